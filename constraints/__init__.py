@@ -1,0 +1,1 @@
+"""The domain: columns, predicates, constraints, changes and their text forms."""

@@ -1,0 +1,1 @@
+"""Batch algorithms: what holds on a table as it stands."""

@@ -1,0 +1,1 @@
+"""The command line, and one file a job."""

@@ -1,0 +1,1 @@
+"""From a source of changes to the output tables."""

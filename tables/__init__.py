@@ -1,0 +1,1 @@
+"""Typed rows in columns: readers, inference, order-preserving keys."""
