@@ -1,0 +1,47 @@
+# Each target sets up `.venv` first, once, from requirements.lock: on a machine with Python 3.11 to
+# 3.13, bash and coreutils, `make demo` or `make test` is all it takes. `make PYTHON=...` names a Python.
+export PYTHON
+PY := .venv/bin/python
+TESTS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench fresh lock clean
+
+help:
+	@echo 'make demo    a whole pipeline, start to end'
+	@echo 'make test    all tests and doctests (TESTS="tests/unit -k name" for some)'
+	@echo 'make check   style, types, layers, and the lock against pyproject.toml'
+	@echo 'make bench   the benchmarks (takes long)'
+	@echo 'make fresh   demo and test in a clean clone, as on a fresh machine'
+	@echo 'make setup   .venv only'
+	@echo 'make lock    pins the dependencies anew (UPGRADE=1: at their latest)'
+	@echo 'make clean   removes .venv and everything made from the sources'
+
+setup:
+	@command -v bash >/dev/null || { echo 'bash is missing: install it' >&2; exit 1; }
+	@bash .ci/setup
+
+demo: setup
+	@.venv/bin/holdfast demo
+
+test: setup
+	@$(PY) -m pytest $(TESTS)
+
+check: setup
+	$(PY) -m ruff check --quiet .
+	$(PY) -m ruff format --check --quiet .
+	$(PY) -m mypy --strict -p holdfast
+	@.venv/bin/lint-imports --no-logo --no-cache
+	@$(PY) .ci/lock.py check
+
+bench: setup
+	@$(PY) -m benchmarks
+
+fresh:
+	@bash .ci/fresh
+
+lock: setup
+	@$(PY) .ci/lock.py write $(if $(UPGRADE),--upgrade)
+
+clean:
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
