@@ -1,1 +1,89 @@
-"""The domain: columns, predicates, constraints, changes and their text forms."""
+"""The domain: columns, predicates, constraints, rules, changes and their text forms.
+
+Immutable values that check themselves when they are built, and no engine in sight. `str(x)` of a constraint
+reads like the papers, and parsing it gives `x` back.
+"""
+
+from holdfast.constraints.changes import ConstraintChange, Reason, RowImage, Violation
+from holdfast.constraints.columns import Column, ColumnRef, Schema
+from holdfast.constraints.conditions import Condition
+from holdfast.constraints.denial import DenialConstraint, DenialKind
+from holdfast.constraints.errors import (
+    ConstraintSyntaxError,
+    ExternalError,
+    HoldfastError,
+    InputError,
+    StateRefused,
+    UnknownColumn,
+    UsageError,
+)
+from holdfast.constraints.evidence import Evidence
+from holdfast.constraints.identity import Constraint, constraint_fields, constraint_id
+from holdfast.constraints.inclusion import InclusionDependency
+from holdfast.constraints.operators import Operator
+from holdfast.constraints.order import OrderDependency
+from holdfast.constraints.parsing import (
+    parse_condition,
+    parse_constraint,
+    parse_denial,
+    parse_forbidden,
+    parse_functional_dependency,
+    parse_inclusion,
+    parse_order,
+    parse_required,
+    parse_rule_body,
+)
+from holdfast.constraints.predicates import Predicate
+from holdfast.constraints.rules import Rule, Severity, Threshold
+from holdfast.constraints.space import ColumnPair, PredicateSpace
+from holdfast.constraints.types import ColumnType, Family, TypeGroup, parse_type
+from holdfast.constraints.values import Value, json_value, read_value
+
+__all__ = [
+    "Column",
+    "ColumnPair",
+    "ColumnRef",
+    "ColumnType",
+    "Condition",
+    "Constraint",
+    "ConstraintChange",
+    "ConstraintSyntaxError",
+    "DenialConstraint",
+    "DenialKind",
+    "Evidence",
+    "ExternalError",
+    "Family",
+    "HoldfastError",
+    "InclusionDependency",
+    "InputError",
+    "Operator",
+    "OrderDependency",
+    "Predicate",
+    "PredicateSpace",
+    "Reason",
+    "RowImage",
+    "Rule",
+    "Schema",
+    "Severity",
+    "StateRefused",
+    "Threshold",
+    "TypeGroup",
+    "UnknownColumn",
+    "UsageError",
+    "Value",
+    "Violation",
+    "constraint_fields",
+    "constraint_id",
+    "json_value",
+    "parse_condition",
+    "parse_constraint",
+    "parse_denial",
+    "parse_forbidden",
+    "parse_functional_dependency",
+    "parse_inclusion",
+    "parse_order",
+    "parse_required",
+    "parse_rule_body",
+    "parse_type",
+    "read_value",
+]

@@ -1,0 +1,126 @@
+"""Columns and the schema of one table.
+
+Invariant: within a schema names are unique (they are compared as they stand, spaces and case included) and
+the position of a column is its place in every order that Holdfast writes.
+"""
+
+import difflib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from holdfast.constraints.errors import UnknownColumn, UsageError
+from holdfast.constraints.names import quoted
+from holdfast.constraints.types import ColumnType, Family
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Parameters
+    ----------
+    name, type : as the source or the configuration has them.
+    ordered : whether `<` applies to it, in every family; None leaves it to the type.
+    assumed : the type was not measured on a value, since the column had none.
+    """
+
+    name: str
+    type: ColumnType
+    ordered: bool | None = None
+    assumed: bool = False
+
+    def ordered_in(self, family: Family) -> bool:
+        """Whether this column's values are ordered in constraints of `family`."""
+        return self.type.ordered_in(family) if self.ordered is None else self.ordered
+
+    def __str__(self) -> str:
+        return f"{quoted(self.name)} {self.type}"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRef:
+    """A column of a named table, as inclusion dependencies need it."""
+
+    table: str
+    column: str
+
+    def __str__(self) -> str:
+        return f"{quoted(self.table)}.{quoted(self.column)}"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A table's name and its columns, in order.
+
+    Examples
+    --------
+    >>> from holdfast.constraints.types import INTEGER, STRING
+    >>> tax = Schema("tax", (Column("State", STRING), Column("Salary", INTEGER)))
+    >>> tax.index("Salary")
+    1
+    >>> tax.index("salary")
+    Traceback (most recent call last):
+    ...
+    holdfast.constraints.errors.UnknownColumn: table tax has no column 'salary'; did you mean 'Salary'? ...
+    """
+
+    table: str
+    columns: tuple[Column, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        seen: set[str] = set()
+        for column in self.columns:
+            if column.name in seen:
+                raise UsageError(f"table {self.table} has two columns named '{column.name}': rename one of them")
+            seen.add(column.name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {column.name: i for i, column in enumerate(self.columns)}
+
+    def index(self, name: str) -> int:
+        """Return the position of the column called `name`, or say which name comes near."""
+        position = self._positions.get(name)
+        if position is None:
+            raise UnknownColumn(unknown_name(f"table {self.table} has no column", name, self.names))
+        return position
+
+    def require(self, names: Iterable[str]) -> None:
+        """Raise `UnknownColumn` for the first of `names` that is not a column."""
+        for name in names:
+            self.index(name)
+
+    def __getitem__(self, name: str) -> Column:
+        return self.columns[self.index(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._positions
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
+def unknown_name(problem: str, given: str, known: Iterable[str]) -> str:
+    """Return a message for a name that is none of `known`, with the nearest of them.
+
+    Examples
+    --------
+    >>> unknown_name("no column", "Slary", ["Salary", "Rate"])
+    "no column 'Slary'; did you mean 'Salary'? Known: Salary, Rate"
+    """
+    known = list(known)
+    lowered = {name.lower(): name for name in reversed(known)}
+    near = difflib.get_close_matches(given.lower(), lowered, n=1, cutoff=0.6)
+    guess = f"; did you mean '{lowered[near[0]]}'?" if near else ";"
+    shown = ", ".join(known[:20]) + (f" and {len(known) - 20} more" if len(known) > 20 else "")
+    return f"{problem} '{given}'{guess} Known: {shown or 'none'}"

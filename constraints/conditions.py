@@ -1,0 +1,176 @@
+"""What a declared rule forbids: conditions on one row, or on a pair of rows.
+
+A condition is kept in disjunctive form: alternatives, each a conjunction of atoms. An atom compares a cell
+with a literal, with another cell of the same row, or with a cell of the other row, or asks whether it is
+null. Negation is pushed down to the atoms when a condition is read.
+
+Nulls: a null satisfies no comparison with a literal or within its row, neither `t.A > 1` nor `t.A <= 1`; so
+`require: t.A > 1`, which forbids `t.A <= 1`, is not broken by it. Between two rows nulls compare as in denial
+constraints, where every comparison is either true or false.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal as OneOf
+
+from holdfast.constraints.errors import UsageError
+from holdfast.constraints.names import quoted
+from holdfast.constraints.operators import Operator
+from holdfast.constraints.predicates import Predicate
+
+Row = OneOf["t", "s"]
+
+MAX_ALTERNATIVES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The value of one column in row `t` or `s`."""
+
+    row: Row
+    column: str
+
+    def __str__(self) -> str:
+        return f"{self.row}.{quoted(self.column)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant as it was written; the type of the column that it meets decides its value.
+
+    Parameters
+    ----------
+    text : the digits, the word `true` or `false`, or the characters between the quotes.
+    is_text : whether it stood in quotes.
+    """
+
+    text: str
+    is_text: bool
+
+    def __str__(self) -> str:
+        return "'" + self.text.replace("'", "''") + "'" if self.is_text else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`cell op literal`, or two cells; the left one is of row `t` where only one is."""
+
+    left: Cell
+    operator: Operator
+    right: Cell | Literal
+
+    @property
+    def negated(self) -> "Comparison":
+        """The comparison that holds where this one fails on values that are not null."""
+        return Comparison(self.left, self.operator.inverse, self.right)
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells that it reads."""
+        return (self.left, self.right) if isinstance(self.right, Cell) else (self.left,)
+
+    @property
+    def predicate(self) -> Predicate | None:
+        """The predicate that it is, where it compares `t` with `s`."""
+        if not isinstance(self.right, Cell) or self.left.row == self.right.row:
+            return None
+        straight = Predicate(self.left.column, self.operator, self.right.column)
+        return straight if self.left.row == "t" else straight.mirror
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.operator} {self.right}"
+
+
+@dataclass(frozen=True, slots=True)
+class NullTest:
+    """`cell is null`, or `is not null`."""
+
+    cell: Cell
+    is_null: bool
+
+    @property
+    def negated(self) -> "NullTest":
+        """The opposite test."""
+        return NullTest(self.cell, not self.is_null)
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cell that it reads."""
+        return (self.cell,)
+
+    def __str__(self) -> str:
+        return f"{self.cell} is {'null' if self.is_null else 'not null'}"
+
+
+Atom = Comparison | NullTest
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A disjunction of conjunctions of atoms.
+
+    Examples
+    --------
+    >>> poor = Condition.of(Comparison(Cell("t", "Salary"), Operator.LESS_EQUAL, Literal("0", False)))
+    >>> nowhere = Condition.of(NullTest(Cell("t", "State"), True))
+    >>> str(poor | nowhere), str((poor | nowhere).negated)
+    ('t.Salary <= 0 or t.State is null', 't.Salary > 0 and t.State is not null')
+    """
+
+    alternatives: tuple[tuple[Atom, ...], ...]
+
+    @classmethod
+    def of(cls, atom: Atom) -> "Condition":
+        """Return the condition that is this one atom."""
+        return cls(((atom,),))
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """All its atoms, in order, repetitions included."""
+        return tuple(atom for conjunction in self.alternatives for atom in conjunction)
+
+    @property
+    def rows(self) -> frozenset[str]:
+        """`{'t'}` for a condition on single rows, `{'t', 's'}` for one on pairs."""
+        return frozenset(cell.row for atom in self.atoms for cell in atom.cells)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns it names."""
+        return frozenset(cell.column for atom in self.atoms for cell in atom.cells)
+
+    @property
+    def predicates(self) -> tuple[Predicate, ...] | None:
+        """Its predicates, where it is nothing but one conjunction of predicates between two rows."""
+        if len(self.alternatives) != 1:
+            return None
+        found = [a.predicate if isinstance(a, Comparison) else None for a in self.alternatives[0]]
+        return None if None in found else tuple(p for p in found if p is not None)
+
+    @property
+    def negated(self) -> "Condition":
+        """The condition whose atoms are negated and whose `and` and `or` are exchanged."""
+        return Condition(_bounded(product(*([a.negated for a in c] for c in self.alternatives))))
+
+    def __or__(self, other: "Condition") -> "Condition":
+        return Condition(_bounded((*self.alternatives, *other.alternatives)))
+
+    def __and__(self, other: "Condition") -> "Condition":
+        return Condition(_bounded((*a, *b) for a, b in product(self.alternatives, other.alternatives)))
+
+    def __str__(self) -> str:
+        return " or ".join(" and ".join(map(str, conjunction)) for conjunction in self.alternatives)
+
+
+def _bounded(alternatives: Iterable[Iterable[Atom]]) -> tuple[tuple[Atom, ...], ...]:
+    """Return the distinct conjunctions without repeated atoms, or refuse an explosion."""
+    distinct: dict[tuple[Atom, ...], None] = {}
+    for conjunction in alternatives:
+        distinct[tuple(dict.fromkeys(conjunction))] = None
+        if len(distinct) > MAX_ALTERNATIVES:
+            raise UsageError(
+                f"this condition has more than {MAX_ALTERNATIVES} alternatives once 'and' and 'or' are multiplied "
+                "out: split it into several rules"
+            )
+    return tuple(distinct)

@@ -1,0 +1,79 @@
+"""Every error that a person can meet, under one root.
+
+A message says what was given, what was expected and what to do. The class decides the exit code of the
+command line, so that a script can tell a broken rule from bad data from a broken network. Invariant: an
+exception that reaches the command line and is not a `HoldfastError` is a defect (exit code 70).
+"""
+
+from typing import ClassVar
+
+
+class HoldfastError(Exception):
+    """The root: whatever Holdfast itself refuses."""
+
+    exit_code: ClassVar[int] = 70
+
+
+class UsageError(HoldfastError, ValueError):
+    """A command, a configuration or a constraint is not well formed: change what was asked."""
+
+    exit_code = 2
+
+
+class InputError(HoldfastError, ValueError):
+    """The data are not what they were said to be: change the data, or how they are described."""
+
+    exit_code = 3
+
+
+class StateRefused(HoldfastError):
+    """A stored state does not belong to what was asked of it: the message names the way out."""
+
+    exit_code = 4
+
+
+class ExternalError(HoldfastError, OSError):
+    """Something outside failed (storage, network, Java, Kafka): mend it and start again."""
+
+    exit_code = 5
+
+
+class UnknownColumn(UsageError, KeyError):
+    """A constraint, a rule or an option names a column that the table does not have."""
+
+    def __str__(self) -> str:  # KeyError would show the message in quotes
+        return str(self.args[0])
+
+
+class ConstraintSyntaxError(UsageError):
+    """A text is not a constraint; the message points at the character where it stops being one.
+
+    Attributes
+    ----------
+    problem, text, position : what is wrong, in which text, at which character (from 0).
+
+    Examples
+    --------
+    >>> print(ConstraintSyntaxError("expected an operator", "not(t.A s.A)", 8))
+    expected an operator, at character 9:
+      not(t.A s.A)
+              ^
+    """
+
+    def __init__(self, problem: str, text: str, position: int) -> None:
+        self.problem = problem
+        self.text = text
+        self.position = position
+        super().__init__(f"{problem}, at character {position + 1}:\n{_pointer(text, position)}")
+
+
+_WIDTH = 100
+
+
+def _pointer(text: str, position: int) -> str:
+    """Return the part of `text` around `position` on one line, and a caret below the character."""
+    start = max(0, min(position - _WIDTH // 2, len(text) - _WIDTH))
+    shown = "".join(" " if c.isspace() else c for c in text[start : start + _WIDTH])
+    head = "..." if start else ""
+    tail = "..." if start + _WIDTH < len(text) else ""
+    return f"  {head}{shown}{tail}\n  {' ' * (len(head) + position - start)}^"

@@ -1,0 +1,46 @@
+"""Unary inclusion dependencies: every non-null value of one column is a value of another.
+
+Invariant: the two columns are different ones (`A in A` says nothing).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.constraints.columns import ColumnRef
+from holdfast.constraints.errors import UsageError
+from holdfast.constraints.types import Family
+
+
+@dataclass(frozen=True, slots=True)
+class InclusionDependency:
+    """`dependent in referenced`, across tables or within one.
+
+    Examples
+    --------
+    >>> str(InclusionDependency(ColumnRef("orders", "o_custkey"), ColumnRef("customer", "c_custkey")))
+    'orders.o_custkey in customer.c_custkey'
+    """
+
+    dependent: ColumnRef
+    referenced: ColumnRef
+
+    def __post_init__(self) -> None:
+        if self.dependent == self.referenced:
+            raise UsageError(f"{self.dependent} in itself holds always: name two different columns")
+
+    @property
+    def family(self) -> Family:
+        """Always `Family.INCLUSION`."""
+        return Family.INCLUSION
+
+    @property
+    def size(self) -> int:
+        """Always 1."""
+        return 1
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of its JSON line that only this family has, in their order."""
+        return {"dependent": str(self.dependent), "referenced": str(self.referenced), "size": self.size}
+
+    def __str__(self) -> str:
+        return f"{self.dependent} in {self.referenced}"

@@ -1,0 +1,20 @@
+"""How a column's or a table's name is written inside a constraint.
+
+A plain identifier (`[A-Za-z_][A-Za-z0-9_]*`) stands as it is; every other name stands in backquotes, a
+backquote inside doubled. Invariant: the two writings never coincide, so a text names exactly one column.
+"""
+
+import re
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def quoted(name: str) -> str:
+    """Write `name` so that a parser reads it back.
+
+    Examples
+    --------
+    >>> quoted("Salary"), quoted("Native-country"), quoted("a`b"), quoted("1")
+    ('Salary', '`Native-country`', '`a``b`', '`1`')
+    """
+    return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,122 @@
+"""Order dependencies in set-based canonical form [HyOD, 2], in both directions.
+
+- constant, `{X}: [] -> A`: rows that agree on X agree on A. Violated by a *split*.
+- order compatible, `{X}: A ~ B`: among rows that agree on X, A and B never order two rows in opposite ways.
+  Violated by a *swap*. `{X}: A ~ B desc` is the same with B's order reversed.
+
+Each is a denial constraint (`as_denial`), so one violation search serves both families.
+Invariant: targets are distinct and not in the context. `A ~ B` and `B ~ A` are one value; context and pair
+are written in column order where `canonical` made them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.constraints.columns import Schema
+from holdfast.constraints.denial import DenialConstraint
+from holdfast.constraints.errors import UsageError
+from holdfast.constraints.names import quoted
+from holdfast.constraints.operators import Operator
+from holdfast.constraints.predicates import Predicate
+from holdfast.constraints.types import Family
+
+
+@dataclass(frozen=True, eq=False)
+class OrderDependency:
+    """A constant or an order-compatible dependency.
+
+    Parameters
+    ----------
+    context : columns on which rows agree; may be empty.
+    target : one column (constant) or two (order compatible).
+    opposite : for two, whether the second is taken in descending order.
+
+    Examples
+    --------
+    >>> str(OrderDependency(("A", "B"), ("C",)))
+    '{A, B}: [] -> C'
+    >>> od = OrderDependency((), ("Salary", "Rate"))
+    >>> str(od), str(od.as_denial())
+    ('{}: Salary ~ Rate', 'not(t.Salary < s.Salary and t.Rate > s.Rate)')
+    >>> od == OrderDependency((), ("Rate", "Salary"))
+    True
+    """
+
+    context: tuple[str, ...]
+    target: tuple[str, ...]
+    opposite: bool = False
+
+    def __init__(self, context: Iterable[str], target: Iterable[str], *, opposite: bool = False) -> None:
+        object.__setattr__(self, "context", tuple(context))
+        object.__setattr__(self, "target", tuple(target))
+        object.__setattr__(self, "opposite", opposite)
+        if len(self.target) not in {1, 2} or (opposite and self.is_constant):
+            raise UsageError(f"an order dependency has one target, or two with a direction; given {self.target}")
+        named = [*self.context, *self.target]
+        if len(set(named)) != len(named):
+            raise UsageError(f"order dependency {self}: a column occurs twice")
+
+    @property
+    def family(self) -> Family:
+        """Always `Family.ORDER`."""
+        return Family.ORDER
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is `{X}: [] -> A`."""
+        return len(self.target) == 1
+
+    @property
+    def size(self) -> int:
+        """How many columns it names."""
+        return len(self.context) + len(self.target)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns it names."""
+        return frozenset((*self.context, *self.target))
+
+    def as_denial(self) -> DenialConstraint:
+        """Return the denial constraint that forbids its splits or swaps."""
+        agree = [Predicate(name, Operator.EQUAL, name) for name in self.context]
+        if self.is_constant:
+            operators = [Operator.UNEQUAL]
+        else:
+            operators = [Operator.LESS, Operator.LESS if self.opposite else Operator.GREATER]
+        return DenialConstraint([*agree, *(Predicate(a, o, a) for a, o in zip(self.target, operators, strict=True))])
+
+    def canonical(self, schema: Schema) -> "OrderDependency":
+        """Return it with context and targets in the table's column order."""
+        return OrderDependency(
+            sorted(self.context, key=schema.index),
+            sorted(self.target, key=schema.index),
+            opposite=self.opposite,
+        )
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of its JSON line that only this family has, in their order."""
+        fields: dict[str, Any] = {
+            "context": list(self.context),
+            "kind": "constant" if self.is_constant else "order_compatible",
+            "target": list(self.target),
+        }
+        if not self.is_constant:
+            fields["direction"] = "opposite" if self.opposite else "same"
+        return {**fields, "size": self.size}
+
+    def _identity(self) -> tuple[frozenset[str], frozenset[str], bool]:
+        return frozenset(self.context), frozenset(self.target), self.opposite
+
+    def __eq__(self, other: object) -> bool:
+        return self._identity() == other._identity() if isinstance(other, OrderDependency) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def __str__(self) -> str:
+        context = ", ".join(map(quoted, self.context))
+        if self.is_constant:
+            return f"{{{context}}}: [] -> {quoted(self.target[0])}"
+        left, right = map(quoted, self.target)
+        return f"{{{context}}}: {left} ~ {right}{' desc' if self.opposite else ''}"

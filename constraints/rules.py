@@ -1,0 +1,129 @@
+"""Rules: constraints that people declare, to be told which rows break them.
+
+A rule has a body, which is one of the discovered forms (so that a found constraint can be declared as it
+stands) or a condition with constants; thresholds, which decide when a violated rule counts as *broken*; and a
+severity, which decides whether a broken rule fails a pipeline.
+
+Invariant: what is forbidden is one thing. `require` forbids the opposite of a single-row condition, `key`
+and `fd` are denial constraints.
+"""
+
+import enum
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+from holdfast.constraints.conditions import Condition
+from holdfast.constraints.denial import DenialConstraint
+from holdfast.constraints.errors import UsageError
+from holdfast.constraints.inclusion import InclusionDependency
+from holdfast.constraints.order import OrderDependency
+
+Body = DenialConstraint | OrderDependency | InclusionDependency | Condition
+"""A `Condition` says what must not occur; the other three what must hold."""
+
+
+class Severity(enum.Enum):
+    """What a broken rule means for whoever runs the check."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """How many violations are still accepted: a number, or a share of all.
+
+    Examples
+    --------
+    >>> Threshold.parse("0.1%").exceeded(5, 1000), Threshold.parse(5).exceeded(5, 1000)
+    (True, False)
+    """
+
+    count: int = 0
+    share: Fraction | None = None
+
+    @classmethod
+    def parse(cls, given: int | str) -> "Threshold":
+        """Read `5`, `"5"` or `"0.1%"`."""
+        text = str(given).strip().replace("_", "")
+        if not isinstance(given, bool) and re.fullmatch(r"\d+", text):
+            return cls(count=int(text))
+        percent = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text)
+        if percent is None or Fraction(percent[1]) > 100:
+            raise UsageError(f"threshold '{given}': expected a whole number such as 10, or a share such as 0.1%")
+        return cls(share=Fraction(percent[1]) / 100)
+
+    def exceeded(self, violations: int, total: int) -> bool:
+        """Whether `violations` out of `total` are more than accepted."""
+        return violations > (self.count if self.share is None else self.share * total)
+
+    def __str__(self) -> str:
+        return str(self.count) if self.share is None else f"{float(self.share * 100):g}%"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A declared constraint.
+
+    Parameters
+    ----------
+    name : unique among the rules of one application.
+    table : the table it is about (for an inclusion, the dependent side's).
+    body : what must hold, or the condition that must not occur.
+    severity : `ERROR` makes a broken rule the exit code 1 of `check` and `status`.
+    max_violating_pairs, max_violating_rows : thresholds; without any, every violation breaks the rule.
+    """
+
+    name: str
+    table: str
+    body: Body
+    severity: Severity = Severity.ERROR
+    max_violating_pairs: Threshold | None = None
+    max_violating_rows: Threshold | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise UsageError(f"the rule {self.text} needs a name")
+        if isinstance(self.body, Condition):
+            if not self.body.atoms:
+                raise UsageError(f"rule {self.name}: the condition names no column")
+            if self.is_pairwise and len(self.body.alternatives) > 1:
+                raise UsageError(
+                    f"rule {self.name}: a condition on pairs of rows takes no 'or': declare one rule for each alternative"
+                )
+        if self.max_violating_pairs is not None and not self.is_pairwise:
+            raise UsageError(f"rule {self.name} is not about pairs of rows: set max_violating_rows instead")
+
+    @property
+    def is_pairwise(self) -> bool:
+        """Whether violations are pairs of rows."""
+        if isinstance(self.body, Condition):
+            return self.body.rows == {"t", "s"}
+        return not isinstance(self.body, InclusionDependency)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns of `table` that it names."""
+        if isinstance(self.body, InclusionDependency):
+            both = (self.body.dependent, self.body.referenced)
+            return frozenset(side.column for side in both if side.table == self.table)
+        return self.body.columns
+
+    @property
+    def text(self) -> str:
+        """What must hold, as a text that `parse_rule_body` reads back."""
+        return f"not({self.body})" if isinstance(self.body, Condition) else str(self.body)
+
+    def broken(self, violating_pairs: int | None, violating_rows: int, rows: int) -> bool:
+        """Whether the violations exceed a threshold, in a table (or dependent side) of `rows` rows."""
+        if self.max_violating_pairs is None and self.max_violating_rows is None:
+            return bool(violating_pairs or violating_rows)
+        too_many_pairs = self.max_violating_pairs is not None and self.max_violating_pairs.exceeded(
+            violating_pairs or 0, rows * (rows - 1)
+        )
+        too_many_rows = self.max_violating_rows is not None and self.max_violating_rows.exceeded(violating_rows, rows)
+        return too_many_pairs or too_many_rows
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}"

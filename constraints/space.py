@@ -1,0 +1,284 @@
+"""The predicate space: which predicates are considered, and the only place that maps them to bits.
+
+Layout. The column pairs of a space have an order: first every column with itself, then the crossing pairs
+(A, B) with A before B, both in the table's column order. Each pair takes three bits (`<`, `=`, `>`) or, where
+there is no order, two (`=`, `!=`), lowest first, and never straddles a 64-bit word; words are little end
+first. Twenty-one ordered columns fill a word:
+
+    word 0:  A<  A=  A>  B<  B=  B>  C=  C!=  ...
+
+A denial constraint is a mask of allowed outcomes (all bits of the pairs it does not mention), an evidence has
+one bit per pair. Python integers stand for any number of words; `words` cuts them for the kernels.
+
+Invariant: a space never changes. Its fingerprint covers column names, types, orders and pairs, so that a
+state made with one space is never read with another.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+from holdfast.constraints.columns import Column, Schema
+from holdfast.constraints.denial import DenialConstraint
+from holdfast.constraints.errors import UsageError
+from holdfast.constraints.evidence import Evidence
+from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS, Operator
+from holdfast.constraints.predicates import Predicate
+from holdfast.constraints.types import Family, parse_type
+
+WORD = 64
+NULLS_RULE = "null = null; below every value where ordered, different from every value elsewhere"
+
+Overlap = Callable[[int, int], tuple[int, int]]
+"""For two columns by position: the sum over all non-null values of the smaller count, and of the larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPair:
+    """Two columns (or one with itself) and the place of their outcomes among the bits.
+
+    Parameters
+    ----------
+    left, right : positions in the schema; `t.left` is compared with `s.right`.
+    ordered : three outcomes, or two.
+    offset : number of its lowest bit, over all words.
+    """
+
+    left: int
+    right: int
+    ordered: bool
+    offset: int
+
+    @property
+    def width(self) -> int:
+        """How many outcomes, that is bits, it has."""
+        return 3 if self.ordered else 2
+
+    @property
+    def every(self) -> int:
+        """All its bits."""
+        return ((1 << self.width) - 1) << self.offset
+
+    def bits(self, outcomes: int) -> int:
+        """Place a set of outcomes (`Operator.outcomes`) among the bits.
+
+        Without an order `=` comes first and `!=` second.
+        """
+        if self.ordered:
+            return outcomes << self.offset
+        return (bool(outcomes & EQUAL) | bool(outcomes & (LESS | GREATER)) << 1) << self.offset
+
+    def outcomes(self, bits: int) -> int:
+        """Return the set of outcomes at this pair's place in `bits`: the inverse of `bits`."""
+        local = bits >> self.offset & ((1 << self.width) - 1)
+        if self.ordered:
+            return local
+        return (EQUAL if local & 1 else 0) | (LESS | GREATER if local & 2 else 0)
+
+
+@dataclass(frozen=True)
+class PredicateSpace:
+    """The column pairs under consideration for one table.
+
+    Parameters
+    ----------
+    schema : the table's columns.
+    crossing : pairs (left, right) of column positions, left before right, that may be compared across.
+
+    Examples
+    --------
+    >>> from holdfast.constraints.types import INTEGER, STRING
+    >>> tax = Schema("tax", (Column("State", STRING), Column("Salary", INTEGER), Column("Bonus", INTEGER)))
+    >>> space = PredicateSpace(tax, ((1, 2),))
+    >>> [(p.left, p.right, p.offset) for p in space.pairs]
+    [(0, 0, 0), (1, 1, 2), (2, 2, 5), (1, 2, 8)]
+    >>> c = DenialConstraint([Predicate("Bonus", Operator.GREATER, "Bonus"), Predicate("State", Operator.EQUAL, "State")])
+    >>> str(space.canonical(c)), bin(space.mask(c))
+    ('not(t.State = s.State and t.Bonus < s.Bonus)', '0b11110011101')
+    """
+
+    schema: Schema
+    crossing: tuple[tuple[int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        crossing = tuple(sorted((int(a), int(b)) for a, b in self.crossing))
+        object.__setattr__(self, "crossing", crossing)
+        for i, (a, b) in enumerate(crossing):
+            left, right = self._crossing_columns(a, b)
+            if not a < b or crossing[i - 1 : i] == ((a, b),):
+                raise UsageError(f"cross pair ({left.name}, {right.name}): expected each pair once, in column order")
+            if left.type.group is not right.type.group:
+                raise UsageError(
+                    f"columns {left.name} ({left.type}) and {right.name} ({right.type}) cannot be compared: "
+                    "only columns of one type group can be crossed"
+                )
+
+    def _crossing_columns(self, a: int, b: int) -> tuple[Column, Column]:
+        if not (0 <= a < len(self.schema) and 0 <= b < len(self.schema)):
+            raise UsageError(f"cross pair ({a}, {b}): the table has columns 0 to {len(self.schema) - 1}")
+        return self.schema.columns[a], self.schema.columns[b]
+
+    @classmethod
+    def build(
+        cls,
+        schema: Schema,
+        cross_columns: str | Collection[tuple[str, str]],
+        overlap: Overlap | None = None,
+    ) -> "PredicateSpace":
+        """Choose the crossing pairs.
+
+        Parameters
+        ----------
+        schema : the table's columns, with the types of the seed.
+        cross_columns : `auto` takes two columns of one type group that have at least 30 % common values
+            [IncDC, 3]; `none` takes none; else the pairs of names themselves.
+        overlap : how much two columns share, measured on the seed; needed for `auto`.
+        """
+        if cross_columns == "none":
+            return cls(schema)
+        if cross_columns == "auto":
+            if overlap is None:
+                raise UsageError("cross_columns: auto needs a seed to measure common values on; list the pairs")
+            return cls(schema, tuple(_joinable(schema, overlap)))
+        if isinstance(cross_columns, str):
+            raise UsageError(f"cross_columns: '{cross_columns}' is none of auto, none, or a list of column pairs")
+        named = [(schema.index(a), schema.index(b)) for a, b in cross_columns]
+        return cls(schema, tuple({(min(pair), max(pair)) for pair in named if pair[0] != pair[1]}))
+
+    @cached_property
+    def pairs(self) -> tuple[ColumnPair, ...]:
+        """The column pairs in space order."""
+        columns = self.schema.columns
+        pairs = []
+        offset = 0
+        for left, right in [*((i, i) for i in range(len(columns))), *self.crossing]:
+            ordered = columns[left].ordered_in(Family.DENIAL) and columns[right].ordered_in(Family.DENIAL)
+            width = 3 if ordered else 2
+            if offset % WORD + width > WORD:
+                offset += WORD - offset % WORD
+            pairs.append(ColumnPair(left, right, ordered, offset))
+            offset += width
+        return tuple(pairs)
+
+    @cached_property
+    def _pair_of(self) -> dict[tuple[str, str], ColumnPair]:
+        names = self.schema.names
+        return {(names[p.left], names[p.right]): p for p in self.pairs}
+
+    @cached_property
+    def word_count(self) -> int:
+        """How many 64-bit words a mask takes (at least one)."""
+        return 1 if not self.pairs else self.pairs[-1].offset // WORD + 1
+
+    @cached_property
+    def every(self) -> int:
+        """The mask of `not()`: every outcome of every pair."""
+        mask = 0
+        for pair in self.pairs:
+            mask |= pair.every
+        return mask
+
+    def words(self, bits: int) -> tuple[int, ...]:
+        """Cut `bits` into 64-bit words, lowest first."""
+        return tuple(bits >> (WORD * i) & (1 << WORD) - 1 for i in range(self.word_count))
+
+    def bits(self, words: Iterable[int]) -> int:
+        """Join 64-bit words, lowest first: the inverse of `words`."""
+        joined = 0
+        for i, word in enumerate(words):
+            joined |= int(word) << (WORD * i)
+        return joined
+
+    def pair(self, predicate: Predicate) -> ColumnPair:
+        """Return the column pair of `predicate`, or say why the space has no such predicate."""
+        self.schema.require(predicate.column_pair)
+        pair = self._pair_of.get(predicate.column_pair)
+        if pair is None:
+            raise UsageError(f"'{predicate}' is outside the predicate space: these two columns are not compared there")
+        if predicate.operator.needs_order and not pair.ordered:
+            raise UsageError(f"'{predicate}': these values have no order in denial constraints; use = or !=")
+        return pair
+
+    def mask(self, constraint: DenialConstraint) -> int:
+        """Return the outcomes that `constraint` forbids together, as bits. O(size)."""
+        mask = self.every
+        for predicate in constraint.predicates:
+            pair = self.pair(predicate)
+            mask &= ~pair.every | pair.bits(predicate.operator.outcomes)
+        return mask
+
+    def constraint(self, mask: int) -> DenialConstraint:
+        """Return the constraint with this mask, predicates in space order: the inverse of `mask`."""
+        names = self.schema.names
+        predicates = []
+        for pair in self.pairs:
+            outcomes = pair.outcomes(mask)
+            if outcomes != EVERY_OUTCOME:
+                predicates.append(Predicate(names[pair.left], Operator(outcomes), names[pair.right]))
+        return DenialConstraint(predicates)
+
+    def canonical(self, constraint: DenialConstraint) -> DenialConstraint:
+        """Return the one of the constraint and its mirror image that is reported, in space order.
+
+        With predicates on columns with themselves only, the smaller text by code point; with a crossing
+        predicate, the one written in the space's orientation.
+        """
+        if not constraint.crosses:
+            return min((self.constraint(self.mask(c)) for c in (constraint, constraint.mirror)), key=str)
+        order = {name: i for i, name in enumerate(self.schema.names)}
+        self.schema.require(constraint.columns)
+        turned = any(order[p.left] > order[p.right] for p in constraint.predicates)
+        return self.constraint(self.mask(constraint.mirror if turned else constraint))
+
+    def evidence(self, outcomes: Iterable[int]) -> Evidence:
+        """Return the evidence with these outcomes, one (`LESS`, `EQUAL` or `GREATER`) per pair in space order."""
+        bits = 0
+        for pair, outcome in zip(self.pairs, outcomes, strict=True):
+            bits |= pair.bits(outcome)
+        return Evidence(bits)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything that the meaning of a mask depends on."""
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the space as plain values (`--write-space`)."""
+        names = self.schema.names
+        return {
+            "format": 1,
+            "table": self.schema.table,
+            "nulls": NULLS_RULE,
+            "columns": [
+                {"name": c.name, "type": str(c.type), "ordered": c.ordered, "assumed": c.assumed} for c in self.schema
+            ],
+            "cross_columns": [[names[a], names[b]] for a, b in self.crossing],
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "PredicateSpace":
+        """Read back what `to_json` returned (`--space`)."""
+        if value.get("format") != 1:
+            raise UsageError('not a predicate space: expected what --write-space wrote, with "format": 1')
+        try:
+            columns = tuple(
+                Column(str(c["name"]), parse_type(c["type"]), c.get("ordered"), bool(c.get("assumed", False)))
+                for c in value["columns"]
+            )
+            schema = Schema(str(value["table"]), columns)
+            crossing = tuple((schema.index(a), schema.index(b)) for a, b in value["cross_columns"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UsageError(f"not a predicate space: {error} is missing or has another form") from error
+        return cls(schema, crossing)
+
+
+def _joinable(schema: Schema, overlap: Overlap) -> Iterable[tuple[int, int]]:
+    for a, b in combinations(range(len(schema)), 2):
+        if schema.columns[a].type.group is schema.columns[b].type.group:
+            shared, larger = overlap(a, b)
+            if larger and 10 * shared >= 3 * larger:
+                yield a, b

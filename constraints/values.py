@@ -1,0 +1,146 @@
+"""Values as plain Python has them, and how text sources write them: what a text fits is defined here alone.
+
+Two strictnesses. *Inference* asks whether a text can only be meant so: `01907` is an identifier and no number.
+A *declared* type also takes what loses nothing: `01907` and `802.0` are integers, a date is a timestamp at
+midnight. Neither strips spaces. The patterns are in the common subset of Python's `re` and RE2, to be matched
+against whole texts.
+
+Calendar dates are proleptic Gregorian, years 1 to 9999; a leap second is no time of day.
+"""
+
+import datetime
+import math
+import re
+from decimal import Decimal
+from typing import Any
+
+from holdfast.constraints.types import ColumnType
+
+Value = int | float | str | bool | Decimal | datetime.date | datetime.datetime | None
+"""A value of a cell, as plain Python has it."""
+
+_YEAR = r"(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
+_DAY = _YEAR + r"-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+_TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
+_OFFSET = r"(?:Z|[+-](?:0[0-9]|1[0-4])(?::?[0-5][0-9])?)"
+_NOT_A_NUMBER = r"[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?)"
+_EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
+
+INTEGER = r"[+-]?(?:0|[1-9][0-9]*)"
+FLOAT = rf"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+){_EXPONENT}|{_NOT_A_NUMBER}"
+DATE = _DAY
+TIMESTAMP_WITHOUT_OFFSET = rf"{_DAY}[T ]{_TIME}"
+TIMESTAMP_WITH_OFFSET = rf"{_DAY}[T ]{_TIME}{_OFFSET}"
+NANOSECONDS = r".*\.[0-9]{7,9}(?:Z|[+-].*)?"
+BOOLEAN = r"true|false"
+
+DECLARED_INTEGER = r"[+-]?[0-9]+(?:\.0*)?"
+DECLARED_NUMBER = rf"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+){_EXPONENT}"
+DECLARED_FLOAT = rf"{DECLARED_NUMBER}|{_NOT_A_NUMBER}"
+DECLARED_TIMESTAMP = rf"{_DAY}(?:[T ]{_TIME}{_OFFSET}?)?"
+DECLARED_BOOLEAN = r"[tT][rR][uU][eE]|[fF][aA][lL][sS][eE]"
+
+EXPECTED = {
+    "integer": "a whole number within 64 bits",
+    "float": "a number",
+    "decimal": "a number with the declared digits",
+    "string": "a text",
+    "date": "a date such as 2024-02-29",
+    "timestamp": "a time such as 2024-02-29T12:30:00 or 2024-02-29 12:30:00.5+02:00",
+    "boolean": "true or false",
+}
+"""What a person should have written, by the type's name."""
+
+
+def json_value(value: Value) -> Any:
+    """Return a cell's value as JSON has it: numbers stay numbers, what JSON lacks becomes its text.
+
+    >>> json_value(float("nan")), json_value(Decimal("0.10")), json_value(datetime.date(2024, 2, 29))
+    ('NaN', '0.10', '2024-02-29')
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    return value
+
+
+def read_value(text: str, column_type: ColumnType) -> Value:
+    """Read one text as a value of a declared type; `ValueError` where it does not fit.
+
+    The columnar readers do the same for whole columns. Nanoseconds are cut to what Python's times hold.
+
+    Examples
+    --------
+    >>> from holdfast.constraints.types import parse_type
+    >>> read_value("802.0", parse_type("integer")), read_value("1.50", parse_type("decimal(4,1)"))
+    (802, Decimal('1.5'))
+    >>> read_value("2024-02-29 12:30+02", parse_type("timestamp")).isoformat()
+    '2024-02-29T10:30:00+00:00'
+    >>> read_value("80 000", parse_type("integer"))
+    Traceback (most recent call last):
+    ...
+    ValueError: '80 000' is not a whole number within 64 bits
+    """
+    value = _read(text, column_type)
+    if value is None:
+        raise ValueError(f"'{text}' is not {EXPECTED[column_type.name]}")
+    return value
+
+
+def _read(text: str, column_type: ColumnType) -> Value:
+    match column_type.name:
+        case "string":
+            return text
+        case "integer" if re.fullmatch(DECLARED_INTEGER, text):
+            return _integer(text)
+        case "float" if re.fullmatch(DECLARED_FLOAT, text):
+            return float(text)
+        case "decimal" if re.fullmatch(DECLARED_NUMBER, text):
+            return _decimal(text, column_type)
+        case "boolean" if re.fullmatch(DECLARED_BOOLEAN, text):
+            return text.lower() == "true"
+        case "date" if re.fullmatch(DATE, text):
+            return _calendar(text)
+        case "timestamp" if re.fullmatch(DECLARED_TIMESTAMP, text):
+            return _instant(text)
+    return None
+
+
+def _integer(text: str) -> int | None:
+    digits = text.partition(".")[0].lstrip("+-").lstrip("0")
+    value = int(digits or "0") if len(digits) < 20 else 2**63
+    value = -value if text.startswith("-") else value
+    return value if -(2**63) <= value < 2**63 else None
+
+
+def _decimal(text: str, column_type: ColumnType) -> Decimal | None:
+    sign, written, exponent = Decimal(text).as_tuple()
+    digits = "".join(map(str, written)).lstrip("0")
+    shift = int(exponent) + column_type.scale
+    if not digits:
+        return Decimal((0, (0,), -column_type.scale))
+    if len(digits) + shift > column_type.precision or -shift >= len(digits):
+        return None
+    unscaled = digits + "0" * shift if shift >= 0 else digits[:shift]
+    if shift < 0 and digits[shift:].strip("0"):
+        return None
+    return Decimal((sign, tuple(map(int, unscaled)), -column_type.scale))
+
+
+def _calendar(text: str) -> datetime.date | None:
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _instant(text: str) -> datetime.datetime | None:
+    text = re.sub(r"(\.[0-9]{6})[0-9]+", r"\1", text)
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+        return moment.replace(tzinfo=moment.tzinfo or datetime.UTC).astimezone(datetime.UTC)
+    except (ValueError, OverflowError):
+        return None
