@@ -139,11 +139,7 @@ def violates(t: Row, s: Row, box: Box, space: Space) -> bool:
 
 def violating_pairs(rows: Sequence[Row], box: Box, space: Space) -> list[tuple[int, int]]:
     """List the ordered pairs of positions of distinct rows that violate the DC."""
-    return [
-        (t, s)
-        for t, s in itertools.permutations(range(len(rows)), 2)
-        if violates(rows[t], rows[s], box, space)
-    ]
+    return [(t, s) for t, s in itertools.permutations(range(len(rows)), 2) if violates(rows[t], rows[s], box, space)]
 
 
 def holds(rows: Sequence[Row], box: Box, space: Space) -> bool:
@@ -219,8 +215,7 @@ def maximal_boxes(points: Iterable[Point], space: Space) -> set[Box]:
         boxes = untouched + kept
     return {
         tuple(
-            frozenset(found for found in pair.outcomes if box & bit[place, found])
-            for place, pair in enumerate(space)
+            frozenset(found for found in pair.outcomes if box & bit[place, found]) for place, pair in enumerate(space)
         )
         for box in boxes
     }
@@ -342,8 +337,7 @@ def json_fields(box: Box, space: Space, columns: Sequence[Column], table: str) -
         "id": constraint_id("dc", table, constraint),
         "kind": kind(box, space, columns),
         "predicates": [
-            {"left": left, "op": name, "right": right}
-            for left, name, right in predicates(box, space, columns)
+            {"left": left, "op": name, "right": right} for left, name, right in predicates(box, space, columns)
         ],
         "size": size(box, space),
     }

@@ -1,0 +1,280 @@
+"""Declared rules: their exact counts and verdicts, recomputed from the definition by nested loops.
+
+Readings taken where the definition leaves room:
+
+- A `forbid` that speaks of one row only (all fields of t, or all of s) is a single-row rule; any other is a
+  pair rule. A conjunction is violated where all its conditions are satisfied.
+- Comparisons of two columns follow the order of denial constraints (null equals null, below every value);
+  `<` and its kin on an unordered column are an error. Comparisons with a constant never follow null: they
+  are not satisfied.
+- `require: c and d` is violated by a row that breaks c or breaks d; a row breaks a comparison that is false
+  while neither side is null, breaks `is not null` where the value is null, and never breaks `is null` by
+  being null.
+- Rules that hold two columns to an order dependency use the order of order dependencies.
+- A functional dependency with several columns on the right forbids one of them to differ; a pair counts
+  once.
+- Without a threshold a rule is broken when there is any violation. With one, only the measures it names
+  count; with both, either. A share is of the rows, or of the ordered pairs of distinct rows, and is exceeded
+  when the count is greater than share times total, exactly.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeAlias
+
+from tests.oracles import inclusion, order
+from tests.oracles.values import compare, outcome, same
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.oracles.values import Row, Table, Value
+
+ALLOWED = {
+    "=": {"="},
+    "!=": {"<", ">", "!="},
+    "<": {"<"},
+    "<=": {"<", "="},
+    ">": {">"},
+    ">=": {">", "="},
+}
+NEGATED = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+@dataclass(frozen=True)
+class Field:
+    """`t.Salary` or `s.Salary`."""
+
+    row: str
+    column: str
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant of the other side's type."""
+
+    value: Value
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`t.A op s.B` or `t.A op constant`."""
+
+    left: Field
+    operator: str
+    right: Field | Constant
+
+
+@dataclass(frozen=True)
+class NullTest:
+    """`t.A is null`, or `is not null`."""
+
+    field: Field
+    wanted: bool = True
+
+
+Condition: TypeAlias = Comparison | NullTest
+
+
+@dataclass(frozen=True)
+class Forbid:
+    """Names what must not occur: all conditions together, on one row or on an ordered pair of rows."""
+
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Require:
+    """Names what must occur: every condition, on every row."""
+
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
+class Key:
+    """No two rows agree on all these columns."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FunctionalDependency:
+    """Rows that agree on the left columns agree on the right ones."""
+
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """An order dependency as in order.py, by names; no direction makes it a constant."""
+
+    context: tuple[str, ...]
+    target: tuple[str, ...]
+    direction: str | None = None
+
+
+@dataclass(frozen=True)
+class Inclusion:
+    """Every non-null value of a column of this table is a value of a column of that table."""
+
+    column: str
+    referenced_table: str
+    referenced_column: str
+
+
+Rule: TypeAlias = Forbid | Require | Key | FunctionalDependency | Ordering | Inclusion
+
+
+# Which rows and pairs violate
+
+
+def pairs(rule: Rule, table: Table) -> set[tuple[int, int]] | None:
+    """Return the violating ordered pairs of distinct rows, by position; null for single-row rules and uINDs."""
+    if is_single_row(rule) or isinstance(rule, Inclusion):
+        return None
+    return {
+        (t, s)
+        for t, s in itertools.permutations(range(len(table.rows)), 2)
+        if _pair_violates(rule, table, table.rows[t], table.rows[s])
+    }
+
+
+def rows(rule: Rule, table: Table, tables: Mapping[str, Table] | None = None) -> set[int]:
+    """Return the positions of the rows in at least one violation."""
+    if isinstance(rule, Inclusion):
+        missing = _missing(rule, table, tables or {})
+        place = table.index(rule.column)
+        return {
+            t
+            for t, row in enumerate(table.rows)
+            if row[place] is not None and any(same(row[place], value) for value in missing)
+        }
+    found = pairs(rule, table)
+    if found is None:
+        return {t for t, row in enumerate(table.rows) if _row_violates(rule, table, row)}
+    return {position for pair in found for position in pair}
+
+
+def is_single_row(rule: Rule) -> bool:
+    """Tell whether a rule speaks of one row only."""
+    if isinstance(rule, Require):
+        return True
+    if not isinstance(rule, Forbid):
+        return False
+    return len({field.row for condition in rule.conditions for field in _fields(condition)}) == 1
+
+
+def _fields(condition: Condition) -> list[Field]:
+    if isinstance(condition, NullTest):
+        return [condition.field]
+    return [side for side in (condition.left, condition.right) if isinstance(side, Field)]
+
+
+def _row_violates(rule: Rule, table: Table, row: Row) -> bool:
+    if isinstance(rule, Forbid):
+        return all(_satisfied(condition, table, row, row) for condition in rule.conditions)
+    if isinstance(rule, Require):
+        return any(_broken(condition, table, row) for condition in rule.conditions)
+    raise TypeError(f"{rule} is no single-row rule")
+
+
+def _pair_violates(rule: Rule, table: Table, t: Row, s: Row) -> bool:
+    if isinstance(rule, Forbid):
+        return all(_satisfied(condition, table, t, s) for condition in rule.conditions)
+    if isinstance(rule, Key):
+        return _agree(rule.columns, table, t, s)
+    if isinstance(rule, FunctionalDependency):
+        return _agree(rule.left, table, t, s) and not _agree(rule.right, table, t, s)
+    if isinstance(rule, Ordering):
+        context = tuple(table.index(name) for name in rule.context)
+        target = tuple(table.index(name) for name in rule.target)
+        return order.violates(t, s, order.OrderDependency(context, target, rule.direction))
+    raise TypeError(f"{rule} is no rule on pairs")
+
+
+def _agree(names: tuple[str, ...], table: Table, t: Row, s: Row) -> bool:
+    return all(compare(t[table.index(name)], s[table.index(name)]) == 0 for name in names)
+
+
+def _satisfied(condition: Condition, table: Table, t: Row, s: Row) -> bool:
+    if isinstance(condition, NullTest):
+        return (_value(condition.field, table, t, s) is None) == condition.wanted
+    left, right = (_value(side, table, t, s) for side in (condition.left, condition.right))
+    if isinstance(condition.right, Constant) and (left is None or right is None):
+        return False
+    ordered = all(table.columns[table.index(field.column)].is_ordered for field in _fields(condition))
+    if not ordered and condition.operator not in {"=", "!="}:
+        raise ValueError(f"{condition}: the column is not ordered")
+    return outcome(left, right, ordered=ordered) in ALLOWED[condition.operator]
+
+
+def _broken(condition: Condition, table: Table, row: Row) -> bool:
+    """`require: c` is `forbid: not c`, and a null breaks no `require` but `is not null`."""
+    if isinstance(condition, NullTest):
+        return _satisfied(NullTest(condition.field, not condition.wanted), table, row, row)
+    if any(_value(field, table, row, row) is None for field in _fields(condition)):
+        return False
+    opposite = Comparison(condition.left, NEGATED[condition.operator], condition.right)
+    return _satisfied(opposite, table, row, row)
+
+
+def _value(side: Field | Constant, table: Table, t: Row, s: Row) -> Value:
+    if isinstance(side, Constant):
+        return side.value
+    return (t if side.row == "t" else s)[table.index(side.column)]
+
+
+def _missing(rule: Inclusion, table: Table, tables: Mapping[str, Table]) -> list[Value]:
+    there = tables[rule.referenced_table]
+    return inclusion.missing_values(table, table.index(rule.column), there, there.index(rule.referenced_column))
+
+
+# Counts and verdicts
+
+Threshold: TypeAlias = int | Fraction
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The counts of a rule on the current rows, whether it holds, and whether its threshold is exceeded."""
+
+    violating_pairs: int | None
+    violating_rows: int
+    missing_values: int | None
+    holds: bool
+    broken: bool
+
+
+def judge(
+    rule: Rule,
+    table: Table,
+    tables: Mapping[str, Table] | None = None,
+    *,
+    max_violating_pairs: Threshold | None = None,
+    max_violating_rows: Threshold | None = None,
+) -> Verdict:
+    """Count the violations of a rule; an int is an absolute threshold, a Fraction a share."""
+    found = pairs(rule, table)
+    row_count = len(rows(rule, table, tables))
+    pair_count = None if found is None else len(found)
+    total = len(table.rows)
+    if max_violating_pairs is None and max_violating_rows is None:
+        max_violating_rows = 0
+    return Verdict(
+        pair_count,
+        row_count,
+        len(_missing(rule, table, tables or {})) if isinstance(rule, Inclusion) else None,
+        holds=row_count == 0,
+        broken=_exceeds(pair_count, max_violating_pairs, total * (total - 1))
+        or _exceeds(row_count, max_violating_rows, total),
+    )
+
+
+def _exceeds(count: int | None, threshold: Threshold | None, total: int) -> bool:
+    if count is None or threshold is None:
+        return False
+    return count > (threshold * total if isinstance(threshold, Fraction) else threshold)
