@@ -70,7 +70,8 @@ def json_value(value: Value) -> Any:
 def read_value(text: str, column_type: ColumnType) -> Value:
     """Read one text as a value of a declared type; `ValueError` where it does not fit.
 
-    The columnar readers do the same for whole columns. Nanoseconds are cut to what Python's times hold.
+    The columnar readers do the same for whole columns. Of a `timestamp(9)`, nanoseconds are cut to what Python's
+    times hold; a plain `timestamp` does not take them.
 
     Examples
     --------
@@ -105,7 +106,8 @@ def _read(text: str, column_type: ColumnType) -> Value:
         case "date" if re.fullmatch(DATE, text):
             return _calendar(text)
         case "timestamp" if re.fullmatch(DECLARED_TIMESTAMP, text):
-            return _instant(text)
+            too_fine = column_type.precision < 9 and re.fullmatch(NANOSECONDS, text)
+            return None if too_fine else _instant(text)
     return None
 
 

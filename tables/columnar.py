@@ -1,0 +1,185 @@
+"""A table in columns: 64-bit keys, nulls apart, one dictionary for all strings.
+
+Everything that searches, compares or stores rows works on these keys; values are made again only for people.
+Invariant: two cells of the same column are equal (both null, or equal values) exactly when their keys and
+validity are; two strings anywhere in the table are equal exactly when their keys are. A table never changes.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.constraints import Column, InputError, Schema, Value
+from holdfast.tables.keys import (
+    Flags,
+    Keys,
+    arrow_type_of,
+    mapped,
+    narrow_keys,
+    narrow_values,
+    needs_dictionary,
+    normalised,
+    ranked_keys,
+    validity,
+)
+
+
+def _nowhere(row: int) -> str:
+    return f"row {row + 1}"
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedColumn:
+    """One column's keys.
+
+    Parameters
+    ----------
+    column : name and type.
+    keys : one int64 a row, 0 where null.
+    valid : which rows are not null; None where none is.
+    dictionary : values by key, for strings (shared by the table) and wide decimals (in order).
+    """
+
+    column: Column
+    keys: Keys
+    valid: Flags | None
+    dictionary: pa.Array | None = None
+
+    def values(self, rows: slice | Sequence[int] = slice(None)) -> pa.Array:
+        """Return the values of some rows as an Arrow array. O(rows)."""
+        keys = self.keys[rows]
+        valid = None if self.valid is None else self.valid[rows]
+        if self.dictionary is None:
+            return narrow_values(keys, valid, self.column.type)
+        return self.dictionary.take(pa.array(keys, mask=None if valid is None else ~valid))
+
+    @cached_property
+    def counts(self) -> tuple[Keys, Keys]:
+        """The distinct keys of its values in ascending order, and how often each occurs; nulls left out."""
+        present = self.keys if self.valid is None else self.keys[self.valid]
+        distinct, count = np.unique(present, return_counts=True)
+        return distinct, count.astype(np.int64)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The rows of one table, typed and encoded.
+
+    Parameters
+    ----------
+    schema : name and columns.
+    columns : the keys, in the order of the schema.
+    row_count : how many rows (a table may have no column).
+    warnings : what its reader left out or found odd, for people.
+    locate : says where a row came from, as in `tax.csv, line 17`.
+
+    Examples
+    --------
+    >>> from holdfast.tables import from_arrow
+    >>> t = from_arrow(pa.table({"City": ["Rome", None, "Rome"], "Rate": [1.5, float("nan"), -0.0]}), "tax")
+    >>> t.row(1), t.columns[0].keys.tolist()
+    ({'City': None, 'Rate': nan}, [0, 0, 0])
+    """
+
+    schema: Schema
+    columns: tuple[EncodedColumn, ...]
+    row_count: int
+    warnings: tuple[str, ...] = ()
+    locate: Callable[[int], str] = field(default=_nowhere, repr=False)
+
+    def __getitem__(self, name: str) -> EncodedColumn:
+        return self.columns[self.schema.index(name)]
+
+    def row(self, row: int) -> dict[str, Value]:
+        """Return one row's values by column name."""
+        return {c.column.name: c.values([row])[0].as_py() for c in self.columns}
+
+    def rows(self, rows: Sequence[int]) -> list[dict[str, Value]]:
+        """Return some rows' values by column name."""
+        values = {c.column.name: c.values(rows).to_pylist() for c in self.columns}
+        return [{name: column[i] for name, column in values.items()} for i in range(len(rows))]
+
+    def to_arrow(self) -> pa.Table:
+        """Return the values as an Arrow table."""
+        return pa.table({c.column.name: c.values() for c in self.columns})
+
+    @cached_property
+    def text_ranks(self) -> Keys:
+        """Each string's place in code point order, by its key: what orders strings where they are ordered."""
+        dictionary = next((c.dictionary for c in self.columns if c.column.type.name == "string"), None)
+        if dictionary is None or not len(dictionary):
+            return np.empty(0, np.int64)
+        rank = np.empty(len(dictionary), np.int64)
+        rank[pc.sort_indices(dictionary).to_numpy()] = np.arange(len(dictionary))
+        return rank
+
+
+def encoded(
+    name: str,
+    columns: Sequence[Column],
+    arrays: Mapping[str, pa.ChunkedArray],
+    row_count: int,
+    *,
+    warnings: Sequence[str] = (),
+    locate: Callable[[int], str] = _nowhere,
+) -> Table:
+    """Encode typed Arrow columns; strings may come dictionary-encoded. O(n) and a sort of wide decimals."""
+    schema = Schema(name, tuple(columns))
+    made: dict[str, EncodedColumn] = {}
+    texts: dict[str, pa.DictionaryArray] = {}
+    for column in columns:
+        try:
+            array = arrays[column.name]
+            if column.type.name == "string":
+                texts[column.name] = _distinct_texts(array)
+                continue
+            array = normalised(array, column.type)
+        except InputError as error:
+            raise InputError(f"table {name}, column {column.name}: {error}") from error
+        if needs_dictionary(column.type):
+            keys, dictionary = ranked_keys(array)
+            made[column.name] = EncodedColumn(column, keys, validity(array), dictionary)
+        else:
+            made[column.name] = EncodedColumn(column, narrow_keys(array, column.type), validity(array))
+    made.update(_with_one_dictionary({c.name: c for c in columns if c.name in texts}, texts))
+    return Table(schema, tuple(made[c.name] for c in columns), row_count, tuple(warnings), locate)
+
+
+def _distinct_texts(array: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Return a string column as one dictionary array."""
+    if not pa.types.is_dictionary(array.type):
+        array = pc.dictionary_encode(array.cast(pa.large_string()))
+    combined = array.unify_dictionaries().combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):  # no rows
+        combined = combined.chunk(0) if combined.num_chunks else pa.array([], array.type)
+    return pa.DictionaryArray.from_arrays(combined.indices, combined.dictionary.cast(pa.large_string()))
+
+
+def _with_one_dictionary(
+    columns: Mapping[str, Column], texts: Mapping[str, pa.DictionaryArray]
+) -> dict[str, EncodedColumn]:
+    """Renumber the columns' dictionaries into one, without repeated or null entries."""
+    every = [texts[name].dictionary for name in columns]
+    pooled = pc.dictionary_encode(pa.concat_arrays(every)) if every else None
+    shared: dict[str, EncodedColumn] = {}
+    start = 0
+    for name, column in columns.items():
+        assert pooled is not None
+        places = pooled.indices.slice(start, len(texts[name].dictionary))
+        start += len(places)
+        codes = places.take(texts[name].indices)
+        identity = np.arange(len(pooled.dictionary), dtype=np.int64)
+        shared[name] = EncodedColumn(column, mapped(codes, identity), validity(codes), pooled.dictionary)
+    return shared
+
+
+def empty_array(column: Column) -> pa.ChunkedArray:
+    """Return a column of no rows."""
+    return pa.chunked_array([], arrow_type_of(column.type))

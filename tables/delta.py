@@ -1,0 +1,32 @@
+"""Delta tables without Spark, deletion vectors included."""
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from holdfast.constraints import ExternalError, InputError
+
+
+def is_delta_table(path: Path) -> bool:
+    """Whether a folder holds a Delta table."""
+    return (path / "_delta_log").is_dir()
+
+
+def read_delta(path: Path, version: int | None, limit: int | None) -> pa.Table:
+    """Read one version of a Delta table (the latest by default).
+
+    `QueryBuilder` reads tables with deletion vectors, which `DeltaTable.to_pyarrow_table` refuses.
+    """
+    from deltalake import DeltaTable, QueryBuilder
+    from deltalake.exceptions import DeltaError
+
+    try:
+        table = DeltaTable(str(path), version=version)
+        clause = "" if limit is None else f" LIMIT {int(limit)}"
+        batches = QueryBuilder().register("source", table).execute(f"SELECT * FROM source{clause}")  # noqa: S608
+        return pa.table(batches.read_all())
+    except OSError as error:
+        raise ExternalError(f"{path} cannot be read: {error}") from error
+    except (DeltaError, ValueError) as error:
+        at = "" if version is None else f" at version {version}"
+        raise InputError(f"{path} cannot be read as a Delta table{at}: {error}") from error

@@ -1,0 +1,189 @@
+"""The types of text columns, and texts to typed columns.
+
+A text column is read by its distinct values: each is matched and parsed once, however often it occurs, and
+the typed values are then spread over the rows. What a text fits is defined in `constraints/values.py`; here
+the same patterns run in Arrow's kernels over whole columns.
+
+Inference takes the first type that fits all values: integer, decimal(38,0) for whole numbers beyond 64 bits,
+float, date, timestamp, boolean, string. Whole numbers of more than 38 digits stay strings, since as floats
+two different ones could become equal; so do times of which only some have an offset, as they have no order.
+"""
+
+from collections.abc import Callable, Iterable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.constraints import Column, ColumnType, InputError, read_value
+from holdfast.constraints import values as forms
+from holdfast.constraints.types import (
+    BOOLEAN,
+    DATE,
+    FLOAT,
+    INTEGER,
+    MAX_DECIMAL_PRECISION,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NS,
+    WIDE_INTEGER,
+)
+from holdfast.tables.keys import arrow_type_of
+
+_SAMPLE = 64
+
+
+def typed(
+    texts: pa.ChunkedArray,
+    name: str,
+    declared: ColumnType | None,
+    locate: Callable[[int], str],
+    *,
+    ordered: bool | None,
+) -> tuple[Column, pa.ChunkedArray]:
+    """Return a text column with its type, declared or inferred, and its typed values. O(n)."""
+    encoded = pc.dictionary_encode(texts).unify_dictionaries().combine_chunks()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.chunk(0) if encoded.num_chunks else pa.array([], pa.string()).dictionary_encode()
+    distinct = encoded.dictionary
+    if declared is None:
+        column_type, parsed = infer(distinct)
+    else:
+        column_type = declared
+        try:
+            parsed = parse(distinct, declared)
+        except (pa.ArrowInvalid, _Misfit):
+            raise InputError(_misfit(encoded, name, declared, locate)) from None
+    column = Column(name, column_type, ordered, assumed=declared is None and not len(distinct))
+    values = encoded if column_type.name == "string" else parsed.take(encoded.indices)
+    return column, pa.chunked_array([values])
+
+
+def infer(distinct: pa.Array) -> tuple[ColumnType, pa.Array]:
+    """Return the first type that fits all of `distinct`, and its values.
+
+    Examples
+    --------
+    >>> [str(infer(pa.array(v))[0]) for v in (["1", "+2"], ["1", "01907"], ["1", "9223372036854775808"], [".5", "nan"])]
+    ['integer', 'string', 'decimal(38,0)', 'float']
+    """
+    if not len(distinct):
+        return STRING, distinct
+    for pattern, types in _CANDIDATES:
+        if _fits(distinct, pattern):
+            for column_type in types:
+                try:
+                    return column_type, parse(distinct, column_type)
+                except (pa.ArrowInvalid, _Misfit):
+                    continue
+            break
+    return STRING, distinct
+
+
+_CANDIDATES: tuple[tuple[str, tuple[ColumnType, ...]], ...] = (
+    (forms.INTEGER, (INTEGER, WIDE_INTEGER)),
+    (forms.FLOAT, (FLOAT,)),
+    (forms.DATE, (DATE,)),
+    (forms.TIMESTAMP_WITHOUT_OFFSET, (TIMESTAMP, TIMESTAMP_NS)),
+    (forms.TIMESTAMP_WITH_OFFSET, (TIMESTAMP, TIMESTAMP_NS)),
+    (forms.BOOLEAN, (BOOLEAN,)),
+)
+
+
+class _Misfit(ValueError):
+    """Some text is not of the type; which one is looked up only to tell it."""
+
+
+def parse(distinct: pa.Array, column_type: ColumnType) -> pa.Array:
+    """Read texts as values of a declared type; `ArrowInvalid` or `ValueError` where one does not fit."""
+    if column_type.name == "string" or not len(distinct):
+        return distinct.cast(arrow_type_of(column_type))
+    pattern = _DECLARED[column_type.name]
+    if not _fits(distinct, pattern):
+        raise _Misfit
+    match column_type.name:
+        case "integer":
+            whole = pc.replace_substring_regex(_unsigned(distinct), r"\.0*$", "")
+            return whole.cast(pa.int64())
+        case "float":
+            return _unsigned(distinct).cast(pa.float64())
+        case "decimal":
+            return _decimals(distinct, column_type)
+        case "boolean":
+            return pc.equal(pc.utf8_lower(distinct), "true")
+        case "date":
+            return distinct.cast(pa.date32())
+    return _instants(distinct, column_type)
+
+
+_DECLARED = {
+    "integer": forms.DECLARED_INTEGER,
+    "float": forms.DECLARED_FLOAT,
+    "decimal": forms.DECLARED_NUMBER,
+    "boolean": forms.DECLARED_BOOLEAN,
+    "date": forms.DATE,
+    "timestamp": forms.DECLARED_TIMESTAMP,
+}
+
+
+def _fits(distinct: pa.Array, pattern: str) -> bool:
+    """Whether every text matches the whole pattern; most columns fail on a few."""
+    anchored = f"^(?:{pattern})$"
+    if not pc.all(pc.match_substring_regex(distinct.slice(0, _SAMPLE), anchored)).as_py():
+        return False
+    return bool(pc.all(pc.match_substring_regex(distinct, anchored)).as_py())
+
+
+def _unsigned(texts: pa.Array) -> pa.Array:
+    """Drop leading plus signs, which Arrow's parsers do not take."""
+    if not pc.any(pc.starts_with(texts, "+")).as_py():
+        return texts
+    return pc.replace_substring_regex(texts, r"^\+", "")
+
+
+def _decimals(distinct: pa.Array, column_type: ColumnType) -> pa.Array:
+    if column_type == WIDE_INTEGER:
+        digits = pc.replace_substring_regex(distinct, r"^[+-]?0*", "")
+        if pc.max(pc.utf8_length(digits)).as_py() > MAX_DECIMAL_PRECISION:
+            raise _Misfit
+    simple = not pc.any(pc.match_substring_regex(distinct, "[eE]")).as_py()
+    if simple:
+        return distinct.cast(arrow_type_of(column_type))
+    return pa.array([read_value(text, column_type) for text in distinct.to_pylist()], arrow_type_of(column_type))
+
+
+def _instants(distinct: pa.Array, column_type: ColumnType) -> pa.Array:
+    """Read ISO times, dates as midnight, times without an offset as UTC."""
+    if column_type == TIMESTAMP and pc.any(pc.match_substring_regex(distinct, forms.NANOSECONDS)).as_py():
+        raise _Misfit
+    with_time = pc.replace_substring_regex(distinct, r"^([0-9-]{10})$", r"\1T00:00Z")
+    with_offset = pc.replace_substring_regex(with_time, r"([T ][0-9:.]+)$", r"\1Z")
+    with_minutes = pc.replace_substring_regex(with_offset, r"([+-][0-9]{2})$", r"\1:00")
+    return with_minutes.cast(arrow_type_of(column_type))
+
+
+def _misfit(encoded: pa.DictionaryArray, name: str, declared: ColumnType, locate: Callable[[int], str]) -> str:
+    """Return a message about the first row whose text does not fit the declared type."""
+    wrong = {i for i, text in enumerate(encoded.dictionary.to_pylist()) if not _reads(text, declared)}
+    rows: Iterable[int] = (i for i, code in enumerate(encoded.indices.to_pylist()) if code in wrong)
+    row = next(iter(rows), None)
+    if row is None:
+        return f"column {name}: a value does not fit {declared}"
+    text = encoded.dictionary[encoded.indices[row].as_py()].as_py()
+    hint = " (spaces count)" if text != text.strip() else ""
+    return (
+        f"{locate(row)}, column {name}: '{_shortened(text)}' is not {forms.EXPECTED[declared.name]}{hint}; "
+        f"{len(wrong)} distinct value(s) of the column do not fit {declared}. Correct them, or read the column as "
+        f"strings (--strings)"
+    )
+
+
+def _reads(text: str, declared: ColumnType) -> bool:
+    try:
+        read_value(text, declared)
+    except ValueError:
+        return False
+    return True
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,46 @@
+"""How a source is to be read: everything that its bytes do not say themselves."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from holdfast.constraints import ColumnType, UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """Options for reading one table.
+
+    Parameters
+    ----------
+    delimiter, encoding : of a text file.
+    null_tokens : texts that mean null; the empty field by default, quoted or not.
+    typed_header : a text file's header names types, as in `age(Integer)` or `age int`.
+    strings : columns to read as strings, or `all`.
+    types, ordered : declared types, and whether `<` applies, by column name.
+    include, exclude : columns to keep, or to leave out; at most one of the two.
+    limit : only the first rows.
+    version : of a Delta table.
+    """
+
+    delimiter: str = ","
+    encoding: str = "utf-8"
+    null_tokens: tuple[str, ...] = ("",)
+    typed_header: bool = False
+    strings: Collection[str] | Literal["all"] = frozenset()
+    types: Mapping[str, ColumnType] = field(default_factory=dict)
+    ordered: Mapping[str, bool] = field(default_factory=dict)
+    include: Collection[str] | None = None
+    exclude: Collection[str] = ()
+    limit: int | None = None
+    version: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.delimiter.encode()) != 1 or self.delimiter in {'"', "\n", "\r"}:
+            raise UsageError(
+                f"delimiter {self.delimiter!r}: expected one ASCII character other than a quote or newline"
+            )
+        if self.include is not None and self.exclude:
+            raise UsageError("give columns to include or columns to exclude, not both")
+        if self.limit is not None and self.limit < 0:
+            raise UsageError(f"limit {self.limit}: expected a number of rows")
