@@ -62,7 +62,7 @@ def violating_pairs(rows: Sequence[Row], dependency: OrderDependency) -> list[tu
 
 def holds(rows: Sequence[Row], dependency: OrderDependency) -> bool:
     """Tell whether no pair of rows violates the dependency."""
-    return not violating_pairs(rows, dependency)
+    return not any(violates(t, s, dependency) for t, s in itertools.permutations(rows, 2))
 
 
 def as_denial(dependency: OrderDependency) -> list[tuple[int, str, int]]:
@@ -99,20 +99,15 @@ def covers(rows: Sequence[Row], width: int) -> set[OrderDependency]:
 
 def hidden(rows: Sequence[Row], width: int) -> set[OrderDependency]:
     """Return the covers that are not reported: `{X}: [] -> A` or `{X}: [] -> B` holds."""
-    return {
-        dependency
-        for dependency in covers(rows, width)
-        if dependency.kind == "order_compatible"
-        and any(holds(rows, OrderDependency(dependency.context, (place,))) for place in dependency.target)
-    }
+    return {dependency for dependency in covers(rows, width) if _is_hidden(rows, dependency)}
 
 
 def reported(rows: Sequence[Row], width: int, max_context: int = 0) -> set[OrderDependency]:
     """Return the complete set of minimal valid dependencies with at most `max_context` attributes in X."""
     return {
         dependency
-        for dependency in covers(rows, width) - hidden(rows, width)
-        if max_context == 0 or len(dependency.context) <= max_context
+        for dependency in covers(rows, width)
+        if not _is_hidden(rows, dependency) and (max_context == 0 or len(dependency.context) <= max_context)
     }
 
 
@@ -125,6 +120,12 @@ def implies(strong: OrderDependency, weak: OrderDependency) -> bool:
     if (strong.target, strong.direction) == (weak.target, weak.direction):
         return True
     return strong.kind == "constant" and weak.kind == "order_compatible" and strong.target[0] in weak.target
+
+
+def _is_hidden(rows: Sequence[Row], dependency: OrderDependency) -> bool:
+    return dependency.kind == "order_compatible" and any(
+        holds(rows, OrderDependency(dependency.context, (place,))) for place in dependency.target
+    )
 
 
 def _narrower(other: OrderDependency, dependency: OrderDependency) -> bool:

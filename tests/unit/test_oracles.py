@@ -10,10 +10,12 @@ import itertools
 import math
 import random
 import re
+import sys
 from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -1168,3 +1170,11 @@ def test_every_change_has_a_cause(seed: int) -> None:
         assert current == set(denial.reported(list(after.values()), space, columns, bound))
     for change in changes.order_changes(before, after, columns, 1):
         assert change.by or change.witnesses
+
+
+def test_the_oracles_share_nothing_with_the_product() -> None:
+    folder = Path(denial.__file__).parent
+    for source in folder.glob("*.py"):
+        imported = re.findall(r"^\s*(?:from|import)\s+([\w.]+)", source.read_text(encoding="utf-8"), re.MULTILINE)
+        for name in imported:
+            assert name.startswith("tests.oracles") or name.split(".")[0] in sys.stdlib_module_names, source
