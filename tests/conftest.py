@@ -1,4 +1,4 @@
-"""What all tests share: the Hypothesis profiles, and the seed in the header of every run.
+"""What all tests share: Hypothesis profiles, the seed in the header of every run, one Spark session.
 
 Invariant: a failure can be run again. HYPOTHESIS_PROFILE chooses `dev` (the default), `ci` or
 `deep`; a run draws its seed once, prints it, and takes it back as `--hypothesis-seed`; a failing
@@ -11,10 +11,13 @@ import os
 import random
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
 
 _SHARED: dict[str, Any] = {
     "deadline": None,
@@ -38,3 +41,24 @@ def pytest_report_header(config: pytest.Config) -> str:
     """Say how to repeat the run."""
     profile = os.environ.get("HYPOTHESIS_PROFILE", "dev")
     return f"seed: HYPOTHESIS_PROFILE={profile} --hypothesis-seed={config.getoption('--hypothesis-seed')}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs a JVM, and keep it on one worker, so that it is started once."""
+    for item in items:
+        fixtures = getattr(item, "fixturenames", ())
+        for fixture, mark in (("spark", pytest.mark.spark), ("broker", pytest.mark.kafka)):
+            if fixture in fixtures:
+                item.add_marker(mark)
+                item.add_marker(pytest.mark.xdist_group("jvm"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Start the one Spark session that all tests share."""
+    from holdfast.streaming.spark.session import session
+
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    started = session("holdfast-tests", {"spark.sql.warehouse.dir": str(warehouse)})
+    yield started
+    started.stop()

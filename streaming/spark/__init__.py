@@ -1,0 +1,1 @@
+"""The Spark edge: Java, jars and sessions, and what runs inside Spark."""
