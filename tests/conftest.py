@@ -58,7 +58,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Start the one Spark session that all tests share."""
     from holdfast.streaming.spark.session import session
 
-    warehouse = tmp_path_factory.mktemp("warehouse")
-    started = session("holdfast-tests", {"spark.sql.warehouse.dir": str(warehouse)})
+    settings = {
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        # A short life is over before the optimising compiler pays.
+        "spark.driver.extraJavaOptions": "-Xss16m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    started = session("holdfast-tests", settings)
     yield started
     started.stop()

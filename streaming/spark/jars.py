@@ -119,7 +119,7 @@ def _sha256(file: Path) -> str | None:
     try:
         with file.open("rb") as opened:
             return hashlib.file_digest(opened, "sha256").hexdigest()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 
@@ -192,10 +192,12 @@ def _unavailable(absent: Sequence[JarPin], repository: str, said: str) -> str:
     cause = next((text for pair in causes for text in pair if text), "not found")
     advice = "name a repository that has them in HOLDFAST_REPOSITORY"
     if "PKIX" in cause or "certificate" in cause:
-        advice = "name the certificates of your authority's in SSL_CERT_FILE, or add them to Java's own"
+        advice = "name the file with your authority's certificates in SSL_CERT_FILE, or add them to Java's own"
     elif cause != "not found":
         advice = f"check the network (a proxy goes in JAVA_TOOL_OPTIONS, as -Dhttps.proxyHost=...), or {advice}"
-    listed = ", ".join(map(str, absent))
+    # Where one fails Ivy retrieves none; its summary, in a frame of colons, names those that failed.
+    failed = set(re.findall(r"^\s*:: (\S+?#\S+?;[^\s!:]+)", said, re.MULTILINE))
+    listed = ", ".join(str(pin) for pin in absent if not failed or f"{pin.group}#{pin.name};{pin.version}" in failed)
     return f"{listed}: could not be fetched from {repository} ({_masked(cause)}): {advice}"
 
 
