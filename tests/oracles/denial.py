@@ -8,8 +8,8 @@ Readings taken where the definition leaves room:
 
 - A box has no empty side. The empty constraint of contradicting predicates (`t.A < s.A and t.A > s.A`) is no
   DC.
-- *Space order* is by position of the left column, then of the right one: (A,A) (A,B) (A,C) (B,B) (B,C)
-  (C,C).
+- *Space order* is that of the definition: every column with itself, then the crossing pairs by left and by
+  right column: (A,A) (B,B) (C,C) (A,B) (A,C) (B,C).
 - The share of common values is the sum over all values of the smaller of the two counts, divided by the sum
   over all values of the larger of the two counts (a Jaccard index of bags), compared exactly with 3/10;
   numbers of different types are common when their exact values are equal.
@@ -84,11 +84,11 @@ def own_space(columns: Sequence[Column]) -> Space:
 def listed_space(columns: Sequence[Column], crossing: Iterable[tuple[int, int]]) -> Space:
     """Every column with itself and the cross pairs listed by hand, the earlier column on the left."""
     pairs = list(own_space(columns))
-    for first, second in {(min(pair), max(pair)) for pair in crossing}:
+    for first, second in sorted({(min(pair), max(pair)) for pair in crossing}):
         if columns[first].group != columns[second].group:
             raise ValueError(f"{columns[first].name} and {columns[second].name} are of different type groups")
         pairs.append(ColumnPair(first, second, columns[first].is_ordered and columns[second].is_ordered))
-    return tuple(sorted(pairs, key=lambda pair: (pair.left, pair.right)))
+    return tuple(pairs)
 
 
 def automatic_space(columns: Sequence[Column], seed: Sequence[Row]) -> Space:

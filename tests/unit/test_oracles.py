@@ -262,8 +262,8 @@ def test_automatic_space_takes_thirty_percent_exactly() -> None:
     seed: list[Row] = list(itertools.zip_longest([1, 2, 3, 4, 5, 6], [1, 2, 3, 7, 8, 9, 10]))
     assert [(pair.left, pair.right) for pair in denial.automatic_space([A, B], seed)] == [
         (0, 0),
-        (0, 1),
         (1, 1),
+        (0, 1),
     ]
     assert [(pair.left, pair.right) for pair in denial.automatic_space([A, B], [*seed, (None, 11)])] == [
         (0, 0),
@@ -281,9 +281,9 @@ def test_listed_space_orders_pairs_and_needs_one_group() -> None:
     space = denial.listed_space([A, B, C], [(2, 0)])
     assert [(pair.left, pair.right, pair.ordered) for pair in space] == [
         (0, 0, True),
-        (0, 2, True),
         (1, 1, True),
         (2, 2, True),
+        (0, 2, True),
     ]
     with pytest.raises(ValueError, match="different type groups"):
         denial.listed_space([A, S], [(0, 1)])
@@ -291,7 +291,7 @@ def test_listed_space_orders_pairs_and_needs_one_group() -> None:
 
 def test_a_cross_pair_is_ordered_when_both_columns_are() -> None:
     space = denial.listed_space([S, Column("T", "string", ordered=True)], [(0, 1)])
-    assert [pair.ordered for pair in space] == [False, False, True]
+    assert [pair.ordered for pair in space] == [False, True, False]
 
 
 # Denial constraints: evidence, boxes, the reported set
@@ -318,7 +318,7 @@ def test_evidence_by_hand() -> None:
 def test_evidence_across_columns_is_no_permutation() -> None:
     space = denial.listed_space([A, B], [(0, 1)])
     assert denial.evidence((1, 2), (2, 3), space) == ("<", "<", "<")
-    assert denial.evidence((2, 3), (1, 2), space) == (">", "=", ">")
+    assert denial.evidence((2, 3), (1, 2), space) == (">", ">", "=")
 
 
 def test_violation_and_holding() -> None:
@@ -411,8 +411,8 @@ def test_reported_set_across_columns_by_hand() -> None:
         "not(t.A > s.B)",
         "not(t.A <= s.A and t.A >= s.B)",
         "not(t.A >= s.A and t.A != s.B)",
-        "not(t.A >= s.B and t.B <= s.B)",
-        "not(t.A != s.B and t.B >= s.B)",
+        "not(t.B <= s.B and t.A >= s.B)",
+        "not(t.B >= s.B and t.A != s.B)",
     }
 
 
