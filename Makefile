@@ -25,7 +25,7 @@ demo: setup
 	@.venv/bin/holdfast demo
 
 test: setup
-	@$(PY) -m pytest $(TESTS)
+	@$(PY) -m pytest -n 2 --dist loadgroup $(TESTS)
 
 check: setup
 	$(PY) -m ruff check --quiet .

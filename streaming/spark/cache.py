@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.constraints.errors import ExternalError
+from holdfast.streaming.spark.errors import CacheUnwritable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,16 +39,16 @@ def staging(folder: Path) -> Iterator[Path]:
 
     Raises
     ------
-    ExternalError
+    CacheUnwritable
         Where `folder` cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = (folder / ".lock").open("w")
     except OSError as error:
-        raise ExternalError(
-            f"the cache folder {folder} cannot be written ({error.strerror}): "
-            "make it writable, or name another one in HOLDFAST_CACHE"
+        raise CacheUnwritable(
+            f"the cache folder {folder} cannot be written ({error.strerror})",
+            "make it writable, or name another one in HOLDFAST_CACHE",
         ) from error
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

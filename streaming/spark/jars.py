@@ -133,11 +133,11 @@ def _download(missing: Sequence[JarPin], repository: str, into: Path) -> None:
     said = _run_ivy(into)
     found = {pin: _sha256(into / "jars" / pin.file_name) for pin in missing}
     if absent := [pin for pin in missing if found[pin] is None]:
-        raise JarUnavailable(_unavailable(absent, shown, said))
+        raise _unavailable(absent, shown, said)
     if wrong := [pin for pin in missing if found[pin] != pin.sha256]:
         raise JarMismatch(
-            "\n".join(f"{pin} from {shown}: expected SHA-256 {pin.sha256}, found {found[pin]}" for pin in wrong)
-            + "\nNothing of it was kept. Have the repository checked, or name another one in HOLDFAST_REPOSITORY"
+            "\n".join(f"{pin} from {shown}: expected SHA-256 {pin.sha256}, found {found[pin]}" for pin in wrong),
+            "nothing of it was kept; have the repository checked, or name another one in HOLDFAST_REPOSITORY",
         )
 
 
@@ -166,7 +166,7 @@ def _run_ivy(folder: Path) -> str:
     places = pyspark.submodule_search_locations if pyspark else None
     shipped = sorted(Path(place) for top in places or () for place in Path(top, "jars").glob("ivy-*.jar"))
     if not shipped:
-        raise JarUnavailable("the installed pyspark has no ivy-*.jar: install the pinned version of pyspark")
+        raise JarUnavailable("the installed pyspark has no ivy-*.jar", "install the pinned version of pyspark")
     command: list[str | Path] = [java_home().java, f"-Divy.default.ivy.user.dir={folder / 'home'}"]
     command += ["-jar", shipped[-1], "-settings", folder / "settings.xml", "-ivy", folder / "ivy.xml"]
     command += ["-cache", folder / "cache", "-confs", "default"]
@@ -187,7 +187,7 @@ def _run_ivy(folder: Path) -> str:
     return ran.stdout
 
 
-def _unavailable(absent: Sequence[JarPin], repository: str, said: str) -> str:
+def _unavailable(absent: Sequence[JarPin], repository: str, said: str) -> JarUnavailable:
     causes = dict.fromkeys(re.findall(r"Server access error.*?\((.+)\)$|(no answer within.+)", said, re.MULTILINE))
     cause = next((text for pair in causes for text in pair if text), "not found")
     advice = "name a repository that has them in HOLDFAST_REPOSITORY"
@@ -198,7 +198,7 @@ def _unavailable(absent: Sequence[JarPin], repository: str, said: str) -> str:
     # Where one fails Ivy retrieves none; its summary, in a frame of colons, names those that failed.
     failed = set(re.findall(r"^\s*:: (\S+?#\S+?;[^\s!:]+)", said, re.MULTILINE))
     listed = ", ".join(str(pin) for pin in absent if not failed or f"{pin.group}#{pin.name};{pin.version}" in failed)
-    return f"{listed}: could not be fetched from {repository} ({_masked(cause)}): {advice}"
+    return JarUnavailable(f"could not fetch {listed} from {repository} ({_masked(cause)})", advice)
 
 
 def _masked(address: str) -> str:

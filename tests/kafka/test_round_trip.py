@@ -8,6 +8,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from holdfast.jobs.doctor import examine
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -51,3 +53,8 @@ def _consume(broker: str, topic: str, count: int) -> dict[bytes | None, bytes | 
     finally:
         consumer.close()
     return {message.key(): message.value() for message in messages}
+
+
+def test_doctor_sees_the_broker(broker: str) -> None:
+    findings = {finding.check: finding for finding in examine(kafka=broker)}
+    assert findings[f"kafka {broker}"].found == "answers"
