@@ -30,7 +30,7 @@ test: setup
 check: setup
 	$(PY) -m ruff check --quiet .
 	$(PY) -m ruff format --check --quiet .
-	$(PY) -m mypy --strict -p holdfast
+	$(PY) -m mypy --strict -p holdfast -p tests -p benchmarks
 	@.venv/bin/lint-imports --no-logo --no-cache
 	@$(PY) .ci/lock.py check
 

@@ -34,9 +34,7 @@ def write(*options: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         binaries = Path(folder) / "bin"
-        subprocess.run(
-            [binaries / "python", "-m", "pip", "install", "--quiet", "--no-cache-dir", _UV], check=True
-        )
+        subprocess.run([binaries / "python", "-m", "pip", "install", "--quiet", "--no-cache-dir", _UV], check=True)
         made = Path(folder) / "requirements.lock"
         if LOCK.exists():
             made.write_text(LOCK.read_text())
