@@ -33,6 +33,7 @@ _ASSIGNED = re.compile(
     (?P<value> "[^"\n]*" | '[^'\n]*' | [^\s,;&'")\]}]+ )
     """
 )
+_CELL = re.compile(r"[ts][012]?\.")
 _AUTHORIZATION = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{8,}")
 _ACCESS_KEY = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")
 _PEM = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
@@ -49,9 +50,15 @@ def masked(text: str) -> str:
     """
     text = _PEM.sub(MASK, text)
     text = _USER_PART.sub(rf"\1{MASK}@", text)
-    text = _ASSIGNED.sub(lambda match: match["name"] + MASK, text)
+    text = _ASSIGNED.sub(_masked_assignment, text)
     text = _AUTHORIZATION.sub(rf"\1 {MASK}", text)
     return _ACCESS_KEY.sub(MASK, text)
+
+
+def _masked_assignment(match: re.Match[str]) -> str:
+    """Mask the value, unless it is a constraint's comparison of two cells: `t.token = s.token`."""
+    cells = _CELL.match(match["name"]) and _CELL.match(match["value"])
+    return match[0] if cells else match["name"] + MASK
 
 
 def without(secrets: Iterable[str], text: str) -> str:

@@ -1,0 +1,96 @@
+"""The commands on files: discover, check, replay.
+
+Invariant: arguments are checked before anything is read or written.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.jobs import options
+from holdfast.jobs.errors import NotBuiltYet
+
+FILES = click.argument("files", nargs=-1, required=True, type=options.EXISTING, metavar="FILE...")
+
+
+@click.command(short_help="Find all constraints that hold on files.")
+@FILES
+@options.searching
+@click.option("--spark", is_flag=True, help="Search on Spark.")
+@options.reading
+@options.answering
+def discover(**given: Any) -> None:
+    """Find all constraints that hold on files.
+
+    FILE is CSV (.gz too), Parquet, Arrow or a Delta table. Inclusion dependencies are looked for across all files,
+    the other families in each.
+    """
+    _reading(given)
+    raise NotBuiltYet("discover")
+
+
+@click.command(short_help="Count and list violations of declared rules.")
+@FILES
+@click.option("--rules", type=options.EXISTING_FILE, metavar="FILE", help="Rules, one a line, or YAML.")
+@click.option("--rule", "rule_texts", multiple=True, metavar="TEXT", help="One rule, such as 'Zip -> City'.")
+@click.option("--pairs", type=options.NEW_FILE, metavar="FILE", help="Write all violating pairs there.")
+@click.option("--exists", is_flag=True, help="Stop at the first violation.")
+@options.reading
+@options.answering
+def check(rules: Path | None, rule_texts: tuple[str, ...], **given: Any) -> None:
+    """Count and list the violations of declared rules.
+
+    \b
+    A rule is any of
+      not(t.State = s.State and t.Salary > s.Salary and t.Rate < s.Rate)
+      key(AreaCode, Phone)
+      Zip -> City
+      {State}: Salary ~ Rate
+      orders.o_custkey in customer.c_custkey
+    and a line of a rules file is `name: rule`, or a comment after #.
+    """  # noqa: D301
+    if rules is None and not rule_texts:
+        raise click.UsageError("Name rules: --rules FILE, or --rule TEXT.")
+    from holdfast.constraints import parse_rule_body
+
+    for text in rule_texts:
+        parse_rule_body(text)
+    _reading(given)
+    raise NotBuiltYet("check")
+
+
+@click.command(short_help="Apply a file of changes, batch by batch.")
+@click.argument("base", type=options.EXISTING, metavar="BASE")
+@click.argument("changes", type=options.EXISTING, metavar="CHANGES")
+@options.searching
+@click.option(
+    "--batch-size", type=click.IntRange(min=1), required=True, metavar="N", help="Records of CHANGES in a batch."
+)
+@click.option("--key", metavar="COL,...", help="Columns that identify a row; a delete then needs no others.")
+@options.reading
+@options.answering
+def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
+    """Apply a file of changes batch by batch, and print what each batch changes.
+
+    CHANGES has BASE's columns, and may have _op with insert, delete or update. For several tables, BASE and
+    CHANGES are folders with one file per table, in the order of a _seq column.
+    """
+    if base.is_dir() != changes.is_dir():
+        raise click.UsageError("BASE and CHANGES are two files, or two folders with one file per table.")
+    if key is not None and not all(key.split(",")):
+        raise click.BadParameter("expected names with commas between them", param_hint="--key")
+    _reading(given)
+    raise NotBuiltYet("replay")
+
+
+def _reading(given: dict[str, Any]) -> None:
+    """Refuse reading options that no reader would take."""
+    options.read_options(
+        given["strings"],
+        given["null"],
+        given["encoding"],
+        given["delimiter"],
+        typed_header=given["typed_header"],
+        limit=given["limit"],
+    )

@@ -1,0 +1,159 @@
+"""`holdfast`: the commands, and the one place that turns what happens into an exit code.
+
+Invariant: whatever goes wrong, a person reads plain sentences on standard error and a script reads the exit
+code of the kind of error; results alone go to standard output. Engines are imported by the job that needs them.
+"""
+
+import errno
+import io
+import os
+import select
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from holdfast import __version__
+from holdfast.constraints import ExternalError, HoldfastError
+from holdfast.jobs.batch_commands import check, discover, replay
+from holdfast.jobs.secrets import masked
+from holdfast.jobs.setup_commands import demo, doctor, init, validate
+from holdfast.jobs.stream_commands import dashboard, rebuild, report, run, seed, skip_batch, status
+
+OK, USAGE, INTERNAL, INTERRUPTED = 0, 2, 70, 130
+_STORAGE = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS}
+
+_SECTIONS = {
+    "Files": (discover, check, replay),
+    "Live tables": (seed, run, status, rebuild, skip_batch, dashboard, report),
+    "Setting up": (init, validate, doctor, demo),
+}
+
+
+class _Commands(click.Group):
+    """Lists the commands by what they are for."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        width = max(len(name) for name in self.commands)
+        for title, commands in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [((command.name or "").ljust(width), command.short_help or "") for command in commands]
+                )
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="\b\nExit codes: 0 ok, 1 a rule is broken, 2 usage or configuration, 3 bad input data, 4 state refused,\n"
+    "5 an external system failed, 70 internal error, 130 interrupted.",
+)
+@click.version_option(__version__, prog_name="holdfast", message="%(prog)s %(version)s")
+def holdfast() -> None:
+    """Keep the exact set of constraints that hold on live tables.
+
+    Constraints are denial constraints (keys, functional dependencies and their like), order dependencies and
+    inclusion dependencies. Try: holdfast demo
+    """
+
+
+for _commands in _SECTIONS.values():
+    for _command in _commands:
+        holdfast.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit."""
+    sys.exit(exit_code_of(sys.argv[1:] if arguments is None else arguments))
+
+
+def exit_code_of(arguments: Sequence[str]) -> int:
+    """Run the command line and return its exit code."""
+    sys.stdout = sys.stdout or _nowhere()  # None where it was closed before the start
+    sys.stderr = sys.stderr or _nowhere()
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    if "_HOLDFAST_COMPLETE" in os.environ:
+        holdfast.main(prog_name="holdfast")
+    try:
+        with holdfast.make_context("holdfast", list(arguments)) as context:
+            code = holdfast.invoke(context)
+        sys.stdout.flush()
+    except click.exceptions.Exit as done:
+        return _flushed(done.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return USAGE
+    except click.ClickException as error:
+        shown = io.StringIO()
+        error.show(shown)
+        return _say(masked(shown.getvalue().rstrip()), USAGE)
+    except HoldfastError as error:
+        return _say(masked(str(error)), error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        return _say("Interrupted.", INTERRUPTED)
+    except Exception as error:  # noqa: BLE001  # the one place for what nobody expected
+        if isinstance(error, BrokenPipeError) and _reader_is_gone():
+            return OK
+        if isinstance(error, OSError) and error.errno in _STORAGE:
+            return _say(masked(f"Storage failed: {error.strerror}{_of_file(error)}"), ExternalError.exit_code)
+        kind = type(error).__name__
+        return _say(
+            f"Internal error: {kind}: {masked(str(error))}\n"
+            "This is a defect of Holdfast. HOLDFAST_TRACEBACK=1 shows where it happened.",
+            INTERNAL,
+        )
+    return code if isinstance(code, int) else OK
+
+
+def _say(message: str, code: int) -> int:
+    _traceback()
+    try:
+        click.echo(message, err=True)
+    except BrokenPipeError:
+        _reader_is_gone()
+    return code
+
+
+def _of_file(error: OSError) -> str:
+    return f" ({error.filename})" if error.filename else ""
+
+
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w", encoding="utf-8")
+
+
+def _traceback() -> None:
+    if os.environ.get("HOLDFAST_TRACEBACK", "0") not in {"", "0"}:
+        click.echo(masked(traceback.format_exc()), err=True)
+
+
+def _flushed(code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _reader_is_gone()
+    return code
+
+
+def _reader_is_gone() -> bool:
+    """Whether a pipe that we write to was closed; if so, what is still buffered goes nowhere."""
+    closed = [stream for stream in (sys.stdout, sys.stderr) if _is_closed_pipe(stream)]
+    for stream in closed:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+    return bool(closed)
+
+
+def _is_closed_pipe(stream: TextIO) -> bool:
+    try:
+        poll = select.poll()
+        poll.register(stream.fileno(), 0)
+        return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,49 @@
+"""`holdfast doctor`: what was found on this machine, and what to do about it.
+
+Invariant: the exit code is that of an external failure exactly when a finding failed; warnings do not count.
+"""
+
+from pathlib import Path
+
+import click
+
+from holdfast.jobs.doctor import Finding, examine, exit_code
+from holdfast.jobs.options import Answering
+from holdfast.jobs.output import json_line, results_to
+from holdfast.jobs.secrets import masked, masked_settings
+from holdfast.jobs.table_settings import KafkaSource
+
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+def diagnose(conf: Path | None, answering: Answering, *, spark: bool, kafka: str | None) -> int:
+    """Examine the machine and the places that `conf` names, print what was found, return the exit code."""
+    paths: dict[str, str | Path] = {}
+    servers = [kafka] if kafka else []
+    if conf is not None:
+        from holdfast.jobs.configuration import load
+
+        settings = load(conf).settings
+        paths = {name: getattr(settings, name) for name in ("state", "backup", "output", "checkpoint")}
+        sources = [table.source for table in settings.tables]
+        servers += [server for source in sources if isinstance(source, KafkaSource) for server in source.servers]
+    with answering.progress().task("examining this machine"):
+        findings = examine(paths=paths, kafka=",".join(dict.fromkeys(servers)) or None, start_spark=spark)
+    with results_to(answering.output) as stream:
+        if answering.as_json:
+            stream.writelines(json_line(masked_settings(finding.as_record())) for finding in findings)
+        else:
+            width = max(len(finding.check) for finding in findings)
+            colour = answering.output is None and stream.isatty()
+            stream.writelines(masked(_line(finding, width, colour=colour)) for finding in findings)
+    return exit_code(findings)
+
+
+def _line(finding: Finding, width: int, *, colour: bool) -> str:
+    status = f"{finding.status:<5}"
+    if colour:
+        status = click.style(status, fg=_COLOURS[finding.status], bold=True)
+    line = f"{status} {finding.check:<{width}}  {finding.found}\n"
+    if finding.action:
+        line += f"{'':<5} {'':<{width}}  -> {finding.action}\n"
+    return line

@@ -1,0 +1,28 @@
+"""`holdfast init`: writes the commented configuration that ships with the package.
+
+Invariant: a file that is there is never replaced unasked, and never half.
+"""
+
+from importlib import resources
+from pathlib import Path
+
+import click
+
+from holdfast.constraints import UsageError
+from holdfast.jobs.output import results_to
+
+
+def default_configuration() -> str:
+    """Return the text of the commented default configuration."""
+    return resources.files("holdfast.conf").joinpath("default.yaml").read_text(encoding="utf-8")
+
+
+def write_default(file: Path, *, force: bool) -> None:
+    """Write the default configuration to `file`."""
+    if file.exists() and not force:
+        raise UsageError(f"{file} is there already: name another file, or replace it with --force")
+    if not file.parent.is_dir():
+        raise UsageError(f"{file.parent} is no folder: make it first")
+    with results_to(file) as stream:
+        stream.write(default_configuration())
+    click.echo(f"Wrote {file}. Next: change it to your tables, then run: holdfast validate {file}", err=True)

@@ -1,0 +1,120 @@
+"""The options that commands share, and what they say together.
+
+Invariant: an option means the same in every command that has it; `ReadOptions` is made here only.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from holdfast.jobs.progress import Progress
+    from holdfast.tables import ReadOptions
+
+Decorator = Callable[[Any], Any]
+
+EXISTING = click.Path(exists=True, path_type=Path)
+EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+NEW_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True)
+class Answering:
+    """How a command answers: --format, --output, --quiet."""
+
+    as_json: bool
+    output: Path | None
+    quiet: bool
+
+    def progress(self) -> "Progress":
+        """Return where progress and notes go."""
+        from holdfast.jobs.progress import progress_on
+
+        return progress_on(sys.stderr, quiet=self.quiet)
+
+
+def _stacked(*options: Decorator) -> Decorator:
+    """Return what adds all `options`, so that help lists them in this order."""
+
+    def add(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+answering = _stacked(
+    click.option(
+        "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Text, or JSON lines."
+    ),
+    click.option("--output", type=NEW_FILE, metavar="FILE", help="Write results there, all or nothing."),
+    click.option("--quiet", is_flag=True, help="No progress, no notes; errors are still shown."),
+)
+"""How a command answers: --format, --output and --quiet."""
+
+
+reading = _stacked(
+    click.option("--strings", metavar="COL,...|all", help="Columns to read as text."),
+    click.option("--typed-header", is_flag=True, help="The header names types: age(Integer), or age int."),
+    click.option("--null", "null", multiple=True, metavar="TOKEN", help="Text that means null [default: empty]."),
+    click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text files."),
+    click.option("--delimiter", default=",", show_default=True, help="One character, or 'tab'."),
+    click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads to use [default: all cores]."),
+    click.option("--limit", type=click.IntRange(min=0), metavar="ROWS", help="Only the first rows of each file."),
+)
+"""How files are read."""
+
+
+searching = _stacked(
+    click.option("--family", type=click.Choice(["dc", "od", "ind"]), required=True, help="Which kind of constraints."),
+    click.option(
+        "--max-predicates",
+        type=click.IntRange(min=0),
+        default=4,
+        show_default=True,
+        metavar="N",
+        help="Largest denial constraint; 0: all.",
+    ),
+    click.option(
+        "--max-context",
+        type=click.IntRange(min=0),
+        default=3,
+        show_default=True,
+        metavar="N",
+        help="Largest context of an order dependency; 0: all.",
+    ),
+    click.option("--no-cross-columns", is_flag=True, help="Compare no column with another one."),
+    click.option("--space", type=EXISTING_FILE, metavar="FILE", help="Types and column pairs to use."),
+    click.option("--write-space", type=NEW_FILE, metavar="FILE", help="Where to write those that were used."),
+    click.option("--explain", is_flag=True, help="Add a sentence to each constraint."),
+)
+"""What is looked for, and in which space."""
+
+
+def read_options(
+    strings: str | None, null: tuple[str, ...], encoding: str, delimiter: str, *, typed_header: bool, limit: int | None
+) -> "ReadOptions":
+    """Return the options as readers take them, or refuse them."""
+    import codecs
+
+    from holdfast.constraints import UsageError
+    from holdfast.tables import ReadOptions
+
+    try:
+        codecs.lookup(encoding)
+    except (LookupError, ValueError):
+        raise UsageError(f"--encoding {encoding}: unknown; expected one such as utf-8, latin-1 or cp1252") from None
+    names = frozenset(name for name in (strings or "").split(",") if name)
+    return ReadOptions(
+        delimiter={"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter),
+        encoding=encoding,
+        null_tokens=null or ("",),
+        typed_header=typed_header,
+        strings="all" if strings == "all" else names,
+        limit=limit,
+    )

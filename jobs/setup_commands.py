@@ -1,0 +1,51 @@
+"""The commands that come before live tables: init, validate, doctor, demo."""
+
+from pathlib import Path
+
+import click
+
+from holdfast.jobs import options
+
+
+@click.command(short_help="Write a commented configuration.")
+@click.argument("file", type=options.NEW_FILE, default="holdfast.yaml", metavar="[FILE]")
+@click.option("--force", is_flag=True, help="Replace FILE where it is there already.")
+def init(file: Path, *, force: bool) -> None:
+    """Write a commented configuration to start from [default: holdfast.yaml]."""
+    from holdfast.jobs.init import write_default
+
+    write_default(file, force=force)
+
+
+@click.command(short_help="Check a configuration, all errors at once.")
+@click.argument("conf", type=click.Path(path_type=Path), metavar="CONF")
+@options.answering
+def validate(conf: Path, format_: str, output: Path | None, *, quiet: bool) -> int:
+    """Check a configuration: all its errors at once, or what it was understood to say.
+
+    Looks at the file alone; `holdfast doctor CONF` looks at the places that it names.
+    """
+    from holdfast.jobs.validate import validate_file
+
+    return validate_file(conf, options.Answering(format_ == "json", output, quiet))
+
+
+@click.command(short_help="Look whether this machine has what is needed.")
+@click.argument("conf", type=click.Path(path_type=Path), required=False, metavar="[CONF]")
+@click.option("--spark", is_flag=True, help="Start Spark, and write and read a Delta table with it.")
+@click.option("--kafka", metavar="HOST:PORT", help="Ask this Kafka broker for its topics.")
+@options.answering
+def doctor(conf: Path | None, kafka: str | None, format_: str, output: Path | None, *, spark: bool, quiet: bool) -> int:
+    """Look whether this machine has what Holdfast needs: Java, jars, Kafka, permissions."""
+    from holdfast.jobs.diagnosis import diagnose
+
+    return diagnose(conf, options.Answering(format_ == "json", output, quiet), spark=spark, kafka=kafka)
+
+
+@click.command(short_help="Show Holdfast at work, in a few seconds.")
+@click.option("--quiet", is_flag=True, help="No notes beside the results.")
+def demo(*, quiet: bool) -> None:
+    """Show Holdfast at work on a small table, in a few seconds."""
+    from holdfast.jobs.demo import show
+
+    show(quiet=quiet)

@@ -1,0 +1,104 @@
+"""The commands on live tables, all of which start from a configuration file.
+
+Invariant: the configuration is read, and refused with all its errors, before anything else happens.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.jobs import options
+from holdfast.jobs.errors import NotBuiltYet
+
+if TYPE_CHECKING:
+    from holdfast.jobs.configuration import Configuration
+
+CONF = click.argument("conf", type=click.Path(path_type=Path), metavar="CONF")
+QUIET = click.option("--quiet", is_flag=True, help="No progress, no notes; errors are still shown.")
+
+
+@click.command(short_help="Build the state from the seeds.")
+@CONF
+@click.option("--replace", is_flag=True, help="Throw an existing state away first.")
+@QUIET
+def seed(conf: Path, **_: Any) -> None:
+    """Build the state from the seeds; refused where there is one."""
+    _load(conf)
+    raise NotBuiltYet("seed")
+
+
+@click.command(short_help="Follow the sources and keep the constraints.")
+@CONF
+@click.option("--available-now", is_flag=True, help="Process what is there, then stop.")
+@QUIET
+def run(conf: Path, **_: Any) -> None:
+    """Follow the sources and keep the constraints, until stopped.
+
+    Seeds first where there is no state. Ctrl-C and SIGTERM end it after the current batch, with exit code 0.
+    """
+    _load(conf)
+    raise NotBuiltYet("run")
+
+
+@click.command(short_help="Say how tables and rules are doing.")
+@CONF
+@options.answering
+def status(conf: Path, **_: Any) -> None:
+    """Say how each table and rule is doing; exit code 1 if a rule of severity error is broken.
+
+    Works while `holdfast run` runs, and needs no Java.
+    """
+    _load(conf)
+    raise NotBuiltYet("status")
+
+
+@click.command(short_help="Restore the state from backup or source.")
+@CONF
+@click.option("--from-source", is_flag=True, help="Seed anew, where the backup is lost too.")
+@QUIET
+def rebuild(conf: Path, **_: Any) -> None:
+    """Restore the state from its backup, or seed it anew; outputs go on where they were."""
+    _load(conf)
+    raise NotBuiltYet("rebuild")
+
+
+@click.command("skip-batch", short_help="Quarantine a batch that keeps failing.")
+@CONF
+@click.argument("source", metavar="SOURCE")
+def skip_batch(conf: Path, source: str) -> None:
+    """Quarantine the batch that keeps failing, so that the stream can go on.
+
+    SOURCE is the table whose source delivered it.
+    """
+    known = [table.name for table in _load(conf).settings.tables if table.source is not None]
+    if source not in known:
+        from holdfast.constraints import UsageError
+        from holdfast.constraints.columns import unknown_name
+
+        raise UsageError(unknown_name(f"{conf} has no table with a source called", source, known))
+    raise NotBuiltYet("skip-batch")
+
+
+@click.command(short_help="Show tables, constraints and rules in a browser.")
+@CONF
+@click.option("--port", type=click.IntRange(0, 65_535), default=8_050, show_default=True, help="0: any free one.")
+def dashboard(conf: Path, **_: Any) -> None:
+    """Show tables, constraints and rules in a browser, on this machine only."""
+    _load(conf)
+    raise NotBuiltYet("dashboard")
+
+
+@click.command(short_help="Write up what holds and what changed.")
+@CONF
+@options.answering
+def report(conf: Path, **_: Any) -> None:
+    """Write up what holds, what changed and which rules are broken."""
+    _load(conf)
+    raise NotBuiltYet("report")
+
+
+def _load(conf: Path) -> "Configuration":
+    from holdfast.jobs.configuration import load
+
+    return load(conf)

@@ -1,0 +1,177 @@
+"""`holdfast validate`: says whether a configuration can be used, and how it was understood.
+
+Invariant: what is shown is what would run, defaults filled in, and no secret is among it. Options are shown by
+their names only, since nobody can tell which of them are secrets.
+"""
+
+import datetime
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.constraints import InclusionDependency, Rule
+from holdfast.jobs.configuration import Configuration, load
+from holdfast.jobs.options import Answering
+from holdfast.jobs.output import json_line, results_to
+from holdfast.jobs.problems import ConfigurationError, Problem, written
+from holdfast.jobs.quantities import duration_text
+from holdfast.jobs.secrets import masked, masked_settings, without
+from holdfast.jobs.table_settings import KafkaSource, TableSettings
+
+
+def validate_file(file: Path, answering: Answering) -> int:
+    """Check `file`, print what was found, and return the exit code.
+
+    As text, errors are raised and so go to standard error; as JSON they are the result.
+    """
+    try:
+        configuration = load(file)
+    except ConfigurationError as error:
+        if not answering.as_json:
+            raise
+        with results_to(answering.output) as stream:
+            stream.write(json_line({"valid": False, "file": str(file), "errors": _listed(error.problems)}))
+        return error.exit_code
+    with results_to(answering.output) as stream:
+        if answering.as_json:
+            stream.write(without(configuration.secrets, json_line(masked_settings(_fields(configuration)))))
+        else:
+            stream.writelines(configuration.masked(line) + "\n" for line in summary(configuration))
+    if not answering.quiet:
+        for warning in configuration.warnings:
+            click.echo("warning: " + warning.located(str(file)), err=True)
+    return 0
+
+
+def summary(configuration: Configuration) -> Iterator[str]:
+    """Yield what a configuration was understood to say, in lines for people."""
+    settings = configuration.settings
+    yield f"{configuration.file} is valid."
+    yield ""
+    yield f"{settings.name}: a batch every {duration_text(settings.trigger.interval)}"
+    for name in ("state", "backup", "output", "checkpoint"):
+        yield f"  {name:<11} {getattr(settings, name)}"
+    yield ""
+    for table in settings.tables:
+        yield from _table_lines(table)
+    yield ""
+    denial, order, inclusion = (getattr(settings.constraints, n) for n in ("denial", "order", "inclusion"))
+    yield "constraints"
+    if denial:
+        size = f"at most {denial.max_predicates} predicates" if denial.max_predicates else "all sizes"
+        crossing = denial.cross_columns if isinstance(denial.cross_columns, str) else _pairs(denial.cross_columns)
+        yield f"  denial      {size}, cross columns {crossing}"
+    if order:
+        yield f"  order       {f'context of at most {order.max_context}' if order.max_context else 'all sizes'}"
+    if inclusion:
+        yield "  inclusion   all columns of all tables"
+    if not settings.constraints.families:
+        yield "  none is discovered, rules alone are watched"
+    if configuration.rules:
+        yield ""
+        yield "rules"
+        width = max(len(rule.name) for rule in configuration.rules)
+        for rule in configuration.rules:
+            yield f"  {rule.name:<{width}}  {_rule_text(rule)}"
+    if settings.alerts:
+        yield ""
+        yield "alerts"
+        for alert in settings.alerts:
+            about = alert.rule or alert.table or "everything"
+            address = masked_settings({"webhook": alert.webhook})["webhook"]
+            yield f"  {', '.join(alert.on)}: {about} -> {address}"
+
+
+def _table_lines(table: TableSettings) -> Iterator[str]:
+    yield f"table {table.name}"
+    yield f"  {'key':<11} {', '.join(table.key) if table.key else 'none: a row is identified by all its columns'}"
+    if table.columns:
+        typed = [name + (f" {c.type}" if c.type else "") for name, c in table.columns.items()]
+        yield f"  {'declared':<11} {', '.join(typed)}"
+    for name in ("include", "exclude"):
+        if getattr(table, name):
+            yield f"  {name:<11} {', '.join(getattr(table, name))}"
+    if table.seed is not None:
+        version = "" if table.seed.version is None else f", version {table.seed.version}"
+        yield f"  {'seed':<11} {table.seed.path}{version}"
+    else:
+        snapshot = table.source is not None and table.source.format == "delta"
+        yield f"  {'seed':<11} {'the snapshot of its source' if snapshot else 'none: starts empty'}"
+    yield f"  {'source':<11} {_source_text(table)}"
+    if table.sequence is not None:
+        kept = "" if table.sequence_retention is None else f", kept for {duration_text(table.sequence_retention)}"
+        yield f"  {'sequence':<11} {table.sequence}{kept}"
+
+
+def _source_text(table: TableSettings) -> str:
+    source = table.source
+    if source is None:
+        return "none: stays as it is"
+    options = f" (options: {', '.join(sorted(source.options))})" if source.options else ""
+    if isinstance(source, KafkaSource):
+        text = f"Kafka topic {source.topic} at {','.join(source.servers)}, {source.encoding}, from {start_text(source)}"
+    elif source.format == "files":
+        text = f"{source.encoding} files renamed into {source.path}"
+    else:
+        text = f"change feed of the Delta table {source.path}"
+    return text + options
+
+
+def start_text(source: KafkaSource) -> str:
+    """Return where a topic is read from, as people write it."""
+    if source.start is None:
+        return "earliest"
+    if isinstance(source.start, Mapping):
+        return "{" + ", ".join(f"{partition}: {offset}" for partition, offset in source.start.items()) + "}"
+    return source.start.isoformat() if isinstance(source.start, datetime.datetime) else source.start
+
+
+def _rule_text(rule: Rule) -> str:
+    limits = [
+        f"at most {limit} violating {what}"
+        for what, limit in (("pairs", rule.max_violating_pairs), ("rows", rule.max_violating_rows))
+        if limit is not None
+    ]
+    table = "" if isinstance(rule.body, InclusionDependency) else f"{rule.table}: "
+    return "; ".join([f"{table}{rule.text}", *limits, rule.severity.value])
+
+
+def _pairs(pairs: tuple[tuple[str, str], ...]) -> str:
+    return ", ".join(f"{a}/{b}" for a, b in pairs)
+
+
+def _fields(configuration: Configuration) -> dict[str, Any]:
+    settings = configuration.settings
+    return {
+        "valid": True,
+        "file": configuration.file,
+        "name": settings.name,
+        **{name: getattr(settings, name) for name in ("state", "backup", "output", "checkpoint")},
+        "interval": duration_text(settings.trigger.interval),
+        "tables": [
+            {
+                "name": table.name,
+                "key": list(table.key or ()),
+                "columns": {name: None if c.type is None else str(c.type) for name, c in table.columns.items()},
+                "seed": None if table.seed is None else table.seed.path,
+                "source": None if table.source is None else table.source.format,
+                "encoding": getattr(table.source, "encoding", None),
+            }
+            for table in settings.tables
+        ],
+        "families": [family.value for family in settings.constraints.families],
+        "rules": [
+            {"rule": r.name, "table": r.table, "constraint": r.text, "severity": r.severity.value}
+            for r in configuration.rules
+        ],
+        "warnings": _listed(configuration.warnings),
+    }
+
+
+def _listed(problems: tuple[Problem, ...]) -> list[dict[str, Any]]:
+    return [
+        {"line": p.place.line, "column": p.place.column, "path": written(p.path), "message": masked(p.message)}
+        for p in problems
+    ]
