@@ -8,7 +8,6 @@ follows the requirements from `pyproject.toml` through what is installed.
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -46,7 +45,6 @@ def write(*options: str) -> None:
             [*command, *extras, *options, "--output-file", str(made)],
             check=True,
             cwd=ROOT,
-            env={name: value for name, value in os.environ.items() if name != "UV_CONFIG_FILE"},
         )
         LOCK.write_text(HEADER + made.read_text().removeprefix(HEADER))
     print(f"{LOCK.name}: {len(_pins())} pins")
