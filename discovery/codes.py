@@ -1,0 +1,95 @@
+"""A table's rows as dense codes, one int32 per column pair of a space, for comparing many pairs of rows.
+
+Codes are ranks in the table at hand, so they live only as long as one batch computation; nothing that is stored
+holds them. Null is 0, values start at 1: lowest where there is an order, different from all where there is none.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.constraints import PredicateSpace
+from holdfast.tables import EncodedColumn, Table, common_distinct
+
+Codes = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class PairCodes:
+    """Codes of every row for every column pair of a space.
+
+    Parameters
+    ----------
+    left, right : (pairs, rows); for a column with itself both are the same codes.
+    first, second : for each distinct row a row of the table that has it, and another one or -1.
+    """
+
+    left: Codes
+    right: Codes
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+
+
+def pair_codes(table: Table, space: PredicateSpace) -> PairCodes:
+    """Return the codes of the table's distinct rows. O(n log n) per column."""
+    own = [_own_codes(column, table) for column in table.columns]
+    first, second = _distinct(own, table.row_count)
+    left = np.empty((len(space.pairs), len(first)), np.int32)
+    right = np.empty_like(left)
+    for p, pair in enumerate(space.pairs):
+        if pair.left == pair.right:
+            left[p] = right[p] = own[pair.left][first]
+        else:
+            a, b = _crossing_codes(table.columns[pair.left], table.columns[pair.right])
+            left[p], right[p] = a[first], b[first]
+    return PairCodes(left, right, first, second)
+
+
+def _own_codes(column: EncodedColumn, table: Table) -> Codes:
+    """Return ranks of one column's values; strings are ranked by code point."""
+    keys = column.keys
+    if column.column.type.name == "string" and len(keys):
+        ranks = table.text_ranks
+        keys = ranks[keys] if len(ranks) else keys
+    _, codes = np.unique(keys, return_inverse=True)
+    return _with_nulls(codes, column)
+
+
+def _crossing_codes(left: EncodedColumn, right: EncodedColumn) -> tuple[Codes, Codes]:
+    """Return ranks of two columns' values among the values of both."""
+    left_keys, right_keys = common_distinct(left, right)
+    pooled = np.unique(np.concatenate([left_keys, right_keys]))
+    codes = []
+    for column, keys in ((left, left_keys), (right, right_keys)):
+        if len(keys):
+            places = np.minimum(np.searchsorted(column.counts[0], column.keys), len(keys) - 1)
+            codes.append(_with_nulls(np.searchsorted(pooled, keys)[places], column))
+        else:
+            codes.append(np.zeros(len(column), np.int32))
+    return codes[0], codes[1]
+
+
+def _with_nulls(codes: NDArray[np.int64], column: EncodedColumn) -> Codes:
+    shifted = (codes + 1).astype(np.int32)
+    if column.valid is not None:
+        shifted[~column.valid] = 0
+    return shifted
+
+
+def _distinct(columns: list[Codes], rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return one row for each distinct combination of codes, and another one where there is one."""
+    if not columns or not rows:
+        return np.arange(min(rows, 1)), np.full(min(rows, 1), 1 if rows > 1 else -1)
+    order = np.lexsort(columns)
+    differs = np.zeros(rows, np.bool_)
+    differs[0] = True
+    for codes in columns:
+        ordered = codes[order]
+        differs[1:] |= ordered[1:] != ordered[:-1]
+    starts = np.flatnonzero(differs)
+    sizes = np.diff(np.append(starts, rows))
+    second = np.full(len(starts), -1, np.int64)
+    second[sizes > 1] = order[starts[sizes > 1] + 1]
+    by_row = np.argsort(order[starts], kind="stable")
+    return order[starts][by_row], second[by_row]

@@ -1,0 +1,1 @@
+"""Denial constraints of a table as it stands."""

@@ -1,0 +1,108 @@
+"""Minimal hitting sets of evidences: the complements of the maximal valid boxes.
+
+An evidence, one outcome per column pair, is an edge; a set `S` of outcomes that meets every edge, and leaves at
+least one outcome to every column pair, is what a box must leave out to contain no evidence. So the masks of the
+reported denial constraints are exactly the complements of the minimal such sets.
+
+The enumeration is depth first [MMCS]: take an uncovered edge with few candidates, try each of its vertices, and go
+back as soon as some chosen vertex is no longer the only one that hits some edge. No result is compared with
+another. *Differs from the paper*: one bitmap of edges hit exactly once replaces one of critical edges for each
+chosen vertex; a bound on the number of touched groups cuts the search; results come in chunks, and the search can
+be left and taken up again.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from holdfast.discovery.kernels.hitting_sets import Places, Words, enumerate_kernel
+
+_CHUNK = 1 << 14
+_STEPS = 1 << 20
+
+
+class HittingSetSearch:
+    """One enumeration, in chunks.
+
+    Parameters
+    ----------
+    edges : (E, W) words, distinct; each has vertices of every group.
+    group_bits : (G, W) words: which vertices exclude each other from all being taken.
+    bound : how many groups a set may touch; 0 for any number.
+
+    Examples
+    --------
+    Two groups of two vertices, and the edges {0, 2} and {1, 3}:
+
+    >>> words = lambda *rows: np.array(rows, np.uint64).reshape(-1, 1)
+    >>> search = HittingSetSearch(words(0b0101, 0b1010), words(0b0011, 0b1100))
+    >>> sorted(bin(int(s[0])) for chunk in search for s in chunk)
+    ['0b1001', '0b110']
+    """
+
+    def __init__(self, edges: Words, group_bits: Words, bound: int = 0) -> None:
+        self._edges = np.ascontiguousarray(edges, np.uint64)
+        self._group_bits = np.ascontiguousarray(group_bits, np.uint64)
+        self._bound = bound
+        self.tried = 0
+
+    def __iter__(self) -> Iterator[Words]:
+        """Yield the sets, (n, W) words at a time. A chunk may be empty: then the search has merely gone on."""
+        count, width = self._edges.shape
+        if not count:
+            yield np.zeros((1, width), np.uint64)
+            return
+        occurrence = transposed(self._edges)
+        levels = int(sum(_bit_count(group) - 1 for group in self._group_bits)) + 2
+        per_edge = occurrence.shape[1]
+        depth, chosen = np.zeros(1, np.int64), np.zeros(levels, np.int64)
+        taken, candidates, branch = (np.zeros((levels, width), np.uint64) for _ in range(3))
+        uncovered, once = (np.zeros((levels, per_edge), np.uint64) for _ in range(2))
+        candidates[0] = np.bitwise_or.reduce(self._group_bits, axis=0)
+        for group in self._group_bits:
+            if _bit_count(group) == 1:
+                candidates[0] &= ~group
+        uncovered[0] = _ones(count, per_edge)
+        branch[0] = self._edges[0] & candidates[0]
+        candidates[0] &= ~branch[0]
+        steps = np.zeros(1, np.int64)
+        out = np.zeros((_CHUNK, width), np.uint64)
+        while depth[0] >= 0:
+            steps[0] = _STEPS
+            found = enumerate_kernel(
+                self._edges,
+                occurrence,
+                self._group_bits,
+                self._bound,
+                depth,
+                chosen,
+                taken,
+                candidates,
+                branch,
+                uncovered,
+                once,
+                steps,
+                out,
+            )
+            self.tried += _STEPS - int(steps[0])
+            yield out[:found].copy()
+
+
+def transposed(rows: Words) -> Words:
+    """Return for every bit the bitmap of the rows that have it: (64 W, ceil(n / 64)) words."""
+    count, width = rows.shape
+    bits = np.unpackbits(rows.view(np.uint8).reshape(count, width * 8), axis=1, bitorder="little")
+    padded: Places = np.zeros((width * 64, -(-count // 64) * 64), np.uint8)
+    padded[:, :count] = bits.T
+    return np.packbits(padded, axis=1, bitorder="little").view(np.uint64)
+
+
+def _bit_count(words: Words) -> int:
+    return int(np.bitwise_count(words).sum())
+
+
+def _ones(count: int, width: int) -> Words:
+    """Return a bitmap whose first `count` bits are set."""
+    bits = np.zeros(width * 64, np.uint8)
+    bits[:count] = 1
+    return np.packbits(bits, bitorder="little").view(np.uint64)

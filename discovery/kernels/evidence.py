@@ -1,0 +1,139 @@
+"""All evidences of a table: every pair of rows, column by column, into one set.
+
+Rows are compared through dense codes, one int32 a column pair and row, whose order and equality are those of the
+values, null lowest. A tile of one row against some hundred others is built column by column, so that the compiler
+uses vector instructions; its words then go through a small direct-mapped filter of evidences seen lately, and only
+what that does not know reaches the hash table.
+
+    left, right   (P, n) int32   codes of `t` and of `s` for each column pair
+    ordered       (P,)   bool
+    word, shift   (P,)   int64   where the pair's lowest bit is
+    table         (T, W) uint64  open addressing, T a power of two; free slots are zero (no evidence is)
+    witness       (T, 2) int64   a pair of rows for each
+    recent        (R, W) uint64  the filter, R a power of two
+
+Overflow: none; hashes wrap by design.
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numba import njit, uint64
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint64]
+Word: TypeAlias = Any
+"""One 64-bit word: `uint64` when compiled."""
+
+Codes = NDArray[np.int32]
+Places = NDArray[np.int64]
+
+TILE = 512
+_ZERO = np.uint64(0)
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit(cache=True, nogil=True)
+def _hash(key: Words) -> Word:
+    mixed: Word = _ZERO
+    for w in range(len(key)):
+        mixed = (mixed ^ key[w]) * _MULTIPLIER
+        mixed ^= mixed >> uint64(29)
+    return mixed
+
+
+@njit(cache=True, nogil=True)
+def _insert(key: Words, t: int, s: int, hashed: Word, table: Words, witness: Places) -> int:
+    """Put an evidence into the table; return 1 where it is new."""
+    slots = uint64(len(table) - 1)
+    slot = hashed & slots
+    while True:
+        empty, same = True, True
+        for w in range(len(key)):
+            empty &= table[slot, w] == _ZERO
+            same &= table[slot, w] == key[w]
+        if same:
+            return 0
+        if empty:
+            for w in range(len(key)):
+                table[slot, w] = key[w]
+            witness[slot, 0], witness[slot, 1] = t, s
+            return 1
+        slot = (slot + uint64(1)) & slots
+
+
+@njit(cache=True, nogil=True)
+def insert_all_kernel(keys: Words, pairs: Places, table: Words, witness: Places) -> int:
+    """Put evidences with their witnesses into a table; return how many are new."""
+    new = 0
+    for i in range(len(keys)):
+        new += _insert(keys[i], pairs[i, 0], pairs[i, 1], _hash(keys[i]), table, witness)
+    return new
+
+
+@njit(cache=True, nogil=True)
+def _compare(code: int, others: Codes, ordered: bool, shift: int, out: Words) -> None:
+    """Add one column pair's outcomes of one row against a tile of others."""
+    less, equal, greater = uint64(1) << uint64(shift), uint64(2) << uint64(shift), uint64(4) << uint64(shift)
+    if ordered:
+        for i in range(len(others)):
+            other = others[i]
+            out[i] |= less if code < other else (equal if code == other else greater)
+    else:
+        for i in range(len(others)):
+            out[i] |= less if code == others[i] else equal
+
+
+@njit(cache=True, nogil=True)
+def pairs_kernel(
+    left: Codes,
+    right: Codes,
+    ordered: NDArray[np.bool_],
+    word: Places,
+    shift: Places,
+    first: int,
+    last: int,
+    both_ways: bool,
+    repeated: NDArray[np.bool_],
+    table: Words,
+    witness: Places,
+    held: int,
+    recent: Words,
+    buffer: Words,
+    key: Words,
+) -> tuple[int, int]:
+    """Add the evidences of rows `first` to `last` against all (or, one way only, against all behind them).
+
+    A row meets itself only where it is `repeated`. Returns (the row to go on with, evidences held), and stops
+    where the table is half full.
+    """
+    pairs, rows = left.shape
+    width = table.shape[1]
+    filter_mask = uint64(len(recent) - 1)
+    for t in range(first, last):
+        if held * 2 >= len(table):
+            return t, held
+        start = 0 if both_ways else t
+        for low in range(start, rows, TILE):
+            high = min(low + TILE, rows)
+            for w in range(width):
+                for i in range(high - low):
+                    buffer[w, i] = _ZERO
+            for p in range(pairs):
+                _compare(left[p, t], right[p, low:high], ordered[p], shift[p], buffer[word[p], : high - low])
+            for i in range(high - low):
+                if low + i == t and not repeated[t]:
+                    continue
+                for w in range(width):
+                    key[w] = buffer[w, i]
+                hashed = _hash(key)
+                place = (hashed >> uint64(20)) & filter_mask
+                known = True
+                for w in range(width):
+                    known &= recent[place, w] == key[w]
+                if known:
+                    continue
+                for w in range(width):
+                    recent[place, w] = key[w]
+                held += _insert(key, t, low + i, hashed, table, witness)
+    return last, held

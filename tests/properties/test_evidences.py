@@ -1,0 +1,103 @@
+"""Oracle tests: all evidences of random tables, and the boxes they leave, against nested loops."""
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.constraints import Column, PredicateSpace, Schema
+from holdfast.constraints.operators import EQUAL, GREATER, LESS
+from holdfast.constraints.types import FLOAT, STRING
+from holdfast.discovery.evidences import all_evidences, mirrored
+from holdfast.discovery.hitting_sets import HittingSetSearch, transposed
+from holdfast.tables import Table, from_arrow, overlap
+from tests.oracles import denial as oracle
+from tests.oracles.values import Table as OracleTable
+from tests.properties.tables import tables
+
+NAMES = {LESS: "<", EQUAL: "=", GREATER: ">", LESS | GREATER: "!="}
+
+
+@given(tables(max_rows=8), st.sampled_from([1, 2, 3]))
+def test_evidences_are_those_of_all_pairs_and_their_witnesses_have_them(
+    both: tuple[OracleTable, Table], threads: int
+) -> None:
+    theirs, ours = both
+    space = PredicateSpace.build(ours.schema, "auto", lambda a, b: overlap(ours, a, b))
+    expected_space = oracle.automatic_space(theirs.columns, theirs.rows)
+    found = all_evidences(ours, space, threads)
+    points = [tuple(NAMES[p.outcomes(space.bits(words))] for p in space.pairs) for words in found.words]
+    assert sorted(points) == sorted(oracle.evidences(theirs.rows, expected_space))
+    for point, (t, s) in zip(points, found.witnesses, strict=True):
+        assert t != s
+        assert oracle.evidence(theirs.rows[t], theirs.rows[s], expected_space) == point
+
+
+def _boxes(space: PredicateSpace, words: np.ndarray, bound: int) -> set[str]:
+    groups = np.array([space.words(pair.every) for pair in space.pairs], np.uint64)
+    search = HittingSetSearch(words, groups, bound)
+    return {str(space.canonical(space.constraint(space.every & ~space.bits(s)))) for chunk in search for s in chunk}
+
+
+@given(tables(max_rows=6), st.integers(0, 3))
+def test_hitting_sets_are_the_complements_of_the_reported_boxes(both: tuple[OracleTable, Table], bound: int) -> None:
+    theirs, ours = both
+    space = PredicateSpace.build(ours.schema, "auto", lambda a, b: overlap(ours, a, b))
+    found = _boxes(space, all_evidences(ours, space).words, bound)
+    expected_space = oracle.automatic_space(theirs.columns, theirs.rows)
+    assert found - {"not()"} == set(oracle.reported(theirs.rows, expected_space, theirs.columns, bound))
+
+
+def _subsets(bits: int) -> set[int]:
+    return (
+        {bits & chosen for chosen in range(bits + 1)}
+        if bits < 8
+        else {s << 1 for s in _subsets(bits >> 1)} | ({s << 1 | 1 for s in _subsets(bits >> 1)} if bits & 1 else set())
+    )
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_hitting_sets_over_several_words(data: st.DataObject) -> None:
+    """Thirty columns take two words; a sample of outcomes leaves few boxes, which plain sets can name."""
+    schema = Schema("r", tuple(Column(f"c{i}", FLOAT if i % 3 else STRING) for i in range(30)))
+    space = PredicateSpace(schema)
+    varied = data.draw(st.sets(st.integers(0, 29), min_size=1, max_size=3))
+    edges = set()
+    for _ in range(data.draw(st.integers(1, 5))):
+        outcomes = [(data.draw(st.sampled_from([LESS, EQUAL, GREATER])) if i in varied else LESS) for i in range(30)]
+        edges.add(space.evidence(outcomes).bits)
+    words = np.array([space.words(e) for e in sorted(edges)], np.uint64)
+    groups = np.array([space.words(pair.every) for pair in space.pairs], np.uint64)
+    found = {space.bits(s) for chunk in HittingSetSearch(words, groups, 2) for s in chunk}
+    vertices = [1 << b for b in range(space.every.bit_length()) if space.every >> b & 1]
+    sides = [[v for v in _subsets(p.every) if v not in {0, p.every}] for p in space.pairs]
+    sets = [0, *(v for side in sides for v in side)]
+    sets += [a | b for one, other in itertools.combinations(sides, 2) for a in one for b in other]
+    hitting = [s for s in sets if all(s & e for e in edges)]
+    minimal = {s for s in hitting if not any(s & v and all(s & ~v & e for e in edges) for v in vertices)}
+    assert found == minimal
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(0, {"not()"}), (1, {"not()"}), (2, {"not(t.a != s.a)"})])
+def test_tables_of_no_one_and_two_equal_rows(rows: int, expected: set[str]) -> None:
+    table = from_arrow(pa.table({"a": pa.array([1] * rows, pa.int64())}), "r")
+    space = PredicateSpace(table.schema)
+    assert _boxes(space, all_evidences(table, space).words, 0) == expected
+
+
+def test_transposing_is_its_own_inverse() -> None:
+    rows = np.random.default_rng(1).integers(0, 2**63, (130, 2)).astype(np.uint64)
+    assert (transposed(transposed(rows))[:130, :2] == rows).all()
+
+
+def test_mirroring_exchanges_less_and_greater() -> None:
+    space = PredicateSpace(Schema("r", tuple(Column(f"c{i}", FLOAT if i % 2 else STRING) for i in range(50))))
+    rng = np.random.default_rng(2)
+    outcomes = [int(rng.choice([LESS, EQUAL, GREATER])) for _ in space.pairs]
+    swapped = [{LESS: GREATER, GREATER: LESS}.get(o, o) for o in outcomes]
+    words = np.array([space.words(space.evidence(outcomes).bits)], np.uint64)
+    assert space.bits(mirrored(words, space)[0]) == space.evidence(swapped).bits
