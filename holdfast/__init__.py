@@ -1,3 +1,54 @@
-"""Holdfast keeps the exact set of constraints that hold on live tables."""
+"""Holdfast keeps the exact set of constraints that hold on live tables.
+
+Everything public is imported from here. Names are looked up on first use, so that importing the package is quick
+and loads no engine.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.constraints import (
+        HoldfastError,
+        PredicateSpace,
+        Rule,
+        parse_constraint,
+        parse_denial,
+        parse_inclusion,
+        parse_order,
+        parse_rule_body,
+    )
+    from holdfast.tables import ReadOptions, Table, from_arrow, from_pandas, read_table
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "HoldfastError",
+    "PredicateSpace",
+    "ReadOptions",
+    "Rule",
+    "Table",
+    "__version__",
+    "from_arrow",
+    "from_pandas",
+    "parse_constraint",
+    "parse_denial",
+    "parse_inclusion",
+    "parse_order",
+    "parse_rule_body",
+    "read_table",
+]
+
+_OF_TABLES = {"ReadOptions", "Table", "from_arrow", "from_pandas", "read_table"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'holdfast' has no attribute '{name}'")
+    module = import_module("holdfast.tables" if name in _OF_TABLES else "holdfast.constraints")
+    value = globals()[name] = getattr(module, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
