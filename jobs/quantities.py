@@ -55,17 +55,17 @@ def _text(value: Any) -> str:
 
 
 def _whole(value: Any) -> int:
-    value = spelled(value)
-    if isinstance(value, bool) or not isinstance(value, int):
+    number = spelled(value)
+    if isinstance(number, bool) or not isinstance(number, int):
         raise ValueError(f"expected a whole number, given {shown(value)}")
-    return value
+    return number
 
 
 def _flag(value: Any) -> bool:
-    value = spelled(value)
-    if not isinstance(value, bool):
+    flag = spelled(value)
+    if not isinstance(flag, bool):
         raise ValueError(f"expected true or false, given {shown(value)}")
-    return value
+    return flag
 
 
 def _option(value: Any) -> str:
@@ -138,14 +138,12 @@ def _size(value: Any) -> int:
 
 
 def _share(value: Any) -> float:
-    value = spelled(value)
-    percent = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)\s*%", value) if isinstance(value, str) else None
-    if isinstance(value, bool) or not (percent or isinstance(value, (int, float))):
+    given = spelled(value)
+    percent = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)\s*%", given) if isinstance(given, str) else None
+    number = float(percent[1]) / 100 if percent else given
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number <= 1:
         raise ValueError(f"expected a share between 0 and 1, or such as 50%; given {shown(value)}")
-    number = float(percent[1]) / 100 if percent else float(value)
-    if not 0 <= number <= 1:
-        raise ValueError(f"expected a share between 0 and 1, or such as 50%; given {shown(value)}")
-    return number
+    return float(number)
 
 
 def _threshold(value: Any) -> Threshold:

@@ -12,8 +12,11 @@ from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
 
 from holdfast.constraints.columns import unknown_name
 from holdfast.jobs.problems import Problems
-from holdfast.jobs.secrets import masked_settings
+from holdfast.jobs.secrets import MASK, masked_settings
 from holdfast.jobs.yaml_text import Document, Keyed
+
+OPEN_ENDED = frozenset({"options", "storage_options", "headers"})
+"""Settings that are handed on to other software: nobody can tell which of them are secrets."""
 
 
 @dataclass(frozen=True)
@@ -47,4 +50,16 @@ class Section(BaseModel):
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         """Show secrets masked."""
         for name, value in super().__repr_args__():
-            yield name, value if isinstance(value, Section) else masked_settings(value, name or "")
+            if name in OPEN_ENDED:
+                yield name, dict.fromkeys(value, MASK)
+            else:
+                yield name, _shown(value, name or "")
+
+
+def _shown(value: Any, name: str) -> Any:
+    """Mask a value that is no section; sections mask themselves."""
+    if isinstance(value, Section):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [_shown(item, name) for item in value]
+    return masked_settings(value, name)
