@@ -19,6 +19,7 @@ import click
 from holdfast import __version__
 from holdfast.constraints import ExternalError, HoldfastError
 from holdfast.jobs.batch_commands import check, discover, replay
+from holdfast.jobs.problems import ConfigurationError
 from holdfast.jobs.secrets import masked
 from holdfast.jobs.setup_commands import demo, doctor, init, validate
 from holdfast.jobs.stream_commands import dashboard, rebuild, report, run, seed, skip_batch, status
@@ -92,6 +93,8 @@ def exit_code_of(arguments: Sequence[str]) -> int:
         shown = io.StringIO()
         error.show(shown)
         return _say(masked(shown.getvalue().rstrip()), USAGE)
+    except ConfigurationError as error:  # masked part by part: a setting's name alone is no secret
+        return _say(str(error), error.exit_code)
     except HoldfastError as error:
         return _say(masked(str(error)), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
