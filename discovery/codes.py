@@ -30,6 +30,18 @@ class PairCodes:
     first: NDArray[np.int64]
     second: NDArray[np.int64]
 
+    @property
+    def rows(self) -> int:
+        """How many distinct rows there are."""
+        return len(self.first)
+
+    def table_rows(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Turn pairs of distinct rows into pairs of the table's; a row with itself into two equal rows."""
+        found = self.first[pairs]
+        same = pairs[:, 0] == pairs[:, 1]
+        found[same, 1] = self.second[pairs[same, 0]]
+        return np.asarray(found)
+
 
 def pair_codes(table: Table, space: PredicateSpace) -> PairCodes:
     """Return the codes of the table's distinct rows. O(n log n) per column."""

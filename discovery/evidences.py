@@ -1,150 +1,143 @@
-"""The evidences of all pairs of rows, each with a pair that has it.
+"""The evidences of pairs of rows, each with a pair that has it: of listed pairs, or of all.
 
-For tables small enough that comparing all pairs is the fastest plan. Equal rows are compared once, however often
+Equal rows are compared once, however often
 they occur; a row that occurs twice is also a pair with itself. Where columns are compared with themselves only, the
 evidence of (s, t) is the mirror image of that of (t, s), so one of the two is enough.
 """
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
-from holdfast.discovery.codes import PairCodes, pair_codes
-from holdfast.discovery.kernels.evidence import TILE, Places, Words, insert_all_kernel, pairs_kernel
-from holdfast.tables import Table
+from holdfast.discovery.codes import PairCodes
+from holdfast.discovery.kernels.evidence import TILE, Places, Words, insert_all_kernel, listed_kernel, pairs_kernel
 
 _RECENT = 1 << 13
 _SMALLEST_TABLE = 1 << 12
 
-_Layout = tuple[NDArray[np.bool_], Places, Places]
-
-Progress = Callable[[int, int], None]
-"""Called with the rows compared so far, and all rows."""
+Progress = Callable[[int], object]
+"""Called with the number of rows just done."""
 
 
-@dataclass(frozen=True)
-class WitnessedEvidences:
-    """Distinct evidences, each with one ordered pair of rows that has it.
+class EvidenceSet:
+    """Distinct evidences of one table's rows, growing, each with the first pair that was seen to have it.
 
     Parameters
     ----------
-    words : (n, W), bits of the space.
-    witnesses : (n, 2) row numbers of the table.
+    codes, space : the rows, and what their outcomes mean.
     """
 
-    words: Words
-    witnesses: Places
+    def __init__(self, codes: PairCodes, space: PredicateSpace) -> None:
+        self._codes = codes
+        self._layout = (
+            np.array([p.ordered for p in space.pairs], np.bool_),
+            np.array([p.offset // 64 for p in space.pairs], np.int64),
+            np.array([p.offset % 64 for p in space.pairs], np.int64),
+        )
+        width = space.word_count
+        self._table = np.zeros((_SMALLEST_TABLE, width), np.uint64)
+        self._witness = np.zeros((_SMALLEST_TABLE, 2), np.int64)
+        self._recent = np.zeros((_RECENT, width), np.uint64)
+        self._buffer = np.zeros((width, TILE), np.uint64)
+        self._key = np.zeros(width, np.uint64)
+        self._held = 0
 
     def __len__(self) -> int:
-        return len(self.words)
+        return self._held
 
-
-class _EvidenceSet:
-    """A growing hash table of evidences, owned by one thread."""
-
-    def __init__(self, width: int) -> None:
-        self.table = np.zeros((_SMALLEST_TABLE, width), np.uint64)
-        self.witness = np.zeros((_SMALLEST_TABLE, 2), np.int64)
-        self.recent = np.zeros((_RECENT, width), np.uint64)
-        self.buffer = np.zeros((width, TILE), np.uint64)
-        self.key = np.zeros(width, np.uint64)
-        self.held = 0
-
-    def compare(self, codes: PairCodes, layout: _Layout, first: int, last: int, *, both_ways: bool) -> None:
+    def compare_rows(self, first: int, last: int, *, both_ways: bool) -> None:
         """Add the evidences of distinct rows `first` to `last` against all, or against all behind them."""
         at = first
         while at < last:
-            at, self.held = pairs_kernel(
-                codes.left,
-                codes.right,
-                *layout,
+            at, self._held = pairs_kernel(
+                self._codes.left,
+                self._codes.right,
+                *self._layout,
                 at,
                 last,
                 both_ways,
-                codes.second >= 0,
-                self.table,
-                self.witness,
-                self.held,
-                self.recent,
-                self.buffer,
-                self.key,
+                self._codes.second >= 0,
+                self._table,
+                self._witness,
+                self._held,
+                self._recent,
+                self._buffer,
+                self._key,
             )
             if at < last:
-                self.grow()
+                self._grow()
 
-    def grow(self, at_least: int = 0) -> None:
-        words, witnesses = self.entries()
-        size = len(self.table) * 4
-        while size < at_least * 4:
-            size *= 2
-        self.table = np.zeros((size, self.table.shape[1]), np.uint64)
-        self.witness = np.zeros((size, 2), np.int64)
-        insert_all_kernel(words, witnesses, self.table, self.witness)
+    def compare_pairs(self, pairs: Places) -> int:
+        """Add the evidences of listed pairs of distinct rows; return how many are new."""
+        before, at = self._held, 0
+        while at < len(pairs):
+            at, self._held = listed_kernel(
+                self._codes.left,
+                self._codes.right,
+                *self._layout,
+                pairs,
+                at,
+                self._table,
+                self._witness,
+                self._held,
+                self._key,
+            )
+            if at < len(pairs):
+                self._grow()
+        return self._held - before
+
+    def add(self, words: Words, pairs: Places) -> None:
+        """Add evidences that are known, with their pairs."""
+        self._grow(self._held + len(words))
+        self._held += insert_all_kernel(words, pairs, self._table, self._witness)
 
     def entries(self) -> tuple[Words, Places]:
-        used = self.table.any(axis=1)
-        return self.table[used], self.witness[used]
+        """Return the evidences in ascending order, and their pairs of distinct rows."""
+        used = self._table.any(axis=1)
+        words, pairs = self._table[used], self._witness[used]
+        order = np.lexsort(words.T)
+        return words[order], pairs[order]
 
-    def add(self, words: Words, witnesses: Places) -> None:
-        self.grow(self.held + len(words))
-        self.held += insert_all_kernel(words, witnesses, self.table, self.witness)
+    def _grow(self, at_least: int = 0) -> None:
+        words, pairs = self.entries()
+        size = len(self._table) * 4
+        while size < at_least * 4:
+            size *= 2
+        self._table = np.zeros((size, self._table.shape[1]), np.uint64)
+        self._witness = np.zeros((size, 2), np.int64)
+        insert_all_kernel(words, pairs, self._table, self._witness)
 
 
 def all_evidences(
-    table: Table, space: PredicateSpace, threads: int = 1, progress: Progress | None = None
-) -> WitnessedEvidences:
+    codes: PairCodes, space: PredicateSpace, threads: int = 1, progress: Progress | None = None
+) -> EvidenceSet:
     """Return every evidence of the table. O(d^2 P) for d distinct rows and P column pairs.
 
-    The result's order depends on the rows alone, not on the number of threads.
+    The evidences depend on the rows alone; which pair witnesses one depends on the number of threads too.
     """
-    codes = pair_codes(table, space)
-    width = space.word_count
     rows = codes.left.shape[1]
-    if not space.pairs or not rows:
-        return WitnessedEvidences(np.zeros((0, width), np.uint64), np.zeros((0, 2), np.int64))
     both_ways = bool(space.crossing)
-    layout = (
-        np.array([p.ordered for p in space.pairs]),
-        np.array([p.offset // 64 for p in space.pairs]),
-        np.array([p.offset % 64 for p in space.pairs]),
-    )
     bounds = np.linspace(0, rows, min(rows, 64 * threads) + 1).astype(np.int64)
-    sets = [_EvidenceSet(width) for _ in range(threads)]
+    sets = [EvidenceSet(codes, space) for _ in range(threads)]
+    if not space.pairs:
+        return sets[0]
 
     def fill(part: int) -> None:
-        """Compare every so-manieth block of rows with all rows."""
         for block in range(part, len(bounds) - 1, threads):
-            sets[part].compare(codes, layout, bounds[block], bounds[block + 1], both_ways=both_ways)
+            sets[part].compare_rows(bounds[block], bounds[block + 1], both_ways=both_ways)
             if progress is not None:
-                progress(int(bounds[block + 1]), rows)
+                progress(int(bounds[block + 1] - bounds[block]))
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(fill, range(threads)))
-    merged = sets[0]
     for other in sets[1:]:
-        merged.add(*other.entries())
-    words, witnesses = merged.entries()
-    witnesses = _table_rows(witnesses, codes)
+        sets[0].add(*other.entries())
     if not both_ways:
-        words = np.concatenate([words, mirrored(words, space)])
-        witnesses = np.concatenate([witnesses, witnesses[:, ::-1]])
-    order = np.lexsort(words.T)
-    words, witnesses = words[order], witnesses[order]
-    keep = np.ones(len(words), np.bool_)
-    keep[1:] = (words[1:] != words[:-1]).any(axis=1)
-    return WitnessedEvidences(words[keep], witnesses[keep])
-
-
-def _table_rows(witnesses: Places, codes: PairCodes) -> Places:
-    """Turn numbers of distinct rows into rows of the table; a row with itself into two equal rows."""
-    rows = codes.first[witnesses]
-    same = witnesses[:, 0] == witnesses[:, 1]
-    rows[same, 1] = codes.second[witnesses[same, 0]]
-    return np.asarray(rows)
+        words, pairs = sets[0].entries()
+        sets[0].add(mirrored(words, space), pairs[:, ::-1].copy())
+    return sets[0]
 
 
 def mirrored(words: Words, space: PredicateSpace) -> Words:

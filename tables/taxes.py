@@ -38,7 +38,7 @@ _DEPENDENT = ("State", "City", "ChildExemp", "Rate", "Bonus", "Tax")
 _STATES = (
     "AK AL AR AZ CA CO CT DC DE FL GA HI IA ID IL IN KS KY LA MA MD ME MI MN MO MS MT NC ND NE NH NJ NM NV NY OH OK "
     "OR PA PR RI SC SD TN TX UT VA VT WA WI WV WY"
-).split()  # noqa: SIM905
+).split()
 _ZIPS, _CITIES, _AREA_CODES, _SALARIES = 20_000, 6_000, 260, 20
 _PHONES = 10_000_000
 

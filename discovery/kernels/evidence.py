@@ -137,3 +137,34 @@ def pairs_kernel(
                     recent[place, w] = key[w]
                 held += _insert(key, t, low + i, hashed, table, witness)
     return last, held
+
+
+@njit(cache=True, nogil=True)
+def listed_kernel(
+    left: Codes,
+    right: Codes,
+    ordered: NDArray[np.bool_],
+    word: Places,
+    shift: Places,
+    listed: Places,
+    first: int,
+    table: Words,
+    witness: Places,
+    held: int,
+    key: Words,
+) -> tuple[int, int]:
+    """Add the evidences of listed pairs (t, s), from `first` on; return as `pairs_kernel` does."""
+    for i in range(first, len(listed)):
+        if held * 2 >= len(table):
+            return i, held
+        t, s = listed[i, 0], listed[i, 1]
+        key[:] = _ZERO
+        for p in range(len(left)):
+            a, b = left[p, t], right[p, s]
+            if ordered[p]:
+                outcome = uint64(1) if a < b else (uint64(2) if a == b else uint64(4))
+            else:
+                outcome = uint64(1) if a == b else uint64(2)
+            key[word[p]] |= outcome << uint64(shift[p])
+        held += _insert(key, t, s, _hash(key), table, witness)
+    return len(listed), held

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from holdfast.constraints import Column, PredicateSpace, Schema
 from holdfast.constraints.operators import EQUAL, GREATER, LESS
 from holdfast.constraints.types import FLOAT, STRING
+from holdfast.discovery.codes import pair_codes
 from holdfast.discovery.evidences import all_evidences, mirrored
 from holdfast.discovery.hitting_sets import HittingSetSearch, transposed
 from holdfast.tables import Table, from_arrow, overlap
@@ -28,10 +29,11 @@ def test_evidences_are_those_of_all_pairs_and_their_witnesses_have_them(
     theirs, ours = both
     space = PredicateSpace.build(ours.schema, "auto", lambda a, b: overlap(ours, a, b))
     expected_space = oracle.automatic_space(theirs.columns, theirs.rows)
-    found = all_evidences(ours, space, threads)
-    points = [tuple(NAMES[p.outcomes(space.bits(words))] for p in space.pairs) for words in found.words]
+    codes = pair_codes(ours, space)
+    words, pairs = all_evidences(codes, space, threads).entries()
+    points = [tuple(NAMES[p.outcomes(space.bits(w))] for p in space.pairs) for w in words]
     assert sorted(points) == sorted(oracle.evidences(theirs.rows, expected_space))
-    for point, (t, s) in zip(points, found.witnesses, strict=True):
+    for point, (t, s) in zip(points, codes.table_rows(pairs), strict=True):
         assert t != s
         assert oracle.evidence(theirs.rows[t], theirs.rows[s], expected_space) == point
 
@@ -46,7 +48,7 @@ def _boxes(space: PredicateSpace, words: np.ndarray, bound: int) -> set[str]:
 def test_hitting_sets_are_the_complements_of_the_reported_boxes(both: tuple[OracleTable, Table], bound: int) -> None:
     theirs, ours = both
     space = PredicateSpace.build(ours.schema, "auto", lambda a, b: overlap(ours, a, b))
-    found = _boxes(space, all_evidences(ours, space).words, bound)
+    found = _boxes(space, all_evidences(pair_codes(ours, space), space).entries()[0], bound)
     expected_space = oracle.automatic_space(theirs.columns, theirs.rows)
     assert found - {"not()"} == set(oracle.reported(theirs.rows, expected_space, theirs.columns, bound))
 
@@ -86,7 +88,7 @@ def test_hitting_sets_over_several_words(data: st.DataObject) -> None:
 def test_tables_of_no_one_and_two_equal_rows(rows: int, expected: set[str]) -> None:
     table = from_arrow(pa.table({"a": pa.array([1] * rows, pa.int64())}), "r")
     space = PredicateSpace(table.schema)
-    assert _boxes(space, all_evidences(table, space).words, 0) == expected
+    assert _boxes(space, all_evidences(pair_codes(table, space), space).entries()[0], 0) == expected
 
 
 def test_transposing_is_its_own_inverse() -> None:

@@ -1,0 +1,50 @@
+"""A sample of pairs whose evidences are many and different [Hydra, 4].
+
+Random pairs see the common outcomes. Pairs of rows that agree on a column, or come next to each other in its order,
+see the rare ones, which random pairs would miss: the rows are sorted by each column, ties at random, and compared with
+their neighbours, at a growing distance for as long as that still shows new evidences.
+
+Deterministic under its seed.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from holdfast.discovery.codes import PairCodes
+from holdfast.discovery.evidences import EvidenceSet
+from holdfast.discovery.kernels.evidence import Places
+
+_ROWS_A_ROUND = 20_000
+_RANDOM_PAIRS = 40_000
+_WORTHWHILE = 0.01
+_FURTHEST = 8
+
+
+def sample(into: EvidenceSet, codes: PairCodes, seed: int) -> None:
+    """Add the evidences of a sample of pairs, both ways round."""
+    rng = np.random.default_rng(seed)
+    if codes.rows < 2:
+        return
+    left = rng.integers(0, codes.rows, _RANDOM_PAIRS)
+    right = (left + rng.integers(1, codes.rows, _RANDOM_PAIRS)) % codes.rows
+    both_ways(into, np.column_stack([left, right]))
+    for pairs in range(len(codes.left)):
+        for neighbours in _neighbours(codes, pairs, rng):
+            if both_ways(into, neighbours) < _WORTHWHILE * len(neighbours):
+                break
+
+
+def both_ways(into: EvidenceSet, pairs: Places) -> int:
+    """Add the evidences of pairs and of the exchanged pairs; return how many are new."""
+    return into.compare_pairs(np.concatenate([pairs, pairs[:, ::-1]]))
+
+
+def _neighbours(codes: PairCodes, pair: int, rng: np.random.Generator) -> Iterator[Places]:
+    """Yield pairs of neighbours in one column's order, at distance 1, 2 and so on."""
+    order = np.lexsort([rng.random(codes.rows), codes.left[pair]])
+    for distance in range(1, min(_FURTHEST, codes.rows - 1) + 1):
+        start = np.arange(codes.rows - distance)
+        if len(start) > _ROWS_A_ROUND:
+            start = rng.choice(start, _ROWS_A_ROUND, replace=False)
+        yield np.column_stack([order[start], order[start + distance]])

@@ -1,0 +1,276 @@
+"""Pairs of rows that violate denial constraints, found by refining stripped partitions [FACET].
+
+One constraint after another, in an order in which neighbours share work:
+
+1. its equalities split the rows into groups, the most selective first; groups without a pair fall away, so that
+   after one near-key little is left. Constraints with the same first equalities share these partitions (a trie, walked
+   depth first);
+2. its other predicates are searched inside the groups: short ones pair by pair, long ones down two trees of zones.
+   The rows were sorted by the constraint's inequalities at the root, and refining is stable, so the zones are tight
+   without any group being sorted.
+
+The search for one constraint ends after `limit` pairs, each from other zones. It can be given a budget of comparisons;
+a constraint that exhausts it is reported as undecided, for another plan.
+
+*Differs from the paper*: all orders of inequalities are searched by one method, zones, in place of one algorithm per
+shape; crossing equalities split two lists of rows at once.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from holdfast.constraints import PredicateSpace
+from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
+from holdfast.discovery.codes import PairCodes
+from holdfast.discovery.kernels.evidence import Places, Words
+from holdfast.discovery.kernels.partitions import LEAF, Rows, refine_same_kernel, refine_two_kernel, search_kernel
+
+_NEEDS_NO_ORDER = 32.0
+_UNLIMITED = 1 << 62
+
+
+@dataclass(frozen=True)
+class Violations:
+    """What a search found.
+
+    Parameters
+    ----------
+    constraint : (m,) which constraint each pair violates, by its position.
+    pairs : (m, 2) numbers of distinct rows (`PairCodes`), `t` and `s`.
+    undecided : constraints whose budget did not do.
+    comparisons : how much was compared, for each constraint.
+    """
+
+    constraint: Places
+    pairs: Places
+    undecided: Places
+    comparisons: Places
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One constraint as the search takes it: how the rows are sorted, equalities, other predicates."""
+
+    order: tuple[int, ...]
+    equalities: tuple[int, ...]
+    others: tuple[tuple[int, int], ...]
+    position: int
+
+
+@dataclass(frozen=True)
+class _Partition:
+    """Groups of candidates; for columns with themselves both sides are the same arrays."""
+
+    t_rows: Rows
+    t_starts: Places
+    s_rows: Rows
+    s_starts: Places
+
+    @property
+    def same(self) -> bool:
+        return self.t_rows is self.s_rows
+
+
+class ViolationSearch:
+    """Searches one table.
+
+    Parameters
+    ----------
+    codes, space : the table's rows, and what masks mean.
+    threads : constraints are spread over so many.
+    """
+
+    def __init__(self, codes: PairCodes, space: PredicateSpace, threads: int = 1) -> None:
+        self._codes = codes
+        self._space = space
+        self._threads = threads
+        self._rows = codes.left.shape[1]
+        self._weight = np.where(codes.second >= 0, 2, 1).astype(np.int64)
+        self._distinct = [int(max(left.max(), right.max())) + 1 if self._rows else 1 for left, right in self._sides()]
+        self._group_size = [self._expected_group(left, right) for left, right in self._sides()]
+        self._roots: dict[tuple[int, ...], _Partition] = {}
+
+    def find(self, masks: Words, limit: int, budget: int = _UNLIMITED) -> Violations:
+        """Return up to `limit` violating pairs of each constraint. O(n) per equality where the constraint holds."""
+        tasks = sorted(self._tasks(masks), key=lambda t: (t.order, t.equalities, t.position))
+        for order in dict.fromkeys(task.order for task in tasks):
+            self._root(order)
+        bounds = np.linspace(0, len(tasks), self._threads * 4 + 1).astype(int)
+        parts = [tasks[a:b] for a, b in pairwise(bounds) if a < b]
+        with ThreadPoolExecutor(self._threads) as pool:
+            found = list(pool.map(lambda part: _Walk(self, limit, budget).walk(part), parts))
+        empty = np.zeros((0, 3), np.int64)
+        rows = np.concatenate([empty, *(f for f, _ in found)])
+        comparisons = np.zeros(len(masks), np.int64)
+        for _, effort in found:
+            for task, made in effort:
+                comparisons[task.position] = made
+        return Violations(rows[:, 0], rows[:, 1:], np.flatnonzero(comparisons > budget), comparisons)
+
+    def _sides(self) -> "zip[tuple[Rows, Rows]]":
+        return zip(self._codes.left, self._codes.right, strict=True)
+
+    def _expected_group(self, left: Rows, right: Rows) -> float:
+        """Return how many partners a row has that agree on a column pair, on average."""
+        if not self._rows:
+            return 0.0
+        size = int(max(left.max(), right.max())) + 1
+        return float(np.bincount(left, minlength=size) @ np.bincount(right, minlength=size) / self._rows)
+
+    def _tasks(self, masks: Words) -> list[_Task]:
+        outcomes = np.empty((len(masks), len(self._space.pairs)), np.int64)
+        for p, pair in enumerate(self._space.pairs):
+            bits = (masks[:, pair.offset // 64] >> np.uint64(pair.offset % 64)).astype(np.int64) & (1 << pair.width) - 1
+            outcomes[:, p] = bits if pair.ordered else np.array([0, EQUAL, LESS | GREATER, EVERY_OUTCOME])[bits]
+        return [self._task(row, i) for i, row in enumerate(outcomes)]
+
+    def _task(self, outcomes: Places, position: int) -> _Task:
+        constrained = np.flatnonzero(outcomes != EVERY_OUTCOME).tolist()
+        equalities = sorted((p for p in constrained if outcomes[p] == EQUAL), key=lambda p: (self._group_size[p], p))
+        others = [p for p in constrained if outcomes[p] != EQUAL]
+        if equalities and self._group_size[equalities[0]] <= _NEEDS_NO_ORDER:
+            order: Sequence[int] = ()
+        else:
+            order = sorted((p for p in others), key=lambda p: (outcomes[p] == LESS | GREATER, -self._distinct[p], p))
+        # predicates that are rarely satisfied come first: they end a comparison soonest
+        others.sort(key=lambda p: (outcomes[p] == LESS | GREATER, -self._distinct[p]))
+        return _Task(tuple(order[:2]), tuple(equalities), tuple((p, int(outcomes[p])) for p in others), position)
+
+    def _root(self, order: tuple[int, ...]) -> _Partition:
+        """Return all rows as one group, sorted by some column pairs. Sorted once, then kept."""
+        if order not in self._roots:
+            crossing = any(self._space.pairs[p].left != self._space.pairs[p].right for p in order)
+            t_rows = self._sorted(self._codes.left, order)
+            s_rows = self._sorted(self._codes.right, order) if crossing else t_rows
+            starts = np.array([0, self._rows])
+            self._roots[order] = _Partition(t_rows, starts, s_rows, starts)
+        return self._roots[order]
+
+    def _sorted(self, codes: Rows, order: tuple[int, ...]) -> Rows:
+        if not order:
+            return np.arange(self._rows, dtype=np.int32)
+        return np.lexsort([codes[p] for p in reversed(order)]).astype(np.int32)
+
+
+class _Walk:
+    """One thread's walk through a sorted list of tasks, with its scratch memory."""
+
+    def __init__(self, search: ViolationSearch, limit: int, budget: int) -> None:
+        self._search = search
+        self._budget = budget
+        size = max(search._distinct, default=1)
+        self._t_sizes, self._s_sizes = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        self._out = np.zeros((limit, 2), np.int64)
+        self._make_zones(0, 1)
+        self._stack = np.zeros((512, 2), np.int64)
+
+    def walk(self, tasks: Sequence[_Task]) -> tuple[Places, list[tuple[_Task, int]]]:
+        """Return (constraint, t, s) of all pairs found, and the comparisons made for each task."""
+        rows: list[Places] = [np.zeros((0, 3), np.int64)]
+        made = []
+        path: list[_Partition] = []
+        last: _Task | None = None
+        for task in tasks:
+            if last is None or last.order != task.order:
+                path = [self._search._root(task.order)]
+                shared = 0
+            else:
+                shared = _shared_prefix(last.equalities, task.equalities)
+            del path[shared + 1 :]
+            while len(path) <= len(task.equalities) and len(path[-1].t_rows):
+                path.append(self._refined(path[-1], task.equalities[len(path) - 1]))
+            found, comparisons = self._searched(path[-1], task)
+            made.append((task, comparisons))
+            rows.append(np.column_stack([np.full(found, task.position), self._out[:found]]))
+            last = task
+        return np.concatenate(rows), made
+
+    def _refined(self, partition: _Partition, pair: int) -> _Partition:
+        codes, weight = self._search._codes, self._search._weight
+        crosses = self._search._space.pairs[pair].left != self._search._space.pairs[pair].right
+        t_out = np.empty(len(partition.t_rows), np.int32)
+        t_ends = np.empty(len(partition.t_rows) + 1, np.int64)
+        if partition.same and not crosses:
+            groups, kept = refine_same_kernel(
+                partition.t_rows,
+                partition.t_starts,
+                codes.left[pair],
+                weight,
+                self._t_sizes,
+                self._s_sizes,
+                t_out,
+                t_ends,
+            )
+            rows, starts = t_out[:kept].copy(), t_ends[: groups + 1].copy()
+            return _Partition(rows, starts, rows, starts)
+        s_out = np.empty(len(partition.s_rows), np.int32)
+        s_ends = np.empty(len(partition.t_rows) + 1, np.int64)
+        groups, t_kept, s_kept = refine_two_kernel(
+            partition.t_rows,
+            partition.t_starts,
+            partition.s_rows,
+            partition.s_starts,
+            codes.left[pair],
+            codes.right[pair],
+            self._t_sizes,
+            self._s_sizes,
+            t_out,
+            t_ends,
+            s_out,
+            s_ends,
+        )
+        return _Partition(
+            t_out[:t_kept].copy(), t_ends[: groups + 1].copy(), s_out[:s_kept].copy(), s_ends[: groups + 1].copy()
+        )
+
+    def _searched(self, partition: _Partition, task: _Task) -> tuple[int, int]:
+        if not len(partition.t_rows):
+            return 0, 0
+        longest = int(
+            max(np.diff(partition.t_starts).max(initial=0), 0 if partition.same else np.diff(partition.s_starts).max())
+        )
+        if self._t_low.shape[0] < len(task.others) or self._t_low.shape[1] * LEAF < 4 * longest:
+            self._make_zones(longest, max(self._t_low.shape[0], len(task.others)))
+        pairs = np.array([p for p, _ in task.others], np.int64)
+        allowed = np.array([o for _, o in task.others], np.int64)
+        return search_kernel(
+            partition.t_rows,
+            partition.t_starts,
+            partition.s_rows,
+            partition.s_starts,
+            partition.same,
+            self._search._codes.left,
+            self._search._codes.right,
+            self._search._weight,
+            pairs,
+            allowed,
+            self._budget,
+            self._t_low,
+            self._t_high,
+            self._s_low,
+            self._s_high,
+            self._stack,
+            self._out,
+        )
+
+    def _make_zones(self, rows: int, predicates: int) -> None:
+        """Give the zone trees room."""
+        nodes = 2 * LEAF
+        while nodes * LEAF < 4 * rows:
+            nodes *= 2
+        self._t_low, self._t_high, self._s_low, self._s_high = (
+            np.zeros((predicates, nodes), np.int32) for _ in range(4)
+        )
+
+
+def _shared_prefix(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    shared = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        shared += 1
+    return shared
