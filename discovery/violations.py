@@ -7,7 +7,8 @@ One constraint after another, in an order in which neighbours share work:
    depth first);
 2. its other predicates are searched inside the groups: short ones pair by pair, long ones down two trees of zones.
    The rows were sorted by the constraint's inequalities at the root, and refining is stable, so the zones are tight
-   without any group being sorted.
+   without any group being sorted. Two inequalities that hold together make one column follow the other, so rows are
+   sorted by one; three or more need zones that are small in several columns, so rows follow a Z-order curve.
 
 The search for one constraint ends after `limit` pairs, each from other zones. It can be given a budget of comparisons;
 a constraint that exhausts it is reported as undecided, for another plan.
@@ -30,6 +31,8 @@ from holdfast.discovery.kernels.evidence import Places, Words
 from holdfast.discovery.kernels.partitions import LEAF, Rows, refine_same_kernel, refine_two_kernel, search_kernel
 
 _NEEDS_NO_ORDER = 32.0
+_SORTED_BY = 3
+_CELLS = 1 << 10
 _UNLIMITED = 1 << 62
 
 
@@ -135,10 +138,13 @@ class ViolationSearch:
         if equalities and self._group_size[equalities[0]] <= _NEEDS_NO_ORDER:
             order: Sequence[int] = ()
         else:
-            order = sorted((p for p in others), key=lambda p: (outcomes[p] == LESS | GREATER, -self._distinct[p], p))
+            inequalities = [p for p in others if outcomes[p] != LESS | GREATER]
+            order = sorted(inequalities or others, key=lambda p: (-self._distinct[p], p))
         # predicates that are rarely satisfied come first: they end a comparison soonest
         others.sort(key=lambda p: (outcomes[p] == LESS | GREATER, -self._distinct[p]))
-        return _Task(tuple(order[:2]), tuple(equalities), tuple((p, int(outcomes[p])) for p in others), position)
+        return _Task(
+            tuple(order[:_SORTED_BY]), tuple(equalities), tuple((p, int(outcomes[p])) for p in others), position
+        )
 
     def _root(self, order: tuple[int, ...]) -> _Partition:
         """Return all rows as one group, sorted by some column pairs. Sorted once, then kept."""
@@ -153,7 +159,10 @@ class ViolationSearch:
     def _sorted(self, codes: Rows, order: tuple[int, ...]) -> Rows:
         if not order:
             return np.arange(self._rows, dtype=np.int32)
-        return np.lexsort([codes[p] for p in reversed(order)]).astype(np.int32)
+        keys = [codes[p] for p in order]
+        if len(order) > 2:
+            keys.insert(0, _interleaved([codes[p].astype(np.int64) * _CELLS // self._distinct[p] for p in order]))
+        return np.lexsort(keys[::-1]).astype(np.int32)
 
 
 class _Walk:
@@ -265,6 +274,15 @@ class _Walk:
         self._t_low, self._t_high, self._s_low, self._s_high = (
             np.zeros((predicates, nodes), np.int32) for _ in range(4)
         )
+
+
+def _interleaved(cells: Sequence[Places]) -> Places:
+    """Return the place of each cell on a Z-order curve: the bits of the cells' coordinates, taken in turn."""
+    place = np.zeros(len(cells[0]), np.int64)
+    for bit in range(_CELLS.bit_length() - 1):
+        for i, cell in enumerate(cells):
+            place |= (cell >> bit & 1) << (bit * len(cells) + i)
+    return place
 
 
 def _shared_prefix(one: tuple[int, ...], other: tuple[int, ...]) -> int:
