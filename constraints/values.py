@@ -5,7 +5,8 @@ A *declared* type also takes what loses nothing: `01907` and `802.0` are integer
 midnight. Neither strips spaces. The patterns are in the common subset of Python's `re` and RE2, to be matched
 against whole texts.
 
-Calendar dates are proleptic Gregorian, years 1 to 9999; a leap second is no time of day.
+Calendar dates are proleptic Gregorian, years 1 to 9999, in UTC too; a leap second is no time of day. A
+`timestamp(9)` reaches from 1677-09-21T00:12:44 to 2262-04-11, as far as 64 bits of nanoseconds do.
 """
 
 import datetime
@@ -15,6 +16,9 @@ from decimal import Decimal
 from typing import Any
 
 from holdfast.constraints.types import ColumnType
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_FIRST_NANOSECOND = -9_223_372_036 * 10**9  # 1677-09-21T00:12:44, the first whole second within 64 bits
 
 Value = int | float | str | bool | Decimal | datetime.date | datetime.datetime | None
 """A value of a cell, as plain Python has it."""
@@ -106,30 +110,38 @@ def _read(text: str, column_type: ColumnType) -> Value:
         case "date" if re.fullmatch(DATE, text):
             return _calendar(text)
         case "timestamp" if re.fullmatch(DECLARED_TIMESTAMP, text):
-            too_fine = column_type.precision < 9 and re.fullmatch(NANOSECONDS, text)
-            return None if too_fine else _instant(text)
+            return _instant(text, column_type.precision)
     return None
 
 
 def _integer(text: str) -> int | None:
     digits = text.partition(".")[0].lstrip("+-").lstrip("0")
-    value = int(digits or "0") if len(digits) < 20 else 2**63
-    value = -value if text.startswith("-") else value
+    if len(digits) > 19:
+        return None
+    value = int(digits or "0") * (-1 if text.startswith("-") else 1)
     return value if -(2**63) <= value < 2**63 else None
 
 
 def _decimal(text: str, column_type: ColumnType) -> Decimal | None:
-    sign, written, exponent = Decimal(text).as_tuple()
-    digits = "".join(map(str, written)).lstrip("0")
-    shift = int(exponent) + column_type.scale
+    mantissa, _, power = text.lower().partition("e")
+    whole, _, fraction = mantissa.lstrip("+-").partition(".")
+    digits = (whole + fraction).lstrip("0")
     if not digits:
         return Decimal((0, (0,), -column_type.scale))
+    shift = _power(power) - len(fraction) + column_type.scale
     if len(digits) + shift > column_type.precision or -shift >= len(digits):
         return None
     unscaled = digits + "0" * shift if shift >= 0 else digits[:shift]
     if shift < 0 and digits[shift:].strip("0"):
         return None
-    return Decimal((sign, tuple(map(int, unscaled)), -column_type.scale))
+    return Decimal((int(text.startswith("-")), tuple(map(int, unscaled)), -column_type.scale))
+
+
+def _power(text: str) -> int:
+    """Return an exponent, far out ones as some other far out one (Python refuses to read very long ones)."""
+    digits = text.lstrip("+-").lstrip("0")
+    size = int(digits or "0") if len(digits) < 10 else 10**10
+    return -size if text.startswith("-") else size
 
 
 def _calendar(text: str) -> datetime.date | None:
@@ -139,10 +151,18 @@ def _calendar(text: str) -> datetime.date | None:
         return None
 
 
-def _instant(text: str) -> datetime.datetime | None:
-    text = re.sub(r"(\.[0-9]{6})[0-9]+", r"\1", text)
+def _instant(text: str, precision: int) -> datetime.datetime | None:
+    fraction = re.search(r"\.[0-9]{6}([0-9]+)", text)
+    beyond_micro = fraction[1] if fraction else ""
+    if beyond_micro and precision < 9:
+        return None
     try:
-        moment = datetime.datetime.fromisoformat(text)
-        return moment.replace(tzinfo=moment.tzinfo or datetime.UTC).astimezone(datetime.UTC)
+        moment = datetime.datetime.fromisoformat(re.sub(r"(\.[0-9]{6})[0-9]+", r"\1", text))
+        moment = moment.replace(tzinfo=moment.tzinfo or datetime.UTC).astimezone(datetime.UTC)
     except (ValueError, OverflowError):
         return None
+    if precision == 9:
+        micros = (moment - _EPOCH) // datetime.timedelta(microseconds=1)
+        nanos = micros * 1000 + int(beyond_micro.ljust(3, "0"))
+        return moment if _FIRST_NANOSECOND <= nanos < 2**63 else None
+    return moment

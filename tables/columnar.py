@@ -154,12 +154,17 @@ def encoded(
 
 def _distinct_texts(array: pa.ChunkedArray) -> pa.DictionaryArray:
     """Return a string column as one dictionary array."""
-    if not pa.types.is_dictionary(array.type):
+    if not pa.types.is_dictionary(array.type) or array.type.index_type.bit_width < 32:  # might not hold all chunks'
         array = pc.dictionary_encode(array.cast(pa.large_string()))
     combined = array.unify_dictionaries().combine_chunks()
     if isinstance(combined, pa.ChunkedArray):  # no rows
         combined = combined.chunk(0) if combined.num_chunks else pa.array([], array.type)
-    return pa.DictionaryArray.from_arrays(combined.indices, combined.dictionary.cast(pa.large_string()))
+    distinct = combined.dictionary.cast(pa.large_string())
+    try:
+        distinct.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{error}. Store it as UTF-8, or leave the column out") from error
+    return pa.DictionaryArray.from_arrays(combined.indices, distinct)
 
 
 def _with_one_dictionary(

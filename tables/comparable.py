@@ -5,18 +5,20 @@ mathematical value, so 2^53 + 1 is not 9007199254740992.0, and decimal 0.1 is no
 columns get ranks in the order of all their distinct values together. Nulls stay apart, as ever.
 """
 
-import math
-from fractions import Fraction
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdfast.constraints import UsageError
 from holdfast.tables.columnar import EncodedColumn, Table
-from holdfast.tables.keys import Flags, Keys, floats
+from holdfast.tables.keys import NARROW_DECIMAL, Keys, decimal_words, float_keys, floats
 
 __all__ = ["common_distinct", "common_keys", "overlap"]
+
+Parts: TypeAlias = tuple[NDArray[np.generic], ...]
 
 _LIMITS = np.iinfo(np.int64)
 
@@ -57,11 +59,7 @@ def common_distinct(left: EncodedColumn, right: EncodedColumn) -> tuple[Keys, Ke
     a, b = left.counts[0], right.counts[0]
     if _comparable_as_they_are(left, right):
         return a, b
-    names = {left.column.type.name, right.column.type.name}
-    if names == {"integer", "float"}:
-        ranks = _ranks_of_parts(*(np.concatenate(p) for p in zip(_parts(left), _parts(right), strict=True)))
-    else:
-        ranks = _ranks_of_exact([*_exact(left), *_exact(right)])
+    ranks = _ranks(left, right)
     return ranks[: len(a)], ranks[len(a) :]
 
 
@@ -85,8 +83,44 @@ def _spread(column: EncodedColumn, distinct: Keys) -> Keys:
     return keys
 
 
-def _parts(column: EncodedColumn) -> tuple[Keys, NDArray[np.float64], Flags]:
-    """Split integers or floats exactly into (whole part, rest, is NaN), which order as the numbers do.
+def _ranks(left: EncodedColumn, right: EncodedColumn) -> Keys:
+    """Return dense ranks of the distinct values of two columns, one column's after the other's."""
+    types = {left.column.type.name, right.column.type.name}
+    if types == {"string"}:
+        return _ranks_of_texts([c.dictionary.take(pa.array(c.counts[0])) for c in (left, right)])  # type: ignore[union-attr]
+    if types == {"integer", "float"}:
+        return _ranks_of_parts(_whole_and_rest(left), _whole_and_rest(right))
+    if "float" in types:
+        return _ranks_of_parts(_nearest_floats(left), _nearest_floats(right))
+    if left.dictionary is None and right.dictionary is None:
+        return _ranks_of_parts(_units_and_rest(left), _units_and_rest(right))
+    scale = max(left.column.type.scale, right.column.type.scale)
+    unscaled = [n * 10 ** (scale - c.column.type.scale) for c in (left, right) for n in _unscaled(c)]
+    rank = {value: i for i, value in enumerate(sorted(set(unscaled)))}
+    return np.fromiter((rank[value] for value in unscaled), np.int64, len(unscaled))
+
+
+def _ranks_of_texts(texts: list[pa.Array]) -> Keys:
+    encoded = pc.dictionary_encode(pa.concat_arrays(texts))
+    rank = np.empty(len(encoded.dictionary), np.int64)
+    rank[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(rank))
+    return np.asarray(rank[encoded.indices.to_numpy()])
+
+
+def _ranks_of_parts(*columns: Parts) -> Keys:
+    """Return dense ranks of numbers that are split into parts, which order lexicographically."""
+    parts = [np.concatenate(part) for part in zip(*columns, strict=True)]
+    order = np.lexsort(parts[::-1])
+    differs = np.zeros(len(order), np.int64)
+    for part in parts:
+        differs[1:] |= part[order][1:] != part[order][:-1]
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.cumsum(differs)
+    return ranks
+
+
+def _whole_and_rest(column: EncodedColumn) -> Parts:
+    """Split integers or floats exactly into (whole part, rest, is NaN).
 
     The rest has the sign of the number, so -0.5 is (0, -0.5) and comes after -1 and before 0. Beyond 64 bits
     the whole part stays at its limit and the rest is the number itself.
@@ -107,37 +141,36 @@ def _parts(column: EncodedColumn) -> tuple[Keys, NDArray[np.float64], Flags]:
     return limited, rest, not_a_number
 
 
-def _ranks_of_parts(whole: Keys, rest: NDArray[np.float64], not_a_number: Flags) -> Keys:
-    """Return dense ranks of (whole, rest, not_a_number) in lexicographic order."""
-    order = np.lexsort((not_a_number, rest, whole))
-    differs = np.zeros(len(order), np.int64)
-    for part in (whole, rest, not_a_number):
-        differs[1:] |= part[order][1:] != part[order][:-1]
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.cumsum(differs)
-    return ranks
+def _nearest_floats(column: EncodedColumn) -> Parts:
+    """Split numbers exactly into (key of the nearest float, on which side of it, place on that side).
+
+    Rounding to the nearest is monotonic: a float above the nearest float of a decimal is above the decimal.
+    """
+    distinct = column.counts[0]
+    if column.column.type.name == "float":
+        return distinct, np.zeros(len(distinct), np.int64), np.zeros(len(distinct), np.int64)
+    one = 10**column.column.type.scale
+    numbers = _unscaled(column)
+    nearest = [number / one for number in numbers]  # exactly rounded, however wide
+    ratios = (value.as_integer_ratio() for value in nearest)
+    beside = [number * below - above * one for number, (above, below) in zip(numbers, ratios, strict=True)]
+    side = np.fromiter(((n > 0) - (n < 0) for n in beside), np.int64, len(beside))
+    return float_keys(np.array(nearest, np.float64)), side, np.where(side == 0, 0, np.arange(len(side)))
 
 
-def _exact(column: EncodedColumn) -> list[Any]:
-    """Return the distinct values as exact, comparable Python numbers; NaN as the one above all."""
-    distinct = EncodedColumn(column.column, column.counts[0], None, column.dictionary)
-    kind = column.column.type
+def _units_and_rest(column: EncodedColumn) -> Parts:
+    """Split narrow numbers, or times, into whole units (microseconds) and the rest in 10^-18 (nanoseconds)."""
+    distinct, kind = column.counts[0], column.column.type
     if kind.name == "timestamp":
-        to_nanoseconds = 10 ** (9 - kind.precision)
-        return [(0, int(key) * to_nanoseconds) for key in distinct.keys]
-    if kind.name == "float":
-        return [_exact_float(value) for value in floats(distinct.keys).tolist()]
-    return [(0, Fraction(value)) for value in distinct.values().to_pylist()]
+        return np.divmod(distinct, 1000) if kind.precision == 9 else (distinct, np.zeros_like(distinct))
+    units, rest = np.divmod(distinct, 10**kind.scale)
+    return units, rest * 10 ** (NARROW_DECIMAL - kind.scale)
 
 
-def _exact_float(value: float) -> tuple[int, Any]:
-    if math.isnan(value):
-        return 2, 0
-    if value in {float("inf"), float("-inf")}:
-        return (1, 0) if value > 0 else (-1, 0)
-    return 0, Fraction(value)
-
-
-def _ranks_of_exact(values: list[Any]) -> Keys:
-    rank = {value: i for i, value in enumerate(sorted(set(values)))}
-    return np.fromiter((rank[value] for value in values), np.int64, len(values))
+def _unscaled(column: EncodedColumn) -> list[int]:
+    """Return the distinct integers or decimals as integers, in units of their last digit."""
+    if column.dictionary is None:
+        return [int(key) for key in column.counts[0].tolist()]
+    words = decimal_words(column.dictionary)[column.counts[0]]
+    low = words[:, 0].astype(np.uint64).tolist()
+    return [(above << 64) + below for above, below in zip(words[:, 1].tolist(), low, strict=True)]

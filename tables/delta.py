@@ -18,7 +18,6 @@ def read_delta(path: Path, version: int | None, limit: int | None) -> pa.Table:
     `QueryBuilder` reads tables with deletion vectors, which `DeltaTable.to_pyarrow_table` refuses.
     """
     from deltalake import DeltaTable, QueryBuilder
-    from deltalake.exceptions import DeltaError
 
     try:
         table = DeltaTable(str(path), version=version)
@@ -27,6 +26,7 @@ def read_delta(path: Path, version: int | None, limit: int | None) -> pa.Table:
         return pa.table(batches.read_all())
     except OSError as error:
         raise ExternalError(f"{path} cannot be read: {error}") from error
-    except (DeltaError, ValueError) as error:
+    except Exception as error:  # what the engine raises where a data file is damaged
         at = "" if version is None else f" at version {version}"
-        raise InputError(f"{path} cannot be read as a Delta table{at}: {error}") from error
+        problem = str(error).partition("\n")[0]
+        raise InputError(f"{path} cannot be read as a Delta table{at}: {problem}") from error

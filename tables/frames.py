@@ -3,13 +3,16 @@
 Columns without a type of ours (nested, binary, map, durations, times of day) are left out with a warning.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.constraints import Column, ColumnType, InputError
+from holdfast.constraints import Column, ColumnType, InputError, UsageError
 from holdfast.constraints.types import STRING, TIMESTAMP_NS
 from holdfast.tables.columnar import Table, encoded
-from holdfast.tables.inference import parse
+from holdfast.tables.inference import typed
 from holdfast.tables.keys import arrow_type_of, column_type_of
 from holdfast.tables.options import ReadOptions
 from holdfast.tables.selection import Selection
@@ -34,10 +37,7 @@ def encode_arrow(data: pa.Table, name: str, source: str, options: ReadOptions) -
         ordered = options.ordered.get(column_name)
         assumed = pa.types.is_null(array.type) and column_name not in options.types
         columns.append(Column(column_name, wanted, ordered, assumed))
-        try:
-            arrays[column_name] = array if wanted == own else converted(array, own, wanted)
-        except InputError as error:
-            raise InputError(f"{source}, column {column_name}: {error}") from error
+        arrays[column_name] = array if wanted == own else _converted(array, own, columns[-1], source)
     warnings = [f"{source}: left out {', '.join(left_out)}: nested, binary and such columns are not monitored"]
     return encoded(
         name,
@@ -45,7 +45,7 @@ def encode_arrow(data: pa.Table, name: str, source: str, options: ReadOptions) -
         arrays,
         data.num_rows,
         warnings=warnings if left_out else (),
-        locate=lambda row: f"{source}, row {row + 1}",
+        locate=_rows_of(source),
     )
 
 
@@ -58,7 +58,9 @@ def from_arrow(data: pa.Table | pa.RecordBatch, name: str, options: ReadOptions 
     >>> t.schema.names, t.warnings
     (('a',), ('t: left out b (list<item: int64>): nested, binary and such columns are not monitored',))
     """
-    data = pa.table(data) if not isinstance(data, pa.Table) else data
+    if not isinstance(data, pa.Table | pa.RecordBatch):
+        raise UsageError(f"table {name}: expected an Arrow table, not {type(data).__name__}")
+    data = data if isinstance(data, pa.Table) else pa.table(data)
     options = options or ReadOptions()
     if options.limit is not None:
         data = data.slice(0, options.limit)
@@ -67,37 +69,91 @@ def from_arrow(data: pa.Table | pa.RecordBatch, name: str, options: ReadOptions 
 
 def from_pandas(frame: object, name: str, options: ReadOptions | None = None) -> Table:
     """Encode a pandas data frame; its index is not a column, and its missing values (NaN, NaT, None) are nulls."""
+    import pandas as pd
+
+    if not isinstance(frame, pd.DataFrame):
+        raise UsageError(f"table {name}: expected a pandas data frame, not {type(frame).__name__}")
+    if options is not None and options.limit is not None:
+        frame = frame.head(options.limit)
+    names = [str(column).encode(errors="backslashreplace").decode() for column in frame.columns]
+    repeated = {column for column in names if names.count(column) > 1}
+    if repeated:
+        raise InputError(f"table {name} has more than one column named '{min(repeated)}'; rename one")
+    arrays = [_from_series(frame.iloc[:, i], name, column) for i, column in enumerate(names)]
+    return encode_arrow(pa.table(arrays, names), name, name, options or ReadOptions())
+
+
+def _from_series(series: Any, name: str, column: str) -> pa.ChunkedArray:
     try:
-        data = pa.Table.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        if series.dtype == object:
+            _refuse_mixed(series)
+        array = pa.array(series, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         problem = "; ".join(str(part) for part in error.args)
         raise InputError(
-            f"table {name}: a column holds values of mixed types: {problem}. Give it one type first"
+            f"table {name}, column {column}: {problem}. Give it one type first, or leave it out"
         ) from error
-    return from_arrow(data, name, options)
+    return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
 
 
-def converted(array: pa.ChunkedArray, own: ColumnType, wanted: ColumnType) -> pa.ChunkedArray:
-    """Return typed values as another declared type, without loss; `InputError` where that cannot be."""
+def _refuse_mixed(series: Any) -> None:
+    """Raise where Arrow would turn values of one type silently into another, as times into their dates."""
+    kinds = {type(value).__name__ for value in series.dropna()}
+    for one, other in (("date", "datetime"), ("date", "Timestamp"), ("bytes", "str")):
+        if {one, other} <= kinds:
+            raise ValueError(f"{one} and {other}")
+
+
+def _converted(array: pa.ChunkedArray, own: ColumnType, column: Column, source: str) -> pa.ChunkedArray:
+    """Return values of type `own` in the column's type, without loss; `InputError` where that cannot be.
+
+    Between floats and decimals go the shortest texts: float 0.1 is decimal 0.1, and back.
+    """
+    wanted = column.type
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
+    if wanted == STRING:
+        return _texts(array)
+    if own == STRING:
+        return _parsed(array.cast(pa.large_string()), column, source)
+    if own.group is not wanted.group:
+        raise InputError(
+            f"{source}, column {column.name}: its type is {own}, which cannot be read as {wanted}; "
+            "leave its type out, or use string"
+        )
+    if wanted.name == "decimal":
+        return _parsed(_texts(array), column, source)
+    if own.name == "decimal" and wanted.name == "float":
+        return _floats(array.cast(arrow_type_of(own)), own, column, source)
+    if own.name == "timestamp" and array.type.tz is None:
+        array = array.cast(pa.timestamp(array.type.unit, "UTC"))
     try:
-        if wanted == STRING:
-            return _texts(array)
-        if own == STRING:
-            coded = pc.dictionary_encode(array.cast(pa.string())).unify_dictionaries().combine_chunks()
-            if not len(coded):
-                return pa.chunked_array([], arrow_type_of(wanted))
-            return pa.chunked_array([parse(coded.dictionary, wanted).take(coded.indices)])
-        if own.group is not wanted.group:
-            raise InputError(f"its type is {own}, which cannot be read as {wanted}; leave its type out or use string")
-        if own.name == "timestamp" and array.type.tz is None:
-            array = array.cast(pa.timestamp(array.type.unit, "UTC"))
         return array.cast(arrow_type_of(wanted), safe=True)
-    except (pa.ArrowInvalid, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"a value of type {own} does not fit the declared type {wanted}: {error}") from error
+    except pa.ArrowException as error:
+        raise InputError(
+            f"{source}, column {column.name}: a value of type {own} does not fit {wanted}: {error}"
+        ) from error
+
+
+def _rows_of(source: str) -> Callable[[int], str]:
+    return lambda row: f"{source}, row {row + 1}"
+
+
+def _floats(decimals: pa.ChunkedArray, own: ColumnType, column: Column, source: str) -> pa.ChunkedArray:
+    made = _parsed(_texts(decimals), column, source)
+    back = _parsed(_texts(made), Column(column.name, own), source)
+    row = pc.index(pc.not_equal(back, decimals), pa.scalar(True)).as_py()
+    if row >= 0:
+        value = decimals[row].as_py()
+        raise InputError(
+            f"{_rows_of(source)(row)}, column {column.name}: {value} has more digits than a float; leave its type out"
+        )
+    return made
+
+
+def _parsed(texts: pa.ChunkedArray, column: Column, source: str) -> pa.ChunkedArray:
+    _, values = typed(texts, column.name, column.type, _rows_of(source), ordered=column.ordered)
+    return values
 
 
 def _texts(array: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -106,6 +162,17 @@ def _texts(array: pa.ChunkedArray) -> pa.ChunkedArray:
         unit = "ns" if column_type_of(array.type) == TIMESTAMP_NS else "us"
         text = pc.strftime(array.cast(pa.timestamp(unit)), format="%Y-%m-%dT%H:%M:%S")
         return pc.replace_substring_regex(text, r"\.0*$|(\.[0-9]*[1-9])0*$", r"\1")
+    if pa.types.is_decimal(array.type):
+        return _decimal_texts(array)
     if pa.types.is_floating(array.type):
-        array = array.cast(pa.float64())
+        array = pc.add(array.cast(pa.float64()), 0.0)  # -0.0 + 0.0 is 0.0
     return array.cast(pa.large_string())
+
+
+def _decimal_texts(array: pa.ChunkedArray) -> pa.ChunkedArray:
+    coded = pc.dictionary_encode(array).unify_dictionaries()
+    if not len(coded):
+        return pa.chunked_array([], pa.large_string())
+    plain = [format(value, "f") for value in coded.chunk(0).dictionary.to_pylist()]
+    texts = pa.array([t.rstrip("0").rstrip(".") if "." in t else t for t in plain], pa.large_string())
+    return pa.chunked_array([texts.take(chunk.indices) for chunk in coded.chunks])

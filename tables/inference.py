@@ -27,7 +27,7 @@ from holdfast.constraints.types import (
     TIMESTAMP_NS,
     WIDE_INTEGER,
 )
-from holdfast.tables.keys import arrow_type_of
+from holdfast.tables.keys import arrow_type_of, beyond_calendar
 
 _SAMPLE = 64
 
@@ -141,14 +141,18 @@ def _unsigned(texts: pa.Array) -> pa.Array:
 
 
 def _decimals(distinct: pa.Array, column_type: ColumnType) -> pa.Array:
-    if column_type == WIDE_INTEGER:
-        digits = pc.replace_substring_regex(distinct, r"^[+-]?0*", "")
-        if pc.max(pc.utf8_length(digits)).as_py() > MAX_DECIMAL_PRECISION:
+    """Read numbers; Arrow wraps around where one has too many digits, so those are turned away before."""
+    target = arrow_type_of(column_type)
+    if not pc.any(pc.match_substring_regex(distinct, "[eE]")).as_py():
+        whole, fraction = column_type.precision - column_type.scale, column_type.scale
+        if not _fits(distinct, rf"[+-]?0*[0-9]{{0,{whole}}}(?:\.[0-9]{{0,{fraction}}}0*)?"):
             raise _Misfit
-    simple = not pc.any(pc.match_substring_regex(distinct, "[eE]")).as_py()
-    if simple:
-        return distinct.cast(arrow_type_of(column_type))
-    return pa.array([read_value(text, column_type) for text in distinct.to_pylist()], arrow_type_of(column_type))
+        if pc.max(pc.utf8_length(distinct)).as_py() <= MAX_DECIMAL_PRECISION + len("-."):
+            return distinct.cast(target)
+    try:
+        return pa.array([read_value(text, column_type) for text in distinct.to_pylist()], target)
+    except ValueError as error:
+        raise _Misfit from error
 
 
 def _instants(distinct: pa.Array, column_type: ColumnType) -> pa.Array:
@@ -158,7 +162,10 @@ def _instants(distinct: pa.Array, column_type: ColumnType) -> pa.Array:
     with_time = pc.replace_substring_regex(distinct, r"^([0-9-]{10})$", r"\1T00:00Z")
     with_offset = pc.replace_substring_regex(with_time, r"([T ][0-9:.]+)$", r"\1Z")
     with_minutes = pc.replace_substring_regex(with_offset, r"([+-][0-9]{2})$", r"\1:00")
-    return with_minutes.cast(arrow_type_of(column_type))
+    instants = with_minutes.cast(arrow_type_of(column_type))
+    if beyond_calendar(instants):
+        raise _Misfit
+    return instants
 
 
 def _misfit(encoded: pa.DictionaryArray, name: str, declared: ColumnType, locate: Callable[[int], str]) -> str:

@@ -35,6 +35,8 @@ Keys = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 NARROW_DECIMAL = 18
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, in days since 1970-01-01
+_DAY = 86_400_000_000
 _LOWER_63 = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 _NAN_KEY = np.int64(0x7FF8_0000_0000_0000)
 
@@ -94,9 +96,28 @@ def normalised(array: pa.ChunkedArray, column_type: ColumnType) -> pa.Array:
     if pa.types.is_timestamp(array.type) and array.type.tz is None:
         array = array.cast(pa.timestamp(array.type.unit, "UTC"))
     try:
-        return array.cast(target).combine_chunks() if array.type != target else array.combine_chunks()
+        made = array.cast(target).combine_chunks() if array.type != target else array.combine_chunks()
     except pa.ArrowInvalid as error:
         raise InputError(f"a value does not fit {column_type}: {error}") from error
+    if beyond_calendar(made):
+        raise InputError(f"a {column_type.name} lies outside the years 1 to 9999: correct it, or leave the column out")
+    return made
+
+
+def beyond_calendar(array: pa.Array) -> bool:
+    """Whether some date or time lies outside the years 1 to 9999, which no text and no Python value has.
+
+    >>> beyond_calendar(pa.array([-719162, 2932896], pa.date32())), beyond_calendar(pa.array([2932897], pa.date32()))
+    (False, True)
+    """
+    if pa.types.is_date32(array.type):
+        numbers, lowest, highest = array.cast(pa.int32()), _FIRST_DAY, _LAST_DAY
+    elif pa.types.is_timestamp(array.type) and array.type.unit == "us":
+        numbers, lowest, highest = array.cast(pa.int64()), _FIRST_DAY * _DAY, (_LAST_DAY + 1) * _DAY - 1
+    else:
+        return False
+    ends = pc.min_max(numbers).as_py()
+    return ends["min"] is not None and (ends["min"] < lowest or ends["max"] > highest)
 
 
 def validity(array: pa.Array) -> Flags | None:
@@ -112,7 +133,7 @@ def narrow_keys(array: pa.Array, column_type: ColumnType) -> Keys:
         case "float":
             return float_keys(_filled(array, 0.0).astype(np.float64))
         case "decimal":
-            keys = _decimal_words(array)[:, 0].copy()
+            keys = decimal_words(array)[:, 0].copy()
         case "boolean":
             keys = _filled(array, False).astype(np.int64)
         case "date":
@@ -189,14 +210,14 @@ def narrow_values(keys: Keys, valid: Flags | None, column_type: ColumnType) -> p
     return pa.array(keys, mask=absent)
 
 
+def decimal_words(array: pa.Array) -> NDArray[np.int64]:
+    """Return the low and high words of a decimal128 array, one row a value."""
+    words = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)
+    return np.asarray(words[array.offset : array.offset + len(array)])
+
+
 def _filled(array: pa.Array, value: object) -> NDArray[np.generic]:
     """Return a numpy array with nulls replaced by `value`."""
     if array.null_count:
         array = pc.fill_null(array, value)
     return np.asarray(array.to_numpy(zero_copy_only=False))
-
-
-def _decimal_words(array: pa.Array) -> NDArray[np.int64]:
-    """Return the low and high words of a decimal128 array, one row a value."""
-    words = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)
-    return np.asarray(words[array.offset : array.offset + len(array)])

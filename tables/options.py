@@ -40,7 +40,17 @@ class ReadOptions:
             raise UsageError(
                 f"delimiter {self.delimiter!r}: expected one ASCII character other than a quote or newline"
             )
+        _check_encoding(self.encoding)
         if self.include is not None and self.exclude:
             raise UsageError("give columns to include or columns to exclude, not both")
         if self.limit is not None and self.limit < 0:
             raise UsageError(f"limit {self.limit}: expected a number of rows")
+        if self.version is not None and self.version < 0:
+            raise UsageError(f"version {self.version}: expected a version of the Delta table, from 0")
+
+
+def _check_encoding(name: str) -> None:
+    try:
+        "".encode(name)  # refuses what is no encoding of texts, too
+    except (LookupError, ValueError) as error:
+        raise UsageError(f"unknown encoding '{name}': {error}. Try utf-8, utf-16, cp1252 or latin-1") from error

@@ -1,6 +1,8 @@
 """One door for every file format: a path and options in, an encoded table out."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -28,16 +30,21 @@ def read_table(path: str | Path, options: ReadOptions | None = None, name: str |
     path = Path(path)
     options = options or ReadOptions()
     name = table_name(path) if name is None else name
-    if not path.exists():
+    try:
+        found = path.exists()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    if not found:
         raise UsageError(f"{path} does not exist")
     if path.is_dir() and is_delta_table(path):
         return encode_arrow(read_delta(path, options.version, options.limit), name, str(path), options)
     if options.version is not None:
         raise UsageError(f"{path} is no Delta table, so it has no version {options.version}")
     if path.is_dir():
-        if not any(path.glob("**/*.parquet")):
+        if not _parquet_files(path):
             raise UsageError(f"{path} is a folder, and neither a Delta table nor one of Parquet files: name a file")
-        return encode_arrow(_parquet(path, options), name, str(path), options)
+        table = encode_arrow(_parquet(path, options), name, str(path), options)
+        return replace(table, warnings=(*table.warnings, *_partition_warnings(path)))
     match path.suffix.lower():
         case ".parquet" | ".pq":
             return encode_arrow(_parquet(path, options), name, str(path), options)
@@ -64,17 +71,68 @@ def _delimited(path: Path, options: ReadOptions, name: str) -> Table:
 
 
 def _parquet(path: Path, options: ReadOptions) -> pa.Table:
+    try:
+        data = _parquet_dataset(path)
+        columns = Selection(str(path), data.schema.names, options).chosen(data.schema.names)
+        if options.limit is not None:
+            return data.head(options.limit, columns=columns)
+        return data.to_table(columns=columns)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path} cannot be read as Parquet: {error}") from error
+
+
+def _parquet_dataset(path: Path) -> Any:
+    """Return a file, or a folder of files, where a column that only some have is null in the others.
+
+    Times as Spark writes them (INT96) come in nanoseconds; where they reach beyond what 64 bits of those hold,
+    as 9999-12-31 does, Arrow would wrap them around, so they come in microseconds instead.
+    """
     import pyarrow.dataset as ds
 
+    files = sorted(map(str, _parquet_files(path))) if path.is_dir() else [str(path)]
+    data = ds.dataset(files, format="parquet")
+    if len(files) > 1:
+        schemas = [fragment.physical_schema for fragment in data.get_fragments()]
+        data = ds.dataset(files, format="parquet", schema=pa.unify_schemas(schemas, promote_options="permissive"))
+    old_times = {
+        column.path
+        for fragment in data.get_fragments()
+        for column in fragment.metadata.schema
+        if column.physical_type == "INT96" and column.path in data.schema.names
+    }
+    if not old_times:
+        return data
+    old_fields = {name: pa.timestamp("us") for name in old_times}
+    schema = pa.schema([field.with_type(old_fields.get(field.name, field.type)) for field in data.schema])
+    micros = ds.dataset(files, format=ds.ParquetFileFormat(coerce_int96_timestamp_unit="us"), schema=schema)
+    fits = [_in_nanoseconds(column) for column in micros.to_table(columns=sorted(old_times)).columns]
+    return data if all(fits) else micros
+
+
+def _in_nanoseconds(times: pa.ChunkedArray) -> bool:
     try:
-        dataset = ds.dataset(path, format="parquet")
-        selection = Selection(str(path), dataset.schema.names, options)
-        columns = selection.chosen(dataset.schema.names)
-        if options.limit is not None:
-            return dataset.head(options.limit, columns=columns)
-        return dataset.to_table(columns=columns)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
-        raise InputError(f"{path} cannot be read as Parquet: {error}") from error
+        times.cast(pa.timestamp("ns"))
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _partition_warnings(folder: Path) -> list[str]:
+    """Return a warning about columns that are written in the names of folders, as in `year=2024/1.parquet`."""
+    parts = {part for file in _parquet_files(folder) for part in file.relative_to(folder).parts[:-1]}
+    names = sorted({part.partition("=")[0] for part in parts if "=" in part})
+    if not names:
+        return []
+    return [f"{folder}: left out {', '.join(names)}: columns in the names of folders are read of Delta tables only"]
+
+
+def _parquet_files(folder: Path) -> list[Path]:
+    """Return the Parquet files in a folder and below it, without those that engines hide."""
+    return [
+        file
+        for file in folder.rglob("*.parquet")
+        if not any(part.startswith(("_", ".")) for part in file.relative_to(folder).parts)
+    ]
 
 
 def _arrow_file(path: Path, options: ReadOptions) -> pa.Table:
@@ -82,6 +140,7 @@ def _arrow_file(path: Path, options: ReadOptions) -> pa.Table:
 
     try:
         data = feather.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
+        data.validate(full=True)  # a damaged one could make Arrow read beyond its buffers
+    except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path} cannot be read as an Arrow file: {error}") from error
     return data if options.limit is None else data.slice(0, options.limit)
