@@ -3,7 +3,7 @@
 Columns without a type of ours (nested, binary, map, durations, times of day) are left out with a warning.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,12 +18,14 @@ from holdfast.tables.options import ReadOptions
 from holdfast.tables.selection import Selection
 
 
-def encode_arrow(data: pa.Table, name: str, source: str, options: ReadOptions) -> Table:
-    """Encode the columns that `options` choose."""
+def encode_arrow(
+    data: pa.Table, name: str, source: str, options: ReadOptions, names: Sequence[str] | None = None
+) -> Table:
+    """Encode the columns that `options` choose; `names` are all that the source has, where `data` has fewer."""
     repeated = {n for n in data.column_names if data.column_names.count(n) > 1}
     if repeated:
         raise InputError(f"{source} has more than one column named '{min(repeated)}'; rename one")
-    selection = Selection(source, data.column_names, options)
+    selection = Selection(source, data.column_names if names is None else names, options)
     columns: list[Column] = []
     arrays: dict[str, pa.ChunkedArray] = {}
     left_out = []
@@ -89,9 +91,10 @@ def _from_series(series: Any, name: str, column: str) -> pa.ChunkedArray:
             _refuse_mixed(series)
         array = pa.array(series, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        problem = "; ".join(str(part) for part in error.args)
+        problem = str(error).encode(errors="backslashreplace").decode()
         raise InputError(
-            f"table {name}, column {column}: {problem}. Give it one type first, or leave it out"
+            f"table {name}, column {column}: it holds values of mixed types, or of one unknown here: {problem}. "
+            "Give it one type first, or leave it out"
         ) from error
     return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
 

@@ -43,11 +43,11 @@ def read_table(path: str | Path, options: ReadOptions | None = None, name: str |
     if path.is_dir():
         if not _parquet_files(path):
             raise UsageError(f"{path} is a folder, and neither a Delta table nor one of Parquet files: name a file")
-        table = encode_arrow(_parquet(path, options), name, str(path), options)
+        table = _parquet(path, options, name)
         return replace(table, warnings=(*table.warnings, *_partition_warnings(path)))
     match path.suffix.lower():
         case ".parquet" | ".pq":
-            return encode_arrow(_parquet(path, options), name, str(path), options)
+            return _parquet(path, options, name)
         case ".arrow" | ".feather" | ".ipc":
             return encode_arrow(_arrow_file(path, options), name, str(path), options)
     return _delimited(path, options, name)
@@ -70,15 +70,16 @@ def _delimited(path: Path, options: ReadOptions, name: str) -> Table:
     return encoded(name, columns, arrays, rows, warnings=file.warnings(), locate=file.locate)
 
 
-def _parquet(path: Path, options: ReadOptions) -> pa.Table:
+def _parquet(path: Path, options: ReadOptions, name: str) -> Table:
     try:
-        data = _parquet_dataset(path)
-        columns = Selection(str(path), data.schema.names, options).chosen(data.schema.names)
-        if options.limit is not None:
-            return data.head(options.limit, columns=columns)
-        return data.to_table(columns=columns)
+        dataset = _parquet_dataset(path)
+        names = dataset.schema.names
+        columns = Selection(str(path), names, options).chosen(names)
+        limit = options.limit
+        data = dataset.to_table(columns=columns) if limit is None else dataset.head(limit, columns=columns)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path} cannot be read as Parquet: {error}") from error
+    return encode_arrow(data, name, str(path), options, names)
 
 
 def _parquet_dataset(path: Path) -> Any:

@@ -113,7 +113,7 @@ class TextFile:
 
     def _refuse_byte(self, error: UnicodeDecodeError, position: int, line: int) -> NoReturn:
         wrong = f"byte {position + error.start + 1} (0x{error.object[error.start]:02x})"
-        advice = "the file may be cut short" if self._wide else _suggestion(error)
+        advice = "the file may be cut short" if self._wide else _suggestion(error, self.codec.name)
         raise InputError(f"{self.path}, line {line}: {wrong} is not {self.options.encoding}; {advice}") from error
 
 
@@ -204,10 +204,12 @@ def _newlines(before: str, text: str) -> int:
     return joined - (before == "\r" and text.startswith("\n"))
 
 
-def _suggestion(error: UnicodeDecodeError) -> str:
+def _suggestion(error: UnicodeDecodeError, tried: str) -> str:
     """Return which encoding to try, and what it would show."""
     data, at = error.object, error.start
     for encoding in ("utf-8", "cp1252", "latin-1"):
+        if codecs.lookup(encoding).name == tried.removesuffix("-sig"):
+            continue
         try:
             codecs.getincrementaldecoder(encoding)().decode(data)
         except UnicodeDecodeError:
