@@ -90,7 +90,7 @@ class Rule:
                 raise UsageError(f"rule {self.name}: the condition names no column")
             if self.is_pairwise and len(self.body.alternatives) > 1:
                 raise UsageError(
-                    f"rule {self.name}: a condition on pairs of rows takes no 'or': declare one rule for each alternative"
+                    f"rule {self.name}: a condition on pairs of rows takes no 'or': declare a rule for each part"
                 )
         if self.max_violating_pairs is not None and not self.is_pairwise:
             raise UsageError(f"rule {self.name} is not about pairs of rows: set max_violating_rows instead")

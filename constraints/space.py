@@ -96,7 +96,8 @@ class PredicateSpace:
     >>> space = PredicateSpace(tax, ((1, 2),))
     >>> [(p.left, p.right, p.offset) for p in space.pairs]
     [(0, 0, 0), (1, 1, 2), (2, 2, 5), (1, 2, 8)]
-    >>> c = DenialConstraint([Predicate("Bonus", Operator.GREATER, "Bonus"), Predicate("State", Operator.EQUAL, "State")])
+    >>> more, same = Predicate("Bonus", Operator.GREATER, "Bonus"), Predicate("State", Operator.EQUAL, "State")
+    >>> c = DenialConstraint([more, same])
     >>> str(space.canonical(c)), bin(space.mask(c))
     ('not(t.State = s.State and t.Bonus < s.Bonus)', '0b11110011101')
     """

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         parse_order,
         parse_rule_body,
     )
+    from holdfast.discovery.discover import discover
     from holdfast.tables import ReadOptions, Table, from_arrow, from_pandas, read_table
 
 __version__ = "0.1.0"
@@ -29,6 +30,7 @@ __all__ = [
     "Rule",
     "Table",
     "__version__",
+    "discover",
     "from_arrow",
     "from_pandas",
     "parse_constraint",
@@ -39,13 +41,16 @@ __all__ = [
     "read_table",
 ]
 
-_OF_TABLES = {"ReadOptions", "Table", "from_arrow", "from_pandas", "read_table"}
+_HOMES = {
+    **dict.fromkeys(("ReadOptions", "Table", "from_arrow", "from_pandas", "read_table"), "holdfast.tables"),
+    "discover": "holdfast.discovery.discover",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'holdfast' has no attribute '{name}'")
-    module = import_module("holdfast.tables" if name in _OF_TABLES else "holdfast.constraints")
+    module = import_module(_HOMES.get(name, "holdfast.constraints"))
     value = globals()[name] = getattr(module, name)
     return value
 

@@ -4,12 +4,15 @@ Invariant: arguments are checked before anything is read or written.
 """
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.jobs import options
 from holdfast.jobs.errors import NotBuiltYet
+
+if TYPE_CHECKING:
+    from holdfast.tables import ReadOptions
 
 FILES = click.argument("files", nargs=-1, required=True, type=options.EXISTING, metavar="FILE...")
 
@@ -20,14 +23,28 @@ FILES = click.argument("files", nargs=-1, required=True, type=options.EXISTING, 
 @click.option("--spark", is_flag=True, help="Search on Spark.")
 @options.reading
 @options.answering
-def discover(**given: Any) -> None:
+def discover(files: tuple[Path, ...], **given: Any) -> None:
     """Find all constraints that hold on files.
 
     FILE is CSV (.gz too), Parquet, Arrow or a Delta table. Inclusion dependencies are looked for across all files,
     the other families in each.
     """
-    _reading(given)
-    raise NotBuiltYet("discover")
+    reading = _reading(given)
+    if given["spark"] or given["family"] != "dc":
+        raise NotBuiltYet("discover --spark" if given["spark"] else f"discover --family {given['family']}")
+    from holdfast.jobs.discover import discover_files
+
+    discover_files(
+        files,
+        reading,
+        _answering(given),
+        max_predicates=given["max_predicates"],
+        cross_columns=not given["no_cross_columns"],
+        space_file=given["space"],
+        write_space=given["write_space"],
+        threads=given["threads"],
+        explain=given["explain"],
+    )
 
 
 @click.command(short_help="Count and list violations of declared rules.")
@@ -84,9 +101,13 @@ def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
     raise NotBuiltYet("replay")
 
 
-def _reading(given: dict[str, Any]) -> None:
-    """Refuse reading options that no reader would take."""
-    options.read_options(
+def _answering(given: dict[str, Any]) -> options.Answering:
+    return options.Answering(given["format_"] == "json", given["output"], given["quiet"])
+
+
+def _reading(given: dict[str, Any]) -> "ReadOptions":
+    """Return the reading options, or refuse those that no reader would take."""
+    return options.read_options(
         given["strings"],
         given["null"],
         given["encoding"],

@@ -91,7 +91,7 @@ searching = _stacked(
     click.option("--no-cross-columns", is_flag=True, help="Compare no column with another one."),
     click.option("--space", type=EXISTING_FILE, metavar="FILE", help="Types and column pairs to use."),
     click.option("--write-space", type=NEW_FILE, metavar="FILE", help="Where to write those that were used."),
-    click.option("--explain", is_flag=True, help="Add a sentence to each constraint."),
+    click.option("--explain", is_flag=True, help="Say what was done, and how long each step took."),
 )
 """What is looked for, and in which space."""
 

@@ -77,10 +77,11 @@ class _PlainTask:
 
     def describe(self, text: str) -> None:
         self.text = text
+        self.progress.maybe(self)
 
     def __str__(self) -> str:
         if not self.total:
-            return f"{self.text}: {self.done:,}"
+            return f"{self.text}: {self.done:,}" if self.done else self.text
         return f"{self.text}: {self.done:,} of {self.total:,} ({self.done / self.total:.0%})"
 
 

@@ -6,10 +6,11 @@
     until no cover is violated
 
 Every constraint that holds is a cover of E, so contains a minimal cover; that one holds. So when all minimal covers
-hold, they are exactly the maximal boxes, and E with its witness pairs is a certificate of completeness. Which pairs were
-sampled changes how long it takes and what E is, never the constraints.
+hold, they are exactly the maximal boxes, and E with its witness pairs is a certificate of completeness. Which pairs
+were sampled changes how long it takes and what E is, never the constraints.
 
-Where the table is small, or the loop would take longer, E is made of all pairs at once: then all covers hold.
+Where the table is small, or so many covers would have to be validated that it would take longer, E is made of all
+pairs at once: then all covers hold.
 """
 
 import time
@@ -19,18 +20,23 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdfast.constraints import PredicateSpace
-from holdfast.discovery.codes import pair_codes
+from holdfast.constraints.operators import GREATER, LESS
+from holdfast.discovery.codes import PairCodes, pair_codes
 from holdfast.discovery.denial.sampling import both_ways, sample
-from holdfast.discovery.evidences import EvidenceSet, all_evidences, mirrored
+from holdfast.discovery.evidences import EvidenceSet, all_evidences
 from holdfast.discovery.hitting_sets import HittingSetSearch
 from holdfast.discovery.kernels.evidence import Places, Words
 from holdfast.discovery.violations import ViolationSearch
 from holdfast.tables import Table
+from holdfast.tables.keys import Flags
 
 _PAIRS_PER_CONSTRAINT = 24
-_ALL_PAIRS_AT_ONCE = 3_000
+_SECONDS_PER_OUTCOME = 5e-10
+_SECONDS_PER_ROW_VALIDATED = 3e-8
+_NEGLIGIBLE_SECONDS = 0.2
 
 Report = Callable[[str], object]
+"""Told what is being done, in words; called often."""
 
 
 @dataclass
@@ -51,7 +57,7 @@ class DenialSeed:
 
     Parameters
     ----------
-    masks : (k, W) the maximal boxes, one of each two mirror images, as bits of the space.
+    masks : (k, W) the maximal boxes as bits of the space, the reported one of each two mirror images.
     evidences, witnesses : (e, W) and (e, 2): the certificate, each evidence with a pair of the table's rows.
     explained : how it was found.
     """
@@ -66,6 +72,7 @@ def seed_denial(
     table: Table,
     space: PredicateSpace,
     max_predicates: int = 4,
+    *,
     threads: int = 1,
     seed: int = 1,
     report: Report = lambda _: None,
@@ -75,79 +82,125 @@ def seed_denial(
     started = time.perf_counter()
     codes = pair_codes(table, space)
     explained.add(f"codes of {codes.rows:,} distinct rows", started)
-    if codes.rows <= _ALL_PAIRS_AT_ONCE:
-        explained.plan = "all pairs"
-        started = time.perf_counter()
-        evidences = all_evidences(codes, space, threads)
-        explained.add(f"{len(evidences):,} evidences of all pairs", started)
-        covers = _covers(evidences, space, max_predicates, explained, report)
-    else:
-        explained.plan = "sample, enumerate, validate"
-        started = time.perf_counter()
-        evidences = EvidenceSet(codes, space)
-        sample(evidences, codes, seed)
-        explained.add(f"{len(evidences):,} evidences of a sample", started)
-        search = ViolationSearch(codes, space, threads)
-        covers = _completed(evidences, search, space, max_predicates, explained, report)
+    finder = _Finder(codes, space, max_predicates, threads, explained, report)
+    covers = None if finder.all_pairs_seconds < _NEGLIGIBLE_SECONDS else finder.from_sample(seed)
+    if covers is None:
+        covers = finder.from_all_pairs()
+    evidences = finder.evidences
     words, pairs = evidences.entries()
     masks = covers[(covers != np.array(space.words(space.every), np.uint64)).any(axis=1)]
     return DenialSeed(masks, words, codes.table_rows(pairs), explained)
 
 
-def _completed(
-    evidences: EvidenceSet,
-    search: ViolationSearch,
-    space: PredicateSpace,
-    max_predicates: int,
-    explained: Explained,
-    report: Report,
-) -> Words:
-    """Add evidences until every minimal cover holds; return the covers."""
-    known = _as_items(np.zeros((0, space.word_count), np.uint64))
-    while True:
-        covers = _covers(evidences, space, max_predicates, explained, report)
-        items = _as_items(covers)
-        fresh = covers[~np.isin(items, known)]
-        started = time.perf_counter()
-        report(f"validating {len(fresh):,} of {len(covers):,} constraints")
-        found = search.find(fresh, _PAIRS_PER_CONSTRAINT)
-        broken = np.unique(found.constraint)
-        explained.add(f"validated {len(fresh):,} constraints: {len(broken):,} do not hold", started)
-        if not len(broken):
-            return covers
-        known = np.concatenate([known, _as_items(np.delete(fresh, broken, axis=0))])
-        started = time.perf_counter()
-        new = both_ways(evidences, found.pairs)
-        explained.add(f"{new:,} evidences of {len(found.pairs):,} violating pairs", started)
+class _Finder:
+    """The two plans, and what they share.
 
+    Costs are estimated from what was measured on two cores (seconds per outcome compared, per row and constraint
+    validated); a wrong estimate costs time, never an answer.
+    """
 
-def _covers(
-    evidences: EvidenceSet, space: PredicateSpace, max_predicates: int, explained: Explained, report: Report
-) -> Words:
-    """Return the masks of the minimal covers, one of each two mirror images where the space has them."""
-    started = time.perf_counter()
-    words, _ = evidences.entries()
-    groups = np.array([space.words(pair.every) for pair in space.pairs], np.uint64).reshape(-1, space.word_count)
-    every = np.array(space.words(space.every), np.uint64)
-    chunks = [np.zeros((0, space.word_count), np.uint64)]
-    count = 0
-    for sets in HittingSetSearch(words, groups, max_predicates):
-        masks = every & ~sets
+    def __init__(
+        self,
+        codes: PairCodes,
+        space: PredicateSpace,
+        max_predicates: int,
+        threads: int,
+        explained: Explained,
+        report: Report,
+    ) -> None:
+        self.evidences = EvidenceSet(codes, space)
+        self.all_pairs_seconds = codes.rows**2 * len(space.pairs) * _SECONDS_PER_OUTCOME
         if not space.crossing:
-            masks = masks[_not_above(masks, mirrored(masks, space))]
-        chunks.append(masks)
-        count += len(masks)
-        report(f"enumerating: {count:,} constraints so far")
-    explained.add(f"enumerated {count:,} constraints from {len(words):,} evidences", started)
-    return np.concatenate(chunks)
+            self.all_pairs_seconds /= 2
+        self._codes = codes
+        self._space = space
+        self._max_predicates = max_predicates
+        self._threads = threads
+        self._explained = explained
+        self._report = report
+
+    def from_all_pairs(self) -> Words:
+        """Compare all pairs of rows; every minimal cover of their evidences holds."""
+        self._explained.plan = "all pairs"
+        started = time.perf_counter()
+        done = 0
+
+        def progress(rows: int) -> None:
+            nonlocal done
+            done += rows
+            self._report(f"comparing all pairs: {done:,} of {self._codes.rows:,} rows")
+
+        self.evidences = all_evidences(self._codes, self._space, self._threads, progress)
+        self._explained.add(f"{len(self.evidences):,} evidences of all pairs", started)
+        covers = self._covers(limit=None)
+        assert covers is not None
+        return covers
+
+    def from_sample(self, seed: int) -> Words | None:
+        """Sample, enumerate, validate, until every minimal cover holds; None where all pairs would be cheaper."""
+        self._explained.plan = "sample, enumerate, validate"
+        started = time.perf_counter()
+        self._report("sampling pairs of rows")
+        sample(self.evidences, self._codes, seed)
+        self._explained.add(f"{len(self.evidences):,} evidences of a sample", started)
+        affordable = int(self.all_pairs_seconds / (max(self._codes.rows, 1) * _SECONDS_PER_ROW_VALIDATED))
+        search = ViolationSearch(self._codes, self._space, self._threads)
+        known = _as_items(np.zeros((0, self._space.word_count), np.uint64))
+        while True:
+            covers = self._covers(limit=affordable)
+            if covers is None:
+                return None
+            fresh = covers[~np.isin(_as_items(covers), known)]
+            started = time.perf_counter()
+            self._report(f"validating {len(fresh):,} of {len(covers):,} constraints")
+            found = search.find(fresh, _PAIRS_PER_CONSTRAINT)
+            broken = np.unique(found.constraint)
+            self._explained.add(f"validated {len(fresh):,} constraints: {len(broken):,} do not hold", started)
+            if not len(broken):
+                return covers
+            known = np.concatenate([known, _as_items(np.delete(fresh, broken, axis=0))])
+            started = time.perf_counter()
+            new = both_ways(self.evidences, found.pairs)
+            self._explained.add(f"{new:,} evidences of {len(found.pairs):,} violating pairs", started)
+
+    def _covers(self, limit: int | None) -> Words | None:
+        """Return the masks of the minimal covers, the reported one of two images; None beyond the limit."""
+        started = time.perf_counter()
+        words, _ = self.evidences.entries()
+        width = self._space.word_count
+        groups = np.array([self._space.words(pair.every) for pair in self._space.pairs], np.uint64).reshape(-1, width)
+        every = np.array(self._space.words(self._space.every), np.uint64)
+        chunks = [np.zeros((0, width), np.uint64)]
+        count = 0
+        for sets in HittingSetSearch(words, groups, self._max_predicates):
+            masks = every & ~sets
+            chunks.append(masks[_reported_images(masks, self._space)])
+            count += len(chunks[-1])
+            self._report(f"enumerating: {count:,} constraints so far")
+            if limit is not None and count > limit:
+                self._explained.add(f"more than {limit:,} constraints: comparing all pairs is cheaper", started)
+                return None
+        self._explained.add(f"enumerated {count:,} constraints from {len(words):,} evidences", started)
+        return np.concatenate(chunks)
 
 
-def _not_above(masks: Words, others: Words) -> Places:
-    """Return the places where a mask is not greater than another, word by word from the first."""
-    differs = masks != others
-    first = np.argmax(differs, axis=1)
-    places = np.arange(len(masks))
-    return np.flatnonzero(~differs.any(axis=1) | (masks[places, first] < others[places, first]))
+def _reported_images(masks: Words, space: PredicateSpace) -> Flags:
+    """Return which masks are reported: all with a crossing predicate, and else the smaller text of two mirror images.
+
+    The two texts differ first at the first column pair on which the mask is not its own mirror image, and there `<`
+    and `<=` come before `>` and `>=`.
+    """
+    decided = np.zeros(len(masks), np.bool_)
+    reported = np.ones(len(masks), np.bool_)
+    for pair in space.pairs:
+        bits = masks[:, pair.offset // 64] >> np.uint64(pair.offset % 64) & np.uint64((1 << pair.width) - 1)
+        if pair.left != pair.right:
+            reported |= bits != np.uint64((1 << pair.width) - 1)
+        elif pair.ordered:
+            less, greater = (bits & np.uint64(LESS)) != 0, (bits & np.uint64(GREATER)) != 0
+            reported[~decided & greater & ~less] = False
+            decided |= less != greater
+    return reported
 
 
 def _as_items(masks: Words) -> np.ndarray:

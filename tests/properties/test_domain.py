@@ -69,10 +69,7 @@ def test_masks_decide_violation_implication_text_and_kind(both: tuple[OracleTabl
     expected = oracle.automatic_space(theirs.columns, theirs.rows)
     space = _space(ours)
     boxes = st.tuples(
-        *(
-            st.sets(st.sampled_from(sorted(pair.outcomes)), min_size=1).map(frozenset)  # type: ignore[arg-type]
-            for pair in expected
-        )
+        *(st.sets(st.sampled_from(sorted(pair.outcomes)), min_size=1).map(frozenset) for pair in expected)
     )
     box, other = data.draw(boxes), data.draw(boxes)
     text = oracle.text(box, expected, theirs.columns)

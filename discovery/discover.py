@@ -1,0 +1,84 @@
+"""Discovery on a table as it stands: the one way in for all families.
+
+Invariant: `discover` is a function of the table's rows, types and space alone.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from holdfast.constraints import DenialConstraint, PredicateSpace
+from holdfast.discovery.denial.result import DenialSet
+from holdfast.discovery.denial.seeding import Explained, seed_denial
+from holdfast.tables import Table, from_arrow, from_pandas, overlap, read_table
+
+
+@dataclass(frozen=True)
+class Discovered:
+    """What holds on a table.
+
+    Parameters
+    ----------
+    table, space : what was searched, and in which space.
+    constraints : the reported set, fewest predicates first.
+    explained : plan and times.
+    """
+
+    table: Table
+    space: PredicateSpace
+    constraints: DenialSet
+    explained: Explained
+
+    def __iter__(self) -> Iterator[DenialConstraint]:
+        return iter(self.constraints)
+
+    def __len__(self) -> int:
+        return len(self.constraints)
+
+
+def discover(
+    data: Any,
+    *,
+    name: str = "table",
+    max_predicates: int = 4,
+    space: PredicateSpace | None = None,
+    threads: int | None = None,
+    report: Callable[[str], object] = lambda _: None,
+) -> Discovered:
+    """Find all denial constraints that hold on a table and that no other one implies.
+
+    Parameters
+    ----------
+    data : a table of ours, a pandas or Arrow one, or the path of a file.
+    name : what a data frame is called.
+    max_predicates : only those on at most so many column pairs; 0 for all.
+    space : which column pairs are compared; measured on the table where it is not given.
+    threads : all cores where it is not given.
+    report : is told what is being done.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> people = pd.DataFrame({"id": [1, 2, 3], "city": ["Rome", "Rome", "Oslo"]})
+    >>> [str(constraint) for constraint in discover(people)]
+    ['not(t.id = s.id)']
+    """
+    table = _as_table(data, name)
+    if space is None:
+        space = PredicateSpace.build(table.schema, "auto", lambda a, b: overlap(table, a, b))
+    found = seed_denial(table, space, max_predicates, threads=threads or os.cpu_count() or 1, report=report)
+    return Discovered(table, space, DenialSet(space, found.masks), found.explained)
+
+
+def _as_table(data: Any, name: str) -> Table:
+    if isinstance(data, Table):
+        return data
+    if isinstance(data, str | Path):
+        return read_table(data)
+    if isinstance(data, pa.Table | pa.RecordBatch):
+        return from_arrow(data, name)
+    return from_pandas(data, name)

@@ -1,0 +1,140 @@
+"""`holdfast discover`: read files, find what holds on each, write it out.
+
+Invariant: results are written when all files are done with, so an error or an interrupt leaves no half answer.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.constraints import PredicateSpace, UsageError, constraint_fields
+from holdfast.jobs.options import Answering
+from holdfast.jobs.output import json_line, replacing, results_to
+
+if TYPE_CHECKING:
+    from holdfast.discovery.discover import Discovered
+    from holdfast.jobs.progress import Progress, Task
+    from holdfast.tables import ReadOptions, Table
+
+_KIND_WIDTH = len("functional_dependency")
+
+
+def discover_files(
+    files: Iterable[Path],
+    reading: "ReadOptions",
+    answering: Answering,
+    *,
+    max_predicates: int,
+    cross_columns: bool,
+    space_file: Path | None,
+    write_space: Path | None,
+    threads: int | None,
+    explain: bool,
+) -> None:
+    """Discover the denial constraints of each file."""
+    from holdfast.tables import read_table
+
+    files = list(files)
+    if (space_file or write_space) and len(files) > 1:
+        raise UsageError("--space and --write-space are for one file: name one, or leave them out")
+    given_space = None if space_file is None else _read_space(space_file)
+    if given_space is not None:
+        columns = list(given_space.schema)
+        reading = replace(
+            reading,
+            types={c.name: c.type for c in columns},
+            ordered={c.name: c.ordered for c in columns if c.ordered is not None},
+            include=[c.name for c in columns],
+        )
+    progress = answering.progress()
+
+    def find(table: "Table", task: "Task") -> "Discovered":
+        from holdfast.discovery.discover import discover
+        from holdfast.tables import overlap
+
+        task.describe(f"{table.schema.table}: comparing columns")
+        if given_space is not None:
+            space = _checked_space(given_space, table)
+        else:
+            chosen = "auto" if cross_columns else "none"
+            space = PredicateSpace.build(table.schema, chosen, lambda a, b: overlap(table, a, b))
+        reporter = _Reporter(table.schema.table, task)
+        return discover(table, max_predicates=max_predicates, space=space, threads=threads, report=reporter)
+
+    found = []
+    for file in files:
+        with progress.task(f"reading {file.name}") as task:
+            table = read_table(file, reading, None if given_space is None else given_space.schema.table)
+            for warning in table.warnings:
+                progress.note(f"warning: {warning}")
+            found.append(find(table, task))
+    with results_to(answering.output) as out:
+        for one in found:
+            for line in _json_lines(one) if answering.as_json else _text_lines(one):
+                out.write(line)
+    if write_space is not None:
+        with replacing(write_space) as out:
+            out.write(json.dumps(found[0].space.to_json(), ensure_ascii=False, indent=1) + "\n")
+    for one in found:
+        if explain:
+            _explain(one, progress)
+        progress.note(_summary(one, max_predicates))
+
+
+class _Reporter:
+    """Shows what a discovery says of itself as progress."""
+
+    def __init__(self, name: str, task: "Task") -> None:
+        self._name = name
+        self._task = task
+
+    def __call__(self, doing: str) -> None:
+        self._task.describe(f"{self._name}: {doing}")
+
+
+def _read_space(file: Path) -> PredicateSpace:
+    try:
+        return PredicateSpace.from_json(json.loads(file.read_text("utf-8")))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{file}: {error}") from error
+
+
+def _checked_space(space: PredicateSpace, table: "Table") -> PredicateSpace:
+    if space.schema.names != table.schema.names:
+        raise UsageError(
+            f"the space has the columns {', '.join(space.schema.names)} in this order, "
+            f"the file {', '.join(table.schema.names)}"
+        )
+    return space
+
+
+def _json_lines(found: "Discovered") -> Iterator[str]:
+    for constraint in found:
+        yield json_line(constraint_fields(constraint, found.table.schema.table))
+
+
+def _text_lines(found: "Discovered") -> Iterator[str]:
+    for constraint in found:
+        yield f"{constraint.kind.value.ljust(_KIND_WIDTH)}  {constraint}\n"
+
+
+def _summary(found: "Discovered", max_predicates: int) -> str:
+    bound = f" of at most {max_predicates} predicates" if max_predicates else ""
+    counts = found.constraints.counts().items()
+    counted = ", ".join(f"{count:,} {kind.value.replace('_', ' ')}" for kind, count in counts) or "none"
+    table = found.table
+    plural = "" if len(found) == 1 else "s"
+    return (
+        f"{table.schema.table}: {table.row_count:,} rows, {len(table.schema)} columns; "
+        f"{len(found):,} denial constraint{plural}{bound} ({counted})"
+    )
+
+
+def _explain(found: "Discovered", progress: "Progress") -> None:
+    progress.note(f"{found.table.schema.table}: plan: {found.explained.plan}")
+    for step, seconds in found.explained.steps:
+        progress.note(f"  {seconds:8.3f} s  {step}")
+    crossing = [f"({found.space.schema.names[a]}, {found.space.schema.names[b]})" for a, b in found.space.crossing]
+    progress.note(f"  compared across: {', '.join(crossing) or 'nothing'}; space {found.space.fingerprint[:16]}")

@@ -1,0 +1,110 @@
+"""Oracle and differential tests: the complete set, whichever plan finds it."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.constraints import PredicateSpace, constraint_fields
+from holdfast.discovery.denial import seeding
+from holdfast.discovery.denial.result import DenialSet
+from holdfast.discovery.denial.seeding import seed_denial
+from holdfast.discovery.discover import discover
+from holdfast.tables import Table, from_arrow, overlap
+from holdfast.tables.taxes import tax_records
+from tests.oracles import denial as oracle
+from tests.oracles.values import Table as OracleTable
+from tests.properties.tables import tables
+
+
+@given(tables(max_columns=4, max_rows=9), st.integers(0, 4), st.booleans())
+def test_the_reported_set_is_that_of_the_definition(both: tuple[OracleTable, Table], bound: int, sampled: bool) -> None:
+    theirs, ours = both
+    expected = oracle.automatic_space(theirs.columns, theirs.rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seeding, "_NEGLIGIBLE_SECONDS", -1 if sampled else 1e9)
+        patch.setattr(seeding, "_SECONDS_PER_ROW_VALIDATED", 1e-30)
+        found = list(discover(ours, max_predicates=bound, threads=2))
+    reported = oracle.reported(theirs.rows, expected, theirs.columns, bound)
+    assert {str(c) for c in found} == set(reported)
+    assert len(found) == len(reported)
+    for constraint in found:
+        box = reported[str(constraint)]
+        assert constraint_fields(constraint, "r") == oracle.json_fields(box, expected, theirs.columns, "r")
+
+
+@given(tables(max_columns=3, max_rows=9))
+def test_the_certificate_proves_the_set_complete(both: tuple[OracleTable, Table]) -> None:
+    theirs, ours = both
+    space = PredicateSpace.build(ours.schema, "auto", lambda a, b: overlap(ours, a, b))
+    expected = oracle.automatic_space(theirs.columns, theirs.rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seeding, "_NEGLIGIBLE_SECONDS", -1)
+        patch.setattr(seeding, "_SECONDS_PER_ROW_VALIDATED", 1e-30)
+        seed = seed_denial(ours, space, 0)
+    points = []
+    for words, (t, s) in zip(seed.evidences, seed.witnesses, strict=True):
+        point = oracle.evidence(theirs.rows[t], theirs.rows[s], expected)
+        assert t != s
+        assert space.evidence({"<": 1, "=": 2, ">": 4, "!=": 5}[o] for o in point).bits == space.bits(words)
+        points.append(point)
+    boxes = {oracle.written(b, expected, theirs.columns) for b in oracle.maximal_boxes(points, expected)}
+    texts = {oracle.text(b, expected, theirs.columns) for b in boxes} - {"not()"}
+    assert texts == {str(c) for c in DenialSet(space, seed.masks)}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("crossing", [False, True])
+def test_both_plans_agree_on_larger_tables(seed: int, crossing: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = from_arrow(tax_records(1_500, seed=seed, error_rate=0.01), "tax")
+    names = table.schema.names
+    pairs = ((names.index("ChildExemp"), names.index("Bonus")), (names.index("Salary"), names.index("Tax")))
+    space = PredicateSpace(table.schema, pairs if crossing else ())
+    found = {}
+    monkeypatch.setattr(seeding, "_SECONDS_PER_ROW_VALIDATED", 1e-30)
+    for plan, negligible in (("all pairs", 1e9), ("sample", -1)):
+        monkeypatch.setattr(seeding, "_NEGLIGIBLE_SECONDS", negligible)
+        discovered = discover(table, space=space, max_predicates=0 if not crossing else 4, threads=2)
+        assert discovered.explained.plan.startswith(plan)
+        found[plan] = {str(c) for c in discovered}
+    assert found["all pairs"] == found["sample"]
+    assert "not(t.AreaCode = s.AreaCode and t.Phone = s.Phone)" in found["sample"] or any(
+        "AreaCode" not in c and "= s.Phone)" in c for c in found["sample"]
+    )
+
+
+def test_a_sample_with_too_many_covers_gives_way_to_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = from_arrow(tax_records(500, error_rate=0.1), "tax")
+    expected = {str(c) for c in discover(table, max_predicates=0)}
+    monkeypatch.setattr(seeding, "_NEGLIGIBLE_SECONDS", -1)
+    monkeypatch.setattr(seeding, "_SECONDS_PER_ROW_VALIDATED", 1.0)
+    discovered = discover(table, max_predicates=0)
+    assert [step for step, _ in discovered.explained.steps if "cheaper" in step]
+    assert discovered.explained.plan == "all pairs"
+    assert {str(c) for c in discovered} == expected
+    counted: dict[object, int] = {}
+    for constraint in discovered:
+        counted[constraint.kind] = counted.get(constraint.kind, 0) + 1
+    assert discovered.constraints.counts() == counted
+    assert [c.size for c in discovered] == sorted(c.size for c in discovered) == discovered.constraints.sizes.tolist()
+
+
+@pytest.mark.parametrize("columns", [0, 1, 3])
+@pytest.mark.parametrize("rows", [0, 1, 2, 5_000])
+def test_degenerate_tables(columns: int, rows: int) -> None:
+    """No column, no row, one row, all rows equal."""
+    data = pa.table({f"c{i}": pa.array([7] * rows, pa.int64()) for i in range(columns)})
+    found = [str(c) for c in discover(from_arrow(data, "r"), max_predicates=0)]
+    if rows < 2 or not columns:
+        assert found == []
+    else:
+        assert {f"not(t.c{i} != s.c{i})" for i in range(columns)} <= set(found)
+
+
+def test_wide_tables_take_several_words() -> None:
+    rng = np.random.default_rng(3)
+    data = pa.table({f"c{i}": rng.integers(0, 4, 60) for i in range(100)})
+    discovered = discover(from_arrow(data, "r"), space=PredicateSpace(from_arrow(data, "r").schema), max_predicates=1)
+    assert discovered.space.word_count == 5
+    assert [str(c) for c in discovered] == []

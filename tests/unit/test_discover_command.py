@@ -1,0 +1,133 @@
+"""`holdfast discover`: what it prints, where it goes, and the published results where their data are at hand."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.constraints import PredicateSpace, parse_denial
+from holdfast.jobs.command_line import exit_code_of
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+TAX = "Zip,City,Salary\n01907,Swampscott,10\n01907,Swampscott,20\n10001,New York,20\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tax.csv").write_text(TAX)
+    return tmp_path
+
+
+def _discover(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = exit_code_of(["discover", *arguments, "--family", "dc"])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_text_names_kinds_and_ends_with_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = _discover(capsys, "tax.csv")
+    assert code == 0
+    assert out.splitlines() == [
+        "key                    not(t.City = s.City and t.Salary = s.Salary)",
+        "key                    not(t.Zip = s.Zip and t.Salary = s.Salary)",
+        "functional_dependency  not(t.Zip != s.Zip and t.City = s.City)",
+        "functional_dependency  not(t.Zip = s.Zip and t.City != s.City)",
+        *out.splitlines()[4:],
+    ]
+    assert all(line.startswith("other ") for line in out.splitlines()[4:])
+    assert (
+        err
+        == f"tax: 3 rows, 3 columns; {len(out.splitlines())} denial constraints of at most 4 predicates (2 key, 2 functional dependency, {len(out.splitlines()) - 4} other)\n"
+    )
+
+
+@pytest.mark.usefixtures("folder")
+def test_json_lines_and_a_file_hold_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = _discover(capsys, "tax.csv", "--format", "json", "--quiet")
+    assert (code, err) == (0, "")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert {line["family"] for line in lines} == {"dc"}
+    assert {line["table"] for line in lines} == {"tax"}
+    assert len({line["id"] for line in lines}) == len(lines)
+    assert _discover(capsys, "tax.csv", "--format", "json", "--quiet", "--output", "found.jsonl")[:2] == (0, "")
+    assert Path("found.jsonl").read_text() == out
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_space_is_written_and_used_again(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _discover(capsys, "tax.csv", "--write-space", "space.json", "--quiet")[0] == 0
+    space = PredicateSpace.from_json(json.loads(Path("space.json").read_text()))
+    assert [str(c) for c in space.schema] == ["Zip string", "City string", "Salary integer"]
+    Path("more.csv").write_text("Zip,City,Salary\n1,2,3\n4,5,6\n")
+    code, out, err = _discover(capsys, "more.csv", "--space", "space.json")
+    assert code == 0
+    assert "not(t.Zip = s.Zip)" in out
+    assert "not(t.Zip < s.Zip" not in out
+    assert err.startswith("tax: 2 rows")
+    Path("bad.csv").write_text("Zip,City,Salary\n1,2,x\n")
+    code, out, err = _discover(capsys, "bad.csv", "--space", "space.json")
+    assert (code, out) == (3, "")
+    assert "bad.csv, line 2, column Salary: 'x' is not a whole number" in err
+    Path("other.csv").write_text("A\n1\n")
+    assert _discover(capsys, "other.csv", "--space", "space.json")[0] == 2
+    Path("broken.json").write_text("{")
+    code, out, err = _discover(capsys, "tax.csv", "--space", "broken.json")
+    assert (code, out) == (2, "")
+    assert err.startswith("broken.json: ")
+
+
+@pytest.mark.usefixtures("folder")
+def test_bounds_explanation_and_several_files(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = _discover(capsys, "tax.csv", "tax.csv", "--max-predicates", "1", "--explain")
+    assert (code, out) == (0, "")
+    assert err.count("plan: all pairs") == 2
+    assert "compared across: nothing; space " in err
+    code, out, err = _discover(capsys, "tax.csv", "tax.csv", "--write-space", "s.json")
+    assert (code, out) == (2, "")
+    assert not Path("s.json").exists()
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("text", ["A,B\n", "A\n\n\n", "A,B\n,\n,\n", "A\n1\n"])
+def test_hardly_any_data(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    Path("small.csv").write_text(text)
+    code, out, _ = _discover(capsys, "small.csv", "--max-predicates", "0")
+    assert code == 0
+    assert out in {"", "constant               not(t.A != s.A)\n"} or set(out.splitlines()) == {
+        "constant               not(t.A != s.A)",
+        "constant               not(t.B != s.B)",
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "options", "expected"),
+    [
+        ("airport_original.csv.gz", ["--encoding", "latin-1"], "airport_original.incdc.txt"),
+        ("adult11.csv.gz", ["--no-cross-columns", "--limit", "10000"], "adult11_first10000.fastadc.txt"),
+        ("adult11.csv.gz", ["--no-cross-columns", "--limit", "31000"], 156),
+        ("adult11.csv.gz", ["--no-cross-columns"], 177),
+        ("tax10k.csv.gz", ["--no-cross-columns"], 8_818),
+        ("adult.csv.gz", ["--no-cross-columns", "--limit", "5000"], 43_366),
+    ],
+)
+def test_published_results(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, options: list[str], expected: str | int
+) -> None:
+    if not (SHARED / file).exists():
+        pytest.skip(f"the real table {file} is not beside this checkout")
+    space, found = tmp_path / "space.json", tmp_path / "found.jsonl"
+    arguments = ["--typed-header", "--max-predicates", "0", "--quiet", "--format", "json", *options]
+    code, _, err = _discover(
+        capsys, str(SHARED / file), *arguments, "--output", str(found), "--write-space", str(space)
+    )
+    assert (code, err) == (0, "")
+    lines = [json.loads(line)["constraint"] for line in found.read_text().splitlines()]
+    assert len(set(lines)) == len(lines)
+    if isinstance(expected, int):
+        assert len(lines) == expected
+        return
+    read = PredicateSpace.from_json(json.loads(space.read_text()))
+    published = (SHARED / "expected" / expected).read_text("utf-8").splitlines()
+    assert set(lines) == {str(read.canonical(parse_denial(line))) for line in published if line.strip()}
