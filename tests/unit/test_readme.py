@@ -1,0 +1,23 @@
+"""The README's shell examples give what the README says (its Python examples are doctests)."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from holdfast.jobs.command_line import exit_code_of
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def test_discover_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    example = re.search(
+        r"\$ cat people\.csv\n(.*?)\n\n\$ holdfast (.*?)\n(.*?)```", README.read_text("utf-8"), re.DOTALL
+    )
+    assert example is not None
+    data, command, expected = example.groups()
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_text(data + "\n")
+    assert exit_code_of(command.split()) == 0
+    shown = capsys.readouterr()
+    assert shown.out + shown.err == expected
