@@ -1,5 +1,6 @@
 """Delta tables without Spark, deletion vectors included."""
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,8 +26,13 @@ def read_delta(path: Path, version: int | None, limit: int | None) -> pa.Table:
         batches = QueryBuilder().register("source", table).execute(f"SELECT * FROM source{clause}")  # noqa: S608
         return pa.table(batches.read_all())
     except OSError as error:
-        raise ExternalError(f"{path} cannot be read: {error}") from error
+        raise ExternalError(f"{path} cannot be read: {_problem(error)}") from error
     except Exception as error:  # what the engine raises where a data file is damaged
         at = "" if version is None else f" at version {version}"
-        problem = str(error).partition("\n")[0]
-        raise InputError(f"{path} cannot be read as a Delta table{at}: {problem}") from error
+        raise InputError(f"{path} cannot be read as a Delta table{at}: {_problem(error)}") from error
+
+
+def _problem(error: Exception) -> str:
+    """Return what the engine says without its colours and its stack."""
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).splitlines()
+    return " ".join(line.strip() for line in lines if not re.match(r"\s*([0-9]+: |at /)", line))

@@ -41,6 +41,10 @@ class ReadOptions:
                 f"delimiter {self.delimiter!r}: expected one ASCII character other than a quote or newline"
             )
         _check_encoding(self.encoding)
+        for option in ("strings", "include", "exclude", "null_tokens"):
+            given = getattr(self, option)
+            if isinstance(given, str) and (option, given) != ("strings", "all"):
+                raise UsageError(f"{option} {given!r}: expected a list, as in [{given!r}]")
         if self.include is not None and self.exclude:
             raise UsageError("give columns to include or columns to exclude, not both")
         if self.limit is not None and self.limit < 0:

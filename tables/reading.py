@@ -31,16 +31,16 @@ def read_table(path: str | Path, options: ReadOptions | None = None, name: str |
     options = options or ReadOptions()
     name = table_name(path) if name is None else name
     try:
-        found = path.exists()
+        found, is_folder, is_delta = path.exists(), path.is_dir(), is_delta_table(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error}") from error
     if not found:
         raise UsageError(f"{path} does not exist")
-    if path.is_dir() and is_delta_table(path):
+    if is_delta:
         return encode_arrow(read_delta(path, options.version, options.limit), name, str(path), options)
     if options.version is not None:
         raise UsageError(f"{path} is no Delta table, so it has no version {options.version}")
-    if path.is_dir():
+    if is_folder:
         if not _parquet_files(path):
             raise UsageError(f"{path} is a folder, and neither a Delta table nor one of Parquet files: name a file")
         table = _parquet(path, options, name)

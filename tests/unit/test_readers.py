@@ -30,7 +30,7 @@ from hypothesis import strategies as st
 from pyarrow import feather
 from pyroaring import BitMap64
 
-from holdfast.constraints import HoldfastError, InputError, UnknownColumn, UsageError, parse_type
+from holdfast.constraints import ExternalError, HoldfastError, InputError, UnknownColumn, UsageError, parse_type
 from holdfast.tables import ReadOptions, Table, delimited, from_arrow, from_pandas, read_table, table_name
 from tests.oracles.values import canonical_row
 
@@ -290,6 +290,7 @@ class TestTextOptions:
         [
             {"delimiter": ""}, {"delimiter": ",,"}, {"delimiter": '"'}, {"delimiter": "\n"}, {"delimiter": "é"},
             {"include": ["a"], "exclude": ["b"]}, {"limit": -1}, {"version": -1},
+            {"strings": "State"}, {"include": "State"}, {"exclude": "State"}, {"null_tokens": "NA"},
             {"encoding": "klingon"}, {"encoding": ""}, {"encoding": "rot13"}, {"encoding": "hex"}, {"encoding": "a\x00b"},
         ],
     )  # fmt: skip
@@ -455,12 +456,24 @@ class TestPaths:
         assert "name a file" in refused(tmp_path, UsageError)
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
-    @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.arrow"])
+    @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.arrow", "closed/t.csv", "closed", "delta"])
     def test_no_permission(self, tmp_path: Path, name: str) -> None:
         path = tmp_path / name
-        path.write_text("a\n1\n")
-        path.chmod(0)
-        assert "Permission denied" in refused(path)
+        closed = path if path.suffix and path.parent == tmp_path else tmp_path / name.partition("/")[0]
+        match name:
+            case "delta":
+                write_deltalake(path, pa.table({"a": [1]}))
+            case "closed" | "closed/t.csv":
+                closed.mkdir()
+            case _:
+                path.write_text("a\n1\n")
+        closed.chmod(0)
+        try:
+            with pytest.raises((InputError, ExternalError), match="Permission denied") as caught:
+                read_table(path)
+        finally:
+            closed.chmod(0o700)
+        assert str(caught.value).startswith(f"{path} cannot be read")
 
     def test_no_permission_to_a_text_file(self, write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
         def denied(*_: object, **__: object) -> None:
