@@ -66,6 +66,9 @@ class ConstraintSyntaxError(UsageError):
         self.position = position
         super().__init__(f"{problem}, at character {position + 1}:\n{_pointer(text, position)}")
 
+    def __reduce__(self) -> tuple[type["ConstraintSyntaxError"], tuple[str, str, int]]:
+        return type(self), (self.problem, self.text, self.position)
+
 
 _WIDTH = 100
 

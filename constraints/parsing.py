@@ -3,7 +3,7 @@ r"""Texts to constraints and rules: a scanner without tokens, one method per gra
 Names decide against tokens: after `t.` the papers' tools write `Native-country(String)` unquoted, so what a
 name is depends on where it stands. Grammar (upper case: any of the spellings below):
 
-    denial     := NOT ( [predicate (AND predicate)*] )   |   [DC: predicate*]
+    denial     := NOT ( [predicate (AND predicate)*] )   |   NOT { ... }   |   [DC: predicate*]
     predicate  := cell OP cell                            one cell of t, one of s
     order      := { [name (, name)*] } : [] -> name   |   {...} : name ~ name [desc]
     inclusion  := name.name in name.name
@@ -142,6 +142,7 @@ _OR = re.compile(r"∨|\|\||\\vee\b|or\b", re.IGNORECASE)
 _LATEX = {"\\neq": Operator.UNEQUAL, "\\leq": Operator.LESS_EQUAL, "\\geq": Operator.GREATER_EQUAL}
 _OPERATORS = {**SPELLINGS, **_LATEX}
 _OPERATOR = re.compile("|".join(re.escape(s) for s in sorted(_OPERATORS, key=len, reverse=True)))
+_OPEN = re.compile(r"[({]")
 _QUANTIFIER = re.compile(r"(?:∀|\\forall\b)[^¬\\(]*")
 _ROW = re.compile(r"(t[012]|[ts])\s*\.\s*", re.IGNORECASE)
 _QUOTED_NAME = re.compile(r"`((?:[^`]|``)*)`")
@@ -259,11 +260,11 @@ class _Parser:
             return self.build(DenialConstraint, predicates)
         self.accept(_QUANTIFIER)
         self.expect(_NOT, "'not('")
-        self.expect("(", "'('")
+        close = "}" if self.expect(_OPEN, "'('")[0] == "{" else ")"
         predicates = []
-        while not self.accept(")"):
+        while not self.accept(close):
             if predicates:
-                self.expect(_AND, "'and' or ')'")
+                self.expect(_AND, f"'and' or '{close}'")
             predicates.append(self.predicate())
         return self.build(DenialConstraint, predicates)
 

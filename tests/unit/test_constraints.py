@@ -1,6 +1,7 @@
 """The domain's values: what they refuse, and the cases that a table of examples shows best."""
 
 import json
+import pickle
 from fractions import Fraction
 from pathlib import Path
 
@@ -81,6 +82,7 @@ def test_operators_are_sets_of_outcomes(operator: Operator) -> None:
         ("not(t.age(Integer) = s.age(Integer))", "not(t.age = s.age)"),
         ("not(t.`age(Integer)` = s.`age(Integer)`)", "not(t.`age(Integer)` = s.`age(Integer)`)"),
         ("[DC: t0.A(Long) <> t1.A(Long)]", "not(t.A != s.A)"),
+        ("¬{ t.0_A == s.0_A ∧ t.B <= s.C }", "not(t.`0_A` = s.`0_A` and t.B <= s.C)"),
     ],
 )
 def test_notations_of_the_papers(text: str, meant: str | None) -> None:
@@ -116,6 +118,13 @@ def test_syntax_errors_point_at_the_character(text: str, character: int, problem
     assert caught.value.position == character
     assert str(caught.value).splitlines()[-1] == "  " + " " * character + "^"
     assert caught.value.exit_code == 2
+
+
+def test_syntax_errors_travel_between_processes() -> None:
+    with pytest.raises(ConstraintSyntaxError) as caught:
+        parse_denial("not(")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.position) == (str(caught.value), caught.value.position)
 
 
 def test_a_pointer_into_a_long_text_shows_its_surroundings() -> None:

@@ -1,0 +1,85 @@
+"""How long does the complete set of denial constraints take, against Desbordante's FastADC on the same rows?
+
+Both without reading the file, two threads, exact, all sizes of constraints; where FastADC would take many minutes
+only ours is run. FastADC reads no nulls, so the tables have none. Its constraints are compared with ours as sets,
+modulo mirror images. Kernels are compiled before the timed part, as they are once per installation.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measuring import Measured, Point, measured
+
+GROWTH = (30_000, 100_000, 300_000, 1_000_000)
+PEER_ROWS = (10_000, 30_000)
+
+
+def points() -> Iterator[Point]:
+    for rows in PEER_ROWS:
+        ours = measured(_discovered, rows, "WIDE", prepare=_tax)
+        theirs = measured(_fast_adc, rows, "WIDE", prepare=_tax_file)
+        assert ours.answer == theirs.answer, (len(ours.answer - theirs.answer), len(theirs.answer - ours.answer))
+        yield {
+            "table": "tax x 12",
+            "rows": rows,
+            **_figures(ours),
+            "fastadc_seconds": round(theirs.seconds, 2),
+            "fastadc_mb": theirs.peak_mb,
+            "times_faster": round(theirs.seconds / ours.seconds, 1),
+        }
+    for columns, name in (("WIDE", "tax x 12"), ("NARROW", "tax x 8")):
+        for rows in GROWTH:
+            yield {"table": name, "rows": rows, **_figures(measured(_discovered, rows, columns, prepare=_tax))}
+
+
+def _figures(ours: Measured) -> Point:
+    return {"constraints": len(ours.answer), "seconds": round(ours.seconds, 2), "peak_mb": ours.peak_mb}
+
+
+def _tax(rows: int, columns: str) -> Any:
+    from holdfast import discover, from_arrow
+    from holdfast.tables import taxes
+
+    table = taxes.tax_records(rows, getattr(taxes, columns))
+    discover(from_arrow(table.slice(0, 500), "warm"), max_predicates=0, threads=2)
+    discover(from_arrow(taxes.tax_records(30_000, taxes.NARROW), "warm"), max_predicates=0, threads=2)
+    return from_arrow(table, "tax")
+
+
+def _discovered(table: Any) -> frozenset[str]:
+    from holdfast import PredicateSpace, discover
+
+    return frozenset(map(str, discover(table, space=PredicateSpace(table.schema), max_predicates=0, threads=2)))
+
+
+def _tax_file(rows: int, columns: str) -> Any:
+    import desbordante
+    import pyarrow.csv
+
+    from holdfast import PredicateSpace
+    from holdfast.tables import from_arrow, taxes
+
+    records = taxes.tax_records(rows, getattr(taxes, columns))
+    decoded = [c.cast(c.type.value_type) if hasattr(c.type, "value_type") else c for c in records.columns]
+    records = records.from_arrays(decoded, records.column_names)
+    path = Path(tempfile.mkdtemp()) / "tax.csv"
+    pyarrow.csv.write_csv(records, path)
+    algorithm = desbordante.dc.algorithms.FastADC()
+    algorithm.load_data(table=(str(path), ",", True))
+    return algorithm, PredicateSpace(from_arrow(records, "tax").schema)
+
+
+def _fast_adc(loaded: Any) -> frozenset[str]:
+    from holdfast import parse_denial
+
+    algorithm, space = loaded
+    algorithm.execute(
+        evidence_threshold=0.0,
+        shard_length=350,
+        allow_cross_columns=False,
+        minimum_shared_value=0.3,
+        threads=2,
+    )
+    return frozenset(str(space.canonical(parse_denial(str(dc)))) for dc in algorithm.get_dcs())
