@@ -45,7 +45,15 @@ def _tax(rows: int, columns: str) -> Any:
     table = taxes.tax_records(rows, getattr(taxes, columns))
     discover(from_arrow(table.slice(0, 500), "warm"), max_predicates=0, threads=2)
     discover(from_arrow(taxes.tax_records(30_000, taxes.NARROW), "warm"), max_predicates=0, threads=2)
-    return from_arrow(table, "tax")
+    return _encoded(table)
+
+
+def _encoded(records: Any) -> Any:
+    """Encode the records with zip codes as numbers, which FastADC takes them for."""
+    from holdfast import ReadOptions, from_arrow
+    from holdfast.constraints import parse_type
+
+    return from_arrow(records, "tax", ReadOptions(types={"Zip": parse_type("integer")}))
 
 
 def _discovered(table: Any) -> frozenset[str]:
@@ -59,7 +67,7 @@ def _tax_file(rows: int, columns: str) -> Any:
     import pyarrow.csv
 
     from holdfast import PredicateSpace
-    from holdfast.tables import from_arrow, taxes
+    from holdfast.tables import taxes
 
     records = taxes.tax_records(rows, getattr(taxes, columns))
     decoded = [c.cast(c.type.value_type) if hasattr(c.type, "value_type") else c for c in records.columns]
@@ -68,7 +76,7 @@ def _tax_file(rows: int, columns: str) -> Any:
     pyarrow.csv.write_csv(records, path)
     algorithm = desbordante.dc.algorithms.FastADC()
     algorithm.load_data(table=(str(path), ",", True))
-    return algorithm, PredicateSpace(from_arrow(records, "tax").schema)
+    return algorithm, PredicateSpace(_encoded(records).schema)
 
 
 def _fast_adc(loaded: Any) -> frozenset[str]:
