@@ -38,7 +38,7 @@ MEETING = [
 
 EXACT = Context(prec=60)
 DECIMAL_TYPES = [(1, 0), (4, 1), (10, 2), (18, 0), (18, 18), (18, 9), (19, 0), (20, 0), (38, 0), (38, 10), (38, 38)]
-TYPES = ["integer", "float", *DECIMAL_TYPES]
+TYPES: list[str | tuple[int, int]] = ["integer", "float", *DECIMAL_TYPES]
 
 
 def nearest(number: Fraction, kind: str | tuple[int, int]) -> int | float | Decimal:
@@ -144,7 +144,7 @@ def test_groups_do_not_compare() -> None:
         common_keys(*table.columns)
 
 
-SMALL = {
+SMALL: dict[str, list[tuple[pa.DataType, list[Any]]]] = {
     "number": [
         (pa.int64(), [0, 1, 2, None]),
         (pa.float64(), [0.0, -0.0, 1.0, 0.5, NAN, None]),

@@ -13,6 +13,7 @@ import tempfile
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 import pytest
@@ -129,7 +130,7 @@ def test_inferred_as_the_definition_says(texts: list[str]) -> None:
 
 @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
 @given(texts=columns().map(lambda texts: [*texts, "", *texts[:1]]), beside=st.booleans())
-def test_inferred_from_a_file(quoting: int, texts: list[str], beside: bool) -> None:
+def test_inferred_from_a_file(quoting: Literal[0, 1], texts: list[str], beside: bool) -> None:
     assume(not is_decided_difference([text for text in texts if text]))
     assume(not any("\x00" in text for text in texts))  # a file with a zero byte is no text
     with tempfile.TemporaryDirectory() as folder:

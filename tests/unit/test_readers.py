@@ -17,7 +17,7 @@ from collections import Counter
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -35,7 +35,7 @@ from holdfast.tables import ReadOptions, Table, delimited, from_arrow, from_pand
 from tests.oracles.values import canonical_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 NAN = float("nan")
 AS_TEXT: dict[str, Any] = {"strings": "all"}
@@ -141,7 +141,7 @@ class TestTextLikePython:
 
     @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
     @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
-    def test_wide_tables(self, write: Callable[..., Path], quoting: int, ending: str) -> None:
+    def test_wide_tables(self, write: Callable[..., Path], quoting: Literal[0, 1, 2], ending: str) -> None:
         out = io.StringIO(newline="")
         writer = csv.writer(out, quoting=quoting, lineterminator=ending)
         writer.writerow([f"column {i}" for i in range(300)])
@@ -706,8 +706,12 @@ class TestDelta:
     def test_damaged_tables(self, history: Path, tmp_path: Path) -> None:
         log = Path("_delta_log")
 
-        def each_data_file(content: bytes) -> Callable[[Path], None]:
-            return lambda table: [file.write_bytes(content) for file in table.glob("*.parquet")] and None
+        def each_data_file(content: bytes) -> Callable[[Path], object]:
+            return lambda table: [file.write_bytes(content) for file in table.glob("*.parquet")]
+
+        def remove(files: Iterable[Path]) -> None:
+            for file in list(files):
+                file.unlink()
 
         damages: list[Callable[[Path], object]] = [
             lambda table: (table / log / f"{1:020}.json").write_text("{garbage"),
@@ -715,8 +719,8 @@ class TestDelta:
             lambda table: (table / log / f"{1:020}.json").unlink(),
             lambda table: (table / log / f"{0:020}.json").unlink(),
             lambda table: (table / log / "_last_checkpoint").write_text('{"version": 77, "size": 3}'),
-            lambda table: [file.unlink() for file in (table / log).iterdir()],
-            lambda table: [file.unlink() for file in table.glob("*.parquet")],
+            lambda table: remove((table / log).iterdir()),
+            lambda table: remove(table.glob("*.parquet")),
             each_data_file(b""),
             each_data_file(b"junk" * 10),
             each_data_file(b"PAR1" + b"\xff" * 100 + b"PAR1"),
@@ -777,8 +781,8 @@ class TestFrames:
         frame = pd.DataFrame({
             "i": [1, 2],
             "f": [1.5, NAN],
-            "t": pd.to_datetime(["2024-01-01", None]),
-            "z": pd.to_datetime(["2024-01-01", None]).tz_localize("Europe/Rome"),
+            "t": pd.to_datetime(pd.Series(["2024-01-01", None])),
+            "z": pd.to_datetime(pd.Series(["2024-01-01", None])).dt.tz_localize("Europe/Rome"),
             "s": ["x", None],
             "o": [None, None],
             "n": pd.array([1, None], "Int64"),
@@ -832,7 +836,7 @@ class TestFrames:
             with pytest.raises(UsageError, match="expected a pandas data frame"):
                 from_pandas(wrong, "t")
         with pytest.raises(UsageError, match="expected an Arrow table"):
-            from_arrow({"a": [1]}, "t")  # type: ignore[arg-type]
+            from_arrow({"a": [1]}, "t")
 
 
 class TestConversions:
