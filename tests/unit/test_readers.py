@@ -819,7 +819,7 @@ class TestFrames:
             [1, "x"], ["x", 1], [True, "x"], [True, 1], [1.5, Decimal(1)], [2**53 + 1, 0.5], [2**70], [object()], [1j], ["\ud800"],
             [date(2024, 1, 1), datetime(2024, 1, 1, 5, tzinfo=UTC)], [b"x", "y"], ["y", b"x"],
         ],
-        ids=repr,
+        ids=lambda values: " and ".join(type(value).__name__ for value in values),
     )  # fmt: skip
     def test_columns_of_mixed_types_are_refused(self, values: list[Any]) -> None:
         with pytest.raises(InputError, match=r"table t, column a: .*Give it one type first") as caught:
