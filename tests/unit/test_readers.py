@@ -781,8 +781,8 @@ class TestFrames:
         frame = pd.DataFrame({
             "i": [1, 2],
             "f": [1.5, NAN],
-            "t": pd.to_datetime(pd.Series(["2024-01-01", None])),
-            "z": pd.to_datetime(pd.Series(["2024-01-01", None])).dt.tz_localize("Europe/Rome"),
+            "t": pd.to_datetime(["2024-01-01", "NaT"]),
+            "z": pd.to_datetime(["2024-01-01", "NaT"]).tz_localize("Europe/Rome"),
             "s": ["x", None],
             "o": [None, None],
             "n": pd.array([1, None], "Int64"),
