@@ -7,6 +7,7 @@ evidence of (s, t) is the mirror image of that of (t, s), so one of the two is e
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import numpy as np
 
@@ -124,14 +125,22 @@ def all_evidences(
     if not space.pairs:
         return sets[0]
 
+    stopped = Event()
+
     def fill(part: int) -> None:
         for block in range(part, len(bounds) - 1, threads):
+            if stopped.is_set():
+                return
             sets[part].compare_rows(bounds[block], bounds[block + 1], both_ways=both_ways)
             if progress is not None:
                 progress(int(bounds[block + 1] - bounds[block]))
 
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(fill, range(threads)))
+        try:
+            list(pool.map(fill, range(threads)))
+        except BaseException:
+            stopped.set()  # leaving the pool waits for its threads
+            raise
     for other in sets[1:]:
         sets[0].add(*other.entries())
     if not both_ways:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from holdfast.constraints import PredicateSpace
+from holdfast.constraints import PredicateSpace, UsageError
 from holdfast.constraints.operators import GREATER, LESS
 from holdfast.discovery.codes import PairCodes, pair_codes
 from holdfast.discovery.denial.sampling import both_ways, sample
@@ -34,6 +34,7 @@ _PAIRS_PER_CONSTRAINT = 24
 _SECONDS_PER_OUTCOME = 5e-10
 _SECONDS_PER_ROW_VALIDATED = 3e-8
 _NEGLIGIBLE_SECONDS = 0.2
+_MOST_WORDS = 1 << 27
 
 Report = Callable[[str], object]
 """Told what is being done, in words; called often."""
@@ -177,6 +178,11 @@ class _Finder:
             chunks.append(masks[_reported_images(masks, self._space)])
             count += len(chunks[-1])
             self._report(f"enumerating: {count:,} constraints so far")
+            if count * width > _MOST_WORDS:
+                raise UsageError(
+                    f"more than {count:,} constraints of the table so far, too many to keep: look for small ones "
+                    f"(--max-predicates), at fewer columns, or without crossing columns (--no-cross-columns)"
+                )
             if limit is not None and count > limit:
                 self._explained.add(f"more than {limit:,} constraints: comparing all pairs is cheaper", started)
                 return None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.constraints import PredicateSpace, constraint_fields
+from holdfast.constraints import PredicateSpace, UsageError, constraint_fields
 from holdfast.discovery.denial import seeding
 from holdfast.discovery.denial.result import DenialSet
 from holdfast.discovery.denial.seeding import seed_denial
@@ -88,6 +88,16 @@ def test_a_sample_with_too_many_covers_gives_way_to_all_pairs(monkeypatch: pytes
         counted[constraint.kind] = counted.get(constraint.kind, 0) + 1
     assert discovered.constraints.counts() == counted
     assert [c.size for c in discovered] == sorted(c.size for c in discovered) == discovered.constraints.sizes.tolist()
+
+
+def test_an_explosion_ends_with_a_count_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    table = from_arrow(pa.table({f"c{i}": rng.integers(0, 9, 30) for i in range(12)}), "wide")
+    monkeypatch.setattr(seeding, "_MOST_WORDS", 1_000)
+    said: list[str] = []
+    with pytest.raises(UsageError, match=r"more than [0-9,]+ constraints .*--max-predicates"):
+        discover(table, space=PredicateSpace(table.schema), max_predicates=0, report=said.append)
+    assert any("constraints so far" in text for text in said)
 
 
 @pytest.mark.parametrize("columns", [0, 1, 3])
