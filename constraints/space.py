@@ -16,7 +16,7 @@ state made with one space is never read with another.
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -261,9 +261,9 @@ class PredicateSpace:
         }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "PredicateSpace":
+    def from_json(cls, value: Any) -> "PredicateSpace":
         """Read back what `to_json` returned (`--space`)."""
-        if value.get("format") != 1:
+        if not isinstance(value, dict) or value.get("format") != 1:
             raise UsageError('not a predicate space: expected what --write-space wrote, with "format": 1')
         try:
             columns = tuple(

@@ -68,7 +68,7 @@ class EvidenceSet:
                 self._key,
             )
             if at < last:
-                self._grow()
+                self._grow(self._held + self._codes.rows)
 
     def compare_pairs(self, pairs: Places) -> int:
         """Add the evidences of listed pairs of distinct rows; return how many are new."""

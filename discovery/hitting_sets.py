@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from holdfast.discovery.kernels.hitting_sets import Places, Words, enumerate_kernel
+from holdfast.discovery.kernels.hitting_sets import Words, enumerate_kernel, transpose_kernel
 
 _CHUNK = 1 << 14
 _STEPS = 1 << 20
@@ -90,11 +90,9 @@ class HittingSetSearch:
 
 def transposed(rows: Words) -> Words:
     """Return for every bit the bitmap of the rows that have it: (64 W, ceil(n / 64)) words."""
-    count, width = rows.shape
-    bits = np.unpackbits(rows.view(np.uint8).reshape(count, width * 8), axis=1, bitorder="little")
-    padded: Places = np.zeros((width * 64, -(-count // 64) * 64), np.uint8)
-    padded[:, :count] = bits.T
-    return np.packbits(padded, axis=1, bitorder="little").view(np.uint64)
+    out: Words = np.zeros((rows.shape[1] * 64, -(-len(rows) // 64)), np.uint64)
+    transpose_kernel(rows, out)
+    return out
 
 
 def _bit_count(words: Words) -> int:

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
+from threading import Event
 
 import numpy as np
 
@@ -104,8 +105,13 @@ class ViolationSearch:
             self._root(order)
         bounds = np.linspace(0, len(tasks), self._threads * 4 + 1).astype(int)
         parts = [tasks[a:b] for a, b in pairwise(bounds) if a < b]
+        stopped = Event()
         with ThreadPoolExecutor(self._threads) as pool:
-            found = list(pool.map(lambda part: _Walk(self, limit, budget).walk(part), parts))
+            try:
+                found = list(pool.map(lambda part: _Walk(self, limit, budget, stopped).walk(part), parts))
+            except BaseException:
+                stopped.set()  # leaving the pool waits for its threads
+                raise
         empty = np.zeros((0, 3), np.int64)
         rows = np.concatenate([empty, *(f for f, _ in found)])
         comparisons = np.zeros(len(masks), np.int64)
@@ -168,9 +174,10 @@ class ViolationSearch:
 class _Walk:
     """One thread's walk through a sorted list of tasks, with its scratch memory."""
 
-    def __init__(self, search: ViolationSearch, limit: int, budget: int) -> None:
+    def __init__(self, search: ViolationSearch, limit: int, budget: int, stopped: Event) -> None:
         self._search = search
         self._budget = budget
+        self._stopped = stopped
         size = max(search._distinct, default=1)
         self._t_sizes, self._s_sizes = np.zeros(size, np.int64), np.zeros(size, np.int64)
         self._out = np.zeros((limit, 2), np.int64)
@@ -184,6 +191,8 @@ class _Walk:
         path: list[_Partition] = []
         last: _Task | None = None
         for task in tasks:
+            if self._stopped.is_set():
+                break
             if last is None or last.order != task.order:
                 path = [self._search._root(task.order)]
                 shared = 0
@@ -244,6 +253,8 @@ class _Walk:
         )
         if self._t_low.shape[0] < len(task.others) or self._t_low.shape[1] * LEAF < 4 * longest:
             self._make_zones(longest, max(self._t_low.shape[0], len(task.others)))
+        space_pairs = self._search._space.pairs
+        one_side = partition.same and all(space_pairs[p].left == space_pairs[p].right for p, _ in task.others)
         pairs = np.array([p for p, _ in task.others], np.int64)
         allowed = np.array([o for _, o in task.others], np.int64)
         return search_kernel(
@@ -251,7 +262,7 @@ class _Walk:
             partition.t_starts,
             partition.s_rows,
             partition.s_starts,
-            partition.same,
+            one_side,
             self._search._codes.left,
             self._search._codes.right,
             self._search._weight,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.constraints import PredicateSpace, UsageError, constraint_fields
 from holdfast.jobs.options import Answering
-from holdfast.jobs.output import json_line, replacing, results_to
+from holdfast.jobs.output import json_line, results_to
 
 if TYPE_CHECKING:
     from holdfast.discovery.discover import Discovered
@@ -70,13 +70,13 @@ def discover_files(
             for warning in table.warnings:
                 progress.note(f"warning: {warning}")
             found.append(find(table, task))
+    if write_space is not None:
+        with results_to(write_space) as out:
+            out.write(json.dumps(found[0].space.to_json(), ensure_ascii=False, indent=1) + "\n")
     with results_to(answering.output) as out:
         for one in found:
             for line in _json_lines(one) if answering.as_json else _text_lines(one):
                 out.write(line)
-    if write_space is not None:
-        with replacing(write_space) as out:
-            out.write(json.dumps(found[0].space.to_json(), ensure_ascii=False, indent=1) + "\n")
     for one in found:
         if explain:
             _explain(one, progress)

@@ -2,12 +2,13 @@
 
 Random pairs see the common outcomes. Pairs of rows that agree on a column, or come next to each other in its order,
 see the rare ones, which random pairs would miss: the rows are sorted by each column, ties at random, and compared with
-their neighbours, at a growing distance for as long as that still shows new evidences.
+their neighbours, at a growing distance for as long as that still shows new evidences. A sample that is large already
+takes just one distance of each further column.
 
 Deterministic under its seed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -19,9 +20,10 @@ _ROWS_A_ROUND = 20_000
 _RANDOM_PAIRS = 40_000
 _WORTHWHILE = 0.01
 _FURTHEST = 8
+_MOST_EVIDENCES = 300_000
 
 
-def sample(into: EvidenceSet, codes: PairCodes, seed: int) -> None:
+def sample(into: EvidenceSet, codes: PairCodes, seed: int, report: Callable[[str], object] = lambda _: None) -> None:
     """Add the evidences of a sample of pairs, both ways round."""
     rng = np.random.default_rng(seed)
     if codes.rows < 2:
@@ -29,9 +31,10 @@ def sample(into: EvidenceSet, codes: PairCodes, seed: int) -> None:
     left = rng.integers(0, codes.rows, _RANDOM_PAIRS)
     right = (left + rng.integers(1, codes.rows, _RANDOM_PAIRS)) % codes.rows
     both_ways(into, np.column_stack([left, right]))
-    for pairs in range(len(codes.left)):
-        for neighbours in _neighbours(codes, pairs, rng):
-            if both_ways(into, neighbours) < _WORTHWHILE * len(neighbours):
+    for pair in range(len(codes.left)):
+        report(f"sampling pairs of rows: column {pair + 1} of {len(codes.left)}, {len(into):,} evidences")
+        for neighbours in _neighbours(codes, pair, rng):
+            if both_ways(into, neighbours) < _WORTHWHILE * len(neighbours) or len(into) > _MOST_EVIDENCES:
                 break
 
 

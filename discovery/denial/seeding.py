@@ -81,6 +81,7 @@ def seed_denial(
     """Find all maximal boxes with at most `max_predicates` constrained column pairs (0: all)."""
     explained = Explained()
     started = time.perf_counter()
+    max_predicates = min(max_predicates, len(space.pairs))
     codes = pair_codes(table, space)
     explained.add(f"codes of {codes.rows:,} distinct rows", started)
     finder = _Finder(codes, space, max_predicates, threads, explained, report)
@@ -141,8 +142,7 @@ class _Finder:
         """Sample, enumerate, validate, until every minimal cover holds; None where all pairs would be cheaper."""
         self._explained.plan = "sample, enumerate, validate"
         started = time.perf_counter()
-        self._report("sampling pairs of rows")
-        sample(self.evidences, self._codes, seed)
+        sample(self.evidences, self._codes, seed, self._report)
         self._explained.add(f"{len(self.evidences):,} evidences of a sample", started)
         affordable = int(self.all_pairs_seconds / (max(self._codes.rows, 1) * _SECONDS_PER_ROW_VALIDATED))
         search = ViolationSearch(self._codes, self._space, self._threads)

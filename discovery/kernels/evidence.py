@@ -105,15 +105,15 @@ def pairs_kernel(
     """Add the evidences of rows `first` to `last` against all (or, one way only, against all behind them).
 
     A row meets itself only where it is `repeated`. Returns (the row to go on with, evidences held), and stops
-    where the table is half full.
+    where one more row might fill the table to more than half.
     """
     pairs, rows = left.shape
     width = table.shape[1]
     filter_mask = uint64(len(recent) - 1)
     for t in range(first, last):
-        if held * 2 >= len(table):
-            return t, held
         start = 0 if both_ways else t
+        if (held + rows - start) * 2 >= len(table):
+            return t, held
         for low in range(start, rows, TILE):
             high = min(low + TILE, rows)
             for w in range(width):

@@ -183,3 +183,15 @@ def enumerate_kernel(
             candidates[level, w] &= ~edges[edge, w]
     depth[0] = level
     return found
+
+
+@njit(cache=True, nogil=True)
+def transpose_kernel(rows: Words, out: Words) -> None:
+    """Set bit i of `out[b]` for every bit b of `rows[i]`; `out` is all zero before."""
+    for i in range(len(rows)):
+        place, bit = i // 64, _ONE << uint64(i % 64)
+        for w in range(rows.shape[1]):
+            word = rows[i, w]
+            while word:
+                out[w * 64 + _lowest(word), place] |= bit
+                word &= word - _ONE

@@ -181,7 +181,7 @@ def search_kernel(
     t_starts: Places,
     s_rows: Rows,
     s_starts: Places,
-    same: bool,
+    one_side: bool,
     left: Codes,
     right: Codes,
     weight: Places,
@@ -197,6 +197,8 @@ def search_kernel(
 ) -> tuple[int, int]:
     """Find violating pairs, at most one for each two zones; return (pairs found, comparisons made).
 
+    `one_side`: both lists are the same and no predicate crosses columns, so the zones of `t` are also those of `s`.
+
     Stops when `out` is full, or where `budget` comparisons did not do (then more than `budget` are returned).
     """
     found, made = 0, 0
@@ -210,7 +212,7 @@ def search_kernel(
             continue
         t_leaves = _build_zones(ts, left, pairs, t_low, t_high)
         s_leaves = t_leaves
-        if same:
+        if one_side:
             for q in range(len(pairs)):
                 s_low[q, : 2 * t_leaves] = t_low[q, : 2 * t_leaves]
                 s_high[q, : 2 * t_leaves] = t_high[q, : 2 * t_leaves]

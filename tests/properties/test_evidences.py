@@ -12,7 +12,7 @@ from holdfast.constraints import Column, PredicateSpace, Schema
 from holdfast.constraints.operators import EQUAL, GREATER, LESS
 from holdfast.constraints.types import FLOAT, STRING
 from holdfast.discovery.codes import pair_codes
-from holdfast.discovery.evidences import all_evidences, mirrored
+from holdfast.discovery.evidences import EvidenceSet, all_evidences, mirrored
 from holdfast.discovery.hitting_sets import HittingSetSearch, transposed
 from holdfast.tables import Table, from_arrow, overlap
 from tests.oracles import denial as oracle
@@ -103,3 +103,19 @@ def test_mirroring_exchanges_less_and_greater() -> None:
     swapped = [{LESS: GREATER, GREATER: LESS}.get(o, o) for o in outcomes]
     words = np.array([space.words(space.evidence(outcomes).bits)], np.uint64)
     assert space.bits(mirrored(words, space)[0]) == space.evidence(swapped).bits
+
+
+@pytest.mark.parametrize("crossing", [False, True])
+def test_one_row_may_have_more_evidences_than_the_first_table_holds(crossing: bool) -> None:
+    rng = np.random.default_rng(4)
+    rows = 6_000
+    data = pa.table({f"c{i}": np.concatenate([[50], rng.integers(0, 100, rows - 1)]) for i in range(14)})
+    table = from_arrow(data, "r")
+    space = PredicateSpace(table.schema, ((0, 1),) if crossing else ())
+    codes = pair_codes(table, space)
+    evidences = EvidenceSet(codes, space)
+    evidences.compare_rows(0, 3, both_ways=crossing)
+    listed = EvidenceSet(codes, space)
+    listed.compare_pairs(np.array([(t, s) for t in range(3) for s in range(0 if crossing else t, rows) if s != t]))
+    assert len(evidences) > 6_000
+    assert (evidences.entries()[0] == listed.entries()[0]).all()

@@ -83,5 +83,34 @@ def test_long_groups_are_searched_like_all_pairs(seed: int, crossing: bool) -> N
     for i, mask in enumerate(masks):
         violated = bool(((evidences & ~mask) == 0).all(axis=1).any())
         assert violated == bool((found.constraint == i).any()), space.constraint(space.bits(mask))
+    assert {*found.constraint.tolist()} == {
+        i for i, mask in enumerate(masks) if ((evidences & ~mask) == 0).all(axis=1).any()
+    }
     stopped = ViolationSearch(codes, space, 1).find(masks, 4, budget=0)
     assert set(stopped.undecided) == set(np.flatnonzero(stopped.comparisons > 0))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_crossing_predicates_inside_long_groups(seed: int) -> None:
+    """One long group of a selective equality: its zones have to know both sides of a crossing predicate."""
+    rng = np.random.default_rng(seed)
+    rows, group = 400, 60
+    keys = np.arange(rows)
+    keys[:group] = 0
+    data = {"k": keys, "b": rng.integers(0, 3, rows), "c": rng.integers(0, 3, rows), "d": rng.permutation(rows)}
+    data["b"][:group], data["c"][:group] = 1, 1
+    data["c"][rng.choice(group, 2, replace=False)] = 2
+    mixed = rng.permutation(rows)
+    table = from_arrow(pa.table({name: values[mixed] for name, values in data.items()}), "r")
+    space = PredicateSpace(table.schema, ((1, 2), (2, 3)))
+    codes = pair_codes(table, space)
+    evidences = all_evidences(codes, space).entries()[0]
+    masks = np.zeros((300, space.word_count), np.uint64)
+    for mask in masks:
+        for pair in space.pairs:
+            bits = pair.every if rng.random() < 0.6 else pair.bits(int(rng.choice([1, 3, 4, 5, 6])))
+            mask[0] |= np.uint64(pair.bits(2) if pair.left == pair.right == 0 else bits)
+    found = ViolationSearch(codes, space, 2).find(masks, 3)
+    assert {*found.constraint.tolist()} == {
+        i for i, mask in enumerate(masks) if ((evidences & ~mask) == 0).all(axis=1).any()
+    }

@@ -212,7 +212,14 @@ def test_a_space_refuses_what_it_does_not_have() -> None:
         PredicateSpace.build(space.schema, [("State", "Rate")])
     with pytest.raises(UsageError, match="none of auto"):
         PredicateSpace.build(space.schema, "sometimes")
-    for broken in ({}, {"format": 2}, {"format": 1}, {"format": 1, "table": "r", "columns": [1], "cross_columns": []}):
+    for broken in (
+        [1],
+        None,
+        {},
+        {"format": 2},
+        {"format": 1},
+        {"format": 1, "table": "r", "columns": [1], "cross_columns": []},
+    ):
         with pytest.raises(UsageError, match="not a predicate space"):
             PredicateSpace.from_json(broken)
 

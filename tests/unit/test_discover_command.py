@@ -87,6 +87,17 @@ def test_bounds_explanation_and_several_files(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.usefixtures("folder")
+def test_arguments_that_cannot_be(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _discover(capsys, "tax.csv", "--write-space", "nowhere/space.json")[:2] == (2, "")
+    Path("list.json").write_text("[1]")
+    code, out, err = _discover(capsys, "tax.csv", "--space", "list.json")
+    assert (code, out) == (2, "")
+    assert "not a predicate space" in err
+    code, out, _ = _discover(capsys, "tax.csv", "--max-predicates", str(10**30))
+    assert (code, len(out.splitlines())) == (0, 4)
+
+
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("text", ["A,B\n", "A\n\n\n", "A,B\n,\n,\n", "A\n1\n"])
 def test_hardly_any_data(capsys: pytest.CaptureFixture[str], text: str) -> None:
     Path("small.csv").write_text(text)
