@@ -96,13 +96,16 @@ class EvidenceSet:
 
     def entries(self) -> tuple[Words, Places]:
         """Return the evidences in ascending order, and their pairs of distinct rows."""
-        used = self._table.any(axis=1)
-        words, pairs = self._table[used], self._witness[used]
+        words, pairs = self._held_entries()
         order = np.lexsort(words.T)
         return words[order], pairs[order]
 
+    def _held_entries(self) -> tuple[Words, Places]:
+        used = self._table.any(axis=1)
+        return self._table[used], self._witness[used]
+
     def _grow(self, at_least: int = 0) -> None:
-        words, pairs = self.entries()
+        words, pairs = self._held_entries()
         size = len(self._table) * 4
         while size < at_least * 4:
             size *= 2

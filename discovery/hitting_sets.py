@@ -19,6 +19,7 @@ from holdfast.discovery.kernels.hitting_sets import Words, enumerate_kernel, tra
 
 _CHUNK = 1 << 14
 _STEPS = 1 << 20
+_WORDS_AT_ONCE = 1 << 29
 
 
 class HittingSetSearch:
@@ -66,9 +67,10 @@ class HittingSetSearch:
         branch[0] = self._edges[0] & candidates[0]
         candidates[0] &= ~branch[0]
         steps = np.zeros(1, np.int64)
+        steps_at_once = max(1, min(_STEPS, _WORDS_AT_ONCE // per_edge))
         out = np.zeros((_CHUNK, width), np.uint64)
         while depth[0] >= 0:
-            steps[0] = _STEPS
+            steps[0] = steps_at_once
             found = enumerate_kernel(
                 self._edges,
                 occurrence,
@@ -84,7 +86,7 @@ class HittingSetSearch:
                 steps,
                 out,
             )
-            self.tried += _STEPS - int(steps[0])
+            self.tried += steps_at_once - int(steps[0])
             yield out[:found].copy()
 
 

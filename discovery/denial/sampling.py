@@ -3,7 +3,8 @@
 Random pairs see the common outcomes. Pairs of rows that agree on a column, or come next to each other in its order,
 see the rare ones, which random pairs would miss: the rows are sorted by each column, ties at random, and compared with
 their neighbours, at a growing distance for as long as that still shows new evidences. A sample that is large already
-takes just one distance of each further column.
+takes just one distance of each further column, and a wide table fewer rows of each column, so that the evidences stay
+few enough to enumerate.
 
 Deterministic under its seed.
 """
@@ -20,7 +21,7 @@ _ROWS_A_ROUND = 20_000
 _RANDOM_PAIRS = 40_000
 _WORTHWHILE = 0.01
 _FURTHEST = 8
-_MOST_EVIDENCES = 300_000
+_MOST_EVIDENCES = 600_000
 
 
 def sample(into: EvidenceSet, codes: PairCodes, seed: int, report: Callable[[str], object] = lambda _: None) -> None:
@@ -31,9 +32,10 @@ def sample(into: EvidenceSet, codes: PairCodes, seed: int, report: Callable[[str
     left = rng.integers(0, codes.rows, _RANDOM_PAIRS)
     right = (left + rng.integers(1, codes.rows, _RANDOM_PAIRS)) % codes.rows
     both_ways(into, np.column_stack([left, right]))
+    rows = min(_ROWS_A_ROUND, _MOST_EVIDENCES // (2 * max(len(codes.left), 1)))
     for pair in range(len(codes.left)):
         report(f"sampling pairs of rows: column {pair + 1} of {len(codes.left)}, {len(into):,} evidences")
-        for neighbours in _neighbours(codes, pair, rng):
+        for neighbours in _neighbours(codes, pair, rows, rng):
             if both_ways(into, neighbours) < _WORTHWHILE * len(neighbours) or len(into) > _MOST_EVIDENCES:
                 break
 
@@ -43,11 +45,11 @@ def both_ways(into: EvidenceSet, pairs: Places) -> int:
     return into.compare_pairs(np.concatenate([pairs, pairs[:, ::-1]]))
 
 
-def _neighbours(codes: PairCodes, pair: int, rng: np.random.Generator) -> Iterator[Places]:
+def _neighbours(codes: PairCodes, pair: int, rows: int, rng: np.random.Generator) -> Iterator[Places]:
     """Yield pairs of neighbours in one column's order, at distance 1, 2 and so on."""
     order = np.lexsort([rng.random(codes.rows), codes.left[pair]])
     for distance in range(1, min(_FURTHEST, codes.rows - 1) + 1):
         start = np.arange(codes.rows - distance)
-        if len(start) > _ROWS_A_ROUND:
-            start = rng.choice(start, _ROWS_A_ROUND, replace=False)
+        if len(start) > rows:
+            start = rng.choice(start, rows, replace=False)
         yield np.column_stack([order[start], order[start + distance]])
