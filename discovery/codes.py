@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
-from holdfast.tables import EncodedColumn, Table, common_distinct
+from holdfast.tables import EncodedColumn, Table, common_keys
+from holdfast.tables.keys import Keys
 
 Codes = NDArray[np.int32]
 
@@ -53,33 +54,32 @@ def pair_codes(table: Table, space: PredicateSpace) -> PairCodes:
         if pair.left == pair.right:
             left[p] = right[p] = own[pair.left][first]
         else:
-            a, b = _crossing_codes(table.columns[pair.left], table.columns[pair.right])
+            a, b = _crossing_codes(table.columns[pair.left], table.columns[pair.right], table)
             left[p], right[p] = a[first], b[first]
     return PairCodes(left, right, first, second)
 
 
 def _own_codes(column: EncodedColumn, table: Table) -> Codes:
-    """Return ranks of one column's values; strings are ranked by code point."""
-    keys = column.keys
-    if column.column.type.name == "string" and len(keys):
-        ranks = table.text_ranks
-        keys = ranks[keys] if len(ranks) else keys
-    _, codes = np.unique(keys, return_inverse=True)
+    """Return ranks of one column's values."""
+    _, codes = np.unique(_in_order(column.keys, column, table), return_inverse=True)
     return _with_nulls(codes, column)
 
 
-def _crossing_codes(left: EncodedColumn, right: EncodedColumn) -> tuple[Codes, Codes]:
+def _crossing_codes(left: EncodedColumn, right: EncodedColumn, table: Table) -> tuple[Codes, Codes]:
     """Return ranks of two columns' values among the values of both."""
-    left_keys, right_keys = common_distinct(left, right)
+    left_keys, right_keys = (_in_order(keys, left, table) for keys in common_keys(left, right))
     pooled = np.unique(np.concatenate([left_keys, right_keys]))
-    codes = []
-    for column, keys in ((left, left_keys), (right, right_keys)):
-        if len(keys):
-            places = np.minimum(np.searchsorted(column.counts[0], column.keys), len(keys) - 1)
-            codes.append(_with_nulls(np.searchsorted(pooled, keys)[places], column))
-        else:
-            codes.append(np.zeros(len(column), np.int32))
-    return codes[0], codes[1]
+    return (
+        _with_nulls(np.searchsorted(pooled, left_keys), left),
+        _with_nulls(np.searchsorted(pooled, right_keys), right),
+    )
+
+
+def _in_order(keys: Keys, column: EncodedColumn, table: Table) -> Keys:
+    """Return keys that order as the values do: those of strings say equality alone, so they become ranks."""
+    if column.column.type.name != "string" or not len(table.text_ranks):
+        return keys
+    return np.asarray(table.text_ranks[keys])
 
 
 def _with_nulls(codes: NDArray[np.int64], column: EncodedColumn) -> Codes:

@@ -11,9 +11,10 @@ from holdfast.discovery.denial import seeding
 from holdfast.discovery.denial.result import DenialSet
 from holdfast.discovery.denial.seeding import seed_denial
 from holdfast.discovery.discover import discover
-from holdfast.tables import Table, from_arrow, overlap
+from holdfast.tables import ReadOptions, Table, from_arrow, overlap
 from holdfast.tables.taxes import tax_records
 from tests.oracles import denial as oracle
+from tests.oracles.values import Column as OracleColumn
 from tests.oracles.values import Table as OracleTable
 from tests.properties.tables import tables
 
@@ -32,6 +33,21 @@ def test_the_reported_set_is_that_of_the_definition(both: tuple[OracleTable, Tab
     for constraint in found:
         box = reported[str(constraint)]
         assert constraint_fields(constraint, "r") == oracle.json_fields(box, expected, theirs.columns, "r")
+
+
+STRINGS = st.sampled_from([None, "z", "b", "m", "", "é", "\U0001f600", "\uffff"])
+
+
+@given(st.lists(st.tuples(STRINGS, STRINGS), max_size=7), st.booleans(), st.booleans())
+def test_strings_declared_ordered_compare_by_code_point_across_columns_too(
+    rows: list[tuple[str | None, str | None]], left: bool, right: bool
+) -> None:
+    data = pa.table({name: pa.array([row[i] for row in rows], pa.string()) for i, name in enumerate("ab")})
+    table = from_arrow(data, "r", ReadOptions(ordered={"a": left, "b": right}))
+    columns = [OracleColumn("a", "string", ordered=left), OracleColumn("b", "string", ordered=right)]
+    expected = oracle.reported(rows, oracle.listed_space(columns, [(0, 1)]), columns)
+    found = discover(table, space=PredicateSpace(table.schema, ((0, 1),)), max_predicates=0)
+    assert {str(c) for c in found} == set(expected)
 
 
 @given(tables(max_columns=3, max_rows=9))
