@@ -14,7 +14,7 @@ import pyarrow as pa
 from holdfast.constraints import DenialConstraint, PredicateSpace
 from holdfast.discovery.denial.result import DenialSet
 from holdfast.discovery.denial.seeding import Explained, seed_denial
-from holdfast.tables import Table, from_arrow, from_pandas, overlap, read_table
+from holdfast.tables import Table, from_arrow, from_pandas, read_table, space_of
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def discover(
     """
     table = _as_table(data, name)
     if space is None:
-        space = PredicateSpace.build(table.schema, "auto", lambda a, b: overlap(table, a, b))
+        space = space_of(table)
     found = seed_denial(table, space, max_predicates, threads=threads or os.cpu_count() or 1, report=report)
     return Discovered(table, space, DenialSet(space, found.masks), found.explained)
 

@@ -52,14 +52,13 @@ def discover_files(
 
     def find(table: "Table", task: "Task") -> "Discovered":
         from holdfast.discovery.discover import discover
-        from holdfast.tables import overlap
+        from holdfast.tables import space_of
 
         task.describe(f"{table.schema.table}: comparing columns")
         if given_space is not None:
             space = _checked_space(given_space, table)
         else:
-            chosen = "auto" if cross_columns else "none"
-            space = PredicateSpace.build(table.schema, chosen, lambda a, b: overlap(table, a, b))
+            space = space_of(table, "auto" if cross_columns else "none")
         reporter = _Reporter(table.schema.table, task)
         return discover(table, max_predicates=max_predicates, space=space, threads=threads, report=reporter)
 

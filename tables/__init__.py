@@ -6,7 +6,7 @@ comparable by `comparable`, and `space_of` measures which pairs a predicate spac
 """
 
 from holdfast.tables.columnar import EncodedColumn, Table
-from holdfast.tables.comparable import common_distinct, common_keys, overlap
+from holdfast.tables.comparable import common_keys, overlap, space_of
 from holdfast.tables.frames import from_arrow, from_pandas
 from holdfast.tables.options import ReadOptions
 from holdfast.tables.reading import read_table, table_name
@@ -15,11 +15,11 @@ __all__ = [
     "EncodedColumn",
     "ReadOptions",
     "Table",
-    "common_distinct",
     "common_keys",
     "from_arrow",
     "from_pandas",
     "overlap",
     "read_table",
+    "space_of",
     "table_name",
 ]

@@ -5,6 +5,7 @@ mathematical value, so 2^53 + 1 is not 9007199254740992.0, and decimal 0.1 is no
 columns get ranks in the order of all their distinct values together. Nulls stay apart, as ever.
 """
 
+from collections.abc import Collection
 from typing import TypeAlias
 
 import numpy as np
@@ -12,15 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from holdfast.constraints import UsageError
+from holdfast.constraints import PredicateSpace, UsageError
 from holdfast.tables.columnar import EncodedColumn, Table
 from holdfast.tables.keys import NARROW_DECIMAL, Keys, decimal_words, float_keys, floats
-
-__all__ = ["common_distinct", "common_keys", "overlap"]
 
 Parts: TypeAlias = tuple[NDArray[np.generic], ...]
 
 _LIMITS = np.iinfo(np.int64)
+
+
+def space_of(table: Table, cross_columns: str | Collection[tuple[str, str]] = "auto") -> PredicateSpace:
+    """Return the predicate space of a table, crossing pairs measured on its rows (`PredicateSpace.build`)."""
+    return PredicateSpace.build(table.schema, cross_columns, lambda a, b: overlap(table, a, b))
 
 
 def common_keys(left: EncodedColumn, right: EncodedColumn) -> tuple[Keys, Keys]:
