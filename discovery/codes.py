@@ -7,6 +7,7 @@ holds them. Null is 0, values start at 1: lowest where there is an order, differ
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
@@ -36,6 +37,10 @@ class PairCodes:
         """How many distinct rows there are."""
         return len(self.first)
 
+    def taken(self, rows: NDArray[np.int64]) -> "PairCodes":
+        """Return the codes of some of the distinct rows, in the order given."""
+        return PairCodes(self.left.take(rows, 1), self.right.take(rows, 1), self.first[rows], self.second[rows])
+
     def table_rows(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
         """Turn pairs of distinct rows into pairs of the table's; a row with itself into two equal rows."""
         found = self.first[pairs]
@@ -61,8 +66,7 @@ def pair_codes(table: Table, space: PredicateSpace) -> PairCodes:
 
 def _own_codes(column: EncodedColumn, table: Table) -> Codes:
     """Return ranks of one column's values."""
-    _, codes = np.unique(_in_order(column.keys, column, table), return_inverse=True)
-    return _with_nulls(codes, column)
+    return _with_nulls(_ranks(_in_order(column.keys, column, table)), column)
 
 
 def _crossing_codes(left: EncodedColumn, right: EncodedColumn, table: Table) -> tuple[Codes, Codes]:
@@ -82,6 +86,15 @@ def _in_order(keys: Keys, column: EncodedColumn, table: Table) -> Keys:
     return np.asarray(table.text_ranks[keys])
 
 
+def _ranks(keys: Keys) -> NDArray[np.int64]:
+    """Return for each key how many different ones are less. O(n), and a sort of the distinct ones."""
+    encoded = pa.array(keys).dictionary_encode()
+    distinct = encoded.dictionary.to_numpy()
+    rank = np.empty(len(distinct), np.int64)
+    rank[np.argsort(distinct)] = np.arange(len(distinct))
+    return np.asarray(rank[encoded.indices.to_numpy()])
+
+
 def _with_nulls(codes: NDArray[np.int64], column: EncodedColumn) -> Codes:
     shifted = (codes + 1).astype(np.int32)
     if column.valid is not None:
@@ -93,15 +106,16 @@ def _distinct(columns: list[Codes], rows: int) -> tuple[NDArray[np.int64], NDArr
     """Return one row for each distinct combination of codes, and another one where there is one."""
     if not columns or not rows:
         return np.arange(min(rows, 1)), np.full(min(rows, 1), 1 if rows > 1 else -1)
-    order = np.lexsort(columns)
-    differs = np.zeros(rows, np.bool_)
-    differs[0] = True
-    for codes in columns:
-        ordered = codes[order]
-        differs[1:] |= ordered[1:] != ordered[:-1]
-    starts = np.flatnonzero(differs)
-    sizes = np.diff(np.append(starts, rows))
-    second = np.full(len(starts), -1, np.int64)
-    second[sizes > 1] = order[starts[sizes > 1] + 1]
-    by_row = np.argsort(order[starts], kind="stable")
-    return order[starts][by_row], second[by_row]
+    combined = np.zeros(rows, np.int64)
+    count = 1
+    for codes in sorted(columns, key=lambda codes: -int(codes.max())):
+        combined = combined * (int(codes.max()) + 1) + codes  # less than 2^31 times 2^31
+        combined = pa.array(combined).dictionary_encode().indices.to_numpy().astype(np.int64)
+        count = int(combined.max()) + 1
+        if count == rows:
+            return np.arange(rows), np.full(rows, -1, np.int64)
+    first, second = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+    first[combined[::-1]] = np.arange(rows)[::-1]
+    again = np.flatnonzero(first[combined] != np.arange(rows))
+    second[combined[again[::-1]]] = again[::-1]
+    return first, second

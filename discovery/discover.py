@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from holdfast.constraints import DenialConstraint, PredicateSpace
+from holdfast.discovery.codes import pair_codes
+from holdfast.discovery.denial.ranking import scores
 from holdfast.discovery.denial.result import DenialSet
 from holdfast.discovery.denial.seeding import Explained, seed_denial
 from holdfast.tables import Table, from_arrow, from_pandas, read_table, space_of
@@ -38,6 +41,13 @@ class Discovered:
 
     def __len__(self) -> int:
         return len(self.constraints)
+
+    def top(self, count: int) -> list[tuple[float, DenialConstraint]]:
+        """Return the constraints that tell a person most, best first, each with its score (`denial.ranking`)."""
+        masks = self.constraints.masks
+        score = scores(masks, pair_codes(self.table, self.space), self.space)
+        best = np.argsort(-score, kind="stable")[:count]
+        return [(float(score[i]), self.space.constraint(self.space.bits(masks[i]))) for i in best]
 
 
 def discover(

@@ -1,4 +1,4 @@
-"""The evidences of pairs of rows, each with a pair that has it: of listed pairs, or of all.
+"""The evidences of pairs of rows, each with a pair that has it: of listed pairs, of all within groups, or of all.
 
 Equal rows are compared once, however often
 they occur; a row that occurs twice is also a pair with itself. Where columns are compared with themselves only, the
@@ -7,6 +7,7 @@ evidence of (s, t) is the mirror image of that of (t, s), so one of the two is e
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from threading import Event
 
 import numpy as np
@@ -20,6 +21,30 @@ _SMALLEST_TABLE = 1 << 12
 
 Progress = Callable[[int], object]
 """Called with the number of rows just done."""
+
+
+@dataclass(frozen=True)
+class RowGroups:
+    """Rows in groups, all pairs within which are to be compared.
+
+    Parameters
+    ----------
+    numbers : (m,) distinct rows, those of one group side by side.
+    begins, ends : (m,) where the group of each begins and ends.
+    """
+
+    numbers: Places
+    begins: Places
+    ends: Places
+
+    @classmethod
+    def of(cls, numbers: Places, starts: Places) -> "RowGroups":
+        """Make groups that begin at `starts`, which ends with the number of rows."""
+        sizes = np.diff(starts)
+        return cls(numbers, np.repeat(starts[:-1], sizes), np.repeat(starts[1:], sizes))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
 
 
 class EvidenceSet:
@@ -48,18 +73,26 @@ class EvidenceSet:
     def __len__(self) -> int:
         return self._held
 
-    def compare_rows(self, first: int, last: int, *, both_ways: bool) -> None:
-        """Add the evidences of distinct rows `first` to `last` against all, or against all behind them."""
+    def compare_rows(
+        self, groups: RowGroups, side_by_side: PairCodes, first: int, last: int, *, both_ways: bool
+    ) -> None:
+        """Add the evidences of rows `first` to `last` of the groups against their groups, or those behind them there.
+
+        `side_by_side` are the codes in the order of the groups.
+        """
         at = first
         while at < last:
             at, self._held = pairs_kernel(
-                self._codes.left,
-                self._codes.right,
+                side_by_side.left,
+                side_by_side.right,
                 *self._layout,
+                groups.numbers,
+                groups.begins,
+                groups.ends,
                 at,
                 last,
                 both_ways,
-                self._codes.second >= 0,
+                side_by_side.second >= 0,
                 self._table,
                 self._witness,
                 self._held,
@@ -68,7 +101,7 @@ class EvidenceSet:
                 self._key,
             )
             if at < last:
-                self._grow(self._held + self._codes.rows)
+                self._grow(self._held + int(groups.ends[at] - groups.begins[at]))
 
     def compare_pairs(self, pairs: Places) -> int:
         """Add the evidences of listed pairs of distinct rows; return how many are new."""
@@ -91,7 +124,8 @@ class EvidenceSet:
 
     def add(self, words: Words, pairs: Places) -> None:
         """Add evidences that are known, with their pairs."""
-        self._grow(self._held + len(words))
+        if (self._held + len(words)) * 2 > len(self._table):
+            self._grow(self._held + len(words))
         self._held += insert_all_kernel(words, pairs, self._table, self._witness)
 
     def entries(self) -> tuple[Words, Places]:
@@ -117,24 +151,31 @@ class EvidenceSet:
 def all_evidences(
     codes: PairCodes, space: PredicateSpace, threads: int = 1, progress: Progress | None = None
 ) -> EvidenceSet:
-    """Return every evidence of the table. O(d^2 P) for d distinct rows and P column pairs.
+    """Return every evidence of the table. O(d^2 P) for d distinct rows and P column pairs."""
+    every = RowGroups.of(np.arange(codes.rows), np.array([0, codes.rows]))
+    return group_evidences(codes, space, every, threads, progress)
+
+
+def group_evidences(
+    codes: PairCodes, space: PredicateSpace, groups: RowGroups, threads: int = 1, progress: Progress | None = None
+) -> EvidenceSet:
+    """Return every evidence of two rows of one group. O(g^2 P) for a group of g rows and P column pairs.
 
     The evidences depend on the rows alone; which pair witnesses one depends on the number of threads too.
     """
-    rows = codes.left.shape[1]
     both_ways = bool(space.crossing)
-    bounds = np.linspace(0, rows, min(rows, 64 * threads) + 1).astype(np.int64)
+    bounds = np.linspace(0, len(groups), min(len(groups), 64 * threads) + 1).astype(np.int64)
     sets = [EvidenceSet(codes, space) for _ in range(threads)]
     if not space.pairs:
         return sets[0]
-
+    side_by_side = codes.taken(groups.numbers)
     stopped = Event()
 
     def fill(part: int) -> None:
         for block in range(part, len(bounds) - 1, threads):
             if stopped.is_set():
                 return
-            sets[part].compare_rows(bounds[block], bounds[block + 1], both_ways=both_ways)
+            sets[part].compare_rows(groups, side_by_side, bounds[block], bounds[block + 1], both_ways=both_ways)
             if progress is not None:
                 progress(int(bounds[block + 1] - bounds[block]))
 

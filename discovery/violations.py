@@ -30,6 +30,7 @@ from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
 from holdfast.discovery.codes import PairCodes
 from holdfast.discovery.kernels.evidence import Places, Words
 from holdfast.discovery.kernels.partitions import LEAF, Rows, refine_same_kernel, refine_two_kernel, search_kernel
+from holdfast.discovery.masks import outcomes_of
 
 _NEEDS_NO_ORDER = 32.0
 _SORTED_BY = 3
@@ -131,11 +132,7 @@ class ViolationSearch:
         return float(np.bincount(left, minlength=size) @ np.bincount(right, minlength=size) / self._rows)
 
     def _tasks(self, masks: Words) -> list[_Task]:
-        outcomes = np.empty((len(masks), len(self._space.pairs)), np.int64)
-        for p, pair in enumerate(self._space.pairs):
-            bits = (masks[:, pair.offset // 64] >> np.uint64(pair.offset % 64)).astype(np.int64) & (1 << pair.width) - 1
-            outcomes[:, p] = bits if pair.ordered else np.array([0, EQUAL, LESS | GREATER, EVERY_OUTCOME])[bits]
-        return [self._task(row, i) for i, row in enumerate(outcomes)]
+        return [self._task(row, i) for i, row in enumerate(outcomes_of(masks, self._space).T.astype(np.int64))]
 
     def _task(self, outcomes: Places, position: int) -> _Task:
         constrained = np.flatnonzero(outcomes != EVERY_OUTCOME).tolist()

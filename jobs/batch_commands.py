@@ -21,6 +21,7 @@ FILES = click.argument("files", nargs=-1, required=True, type=options.EXISTING, 
 @FILES
 @options.searching
 @click.option("--spark", is_flag=True, help="Search on Spark.")
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the N that tell most, best first.")
 @options.reading
 @options.answering
 def discover(files: tuple[Path, ...], **given: Any) -> None:
@@ -44,6 +45,7 @@ def discover(files: tuple[Path, ...], **given: Any) -> None:
         write_space=given["write_space"],
         threads=given["threads"],
         explain=given["explain"],
+        top=given["top"],
     )
 
 

@@ -32,6 +32,7 @@ def discover_files(
     write_space: Path | None,
     threads: int | None,
     explain: bool,
+    top: int | None,
 ) -> None:
     """Discover the denial constraints of each file."""
     from holdfast.tables import read_table
@@ -74,7 +75,7 @@ def discover_files(
             out.write(json.dumps(found[0].space.to_json(), ensure_ascii=False, indent=1) + "\n")
     with results_to(answering.output) as out:
         for one in found:
-            for line in _json_lines(one) if answering.as_json else _text_lines(one):
+            for line in _json_lines(one, top) if answering.as_json else _text_lines(one, top):
                 out.write(line)
     for one in found:
         if explain:
@@ -109,14 +110,21 @@ def _checked_space(space: PredicateSpace, table: "Table") -> PredicateSpace:
     return space
 
 
-def _json_lines(found: "Discovered") -> Iterator[str]:
-    for constraint in found:
-        yield json_line(constraint_fields(constraint, found.table.schema.table))
+def _json_lines(found: "Discovered", top: int | None) -> Iterator[str]:
+    table = found.table.schema.table
+    if top is None:
+        yield from (json_line(constraint_fields(constraint, table)) for constraint in found)
+        return
+    for rank, (score, constraint) in enumerate(found.top(top), 1):
+        yield json_line({**constraint_fields(constraint, table), "score": round(score, 4), "rank": rank})
 
 
-def _text_lines(found: "Discovered") -> Iterator[str]:
-    for constraint in found:
-        yield f"{constraint.kind.value.ljust(_KIND_WIDTH)}  {constraint}\n"
+def _text_lines(found: "Discovered", top: int | None) -> Iterator[str]:
+    if top is None:
+        yield from (f"{constraint.kind.value.ljust(_KIND_WIDTH)}  {constraint}\n" for constraint in found)
+        return
+    for score, constraint in found.top(top):
+        yield f"{score:.3f}  {constraint.kind.value.ljust(_KIND_WIDTH)}  {constraint}\n"
 
 
 def _summary(found: "Discovered", max_predicates: int) -> str:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from holdfast.constraints import DenialConstraint, DenialKind, PredicateSpace
-from holdfast.constraints.operators import EQUAL, GREATER, LESS
+from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
 from holdfast.discovery.kernels.evidence import Places, Words
+from holdfast.discovery.masks import outcomes_of
 
 
 class DenialSet:
@@ -48,17 +49,14 @@ _KINDS = (DenialKind.KEY, DenialKind.CONSTANT, DenialKind.FUNCTIONAL_DEPENDENCY,
 def _sizes_and_kinds(space: PredicateSpace, masks: Words) -> tuple[Places, Places]:
     """Return how many column pairs each mask constrains, and the place of its kind in `_KINDS`."""
     equal, unequal, others = (np.zeros(len(masks), np.int64) for _ in range(3))
-    for pair in space.pairs:
-        local = masks[:, pair.offset // 64] >> np.uint64(pair.offset % 64) & np.uint64((1 << pair.width) - 1)
-        constrained = local != np.uint64((1 << pair.width) - 1)
+    for pair, outcomes in zip(space.pairs, outcomes_of(masks, space), strict=True):
+        constrained = outcomes != EVERY_OUTCOME
         if pair.left != pair.right:
             others += constrained
             continue
-        is_equal = local == np.uint64(pair.bits(EQUAL) >> pair.offset)
-        is_unequal = local == np.uint64(pair.bits(LESS | GREATER) >> pair.offset)
-        equal += is_equal
-        unequal += is_unequal
-        others += constrained & ~is_equal & ~is_unequal
+        equal += outcomes == EQUAL
+        unequal += outcomes == LESS | GREATER
+        others += constrained & (outcomes != EQUAL) & (outcomes != LESS | GREATER)
     plain = (others == 0) & (equal + unequal > 0)
     kinds = np.full(len(masks), _KINDS.index(DenialKind.OTHER))
     kinds[plain & (unequal == 1) & (equal > 0)] = _KINDS.index(DenialKind.FUNCTIONAL_DEPENDENCY)

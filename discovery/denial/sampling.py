@@ -21,6 +21,7 @@ _ROWS_A_ROUND = 20_000
 _RANDOM_PAIRS = 40_000
 _WORTHWHILE = 0.01
 _FURTHEST = 8
+_LOW = (1 << 32) - 1
 _MOST_EVIDENCES = 600_000
 
 
@@ -47,7 +48,9 @@ def both_ways(into: EvidenceSet, pairs: Places) -> int:
 
 def _neighbours(codes: PairCodes, pair: int, rows: int, rng: np.random.Generator) -> Iterator[Places]:
     """Yield pairs of neighbours in one column's order, at distance 1, 2 and so on."""
-    order = np.lexsort([rng.random(codes.rows), codes.left[pair]])
+    shuffled = rng.permutation(codes.rows)
+    # one sort of integers: the code above, the place in a random order below
+    order = shuffled[np.sort(codes.left[pair][shuffled].astype(np.int64) << 32 | np.arange(codes.rows)) & _LOW]
     for distance in range(1, min(_FURTHEST, codes.rows - 1) + 1):
         start = np.arange(codes.rows - distance)
         if len(start) > rows:

@@ -20,19 +20,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdfast.constraints import PredicateSpace, UsageError
-from holdfast.constraints.operators import GREATER, LESS
+from holdfast.constraints.operators import EVERY_OUTCOME, GREATER, LESS
 from holdfast.discovery.codes import PairCodes, pair_codes
+from holdfast.discovery.denial.anchors import Anchors, Costs
 from holdfast.discovery.denial.sampling import both_ways, sample
-from holdfast.discovery.evidences import EvidenceSet, all_evidences
+from holdfast.discovery.evidences import EvidenceSet, all_evidences, group_evidences
 from holdfast.discovery.hitting_sets import HittingSetSearch
 from holdfast.discovery.kernels.evidence import Places, Words
+from holdfast.discovery.masks import as_items, outcomes_of
 from holdfast.discovery.violations import ViolationSearch
 from holdfast.tables import Table
 from holdfast.tables.keys import Flags
 
 _PAIRS_PER_CONSTRAINT = 24
-_SECONDS_PER_OUTCOME = 5e-10
-_SECONDS_PER_ROW_VALIDATED = 3e-8
+_COSTS = Costs()
 _NEGLIGIBLE_SECONDS = 0.2
 _MOST_WORDS = 1 << 27
 
@@ -111,7 +112,7 @@ class _Finder:
         report: Report,
     ) -> None:
         self.evidences = EvidenceSet(codes, space)
-        self.all_pairs_seconds = codes.rows**2 * len(space.pairs) * _SECONDS_PER_OUTCOME
+        self.all_pairs_seconds = codes.rows**2 * len(space.pairs) * _COSTS.outcome
         if not space.crossing:
             self.all_pairs_seconds /= 2
         self._codes = codes
@@ -144,14 +145,17 @@ class _Finder:
         started = time.perf_counter()
         sample(self.evidences, self._codes, seed, self._report)
         self._explained.add(f"{len(self.evidences):,} evidences of a sample", started)
-        affordable = int(self.all_pairs_seconds / (max(self._codes.rows, 1) * _SECONDS_PER_ROW_VALIDATED))
+        affordable = int(self.all_pairs_seconds / (max(self._codes.rows, 1) * _COSTS.validated))
         search = ViolationSearch(self._codes, self._space, self._threads)
-        known = _as_items(np.zeros((0, self._space.word_count), np.uint64))
+        anchors = Anchors(self._codes, self._space, _COSTS)
+        known = as_items(np.zeros((0, self._space.word_count), np.uint64))
         while True:
             covers = self._covers(limit=affordable)
             if covers is None:
                 return None
-            fresh = covers[~np.isin(_as_items(covers), known)]
+            if self._anchored(anchors, covers):
+                continue
+            fresh = covers[~np.isin(as_items(covers), known) & anchors.unsettled(covers)]
             started = time.perf_counter()
             self._report(f"validating {len(fresh):,} of {len(covers):,} constraints")
             found = search.find(fresh, _PAIRS_PER_CONSTRAINT)
@@ -159,10 +163,20 @@ class _Finder:
             self._explained.add(f"validated {len(fresh):,} constraints: {len(broken):,} do not hold", started)
             if not len(broken):
                 return covers
-            known = np.concatenate([known, _as_items(np.delete(fresh, broken, axis=0))])
+            known = np.concatenate([known, as_items(np.delete(fresh, broken, axis=0))])
             started = time.perf_counter()
             new = both_ways(self.evidences, found.pairs)
             self._explained.add(f"{new:,} evidences of {len(found.pairs):,} violating pairs", started)
+
+    def _anchored(self, anchors: Anchors, covers: Words) -> bool:
+        """Add the evidences of all pairs that agree on equalities of many covers; say whether any is new."""
+        before = len(self.evidences)
+        while (groups := anchors.choose(covers)) is not None:
+            started = time.perf_counter()
+            self._report(f"comparing all pairs of {len(groups):,} rows that agree on the same equalities")
+            self.evidences.add(*group_evidences(self._codes, self._space, groups, self._threads).entries())
+            self._explained.add(f"{len(self.evidences):,} evidences with pairs that agree on {anchors.last}", started)
+        return len(self.evidences) > before
 
     def _covers(self, limit: int | None) -> Words | None:
         """Return the masks of the minimal covers, the reported one of two images; None beyond the limit."""
@@ -198,18 +212,11 @@ def _reported_images(masks: Words, space: PredicateSpace) -> Flags:
     """
     decided = np.zeros(len(masks), np.bool_)
     reported = np.ones(len(masks), np.bool_)
-    for pair in space.pairs:
-        bits = masks[:, pair.offset // 64] >> np.uint64(pair.offset % 64) & np.uint64((1 << pair.width) - 1)
+    for pair, outcomes in zip(space.pairs, outcomes_of(masks, space), strict=True):
         if pair.left != pair.right:
-            reported |= bits != np.uint64((1 << pair.width) - 1)
+            reported |= outcomes != EVERY_OUTCOME
         elif pair.ordered:
-            less, greater = (bits & np.uint64(LESS)) != 0, (bits & np.uint64(GREATER)) != 0
+            less, greater = (outcomes & LESS) != 0, (outcomes & GREATER) != 0
             reported[~decided & greater & ~less] = False
             decided |= less != greater
     return reported
-
-
-def _as_items(masks: Words) -> np.ndarray:
-    """Return each mask as one opaque item, for set operations."""
-    masks = np.ascontiguousarray(masks)
-    return masks.view(np.dtype((np.void, masks.shape[1] * 8))).reshape(-1)

@@ -1,4 +1,4 @@
-"""All evidences of a table: every pair of rows, column by column, into one set.
+"""Evidences of many pairs of rows, column by column, into one set: all pairs of a table, or of groups of its rows.
 
 Rows are compared through dense codes, one int32 a column pair and row, whose order and equality are those of the
 values, null lowest. A tile of one row against some hundred others is built column by column, so that the compiler
@@ -6,6 +6,8 @@ uses vector instructions; its words then go through a small direct-mapped filter
 what that does not know reaches the hash table.
 
     left, right   (P, n) int32   codes of `t` and of `s` for each column pair
+    numbers       (n,)   int64   what each row is called in witnesses; rows of one group stand together
+    begins, ends  (n,)   int64   where the group of each row begins and ends
     ordered       (P,)   bool
     word, shift   (P,)   int64   where the pair's lowest bit is
     table         (T, W) uint64  open addressing, T a power of two; free slots are zero (no evidence is)
@@ -91,6 +93,9 @@ def pairs_kernel(
     ordered: NDArray[np.bool_],
     word: Places,
     shift: Places,
+    numbers: Places,
+    begins: Places,
+    ends: Places,
     first: int,
     last: int,
     both_ways: bool,
@@ -102,20 +107,20 @@ def pairs_kernel(
     buffer: Words,
     key: Words,
 ) -> tuple[int, int]:
-    """Add the evidences of rows `first` to `last` against all (or, one way only, against all behind them).
+    """Add the evidences of rows `first` to `last` against their groups (or, one way only, those behind them there).
 
     A row meets itself only where it is `repeated`. Returns (the row to go on with, evidences held), and stops
     where one more row might fill the table to more than half.
     """
-    pairs, rows = left.shape
+    pairs = len(left)
     width = table.shape[1]
     filter_mask = uint64(len(recent) - 1)
     for t in range(first, last):
-        start = 0 if both_ways else t
-        if (held + rows - start) * 2 >= len(table):
+        start, end = begins[t] if both_ways else t, ends[t]
+        if (held + end - start) * 2 >= len(table):
             return t, held
-        for low in range(start, rows, TILE):
-            high = min(low + TILE, rows)
+        for low in range(start, end, TILE):
+            high = min(low + TILE, end)
             for w in range(width):
                 for i in range(high - low):
                     buffer[w, i] = _ZERO
@@ -135,7 +140,7 @@ def pairs_kernel(
                     continue
                 for w in range(width):
                     recent[place, w] = key[w]
-                held += _insert(key, t, low + i, hashed, table, witness)
+                held += _insert(key, numbers[t], numbers[low + i], hashed, table, witness)
     return last, held
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.constraints import PredicateSpace, UsageError, constraint_fields
 from holdfast.discovery.denial import seeding
+from holdfast.discovery.denial.anchors import Costs
 from holdfast.discovery.denial.result import DenialSet
 from holdfast.discovery.denial.seeding import seed_denial
 from holdfast.discovery.discover import discover
@@ -18,14 +19,23 @@ from tests.oracles.values import Column as OracleColumn
 from tests.oracles.values import Table as OracleTable
 from tests.properties.tables import tables
 
+NO_ANCHORS = Costs(validated=1e-30)
+EVERY_ANCHOR = Costs(validated=1e-30, copied=-1.0)
+PLANS = {"all pairs": (1e9, NO_ANCHORS), "sample": (-1, NO_ANCHORS), "sample, anchors": (-1, EVERY_ANCHOR)}
 
-@given(tables(max_columns=4, max_rows=9), st.integers(0, 4), st.booleans())
-def test_the_reported_set_is_that_of_the_definition(both: tuple[OracleTable, Table], bound: int, sampled: bool) -> None:
+
+def _take(patch: pytest.MonkeyPatch, plan: str) -> None:
+    negligible, costs = PLANS[plan]
+    patch.setattr(seeding, "_NEGLIGIBLE_SECONDS", negligible)
+    patch.setattr(seeding, "_COSTS", costs)
+
+
+@given(tables(max_columns=4, max_rows=9), st.integers(0, 4), st.sampled_from(sorted(PLANS)))
+def test_the_reported_set_is_that_of_the_definition(both: tuple[OracleTable, Table], bound: int, plan: str) -> None:
     theirs, ours = both
     expected = oracle.automatic_space(theirs.columns, theirs.rows)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(seeding, "_NEGLIGIBLE_SECONDS", -1 if sampled else 1e9)
-        patch.setattr(seeding, "_SECONDS_PER_ROW_VALIDATED", 1e-30)
+        _take(patch, plan)
         found = list(discover(ours, max_predicates=bound, threads=2))
     reported = oracle.reported(theirs.rows, expected, theirs.columns, bound)
     assert {str(c) for c in found} == set(reported)
@@ -50,14 +60,13 @@ def test_strings_declared_ordered_compare_by_code_point_across_columns_too(
     assert {str(c) for c in found} == set(expected)
 
 
-@given(tables(max_columns=3, max_rows=9))
-def test_the_certificate_proves_the_set_complete(both: tuple[OracleTable, Table]) -> None:
+@given(tables(max_columns=3, max_rows=9), st.sampled_from(sorted(PLANS)))
+def test_the_certificate_proves_the_set_complete(both: tuple[OracleTable, Table], plan: str) -> None:
     theirs, ours = both
     space = PredicateSpace.build(ours.schema, "auto", lambda a, b: overlap(ours, a, b))
     expected = oracle.automatic_space(theirs.columns, theirs.rows)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(seeding, "_NEGLIGIBLE_SECONDS", -1)
-        patch.setattr(seeding, "_SECONDS_PER_ROW_VALIDATED", 1e-30)
+        _take(patch, plan)
         seed = seed_denial(ours, space, 0)
     points = []
     for words, (t, s) in zip(seed.evidences, seed.witnesses, strict=True):
@@ -78,13 +87,13 @@ def test_both_plans_agree_on_larger_tables(seed: int, crossing: bool, monkeypatc
     pairs = ((names.index("ChildExemp"), names.index("Bonus")), (names.index("Salary"), names.index("Tax")))
     space = PredicateSpace(table.schema, pairs if crossing else ())
     found = {}
-    monkeypatch.setattr(seeding, "_SECONDS_PER_ROW_VALIDATED", 1e-30)
-    for plan, negligible in (("all pairs", 1e9), ("sample", -1)):
-        monkeypatch.setattr(seeding, "_NEGLIGIBLE_SECONDS", negligible)
+    for plan in PLANS:
+        _take(monkeypatch, plan)
         discovered = discover(table, space=space, max_predicates=0 if not crossing else 4, threads=2)
-        assert discovered.explained.plan.startswith(plan)
+        assert discovered.explained.plan.startswith(plan.partition(",")[0])
+        assert any("pairs that agree" in step for step, _ in discovered.explained.steps) == ("anchors" in plan)
         found[plan] = {str(c) for c in discovered}
-    assert found["all pairs"] == found["sample"]
+    assert found["all pairs"] == found["sample"] == found["sample, anchors"]
     assert "not(t.AreaCode = s.AreaCode and t.Phone = s.Phone)" in found["sample"] or any(
         "AreaCode" not in c and "= s.Phone)" in c for c in found["sample"]
     )
@@ -94,7 +103,7 @@ def test_a_sample_with_too_many_covers_gives_way_to_all_pairs(monkeypatch: pytes
     table = from_arrow(tax_records(500, error_rate=0.1), "tax")
     expected = {str(c) for c in discover(table, max_predicates=0)}
     monkeypatch.setattr(seeding, "_NEGLIGIBLE_SECONDS", -1)
-    monkeypatch.setattr(seeding, "_SECONDS_PER_ROW_VALIDATED", 1.0)
+    monkeypatch.setattr(seeding, "_COSTS", Costs(validated=1.0))
     discovered = discover(table, max_predicates=0)
     assert [step for step, _ in discovered.explained.steps if "cheaper" in step]
     assert discovered.explained.plan == "all pairs"

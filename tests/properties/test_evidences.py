@@ -12,7 +12,7 @@ from holdfast.constraints import Column, PredicateSpace, Schema
 from holdfast.constraints.operators import EQUAL, GREATER, LESS
 from holdfast.constraints.types import FLOAT, STRING
 from holdfast.discovery.codes import pair_codes
-from holdfast.discovery.evidences import EvidenceSet, all_evidences, mirrored
+from holdfast.discovery.evidences import EvidenceSet, RowGroups, all_evidences, group_evidences, mirrored
 from holdfast.discovery.hitting_sets import HittingSetSearch, transposed
 from holdfast.tables import Table, from_arrow, overlap
 from tests.oracles import denial as oracle
@@ -114,8 +114,31 @@ def test_one_row_may_have_more_evidences_than_the_first_table_holds(crossing: bo
     space = PredicateSpace(table.schema, ((0, 1),) if crossing else ())
     codes = pair_codes(table, space)
     evidences = EvidenceSet(codes, space)
-    evidences.compare_rows(0, 3, both_ways=crossing)
+    every = RowGroups.of(np.arange(rows), np.array([0, rows]))
+    evidences.compare_rows(every, codes, 0, 3, both_ways=crossing)
     listed = EvidenceSet(codes, space)
     listed.compare_pairs(np.array([(t, s) for t in range(3) for s in range(0 if crossing else t, rows) if s != t]))
     assert len(evidences) > 6_000
     assert (evidences.entries()[0] == listed.entries()[0]).all()
+
+
+@given(tables(max_rows=9), st.integers(1, 3), st.integers(0, 9))
+def test_groups_that_agree_on_a_column_give_the_evidences_that_say_so(
+    both: tuple[OracleTable, Table], threads: int, column: int
+) -> None:
+    theirs, ours = both
+    if not ours.columns:
+        return
+    column %= len(ours.columns)
+    space = PredicateSpace.build(ours.schema, "auto", lambda a, b: overlap(ours, a, b))
+    expected_space = oracle.automatic_space(theirs.columns, theirs.rows)
+    codes = pair_codes(ours, space)
+    order = np.argsort(codes.left[column], kind="stable")
+    starts = np.flatnonzero(np.diff(codes.left[column][order], prepend=-1))
+    groups = RowGroups.of(order, np.append(starts, codes.rows))
+    words, pairs = group_evidences(codes, space, groups, threads).entries()
+    found = [tuple(NAMES[p.outcomes(space.bits(w))] for p in space.pairs) for w in words]
+    every = oracle.evidences(theirs.rows, expected_space)
+    assert sorted(found) == sorted(point for point in every if point[column] == "=")
+    for point, (t, s) in zip(found, codes.table_rows(pairs), strict=True):
+        assert oracle.evidence(theirs.rows[t], theirs.rows[s], expected_space) == point

@@ -1,0 +1,131 @@
+"""Equalities whose pairs of rows are few enough to be compared all: they settle every constraint that has them.
+
+A pair of rows violates `not(t.Zip = s.Zip and ...)` only where it agrees on Zip. Once the evidences of all pairs that
+agree on Zip are known, every cover of them with that equality holds, and need not be searched for: comparing a pair in
+whole costs a few nanoseconds, so an *anchor*, one equality or two, is worth it as soon as it saves enough searches.
+"""
+
+import heapq
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdfast.constraints import PredicateSpace
+from holdfast.constraints.operators import EQUAL
+from holdfast.discovery.codes import Codes, PairCodes
+from holdfast.discovery.evidences import RowGroups
+from holdfast.discovery.kernels.evidence import Words
+from holdfast.discovery.masks import outcomes_of
+
+Flags = NDArray[np.bool_]
+
+_MOST_EQUALITIES = 2
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What was measured on two cores, in seconds.
+
+    Parameters
+    ----------
+    outcome : to compare two rows on one column pair.
+    validated : to search for violations of one constraint, for each row of the table.
+    copied : to bring the code of one row in one column pair to its place.
+    """
+
+    outcome: float = 5e-10
+    validated: float = 3e-8
+    copied: float = 1e-8
+
+
+class Anchors:
+    """Chooses anchors for one table.
+
+    Parameters
+    ----------
+    codes, space : the table's rows, and what masks mean.
+    """
+
+    def __init__(self, codes: PairCodes, space: PredicateSpace, costs: Costs) -> None:
+        self._codes = codes
+        self._costs = costs
+        self._space = space
+        self._space = space
+        self._own = [p for p, pair in enumerate(space.pairs) if pair.left == pair.right]
+        self._ways = 2 if space.crossing else 1
+        self._pairs: dict[tuple[int, ...], float] = {}
+        self._settled: list[tuple[int, ...]] = []
+
+    @property
+    def last(self) -> str:
+        """The anchor chosen last, for people."""
+        names = self._space.schema.names
+        return ", ".join(names[self._space.pairs[p].left] for p in self._settled[-1])
+
+    def unsettled(self, masks: Words) -> Flags:
+        """Return which of some constraints have no anchor compared so far."""
+        equal = self._equalities(masks)
+        settled = np.zeros(len(masks), np.bool_)
+        for anchor in self._settled:
+            settled |= equal[list(anchor)].all(axis=0)
+        return ~settled
+
+    def choose(self, masks: Words) -> RowGroups | None:
+        """Return the groups of the anchor that saves the most time on unsettled constraints; None where none does.
+
+        The anchor counts as compared from now on.
+        """
+        equal = self._equalities(masks[self.unsettled(masks)])
+        waiting: list[tuple[float, tuple[int, ...]]] = []
+        for size in range(1, _MOST_EQUALITIES + 1):
+            for anchor in combinations(self._own, size):
+                if anchor in self._settled:
+                    continue
+                saved = np.count_nonzero(equal[list(anchor)].all(axis=0)) * self._codes.rows * self._costs.validated
+                heapq.heappush(waiting, (self._seconds(self._fewest_pairs(anchor)) - saved, anchor))
+        while waiting and waiting[0][0] < 0:
+            gain, anchor = heapq.heappop(waiting)
+            if anchor not in self._pairs:  # so far an estimate from below
+                estimated = self._fewest_pairs(anchor)
+                self._pairs[anchor] = float((np.bincount(self._grouped(anchor)).astype(float) ** 2).sum())
+                worse = self._seconds(self._pairs[anchor]) - self._seconds(estimated)
+                heapq.heappush(waiting, (gain + worse, anchor))
+                continue
+            self._settled.append(anchor)
+            return self._groups(anchor)
+        return None
+
+    def _equalities(self, masks: Words) -> Flags:
+        """Return for every column pair which masks demand equality on it."""
+        equal: Flags = outcomes_of(masks, self._space) == EQUAL
+        return equal
+
+    def _seconds(self, pairs: float) -> float:
+        per_pair = len(self._codes.left) * self._costs.outcome * self._ways / 2
+        return pairs * per_pair + self._codes.rows * len(self._codes.left) * self._costs.copied
+
+    def _fewest_pairs(self, anchor: tuple[int, ...]) -> float:
+        """Return how many pairs of rows agree on an anchor, or what it is at least where that is not known yet."""
+        if anchor in self._pairs:
+            return self._pairs[anchor]
+        return float(self._codes.rows)
+
+    def _grouped(self, anchor: tuple[int, ...]) -> NDArray[np.int64]:
+        """Return one number for each combination of codes, counted from 0."""
+        grouped = np.zeros(self._codes.rows, np.int64)
+        for p in anchor:
+            codes: Codes = self._codes.left[p]
+            grouped = grouped * (int(codes.max(initial=0)) + 1) + codes
+        return np.asarray(pa.array(grouped).dictionary_encode().indices.to_numpy().astype(np.int64))
+
+    def _groups(self, anchor: tuple[int, ...]) -> RowGroups:
+        """Return the rows that have a partner, themselves where they occur twice, group by group."""
+        grouped = self._grouped(anchor)
+        paired = (np.bincount(grouped)[grouped] > 1) | (self._codes.second >= 0)
+        rows = np.flatnonzero(paired)
+        placed = np.sort(grouped[rows] << 32 | rows)  # the group above, the row below
+        starts = np.flatnonzero(np.diff(placed >> 32, prepend=-1))
+        return RowGroups.of(placed & (1 << 32) - 1, np.append(starts, len(rows)))

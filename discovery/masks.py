@@ -1,0 +1,34 @@
+"""Masks of many denial constraints at once, read column pair by column pair."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.constraints import PredicateSpace
+from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
+from holdfast.discovery.kernels.evidence import Words
+
+Outcomes = NDArray[np.int8]
+
+
+def outcomes_of(masks: Words, space: PredicateSpace) -> Outcomes:
+    """Return (P, k): what each of k constraints allows on each column pair; `EVERY_OUTCOME` where it says nothing.
+
+    >>> from holdfast.constraints import Column, Schema, parse_denial
+    >>> from holdfast.constraints.types import FLOAT, STRING
+    >>> space = PredicateSpace(Schema("tax", (Column("State", STRING), Column("Rate", FLOAT))))
+    >>> mask = space.mask(parse_denial("not(t.State = s.State and t.Rate < s.Rate)"))
+    >>> outcomes_of(np.array([space.words(mask)], np.uint64), space).tolist() == [[EQUAL], [LESS]]
+    True
+    """
+    found = np.empty((len(space.pairs), len(masks)), np.int8)
+    unordered = np.array([0, EQUAL, LESS | GREATER, EVERY_OUTCOME], np.int8)
+    for p, pair in enumerate(space.pairs):
+        bits = masks[:, pair.offset // 64] >> np.uint64(pair.offset % 64) & np.uint64((1 << pair.width) - 1)
+        found[p] = bits if pair.ordered else unordered[bits.astype(np.int64)]
+    return found
+
+
+def as_items(masks: Words) -> NDArray[np.void]:
+    """Return each mask as one opaque item, for set operations."""
+    masks = np.ascontiguousarray(masks)
+    return masks.view(np.dtype((np.void, masks.shape[1] * 8))).reshape(-1)
