@@ -1,6 +1,7 @@
 """`holdfast discover`: what it prints, where it goes, and the published results where their data are at hand."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,19 @@ def test_text_names_kinds_and_ends_with_a_summary(capsys: pytest.CaptureFixture[
     assert err == (
         "tax: 3 rows, 3 columns; 4 denial constraints of at most 4 predicates (2 key, 2 functional dependency)\n"
     )
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_readmes_most_telling_constraints(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    data = re.search(r"\$ cat people\.csv\n(.*?)\n\n", text, re.DOTALL)
+    example = re.search(r"\$ holdfast (discover people\.csv .*--top .*)\n((?:.+\n)+?)```", text)
+    assert data is not None
+    assert example is not None
+    Path("people.csv").write_text(data[1] + "\n")
+    assert exit_code_of(example[1].split()) == 0
+    shown = capsys.readouterr()
+    assert shown.out + shown.err == example[2]
 
 
 @pytest.mark.usefixtures("folder")
