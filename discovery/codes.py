@@ -66,7 +66,7 @@ def pair_codes(table: Table, space: PredicateSpace) -> PairCodes:
 
 def _own_codes(column: EncodedColumn, table: Table) -> Codes:
     """Return ranks of one column's values."""
-    return _with_nulls(_ranks(_in_order(column.keys, column, table)), column)
+    return _with_nulls(ranks(_in_order(column.keys, column, table)), column)
 
 
 def _crossing_codes(left: EncodedColumn, right: EncodedColumn, table: Table) -> tuple[Codes, Codes]:
@@ -86,7 +86,7 @@ def _in_order(keys: Keys, column: EncodedColumn, table: Table) -> Keys:
     return np.asarray(table.text_ranks[keys])
 
 
-def _ranks(keys: Keys) -> NDArray[np.int64]:
+def ranks(keys: Keys) -> NDArray[np.int64]:
     """Return for each key how many different ones are less. O(n), and a sort of the distinct ones."""
     encoded = pa.array(keys).dictionary_encode()
     distinct = encoded.dictionary.to_numpy()

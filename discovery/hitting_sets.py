@@ -14,6 +14,7 @@ be left and taken up again.
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.discovery.kernels.hitting_sets import Words, enumerate_kernel, transpose_kernel
 
@@ -30,6 +31,8 @@ class HittingSetSearch:
     edges : (E, W) words, distinct; each has vertices of every group.
     group_bits : (G, W) words: which vertices exclude each other from all being taken.
     bound : how many groups a set may touch; 0 for any number.
+    within : (W,) the vertices that a set may have; all where it is not given.
+    occurrence : the edges of each vertex as bits, where they are at hand already; an edge that is in none is gone.
 
     Examples
     --------
@@ -41,30 +44,42 @@ class HittingSetSearch:
     ['0b1001', '0b110']
     """
 
-    def __init__(self, edges: Words, group_bits: Words, bound: int = 0) -> None:
+    def __init__(
+        self,
+        edges: Words,
+        group_bits: Words,
+        bound: int = 0,
+        *,
+        within: Words | None = None,
+        occurrence: Words | None = None,
+    ) -> None:
         self._edges = np.ascontiguousarray(edges, np.uint64)
         self._group_bits = np.ascontiguousarray(group_bits, np.uint64)
         self._bound = bound
+        self._occurrence = occurrence
+        self._within = np.bitwise_or.reduce(self._group_bits, axis=0) if within is None else within
         self.tried = 0
 
     def __iter__(self) -> Iterator[Words]:
         """Yield the sets, (n, W) words at a time. A chunk may be empty: then the search has merely gone on."""
-        count, width = self._edges.shape
-        if not count:
-            yield np.zeros((1, width), np.uint64)
+        occurrence = transposed(self._edges) if self._occurrence is None else self._occurrence
+        present = np.bitwise_or.reduce(occurrence, axis=0)
+        if not present.any():
+            yield np.zeros((1, self._edges.shape[1]), np.uint64)
             return
-        occurrence = transposed(self._edges)
+        width, per_edge = self._edges.shape[1], len(present)
         levels = int(sum(_bit_count(group) - 1 for group in self._group_bits)) + 2
-        per_edge = occurrence.shape[1]
         depth, chosen = np.zeros(1, np.int64), np.zeros(levels, np.int64)
         taken, candidates, branch = (np.zeros((levels, width), np.uint64) for _ in range(3))
         uncovered, once = (np.zeros((levels, per_edge), np.uint64) for _ in range(2))
-        candidates[0] = np.bitwise_or.reduce(self._group_bits, axis=0)
+        candidates[0] = self._within
         for group in self._group_bits:
             if _bit_count(group) == 1:
                 candidates[0] &= ~group
-        uncovered[0] = _ones(count, per_edge)
-        branch[0] = self._edges[0] & candidates[0]
+        uncovered[0] = present
+        edge = _numbers(present)
+        choices = np.bitwise_count(self._edges[edge] & candidates[0]).sum(axis=1)
+        branch[0] = self._edges[edge[choices.argmin()]] & candidates[0]
         candidates[0] &= ~branch[0]
         steps = np.zeros(1, np.int64)
         steps_at_once = max(1, min(_STEPS, _WORDS_AT_ONCE // per_edge))
@@ -101,8 +116,6 @@ def _bit_count(words: Words) -> int:
     return int(np.bitwise_count(words).sum())
 
 
-def _ones(count: int, width: int) -> Words:
-    """Return a bitmap whose first `count` bits are set."""
-    bits = np.zeros(width * 64, np.uint8)
-    bits[:count] = 1
-    return np.packbits(bits, bitorder="little").view(np.uint64)
+def _numbers(bits: Words) -> NDArray[np.int64]:
+    """Return which bits are set."""
+    return np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little"))

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
         parse_rule_body,
     )
     from holdfast.discovery.discover import discover
+    from holdfast.streaming.maintainers.maintainer import Maintainer
     from holdfast.tables import ReadOptions, Table, from_arrow, from_pandas, read_table
 
 __version__ = "0.1.0"
 
 __all__ = [
     "HoldfastError",
+    "Maintainer",
     "PredicateSpace",
     "ReadOptions",
     "Rule",
@@ -43,6 +45,7 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(("ReadOptions", "Table", "from_arrow", "from_pandas", "read_table"), "holdfast.tables"),
+    "Maintainer": "holdfast.streaming.maintainers.maintainer",
     "discover": "holdfast.discovery.discover",
 }
 

@@ -189,7 +189,7 @@ class _Finder:
         count = 0
         for sets in HittingSetSearch(words, groups, self._max_predicates):
             masks = every & ~sets
-            chunks.append(masks[_reported_images(masks, self._space)])
+            chunks.append(masks[reported_images(masks, self._space)])
             count += len(chunks[-1])
             self._report(f"enumerating: {count:,} constraints so far")
             if count * width > _MOST_WORDS:
@@ -204,7 +204,7 @@ class _Finder:
         return np.concatenate(chunks)
 
 
-def _reported_images(masks: Words, space: PredicateSpace) -> Flags:
+def reported_images(masks: Words, space: PredicateSpace) -> Flags:
     """Return which masks are reported: all with a crossing predicate, and else the smaller text of two mirror images.
 
     The two texts differ first at the first column pair on which the mask is not its own mirror image, and there `<`

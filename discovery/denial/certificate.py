@@ -1,0 +1,171 @@
+"""The evidences that prove a set of denial constraints complete, each with live pairs of rows that have it.
+
+Every evidence has a number while it is held; numbers are given again. A batch is taken back by `rollback`, up to the
+last `begin`.
+
+Invariant: an evidence that is held has at least one witness, except between `kill` and `drop`; no two witnesses of one
+evidence share a row, so that one row's end takes one witness of each at most.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.discovery.kernels.certificate import (
+    add_kernel,
+    kill_kernel,
+    put_witness_kernel,
+    take_witness_kernel,
+    uses_kernel,
+)
+from holdfast.indexes.row_hash import RowHash
+
+Numbers = NDArray[np.int64]
+Words = NDArray[np.uint64]
+Pairs = NDArray[np.int64]
+
+WITNESSES = 4
+_FEWEST = 256
+
+
+class Certificate:
+    """Evidences and their witnesses.
+
+    Parameters
+    ----------
+    width : words of an evidence.
+    """
+
+    def __init__(self, width: int) -> None:
+        self.words: Words = np.zeros((_FEWEST, width), np.uint64)
+        self.pairs: Pairs = np.full((_FEWEST, WITNESSES, 2), -1, np.int64)
+        self._counts = np.zeros(_FEWEST, np.int64)
+        self._head = np.full(_FEWEST, -1, np.int64)
+        self._before = np.full(_FEWEST * WITNESSES * 2, -1, np.int64)
+        self._after = np.full(_FEWEST * WITNESSES * 2, -1, np.int64)
+        self._hash = RowHash(range(width))
+        self._free = list(range(_FEWEST))[::-1]
+        self._held = np.zeros(_FEWEST, np.bool_)
+        self._journal: list[tuple[str, Numbers]] = []
+
+    def __len__(self) -> int:
+        return len(self.words) - len(self._free)
+
+    @property
+    def held(self) -> Numbers:
+        """The numbers of all evidences. O(E)."""
+        return np.flatnonzero(self._held)
+
+    def find(self, words: Words) -> Numbers:
+        """Return the number of each evidence, -1 where it is not held."""
+        return self._hash.find(self.words.view(np.int64), words.view(np.int64))
+
+    def add(self, words: Words, pairs: NDArray[np.integer[Any]]) -> Numbers:
+        """Take evidences in, all different, with (e, k, 2) pairs; return the numbers of those that were not held."""
+        numbers = self.find(words)
+        new = numbers < 0
+        while np.count_nonzero(new) > len(self._free):
+            self._grow()
+        given = np.array([self._free.pop() for _ in range(np.count_nonzero(new))], np.int64)
+        numbers[new] = given
+        self.words[given] = words[new]
+        self._held[given] = True
+        self._hash.insert(self.words.view(np.int64), given)
+        self._journal.append(("held", given))
+        self.witness(numbers, pairs)
+        return given
+
+    def witness(self, numbers: Numbers, pairs: NDArray[np.integer[Any]]) -> None:
+        """Give evidences more witnesses, as far as there is room for them."""
+        listed = pairs.reshape(-1, 2).astype(np.int64)
+        self._reach(int(listed.max(initial=-1)) + 1)
+        done = np.empty((len(listed), 4), np.int64)
+        owners = np.repeat(numbers, pairs.shape[1])
+        taken = add_kernel(owners, listed, self.pairs, self._counts, self._head, self._before, self._after, done)
+        self._journal.append(("put", done[:taken]))
+
+    def kill(self, vanished: Numbers, single: Numbers) -> tuple[Numbers, Numbers]:
+        """Take away the witnesses with rows that vanished, and those of rows with themselves that are single now.
+
+        Returns the numbers of evidences left without a witness, and (m, 4) what was taken: (evidence, place, t, s).
+        """
+        taken = [self._killed(vanished, with_itself_only=False), self._killed(single, with_itself_only=True)]
+        dead = np.concatenate(taken)
+        self._journal.append(("taken", dead))
+        touched = np.unique(dead[:, 0])
+        return touched[self._counts[touched] == 0], dead
+
+    def drop(self, numbers: Numbers) -> None:
+        """Let evidences go that have no witness."""
+        assert not self._counts[numbers].any()
+        self._hash.remove(self.words.view(np.int64), numbers)
+        self._held[numbers] = False
+        self._journal.append(("dropped", numbers))
+
+    def witnesses_left(self, numbers: Numbers) -> NDArray[np.int64]:
+        """Return how many witnesses evidences have."""
+        return np.asarray(self._counts[numbers])
+
+    def begin(self) -> None:
+        """Begin a batch: what came before is not taken back any more."""
+        for what, numbers in self._journal:
+            if what == "dropped":
+                self._free.extend(numbers.tolist())
+        self._journal.clear()
+
+    def rollback(self) -> None:
+        """Undo everything since `begin`."""
+        lists = (self.pairs, self._counts, self._head, self._before, self._after)
+        while self._journal:
+            what, rows = self._journal.pop()
+            if what == "put":
+                for e, k, _, _ in rows[::-1].tolist():
+                    take_witness_kernel(e, k, *lists)
+            elif what == "taken":
+                for e, k, t, s in rows[::-1].tolist():
+                    put_witness_kernel(e, k, t, s, *lists)
+            elif what == "held":
+                self._hash.remove(self.words.view(np.int64), rows)
+                self._held[rows] = False
+                self._free.extend(rows.tolist())
+            else:
+                self._hash.insert(self.words.view(np.int64), rows)
+                self._held[rows] = True
+
+    def check_invariants(self) -> None:
+        """Assert what the class promises. O(E)."""
+        held = self.held
+        assert (self.find(self.words[held]) == held).all()
+        assert len(np.unique(self.words[held], axis=0)) == len(held)
+        filled = self.pairs[:, :, 0] >= 0
+        assert (filled.sum(axis=1) == self._counts).all()
+        assert (self._counts[held] > 0).all()
+        assert not self._counts[~self._held].any()
+        for e in held.tolist():
+            rows = [row for t, s in self.pairs[e][filled[e]].tolist() for row in {t, s}]
+            assert len(rows) == len(set(rows))
+        uses = sum(len({int(t), int(s)}) for t, s in self.pairs[filled].tolist())
+        assert uses_kernel(np.arange(len(self._head)), self._head, self._after) == uses
+
+    def _killed(self, rows: Numbers, *, with_itself_only: bool) -> Numbers:
+        rows = rows[rows < len(self._head)]
+        done = np.empty((uses_kernel(rows, self._head, self._after), 4), np.int64)
+        lists = (self.pairs, self._counts, self._head, self._before, self._after)
+        taken = kill_kernel(rows, with_itself_only, *lists, done)
+        return done[:taken]
+
+    def _reach(self, rows: int) -> None:
+        if rows > len(self._head):
+            more = max(rows, len(self._head) * 3 // 2) - len(self._head)
+            self._head = np.concatenate([self._head, np.full(more, -1, np.int64)])
+
+    def _grow(self) -> None:
+        old = len(self.words)
+        self.words = np.concatenate([self.words, np.zeros_like(self.words)])
+        self.pairs = np.concatenate([self.pairs, np.full_like(self.pairs, -1)])
+        self._counts = np.concatenate([self._counts, np.zeros_like(self._counts)])
+        self._before = np.concatenate([self._before, np.full_like(self._before, -1)])
+        self._after = np.concatenate([self._after, np.full_like(self._after, -1)])
+        self._held = np.concatenate([self._held, np.zeros_like(self._held)])
+        self._free.extend(range(2 * old - 1, old - 1, -1))

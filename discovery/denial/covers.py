@@ -1,0 +1,155 @@
+"""The minimal covers of a certificate's evidences, kept as evidences come and go.
+
+A cover is what a box leaves out, so minimal covers are the maximal boxes without an evidence (`hitting_sets.py`).
+
+- A new evidence: a cover that misses it is replaced by itself with one outcome of the evidence more, each way that
+  stays minimal. Nothing else changes, and nothing comes twice, since that outcome is the only one to hit the evidence.
+- An evidence goes: covers one of whose outcomes only it needed are not minimal any more; the new ones are the minimal
+  covers that miss it, enumerated within the outcomes it does not have.
+
+Both directions agree with an enumeration anew [MMCS], with the bound on column pairs too: what a bounded cover grows
+out of is bounded.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.constraints import PredicateSpace, UsageError
+from holdfast.discovery.denial.certificate import Certificate, Numbers, Words
+from holdfast.discovery.hitting_sets import HittingSetSearch
+from holdfast.discovery.kernels.covers import extend_kernel, needed_kernel
+
+Flags = NDArray[np.bool_]
+
+_ROOM = 1 << 12
+_MOST_WORDS = 1 << 27
+
+
+class Covers:
+    """Minimal covers, and for each whether it is known to hold on the table.
+
+    Parameters
+    ----------
+    space, bound : of which at most `bound` column pairs may be touched; 0 for any number.
+    certificate : whose evidences are covered; its numbers are used here.
+    sets : the minimal covers of these evidences, all known to hold.
+    """
+
+    def __init__(self, space: PredicateSpace, bound: int, certificate: Certificate, sets: Words) -> None:
+        width = space.word_count
+        self._every = np.array(space.words(space.every), np.uint64)
+        self._groups = np.array([space.words(pair.every) for pair in space.pairs], np.uint64).reshape(-1, width)
+        self._bound = bound
+        self._certificate = certificate
+        self._occurrence = np.zeros((64 * width, 4), np.uint64)
+        self.sets = sets
+        self.proven: Flags = np.ones(len(sets), np.bool_)
+        held = certificate.held
+        self._place(held, certificate.words[held])
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+    @property
+    def masks(self) -> Words:
+        """The boxes: what each cover does not leave out."""
+        return self._every & ~self.sets
+
+    def extend(self, numbers: Numbers) -> None:
+        """Cover evidences that are new in the certificate. O(violated covers x edges) for each."""
+        for number, edge in zip(numbers.tolist(), self._certificate.words[numbers], strict=True):
+            missed = ~(self.sets & edge).any(axis=1)
+            if missed.any():
+                sets, proven = self.sets[missed], self.proven[missed]
+                extended, origin = self._extended(sets, edge)
+                self.sets = np.concatenate([self.sets[~missed], extended])
+                self.proven = np.concatenate([self.proven[~missed], proven[origin]])
+                self._check_size()
+            self._place(np.array([number]), edge[None])
+
+    def shrink(self, numbers: Numbers, words: Words, *, prove: bool) -> None:
+        """Let evidences go; covers that come are known to hold only where the caller says so (`prove`)."""
+        if not len(numbers):
+            return
+        self._erase(numbers, words)
+        suspect = np.zeros(len(self.sets), np.bool_)
+        for edge in words:
+            suspect |= np.bitwise_count(self.sets & edge).sum(axis=1) == 1
+        keep = np.ones(len(self.sets), np.bool_)
+        needed_kernel(self.sets, np.flatnonzero(suspect), self._occurrence, keep)
+        new = [chunk for edge in words for chunk in self._missing(edge)]
+        fresh = np.unique(np.concatenate([self.sets[:0], *new]), axis=0)
+        self.sets = np.concatenate([self.sets[keep], fresh])
+        self.proven = np.concatenate([self.proven[keep], np.full(len(fresh), prove)])
+        self._check_size()
+
+    def restore(self, sets: Words, proven: Flags) -> None:
+        """Take back the covers of before, after the certificate was rolled back."""
+        self.sets, self.proven = sets, proven
+        self._occurrence[:] = 0
+        held = self._certificate.held
+        self._place(held, self._certificate.words[held])
+
+    def check_invariants(self) -> None:
+        """Assert that the covers are those of an enumeration anew. Exponential."""
+        search = HittingSetSearch(self._certificate.words[self._certificate.held], self._groups, self._bound)
+        anew = np.concatenate([self.sets[:0], *search])
+        assert {tuple(s) for s in anew.tolist()} == {tuple(s) for s in self.sets.tolist()}
+        assert len(anew) == len(self.sets)
+
+    def _extended(self, sets: Words, edge: Words) -> tuple[Words, Numbers]:
+        edges = self._occurrence.shape[1]
+        critical = np.empty((len(self._occurrence), edges), np.uint64)
+        many = np.empty(edges, np.uint64)
+        made, origins = [sets[:0]], [np.zeros(0, np.int64)]
+        out, origin = np.empty((_ROOM, sets.shape[1]), np.uint64), np.empty(_ROOM, np.int64)
+        at = 0
+        while at < len(sets):
+            at, count = extend_kernel(
+                sets, at, edge, self._occurrence, self._groups, self._bound, critical, many, out, origin
+            )
+            made.append(out[:count].copy())
+            origins.append(origin[:count].copy())
+        return np.concatenate(made), np.concatenate(origins)
+
+    def _missing(self, edge: Words) -> HittingSetSearch:
+        """Enumerate the minimal covers of the edges that are left which miss one that is gone."""
+        return HittingSetSearch(
+            self._certificate.words,
+            self._groups,
+            self._bound,
+            within=self._every & ~edge,
+            occurrence=self._occurrence,
+        )
+
+    def _place(self, numbers: Numbers, words: Words) -> None:
+        """Enter edges into the bitmaps."""
+        needed = len(self._certificate.words) // 64 + 1
+        if needed > self._occurrence.shape[1]:
+            more = np.zeros((len(self._occurrence), needed - self._occurrence.shape[1]), np.uint64)
+            self._occurrence = np.hstack([self._occurrence, more])
+        vertices, members = _bits(words)
+        np.bitwise_or.at(
+            self._occurrence,
+            (vertices, numbers[members] // 64),
+            np.uint64(1) << (numbers[members] % 64).astype(np.uint64),
+        )
+
+    def _erase(self, numbers: Numbers, words: Words) -> None:
+        vertices, members = _bits(words)
+        gone = ~(np.uint64(1) << (numbers[members] % 64).astype(np.uint64))
+        np.bitwise_and.at(self._occurrence, (vertices, numbers[members] // 64), gone)
+
+    def _check_size(self) -> None:
+        if self.sets.size > _MOST_WORDS:
+            raise UsageError(
+                f"more than {len(self.sets):,} constraints of the table so far, too many to keep: maintain small ones "
+                "(max_predicates), fewer columns, or none across columns (cross_columns: none)"
+            )
+
+
+def _bits(words: Words) -> tuple[Numbers, Numbers]:
+    """Return for every bit that is set its vertex, and the row of `words` that it is in."""
+    flags = np.unpackbits(np.ascontiguousarray(words).view(np.uint8), axis=1, bitorder="little")
+    members, vertices = np.nonzero(flags)
+    return vertices, members

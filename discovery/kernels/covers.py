@@ -1,0 +1,141 @@
+"""Minimal covers of edges, kept as edges come and go.
+
+    covers      (k, W) uint64   sets of vertices
+    occurrence  (V, F) uint64   for each vertex the edges that it is in, as bits; edges that are gone are in none
+    group_bits  (G, W) uint64   the vertices of each group; a cover may not take a whole one
+
+A vertex u of a cover is needed while some edge is hit by u alone (a critical edge of u) [MMCS].
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numba import njit, uint64
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+Word: TypeAlias = Any
+
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+
+
+@njit(cache=True, nogil=True)
+def _vertices(words: Words, out: Ints) -> int:
+    """List the bits that are set."""
+    count = 0
+    for w in range(len(words)):
+        for b in range(64):
+            if words[w] >> uint64(b) & _ONE:
+                out[count] = w * 64 + b
+                count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _criticals(chosen: Ints, count: int, occurrence: Words, critical: Words, many: Words) -> None:
+    """Fill `critical[i]` with the edges that only `chosen[i]` hits."""
+    edges = occurrence.shape[1]
+    for f in range(edges):
+        once: Word = _ZERO
+        twice: Word = _ZERO
+        for i in range(count):
+            hit = occurrence[chosen[i], f]
+            twice |= once & hit
+            once |= hit
+        many[f] = twice
+    for i in range(count):
+        for f in range(edges):
+            critical[i, f] = occurrence[chosen[i], f] & ~many[f]
+
+
+@njit(cache=True, nogil=True)
+def needed_kernel(covers: Words, suspects: Ints, occurrence: Words, keep: NDArray[np.bool_]) -> None:
+    """Say of some covers whether each of their vertices is still needed."""
+    chosen = np.empty(covers.shape[1] * 64, np.int64)
+    for c in suspects:
+        count = _vertices(covers[c], chosen)
+        for i in range(count):
+            needed = False
+            for f in range(occurrence.shape[1]):
+                alone = occurrence[chosen[i], f]
+                if alone == _ZERO:
+                    continue
+                for j in range(count):
+                    if j != i:
+                        alone &= ~occurrence[chosen[j], f]
+                if alone != _ZERO:
+                    needed = True
+                    break
+            if not needed:
+                keep[c] = False
+                break
+
+
+@njit(cache=True, nogil=True)
+def extend_kernel(
+    covers: Words,
+    start: int,
+    edge: Words,
+    occurrence: Words,
+    group_bits: Words,
+    bound: int,
+    critical: Words,
+    many: Words,
+    out: Words,
+    origin: Ints,
+) -> tuple[int, int]:
+    """Extend covers that miss a new edge, from number `start` on, by one vertex of it each way that stays minimal.
+
+    `occurrence` need not have the new edge. Fills `out`, and `origin` with the cover that each came from; returns
+    (cover to go on with, extensions), and stops where those of one more cover might not fit.
+    """
+    width = covers.shape[1]
+    chosen, added = np.empty(width * 64, np.int64), np.empty(width * 64, np.int64)
+    made = 0
+    choices = _vertices(edge, added)
+    for c in range(start, len(covers)):
+        if made + choices > len(out):
+            return c, made
+        count = _vertices(covers[c], chosen)
+        _criticals(chosen, count, occurrence, critical, many)
+        touched = 0
+        for g in range(len(group_bits)):
+            for w in range(width):
+                if covers[c, w] & group_bits[g, w]:
+                    touched += 1
+                    break
+        for a in range(choices):
+            vertex = added[a]
+            word, bit = vertex // 64, _ONE << uint64(vertex % 64)
+            fits = False
+            for g in range(len(group_bits)):
+                if group_bits[g, word] & bit:
+                    free, taken = _ZERO, _ZERO
+                    for w in range(width):
+                        free |= group_bits[g, w] & ~covers[c, w]
+                        taken |= group_bits[g, w] & covers[c, w]
+                    # some other outcome of the group stays free, and no group too many is touched
+                    others = free & ~bit
+                    fits = others != _ZERO and (bound == 0 or touched < bound or taken != _ZERO)
+                    break
+            if not fits:
+                continue
+            minimal = True
+            for i in range(count):
+                needed = False
+                for f in range(occurrence.shape[1]):
+                    if critical[i, f] & ~occurrence[vertex, f]:
+                        needed = True
+                        break
+                if not needed:
+                    minimal = False
+                    break
+            if minimal:
+                for w in range(width):
+                    out[made, w] = covers[c, w]
+                out[made, word] |= bit
+                origin[made] = c
+                made += 1
+    return len(covers), made

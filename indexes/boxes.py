@@ -1,0 +1,62 @@
+"""Boxes of outcomes as a new row meets them: which tests each asks of the other row.
+
+A denial constraint forbids ordered pairs (t, s). A new row x may be either: as `t` its column A meets the other row's
+B; as `s` it is the other way round, with less and greater exchanged. So every box becomes one *turned* box, or two
+where columns are crossed (elsewhere the covers hold both mirror images, so that `t` is enough).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.constraints import PredicateSpace
+from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
+
+Outcomes = NDArray[np.int8]
+Words = NDArray[np.uint64]
+
+_TURNED = np.array([(o & EQUAL) | (o & LESS) << 2 | (o & GREATER) >> 2 for o in range(8)], np.int8)
+
+
+@dataclass(frozen=True)
+class Tests:
+    """The tests that boxes of one space are made of.
+
+    Parameters
+    ----------
+    x_column, row_column : (T,) which column of the new row meets which of the other.
+    ordered : (T,) whether less and greater are told apart.
+    """
+
+    x_column: NDArray[np.int64]
+    row_column: NDArray[np.int64]
+    ordered: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, space: PredicateSpace) -> "Tests":
+        """Return a test for each column pair, then for each crossing pair a second one the other way round."""
+        pairs = [(p.left, p.right, p.ordered) for p in space.pairs]
+        pairs += [(p.right, p.left, p.ordered) for p in space.pairs if p.left != p.right]
+        x, row, ordered = zip(*pairs, strict=True) if pairs else ((), (), ())
+        return cls(np.array(x, np.int64), np.array(row, np.int64), np.array(ordered, np.bool_))
+
+    def __len__(self) -> int:
+        return len(self.x_column)
+
+
+def turned_boxes(masks: Words, space: PredicateSpace) -> Outcomes:
+    """Return (k, T) or (2 k, T): what masks allow in each test, `EVERY_OUTCOME` where it is not asked."""
+    own = [i for i, p in enumerate(space.pairs) if p.left == p.right]
+    crossing = [i for i, p in enumerate(space.pairs) if p.left != p.right]
+    allowed = np.empty((len(masks), len(space.pairs)), np.int8)
+    unordered = np.array([0, EQUAL, LESS | GREATER, EVERY_OUTCOME], np.int8)
+    for i, pair in enumerate(space.pairs):
+        bits = (masks[:, pair.offset // 64] >> np.uint64(pair.offset % 64)).astype(np.int64) & (1 << pair.width) - 1
+        allowed[:, i] = bits if pair.ordered else unordered[bits]
+    if not crossing:
+        return allowed
+    free = np.full((len(masks), len(crossing)), EVERY_OUTCOME, np.int8)
+    as_t = np.hstack([allowed[:, own], allowed[:, crossing], free])
+    as_s = np.hstack([_TURNED[allowed[:, own]], free, _TURNED[allowed[:, crossing]]])
+    return np.vstack([as_t, as_s])

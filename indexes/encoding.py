@@ -1,0 +1,332 @@
+"""Order-preserving 64-bit codes of values that never shift: what rows are stored and compared by.
+
+Batch codes (`discovery/codes.py`) are ranks, which every new value would shift. Here a value keeps its code for as
+long as it occurs. Columns that are compared with each other form one *domain* and share codes; null has the lowest
+code of all.
+
+    direct    the table's own keys (`tables/keys.py`), where one type covers the domain
+    texts     a number for each distinct string: equality only, as strings have no order in denial constraints
+    labels    numbers with gaps, in the order of the values: ordered strings, wide decimals, mixed number types
+
+A new label is put into the middle of the gap where its value belongs. Where a gap is used up, all labels of the domain
+are given anew, and whoever holds codes is told how to map them (`Relabelled`): after 2^40 or so values between two
+neighbours at random, or 40 that each come right beside the one before.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Context, Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdfast.constraints import Column, InputError, PredicateSpace, Value
+from holdfast.constraints.types import Family
+from holdfast.tables import EncodedColumn, Table
+from holdfast.tables.keys import Flags, arrow_type_of, floats, narrow_values, needs_dictionary
+
+Codes = NDArray[np.int64]
+
+NULL = np.iinfo(np.int64).min
+_HIGHEST = 1 << 62
+_NOT_A_NUMBER = _HIGHEST + 1
+_STEP = 1 << 32
+_WIDE = Context(prec=80)
+
+
+@dataclass(frozen=True)
+class Relabelled:
+    """How codes of some columns change: `old`, ascending, become `new`."""
+
+    columns: tuple[int, ...]
+    old: Codes
+    new: Codes
+
+    def apply(self, codes: Codes) -> Codes:
+        """Return codes mapped; those that are no labels (null, NaN) stay."""
+        if not len(self.old):
+            return codes
+        places = np.minimum(np.searchsorted(self.old, codes), len(self.old) - 1)
+        return np.where(self.old[places] == codes, self.new[places], codes)
+
+
+class Encoding:
+    """Codes of one table's values.
+
+    Parameters
+    ----------
+    space : columns, types, and which columns are compared with each other.
+    seed : the first rows; they decide whether integers need labels.
+    """
+
+    def __init__(self, space: PredicateSpace, seed: Table) -> None:
+        self._columns = space.schema.columns
+        texts = Texts()
+        self._domains: list[Direct | Texts | Labels] = [Direct()] * len(self._columns)
+        for members in _domains(space):
+            columns = [self._columns[c] for c in members]
+            domain: Direct | Texts | Labels
+            if all(column.type.name == "string" and not column.ordered_in(Family.DENIAL) for column in columns):
+                domain = texts
+            elif _one_type(columns) and not any(_holds_least(seed.columns[c]) for c in members):
+                domain = Direct()
+            else:
+                domain = Labels(tuple(members))
+            for c in members:
+                self._domains[c] = domain
+
+    def encode(self, table: Table) -> tuple[Codes, list[Relabelled]]:
+        """Return (k, C) codes of a table's rows, and what that did to codes given before. O(k) per column."""
+        codes = np.empty((table.row_count, len(self._columns)), np.int64)
+        labels = list(dict.fromkeys(d for d in self._domains if isinstance(d, Labels)))
+        relabelled = [r for d in labels if (r := d.add([table.columns[c] for c in d.columns])) is not None]
+        for c, column in enumerate(table.columns):
+            codes[:, c] = self._domains[c].codes(column)
+            if column.valid is not None:
+                codes[~column.valid, c] = NULL
+        return codes, relabelled
+
+    def decode(self, codes: Codes) -> list[dict[str, Value]]:
+        """Return the values of some rows by column name."""
+        found = {column.name: self._domains[c].values(codes[:, c], column) for c, column in enumerate(self._columns)}
+        return [{name: values[i] for name, values in found.items()} for i in range(len(codes))]
+
+    def release(self, codes: Codes) -> None:
+        """Forget the values that none of these rows has, once they are the most. Amortised O(1) a value."""
+        for domain in dict.fromkeys(self._domains):
+            if domain.is_wasteful:
+                members = [c for c, other in enumerate(self._domains) if other is domain]
+                domain.keep(np.unique(codes[:, members]))
+
+    @property
+    def can_waste(self) -> bool:
+        """Whether `release` would do anything."""
+        return any(domain.is_wasteful for domain in dict.fromkeys(self._domains))
+
+
+class Direct:
+    """Values whose keys are codes already."""
+
+    is_wasteful = False
+
+    def codes(self, column: EncodedColumn) -> Codes:
+        """Return codes of a column of the domain."""
+        if _holds_least(column):
+            raise InputError(
+                f"column {column.column.name}: {NULL} is the least 64-bit integer, which stands for null here: declare "
+                "the column as decimal(38,0)"
+            )
+        return column.keys
+
+    def values(self, codes: Codes, column: Column) -> list[Value]:
+        """Return the values of codes, as ones of `column`."""
+        return _narrow_values(codes, column)
+
+    def keep(self, codes: Codes) -> None:
+        """Nothing is kept that could be forgotten."""
+
+
+@dataclass(eq=False)
+class Texts:
+    """Strings without an order: numbers, given in the order of first appearance, and again once they are free."""
+
+    _code: dict[str, int] = field(default_factory=dict)
+    _text: list[str | None] = field(default_factory=list)
+    _free: list[int] = field(default_factory=list)
+    _kept: int = 10_000
+
+    @property
+    def is_wasteful(self) -> bool:
+        """Whether as many have come as there were before."""
+        return len(self._code) > 2 * self._kept
+
+    def codes(self, column: EncodedColumn) -> Codes:
+        """Return codes of a column of the domain; new strings get one."""
+        used, places = np.unique(column.keys, return_inverse=True)
+        assert column.dictionary is not None
+        texts = column.dictionary.take(pa.array(used)).to_pylist() if len(column.dictionary) else []
+        codes = np.fromiter((self._code_of(text) for text in texts), np.int64, len(texts))
+        return np.asarray(codes[places]) if len(texts) else np.zeros(len(column), np.int64)
+
+    def values(self, codes: Codes, _column: Column) -> list[Value]:
+        """Return the strings of codes."""
+        return [None if code == NULL else self._text[code] for code in codes.tolist()]
+
+    def keep(self, codes: Codes) -> None:
+        """Forget all strings but those of some codes."""
+        kept = set(codes.tolist())
+        for code in set(self._code.values()) - kept:
+            del self._code[self._text[code]]  # type: ignore[arg-type]
+            self._text[code] = None
+            self._free.append(code)
+        self._kept = max(len(self._code), 10_000)
+
+    def _code_of(self, text: str) -> int:
+        code = self._code.get(text)
+        if code is None:
+            if self._free:
+                code = self._free.pop()
+                self._text[code] = text
+            else:
+                code = len(self._text)
+                self._text.append(text)
+            self._code[text] = code
+        return code
+
+
+class Labels:
+    """Values in order, whatever their type: each has a label between those of its neighbours.
+
+    Invariant: labels ascend as the values do and lie within (-2^62, 2^62); NaN has a code of its own above them.
+    """
+
+    def __init__(self, columns: tuple[int, ...]) -> None:
+        self.columns = columns
+        self._values: list[Any] = []
+        self._labels: list[int] = []
+        self._of: dict[Any, int] = {}
+        self._kept = 10_000
+
+    @property
+    def is_wasteful(self) -> bool:
+        """Whether as many have come as there were before."""
+        return len(self._values) > 2 * self._kept
+
+    def add(self, columns: Sequence[EncodedColumn]) -> Relabelled | None:
+        """Give labels to the values of some columns that have none."""
+        new = {value for column in columns for value in _distinct(column) if not _is_nan(value)} - self._of.keys()
+        if not new:
+            return None
+        if len(new) > 64 and len(new) > len(self._values) // 8:
+            return self._spread_out(sorted([*self._values, *new]))
+        for value in sorted(new):
+            if not self._insert(value):
+                return self._spread_out(sorted({*self._values, *new}))
+        return None
+
+    def codes(self, column: EncodedColumn) -> Codes:
+        """Return codes of a column whose values were added."""
+        used, places = np.unique(column.keys, return_inverse=True)
+        values = _values_of(used, column)
+        if not values:
+            return np.zeros(len(column), np.int64)
+        labels = [_NOT_A_NUMBER if _is_nan(v) else self._of.get(v, 0) for v in values]
+        return np.asarray(np.array(labels, np.int64)[places])
+
+    def values(self, codes: Codes, column: Column) -> list[Value]:
+        """Return the values of codes, as ones of `column`."""
+        return [self._value(code, column) for code in codes.tolist()]
+
+    def keep(self, codes: Codes) -> None:
+        """Forget all values but those of some codes; their labels stay."""
+        kept = set(codes.tolist())
+        pairs = [(v, code) for v, code in zip(self._values, self._labels, strict=True) if code in kept]
+        self._values, self._labels = [v for v, _ in pairs], [code for _, code in pairs]
+        self._of = dict(pairs)
+        self._kept = max(len(pairs), 10_000)
+
+    def _insert(self, value: Any) -> bool:
+        """Put a value into its gap; say whether there was room."""
+        place = bisect_left(self._values, value)
+        below = self._labels[place - 1] if place else None
+        above = self._labels[place] if place < len(self._labels) else None
+        if below is None:
+            label = 0 if above is None else above - _STEP
+        else:
+            label = below + _STEP if above is None else (below + above) // 2
+        if label == below or not -_HIGHEST < label < _HIGHEST:
+            return False
+        self._values.insert(place, value)
+        self._labels.insert(place, label)
+        self._of[value] = label
+        return True
+
+    def _spread_out(self, values: list[Any]) -> Relabelled:
+        """Give all values labels anew, at even distances."""
+        old = [(v, self._of[v]) for v in values if v in self._of]
+        gap = _HIGHEST // (len(values) + 1)  # half of the range stays free at either end
+        self._values = values
+        self._labels = [gap * (i + 1) - _HIGHEST // 2 for i in range(len(values))]
+        self._of = dict(zip(values, self._labels, strict=True))
+        return Relabelled(
+            self.columns,
+            np.array([label for _, label in old], np.int64),
+            np.array([self._of[v] for v, _ in old], np.int64),
+        )
+
+    def _value(self, code: int, column: Column) -> Value:
+        if code == NULL:
+            return None
+        if code == _NOT_A_NUMBER:
+            return float("nan")
+        value = self._values[bisect_left(self._labels, code)]
+        match column.type.name:
+            case "string":
+                return str(value)
+            case "float":
+                return float(value)
+            case "integer":
+                return int(value)
+            case "decimal":
+                return Decimal(value).quantize(Decimal(1).scaleb(-column.type.scale), context=_WIDE)
+        key = value // 1000 if column.type.name == "timestamp" and column.type.precision != 9 else value
+        return _narrow_values(np.array([key], np.int64), column)[0]
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _domains(space: PredicateSpace) -> list[list[int]]:
+    """Return the columns in groups that are compared with each other."""
+    group = list(range(len(space.schema)))
+    for a, b in space.crossing:
+        group = [group[a] if g == group[b] else g for g in group]
+    return [[c for c, g in enumerate(group) if g == one] for one in dict.fromkeys(group)]
+
+
+def _one_type(columns: Sequence[Column]) -> bool:
+    """Whether the tables' keys of all columns compare as they are."""
+    first = columns[0].type
+    whole = {"integer", "decimal"}
+    return all(
+        not needs_dictionary(c.type)
+        and (c.type == first or ({c.type.name, first.name} <= whole and c.type.scale == first.scale))
+        for c in columns
+    )
+
+
+def _holds_least(column: EncodedColumn) -> bool:
+    least = column.keys == NULL
+    return bool((least if column.valid is None else least & column.valid).any())
+
+
+def _distinct(column: EncodedColumn) -> list[Any]:
+    """Return the distinct values of a column as ones that compare exactly across types."""
+    return _values_of(column.counts[0], column)
+
+
+def _values_of(keys: Codes, column: EncodedColumn) -> list[Any]:
+    kind = column.column.type
+    if column.dictionary is not None:
+        within = np.minimum(keys, len(column.dictionary) - 1)
+        return column.dictionary.take(pa.array(within)).to_pylist() if len(column.dictionary) else []
+    if kind.name == "float":
+        return list(floats(keys).tolist())
+    if kind.name == "decimal":
+        return [Decimal(key).scaleb(-kind.scale, context=_WIDE) for key in keys.tolist()]
+    if kind.name == "timestamp" and kind.precision != 9:
+        return [key * 1000 for key in keys.tolist()]
+    return list(keys.tolist())
+
+
+def _narrow_values(codes: Codes, column: Column) -> list[Value]:
+    valid: Flags = codes != NULL
+    keys = np.where(valid, codes, 0)
+    if not len(codes):
+        return list(pa.array([], arrow_type_of(column.type)).to_pylist())
+    return list(narrow_values(keys, valid, column.type).to_pylist())

@@ -1,0 +1,88 @@
+"""A hash table of rows by the codes of some of their columns.
+
+    codes    (n, C) int64   the rows
+    columns  (K,)   int64   which columns count
+    table    (T,)   int32   slots of rows, T a power of two; EMPTY where free, GONE where one was taken out
+
+No row is in it twice, and at most half of it is used (GONE included), so every search ends.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit, uint64
+from numpy.typing import NDArray
+
+Codes = NDArray[np.int64]
+Slots = NDArray[np.int64]
+Table = NDArray[np.int32]
+
+EMPTY, GONE = -1, -2
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit(cache=True, nogil=True)
+def _place(row: Codes, columns: Codes, places: int) -> Any:
+    mixed = uint64(0)
+    for k in range(len(columns)):
+        mixed = (mixed ^ uint64(row[columns[k]])) * _MULTIPLIER
+        mixed ^= mixed >> uint64(29)
+    return np.int64(mixed & uint64(places - 1))
+
+
+@njit(cache=True, nogil=True)
+def find_kernel(codes: Codes, columns: Codes, table: Table, wanted: Codes, out: Slots) -> None:
+    """Fill `out` with the slot of each wanted row, -1 where there is none."""
+    for i in range(len(wanted)):
+        place = _place(wanted[i], columns, len(table))
+        out[i] = -1
+        while table[place] != EMPTY:
+            slot = table[place]
+            if slot >= 0:
+                same = True
+                for k in range(len(columns)):
+                    same &= codes[slot, columns[k]] == wanted[i, columns[k]]
+                if same:
+                    out[i] = slot
+                    break
+            place = (place + 1) & (len(table) - 1)
+
+
+@njit(cache=True, nogil=True)
+def insert_kernel(codes: Codes, columns: Codes, table: Table, slots: Slots) -> None:
+    """Put rows in that are not there."""
+    for i in range(len(slots)):
+        place = _place(codes[slots[i]], columns, len(table))
+        while table[place] >= 0:
+            place = (place + 1) & (len(table) - 1)
+        table[place] = slots[i]
+
+
+@njit(cache=True, nogil=True)
+def remove_kernel(codes: Codes, columns: Codes, table: Table, slots: Slots) -> None:
+    """Take rows out that are there."""
+    for i in range(len(slots)):
+        place = _place(codes[slots[i]], columns, len(table))
+        while table[place] != slots[i]:
+            place = (place + 1) & (len(table) - 1)
+        table[place] = GONE
+
+
+@njit(cache=True, nogil=True)
+def first_kernel(codes: Codes, columns: Codes, table: Table, out: Slots) -> None:
+    """Fill `out` with the number of the first row that is the same as each one in some columns."""
+    for i in range(len(codes)):
+        place = _place(codes[i], columns, len(table))
+        while True:
+            other = table[place]
+            if other == EMPTY:
+                table[place] = i
+                out[i] = i
+                break
+            same = True
+            for k in range(len(columns)):
+                same &= codes[other, columns[k]] == codes[i, columns[k]]
+            if same:
+                out[i] = other
+                break
+            place = (place + 1) & (len(table) - 1)

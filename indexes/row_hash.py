@@ -1,0 +1,68 @@
+"""Finding rows by the codes of some of their columns (`kernels/rows.py`)."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.indexes.kernels.rows import EMPTY, find_kernel, first_kernel, insert_kernel, remove_kernel
+
+Codes = NDArray[np.int64]
+Slots = NDArray[np.int64]
+
+_FEWEST = 1 << 10
+
+
+class RowHash:
+    """Slots of rows by the codes of some columns.
+
+    Parameters
+    ----------
+    columns : which ones count.
+    """
+
+    def __init__(self, columns: Iterable[int]) -> None:
+        self._columns = np.array(list(columns), np.int64)
+        self._table = np.full(_FEWEST, EMPTY, np.int32)
+        self._taken = 0  # places that are not EMPTY
+
+    def find(self, codes: Codes, wanted: Codes) -> Slots:
+        """Return the slot of each wanted row, -1 where it is not there. O(wanted)."""
+        found = np.empty(len(wanted), np.int64)
+        find_kernel(codes, self._columns, self._table, np.ascontiguousarray(wanted), found)
+        return found
+
+    def insert(self, codes: Codes, slots: Slots) -> None:
+        """Put rows in that are not there. Amortised O(slots)."""
+        if (self._taken + len(slots)) * 2 > len(self._table):
+            held = self._table[self._table >= 0].astype(np.int64)
+            self.rebuild(codes, held, len(slots))
+        insert_kernel(codes, self._columns, self._table, slots)
+        self._taken += len(slots)
+
+    def remove(self, codes: Codes, slots: Slots) -> None:
+        """Take rows out that are there, with the codes they were put in with. O(slots)."""
+        remove_kernel(codes, self._columns, self._table, slots)
+
+    def rebuild(self, codes: Codes, slots: Slots, more: int = 0) -> None:
+        """Hold these rows alone, with room for some more. O(slots)."""
+        size = _FEWEST
+        while size < 4 * (len(slots) + more):
+            size *= 2
+        self._table = np.full(size, EMPTY, np.int32)
+        insert_kernel(codes, self._columns, self._table, slots)
+        self._taken = len(slots)
+
+
+def first_equal(codes: Codes, columns: Iterable[int]) -> Slots:
+    """Return for each row the number of the first one that is the same in some columns. O(rows).
+
+    >>> first_equal(np.array([[1, 5], [2, 5], [1, 5]]), [0, 1]).tolist()
+    [0, 1, 0]
+    """
+    size = _FEWEST
+    while size < 2 * len(codes):
+        size *= 2
+    found = np.empty(len(codes), np.int64)
+    first_kernel(np.ascontiguousarray(codes), np.array(list(columns), np.int64), np.full(size, EMPTY, np.int32), found)
+    return found

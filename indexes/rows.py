@@ -1,0 +1,182 @@
+"""The rows of one table: each distinct row once, with how many copies of it there are.
+
+A table without a key is the signed sum of its changes (semantics), so a row may have a negative number of copies: owed
+deletes. A row is *live* while it has a positive number. Slots name distinct rows; a slot is given to another row only
+after whoever heard of its end has been told (`forget`).
+
+Invariant: no two slots that are in use have the same codes; a slot is in use while its row has copies, live or owed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.constraints import PredicateSpace, Value
+from holdfast.indexes.encoding import Codes, Encoding, Relabelled
+from holdfast.indexes.row_hash import RowHash
+from holdfast.tables import Table
+
+Slots = NDArray[np.int64]
+
+_FEWEST = 1 << 10
+
+
+@dataclass(frozen=True)
+class RowDelta:
+    """What a batch did to the distinct rows.
+
+    Parameters
+    ----------
+    appeared, vanished : slots of rows that became live, or are no longer.
+    doubled, single : rows that are live before and after and became two or more copies, or are just one now: they
+        became a pair with themselves, or are no longer.
+    copies_in, copies_out : how many live copies came and went.
+    newly_owed : how many deletes found no copy.
+    """
+
+    appeared: Slots
+    vanished: Slots
+    doubled: Slots
+    single: Slots
+    copies_in: int
+    copies_out: int
+    newly_owed: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no pair of rows came or went."""
+        return not (len(self.appeared) or len(self.vanished) or len(self.doubled) or len(self.single))
+
+
+class RowSet:
+    """The distinct rows of one table.
+
+    - Looking up: `slots_of`, `slots_with_key`, `live`, `values`
+    - Changing: `encode`, `change`, `forget`
+    - Checking: `check_invariants`
+
+    Parameters
+    ----------
+    space : columns, types, and which are compared with each other.
+    seed : the first rows; none are taken over yet, they decide how values are encoded.
+    key : names of the columns that identify a row; none for a table without a key.
+    """
+
+    def __init__(self, space: PredicateSpace, seed: Table, key: Sequence[str] = ()) -> None:
+        self.space = space
+        self.encoding = Encoding(space, seed)
+        self.key = tuple(space.schema.index(name) for name in key)
+        self.codes: Codes = np.zeros((_FEWEST, len(space.schema)), np.int64)
+        self.copies = np.zeros(_FEWEST, np.int64)
+        self.live_copies = 0
+        self.owed_copies = 0
+        self._used = 0
+        self._free: list[int] = []
+        self._ended: list[Slots] = []
+        self._whole = RowHash(range(len(space.schema)))
+        self._by_key = RowHash(self.key) if key else None
+
+    def __len__(self) -> int:
+        """How many rows there are, copies counted."""
+        return self.live_copies
+
+    def live(self) -> Slots:
+        """Return the slots of all live rows. O(n)."""
+        return np.flatnonzero(self.copies[: self._used] > 0)
+
+    def encode(self, table: Table) -> tuple[Codes, list[Relabelled]]:
+        """Return the codes of rows that are to be looked up or changed; relabels the rows where values need it."""
+        codes, relabelled = self.encoding.encode(table)
+        for change in relabelled:
+            for c in change.columns:
+                self.codes[: self._used, c] = change.apply(self.codes[: self._used, c])
+        if relabelled:
+            used = self._in_use()
+            self._whole.rebuild(self.codes, used)
+            if self._by_key is not None:
+                self._by_key.rebuild(self.codes, used[self.copies[used] > 0])
+        return codes, relabelled
+
+    def slots_of(self, codes: Codes) -> Slots:
+        """Return the slot of each row, -1 where it has no copies. O(k)."""
+        return self._whole.find(self.codes, codes)
+
+    def slots_with_key(self, codes: Codes) -> Slots:
+        """Return the slot of the live row with each row's key, -1 where there is none. O(k)."""
+        assert self._by_key is not None, "the table has no key"
+        return self._by_key.find(self.codes, codes)
+
+    def values(self, slots: Slots) -> list[dict[str, Value]]:
+        """Return the values of some rows by column name."""
+        return self.encoding.decode(self.codes[slots])
+
+    def change(self, codes: Codes, signs: NDArray[np.int64]) -> RowDelta:
+        """Add `signs[i]` copies of row `codes[i]`, each row listed once. O(k).
+
+        Rows that vanish keep their slots and codes until `forget`.
+        """
+        slots = self.slots_of(codes)
+        before = np.where(slots >= 0, self.copies[slots], 0)
+        new = slots < 0
+        slots[new] = self._take(int(np.count_nonzero(new)))
+        self.codes[slots[new]] = codes[new]
+        after = before + signs
+        self.copies[slots] = after
+        self._whole.insert(self.codes, slots[new])
+        self._ended.append(slots[after == 0])
+        appeared, vanished = slots[(before <= 0) & (after > 0)], slots[(before > 0) & (after <= 0)]
+        if self._by_key is not None:  # the old version of a row goes before the new one comes
+            self._by_key.remove(self.codes, vanished)
+            self._by_key.insert(self.codes, appeared)
+        change = np.maximum(after, 0) - np.maximum(before, 0)
+        self.live_copies += int(change.sum())
+        owed = np.maximum(-after, 0) - np.maximum(-before, 0)
+        self.owed_copies += int(owed.sum())
+        return RowDelta(
+            appeared,
+            vanished,
+            slots[(before == 1) & (after > 1)],
+            slots[(before > 1) & (after == 1)],
+            int(np.maximum(change, 0).sum()),
+            int(np.maximum(-change, 0).sum()),
+            int(np.maximum(owed, 0).sum()),
+        )
+
+    def forget(self) -> None:
+        """Free the slots of rows without copies. O(rows without copies since the last call)."""
+        ended = np.unique(np.concatenate([np.zeros(0, np.int64), *self._ended]))
+        gone = ended[self.copies[ended] == 0]
+        self._whole.remove(self.codes, gone)
+        self._free.extend(gone.tolist())
+        self._ended.clear()
+        if self.encoding.can_waste:
+            self.encoding.release(self.codes[self._in_use()])
+
+    def check_invariants(self) -> None:
+        """Assert what the class promises. O(n)."""
+        used = self._in_use()
+        assert len(np.unique(self.codes[used], axis=0)) == len(used)
+        assert (self.slots_of(self.codes[used]) == used).all()
+        assert self.live_copies == np.maximum(self.copies[used], 0).sum()
+        assert self.owed_copies == np.maximum(-self.copies[used], 0).sum()
+        if self._by_key is not None:
+            live = self.live()
+            assert (self.slots_with_key(self.codes[live]) == live).all()
+
+    def _in_use(self) -> Slots:
+        return np.flatnonzero(self.copies[: self._used] != 0)
+
+    def _take(self, count: int) -> Slots:
+        """Return free slots."""
+        reused = min(count, len(self._free))
+        slots = np.array(self._free[len(self._free) - reused :] + [0] * (count - reused), np.int64)
+        del self._free[len(self._free) - reused :]
+        slots[reused:] = np.arange(self._used, self._used + count - reused)
+        self._used += count - reused
+        if self._used > len(self.copies):
+            room = max(self._used, len(self.copies) * 3 // 2)
+            self.codes = np.concatenate([self.codes, np.zeros((room - len(self.codes), self.codes.shape[1]), np.int64)])
+            self.copies = np.concatenate([self.copies, np.zeros(room - len(self.copies), np.int64)])
+        return slots

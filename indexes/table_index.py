@@ -1,0 +1,289 @@
+"""The rows of one table, searchable for violations of a changing set of boxes.
+
+Each box is served by one zone tree, whose order fits it: a selective equality of the box, else its equalities and
+then a curve through two of its inequalities. Trees are made for the boxes that need them and dropped with the last of
+those.
+
+    insert / remove   every tree takes the row in or out
+    probe             rows x against all rows: the evidences of the pairs that violate a box
+
+Invariant: every tree holds exactly the live rows, and every box is in exactly one tree.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.constraints import PredicateSpace
+from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
+from holdfast.indexes.boxes import Outcomes, Tests, Words, turned_boxes
+from holdfast.indexes.encoding import Codes
+from holdfast.indexes.kernels.probe import STACK, pairs_kernel, probe_kernel, rehash_kernel
+from holdfast.indexes.rows import RowSet, Slots
+from holdfast.indexes.zone_tree import ZoneTree
+
+Pairs = NDArray[np.int32]
+Order = tuple[tuple[int, ...], tuple[int, ...]]
+"""Columns with equalities, most selective first, and columns with inequalities, of the rows in a tree."""
+
+WITNESSES = 4
+_SELECTIVE = 64.0
+_CELLS = 1 << 10
+_EQUALITIES, _INEQUALITIES = 3, 2
+_SMALLEST_TABLE = 1 << 10
+_FEW_ROWS = 32
+
+
+class Noted:
+    """Evidences of pairs, each with up to `WITNESSES` pairs that have it and share no row.
+
+    Parameters
+    ----------
+    space : what outcomes mean.
+    """
+
+    def __init__(self, space: PredicateSpace) -> None:
+        self.layout = (
+            np.array([p.left for p in space.pairs], np.int64),
+            np.array([p.right for p in space.pairs], np.int64),
+            np.array([p.ordered for p in space.pairs], np.bool_),
+            np.array([p.offset // 64 for p in space.pairs], np.int64),
+            np.array([p.offset % 64 for p in space.pairs], np.int64),
+        )
+        self.held = 0
+        self.key = np.zeros(space.word_count, np.uint64)
+        self._make(_SMALLEST_TABLE)
+
+    def add_pairs(self, codes: Codes, pairs: Pairs) -> None:
+        """Note the evidences of listed pairs."""
+        at = 0
+        while at < len(pairs):
+            at, self.held = pairs_kernel(pairs, at, codes, *self.layout, *self.table, self.held, self.key)
+            if at < len(pairs):
+                self.grow()
+
+    def entries(self) -> tuple[Words, Pairs]:
+        """Return (e, W) evidences and (e, WITNESSES, 2) pairs, -1 where there are fewer."""
+        words, pairs, filled = self.table
+        used = filled > 0
+        pairs = np.where((np.arange(WITNESSES) < filled[used, None])[:, :, None], pairs[used], -1)
+        return words[used], pairs
+
+    def grow(self) -> None:
+        """Make room for as many evidences again."""
+        words, pairs, filled = self.table
+        used = filled > 0
+        self._make(4 * len(words))
+        rehash_kernel(words[used], pairs[used], filled[used], *self.table)
+
+    def _make(self, size: int) -> None:
+        self.table = (
+            np.zeros((size, len(self.key)), np.uint64),
+            np.zeros((size, WITNESSES, 2), np.int32),
+            np.zeros(size, np.int64),
+        )
+
+
+@dataclass
+class _Served:
+    """A tree, and the boxes that are in it."""
+
+    order: Order
+    tree: ZoneTree
+    boxes: Outcomes
+    x_column: NDArray[np.int64]
+    row_column: NDArray[np.int64]
+    every: Words
+    allow: Words
+
+
+class TableIndex:
+    """Zone trees over the live rows of one table, for the boxes that are held at the moment.
+
+    Parameters
+    ----------
+    rows : the table.
+    threads : trees are spread over so many.
+    """
+
+    def __init__(self, rows: RowSet, threads: int = 1) -> None:
+        self._rows = rows
+        self._space: PredicateSpace = rows.space
+        self._tests = Tests.of(rows.space)
+        self._threads = threads
+        self._masks: Words = np.zeros((0, rows.space.word_count), np.uint64)
+        self._served: dict[Order, _Served] = {}
+        self.effort = np.zeros(2, np.int64)
+        self.measure()
+
+    def measure(self) -> None:
+        """Measure the columns anew: how selective an equality is, and where the cells of a curve begin. O(n log n)."""
+        live = self._rows.codes[self._rows.live()]
+        self._measured_at = len(live)
+        self._bounds, self._group, self._values = [], [], []
+        for codes in live.T:
+            distinct, counts = np.unique(codes, return_counts=True)
+            self._group.append(float((counts.astype(float) ** 2).sum() / max(len(codes), 1)))
+            self._values.append(len(distinct))
+            places = np.linspace(0, max(len(codes) - 1, 0), _CELLS + 1).astype(np.int64)[1:-1]
+            self._bounds.append(np.unique(np.sort(codes)[places]) if len(codes) else distinct)
+
+    def hold(self, masks: Words) -> None:
+        """Serve these boxes from now on, and no others. O(boxes), and O(n log n) for each new tree."""
+        self._masks = masks
+        boxes = turned_boxes(masks, self._space)
+        orders = self._orders_of(boxes)
+        live = self._rows.live()
+        for order in self._served.keys() - orders.keys():
+            del self._served[order]
+        for order, members in orders.items():
+            served = self._served.get(order)
+            if served is None:
+                tree = ZoneTree(self._rows.codes, live, self._places(order, self._rows.codes[live]))
+            elif np.array_equal(served.boxes, boxes[members]):
+                continue
+            else:
+                tree = served.tree
+            self._served[order] = self._serve(order, tree, boxes[members])
+
+    def insert(self, slots: Slots) -> None:
+        """Take rows in. O(log n) each, for each tree."""
+        codes = self._rows.codes[slots]
+        self._each(lambda s: s.tree.insert(self._rows.codes, slots, self._places(s.order, codes)), len(slots))
+
+    def remove(self, slots: Slots) -> None:
+        """Take rows out, while their codes are still there. O(log n) each, for each tree."""
+        codes = self._rows.codes[slots]
+        self._each(lambda s: s.tree.remove(self._rows.codes, slots, self._places(s.order, codes)), len(slots))
+
+    def rebuild(self) -> None:
+        """Make all trees anew, as is needed when codes were relabelled."""
+        self.measure()
+        self._served = {}
+        self.hold(self._masks)
+
+    def probe(self, slots: Slots) -> tuple[Words, Pairs]:
+        """Return the evidences of pairs with one of some rows that violate a box, and pairs that have them.
+
+        The rows are in the trees. Where no columns are crossed the rows stand as `t` only.
+        """
+        found = [Noted(self._space) for _ in self._served]
+        numbered = dict(zip(self._served, found, strict=True))
+        self._each(lambda s: self._probe(s, slots, numbered[s.order]), len(slots))
+        words = np.concatenate([n.entries()[0] for n in found] or [self._masks[:0]])
+        pairs = np.concatenate([n.entries()[1] for n in found] or [np.zeros((0, WITNESSES, 2), np.int32)])
+        return words, pairs
+
+    def check_invariants(self) -> None:
+        """Assert what the class promises. O(n) for each tree."""
+        live = self._rows.live()
+        for served in self._served.values():
+            served.tree.check_invariants(self._rows.codes)
+            assert len(served.tree) == len(live)
+
+    def _each(self, work: Callable[[_Served], None], rows: int) -> None:
+        """Do something with every tree, in threads where it is worth starting them."""
+        if rows < _FEW_ROWS or self._threads == 1:
+            for served in self._served.values():
+                work(served)
+            return
+        with ThreadPoolExecutor(self._threads) as pool:
+            list(pool.map(work, self._served.values()))
+
+    def _probe(self, served: _Served, slots: Slots, into: Noted) -> None:
+        tree, at = served.tree, 0
+        stack = np.empty(STACK, np.int64)
+        effort = np.zeros(2, np.int64)
+        while at < len(slots):
+            at, into.held = probe_kernel(
+                slots,
+                at,
+                self._rows.codes,
+                self._rows.copies,
+                served.x_column,
+                served.row_column,
+                served.every,
+                served.allow,
+                tree.leaf,
+                tree.size,
+                tree.entry,
+                tree.zone,
+                tree.root,
+                *into.layout,
+                bool(self._space.crossing),
+                *into.table,
+                into.held,
+                into.key,
+                stack,
+                effort,
+            )
+            if at < len(slots):
+                into.grow()
+        self.effort += effort
+
+    def _orders_of(self, boxes: Outcomes) -> dict[Order, NDArray[np.int64]]:
+        """Return for each order of rows the boxes that are searched best in it."""
+        group = np.array(self._group)[self._tests.row_column]
+        size = np.where(boxes == EQUAL, group, np.inf)
+        anchored = size.min(axis=1, initial=np.inf) <= _SELECTIVE
+        orders: dict[Order, list[int]] = {}
+        anchor = self._tests.row_column[size.argmin(axis=1)] if len(self._tests) else np.zeros(len(boxes), np.int64)
+        for column in np.unique(anchor[anchored]).tolist():
+            orders[(column,), ()] = np.flatnonzero(anchored & (anchor == column)).tolist()
+        for i in np.flatnonzero(~anchored).tolist():
+            orders.setdefault(self._order_of(boxes[i]), []).append(i)
+        return {order: np.array(members) for order, members in orders.items()}
+
+    def _order_of(self, box: NDArray[np.int8]) -> Order:
+        """Return the order of rows in which a box without a selective equality is searched best."""
+        asked = np.flatnonzero(box != EVERY_OUTCOME).tolist()
+        equal = sorted({int(self._tests.row_column[t]) for t in asked if box[t] == EQUAL}, key=self._group.__getitem__)
+        unequal = {int(self._tests.row_column[t]) for t in asked if box[t] not in {EQUAL, LESS | GREATER}}
+        ranked = sorted(unequal - set(equal), key=lambda c: (-self._values[c], c))
+        return tuple(equal[:_EQUALITIES]), tuple(ranked[:_INEQUALITIES])
+
+    def _places(self, order: Order, codes: Codes) -> NDArray[np.int64]:
+        """Return where rows stand in an order."""
+        equalities, inequalities = order
+        if len(equalities) == 1 and not inequalities:
+            return np.ascontiguousarray(codes[:, equalities[0]])
+        place = np.zeros(len(codes), np.int64)
+        for c in equalities:
+            place = place * _CELLS + np.searchsorted(self._bounds[c], codes[:, c], "right")
+        return place << (_CELLS.bit_length() - 1) * len(inequalities) | _curve(
+            [np.searchsorted(self._bounds[c], codes[:, c], "right") for c in inequalities], len(codes)
+        )
+
+    def _serve(self, order: Order, tree: ZoneTree, boxes: Outcomes) -> _Served:
+        """Lay out the boxes of one tree as bits; tests that cut most come first."""
+        asked = (boxes != EVERY_OUTCOME).sum(axis=0)
+        sorted_by = [*order[0], *order[1]]
+        tests = sorted(
+            np.flatnonzero(asked).tolist(),
+            key=lambda t: (self._tests.row_column[t] not in sorted_by, -asked[t]),
+        )
+        width = -(-len(boxes) // 64)
+        allow = np.zeros((len(tests), 8, width), np.uint64)
+        for i, t in enumerate(tests):
+            for possible in range(1, 8):
+                allow[i, possible] = _bitmap((boxes[:, t] & possible) != 0, width)
+        every = _bitmap(np.ones(len(boxes), np.bool_), width)
+        return _Served(order, tree, boxes, self._tests.x_column[tests], self._tests.row_column[tests], every, allow)
+
+
+def _bitmap(flags: NDArray[np.bool_], width: int) -> Words:
+    bits = np.zeros(width * 64, np.uint8)
+    bits[: len(flags)] = flags
+    return np.packbits(bits, bitorder="little").view(np.uint64)
+
+
+def _curve(cells: list[NDArray[np.int64]], rows: int) -> NDArray[np.int64]:
+    """Return places on a Z-order curve: the bits of the cells' coordinates, taken in turn."""
+    place = np.zeros(rows, np.int64)
+    for bit in range(_CELLS.bit_length() - 1):
+        for i, cell in enumerate(cells):
+            place |= (cell >> bit & 1) << (bit * len(cells) + i)
+    return place

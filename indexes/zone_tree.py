@@ -1,0 +1,101 @@
+"""A table's rows in one order, searchable by zones (`kernels/zones.py`): the equality and the inequality index in one.
+
+The order decides how fast a search is, never what it finds. A row goes in and out in O(log n).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.indexes.encoding import Codes
+from holdfast.indexes.kernels.zones import DEPTH, FANOUT, build_kernel, insert_kernel, remove_kernel
+from holdfast.indexes.rows import Slots
+
+Places = NDArray[np.int64]
+
+
+class ZoneTree:
+    """Slots in the order of their places.
+
+    Parameters
+    ----------
+    codes : the rows, as `RowSet.codes`.
+    slots, places : the first rows.
+    """
+
+    def __init__(self, codes: Codes, slots: Slots, places: Places) -> None:
+        self._columns = np.arange(codes.shape[1])
+        self._make(codes.shape[1], 2 * len(slots) // (FANOUT // 2) + 4 * DEPTH)
+        order = np.lexsort([slots, places])
+        build_kernel(slots[order], places[order], codes, self._columns, *self.nodes)
+        self._held = len(slots)
+
+    def __len__(self) -> int:
+        return self._held
+
+    @property
+    def nodes(self) -> tuple[NDArray[np.int64], ...]:
+        """The arrays that kernels take: size, leaf, entry, place, first, zone, root."""
+        return self.size, self.leaf, self.entry, self._place, self._first, self.zone, self.root
+
+    def insert(self, codes: Codes, slots: Slots, places: Places) -> None:
+        """Insert rows that are not there. O(log n) each."""
+        at = 0
+        while at < len(slots):
+            at = insert_kernel(slots, places, at, codes, self._columns, *self.nodes)
+            if at < len(slots):
+                self._grow()
+        self._held += len(slots)
+
+    def remove(self, codes: Codes, slots: Slots, places: Places) -> None:
+        """Take rows out that are there, with the codes and places they were put in with. O(log n) each."""
+        missing = remove_kernel(slots, places, codes, self._columns, *self.nodes)
+        assert missing == 0, f"{missing} rows were not where they belong"
+        self._held -= len(slots)
+
+    def check_invariants(self, codes: Codes) -> None:
+        """Assert the order, the depth and the zones of the whole tree. O(n)."""
+        seen: list[tuple[int, int]] = []
+        depths = set()
+
+        def check(node: int, depth: int) -> None:
+            assert 0 < self.size[node] < FANOUT or (node == self.root[0] and self.size[node] == 0)
+            keys = [(int(self._place[node, i]), int(self._first[node, i])) for i in range(self.size[node])]
+            assert keys == sorted(keys)
+            if self.leaf[node]:
+                depths.add(depth)
+                seen.extend(keys)
+                rows = codes[self.entry[node, : self.size[node]]]
+                assert [slot for _, slot in keys] == self.entry[node, : self.size[node]].tolist()
+                low, high = rows.min(axis=0, initial=2**63 - 1), rows.max(axis=0, initial=-(2**63))
+            else:
+                below = self.entry[node, : self.size[node]]
+                low, high = self.zone[below, 0].min(axis=0), self.zone[below, 1].max(axis=0)
+                for key, child in zip(keys, below.tolist(), strict=True):
+                    assert key == (self._place[child, 0], self._first[child, 0])
+                    check(child, depth + 1)
+            if self.size[node]:
+                assert (self.zone[node, 0] == low).all()
+                assert (self.zone[node, 1] == high).all()
+
+        check(int(self.root[0]), 0)
+        assert seen == sorted(seen)
+        assert len(seen) == self._held
+        assert len(depths) == 1
+
+    def _make(self, columns: int, nodes: int) -> None:
+        self.size, self.leaf = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
+        self.entry, self._place, self._first = (np.zeros((nodes, FANOUT), np.int64) for _ in range(3))
+        self.zone = np.zeros((nodes, 2, columns), np.int64)
+        self.root = np.zeros(3, np.int64)
+
+    def _grow(self) -> None:
+        """Add half as many nodes, all free."""
+        old = len(self.size)
+        more = old // 2 + 4 * DEPTH
+        self.size, self.leaf, self.entry, self._place, self._first, self.zone = (
+            np.concatenate([a, np.zeros((more, *a.shape[1:]), np.int64)])
+            for a in (self.size, self.leaf, self.entry, self._place, self._first, self.zone)
+        )
+        self.entry[old:, 0] = np.arange(old + 1, old + more + 1)
+        self.entry[old + more - 1, 0] = self.root[1]
+        self.root[1], self.root[2] = old, self.root[2] + more

@@ -1,0 +1,1 @@
+"""What keeps constraints exact from batch to batch."""

@@ -1,0 +1,288 @@
+"""Denial constraints kept exact from batch to batch.
+
+    rows that vanished take their witnesses along; evidences left without one are *lost*
+    rows that appeared are searched for pairs that violate a cover: their evidences are new
+    a lost evidence is looked for once more; found, it stays
+    covers are extended by the new evidences, and shrunk by those that are gone
+    with a bound, covers that came with the loss of an evidence are searched on the whole table, until all hold
+
+With no bound the certificate is the set of all evidences of the table: a pair whose evidence is not in it would violate
+the cover that leaves out all but that one point. So the covers that a loss brings hold without a search, and a lost
+evidence has to be looked for on the whole table.
+
+Invariant: after `apply` the minimal covers of the certificate all hold, so they are the maximal boxes of the live rows.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.constraints import PredicateSpace
+from holdfast.discovery.current import current_codes
+from holdfast.discovery.denial.certificate import WITNESSES, Certificate, Numbers, Pairs, Words
+from holdfast.discovery.denial.covers import Covers
+from holdfast.discovery.denial.seeding import DenialSeed, reported_images
+from holdfast.discovery.evidences import mirrored
+from holdfast.discovery.masks import as_items
+from holdfast.discovery.violations import ViolationSearch
+from holdfast.indexes.rows import RowDelta, RowSet, Slots
+from holdfast.indexes.table_index import Noted, TableIndex
+
+_PARTNER_PAIRS = 100_000
+_PAIRS_PER_CONSTRAINT = 24
+
+
+@dataclass
+class Effort:
+    """What batches cost, for people: counts since the seed."""
+
+    evidences_found: int = 0
+    evidences_lost: int = 0
+    evidences_found_again: int = 0
+    candidates: int = 0
+    refuted: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a batch did to the minimal covers.
+
+    Parameters
+    ----------
+    gone, come : masks of boxes that are not maximal and valid any more, or are now; mirror images too.
+    found, found_pairs : evidences that are new, and a live pair (slots) for each.
+    lost, lost_pairs : evidences that are gone, and a pair for each that had it and is no more.
+    """
+
+    gone: Words
+    come: Words
+    found: Words
+    found_pairs: Pairs
+    lost: Words
+    lost_pairs: Pairs
+
+
+@dataclass
+class _Batch:
+    """What is collected while a batch is applied."""
+
+    found: list[Numbers] = field(default_factory=list)
+    lost: list[Words] = field(default_factory=list)
+    lost_pairs: list[Pairs] = field(default_factory=list)
+
+
+class DenialMaintainer:
+    """The minimal covers of one table.
+
+    Parameters
+    ----------
+    rows : the table, as seeded.
+    bound : of which constraints have at most so many column pairs; 0 for any number.
+    seed : what holds, and why it is complete; witnesses are slots of `rows`.
+    threads : how many to use.
+    """
+
+    def __init__(self, rows: RowSet, bound: int, seed: DenialSeed, threads: int = 1) -> None:
+        self._rows = rows
+        self.space: PredicateSpace = rows.space
+        self._bound = 0 if bound >= len(rows.space.pairs) else bound
+        self._threads = threads
+        self._every = np.array(self.space.words(self.space.every), np.uint64)
+        self.certificate = Certificate(self.space.word_count)
+        self.certificate.add(seed.evidences, seed.witnesses[:, None, :])
+        self.covers = Covers(self.space, self._bound, self.certificate, self._every & ~_all_images(seed, self.space))
+        self.index = TableIndex(rows, threads)
+        self.index.hold(self.covers.masks)
+        self.effort = Effort()
+        self.begin()
+
+    @property
+    def masks(self) -> Words:
+        """The reported boxes: of two mirror images one, the box of everything never."""
+        return self.reported(self.covers.masks)
+
+    def reported(self, masks: Words) -> Words:
+        """Return those of some boxes that are reported."""
+        kept: Words = masks[reported_images(masks, self.space) & (masks != self._every).any(axis=1)]
+        return kept
+
+    def begin(self) -> None:
+        """Begin a batch: `undo` leads back to here."""
+        self.certificate.begin()
+        self._before = self.covers.sets, self.covers.proven
+
+    def apply(self, delta: RowDelta) -> Step:
+        """Follow what a batch did to the rows."""
+        self.index.remove(delta.vanished)
+        self.index.insert(delta.appeared)
+        step = self._followed(delta)
+        if self.covers.sets is not self._before[0]:
+            self.index.hold(self.covers.masks)
+        return step
+
+    def undo(self) -> None:
+        """Take a batch back, after the rows are as they were. O(n log n)."""
+        self.certificate.rollback()
+        self.covers.restore(*self._before)
+        self.index = TableIndex(self._rows, self._threads)
+        self.index.hold(self.covers.masks)
+
+    def check_invariants(self) -> None:
+        """Assert what the class promises but the validity of covers. Exponential."""
+        self.certificate.check_invariants()
+        self.covers.check_invariants()
+        self.index.check_invariants()
+        assert self.covers.proven.all()
+
+    def _followed(self, delta: RowDelta) -> Step:
+        before = self.covers.masks
+        batch = _Batch()
+        lost, dead = self.certificate.kill(delta.vanished, delta.single)
+        newcomers = np.concatenate([delta.appeared, delta.doubled])
+        if len(newcomers):
+            self._take(*self.index.probe(newcomers), batch)
+        if len(lost):
+            self._let_go(self._still_lost(lost, dead, newcomers), dead, batch)
+        self._prove(batch)
+        found = np.concatenate([lost[:0], *batch.found])
+        found = found[self.certificate.witnesses_left(found) > 0]
+        gone, come = _differences(before, self.covers.masks)
+        none = np.zeros((0, 2), np.int64)
+        return Step(
+            gone,
+            come,
+            self.certificate.words[found],
+            self.certificate.pairs[found, 0],
+            np.concatenate([before[:0], *batch.lost]),
+            np.concatenate([none, *batch.lost_pairs]),
+        )
+
+    def _take(self, words: Words, pairs: NDArray[np.int32], batch: _Batch) -> None:
+        """Let evidences of live pairs into the certificate, and cover them."""
+        if not len(words):
+            return
+        if not self.space.crossing:
+            words, pairs = (
+                np.concatenate([words, mirrored(words, self.space)]),
+                np.concatenate([pairs, pairs[:, :, ::-1]]),
+            )
+        _, first = np.unique(as_items(words), return_index=True)
+        words, pairs = words[first], pairs[first]
+        violating = self.certificate.find(words) < 0
+        if self._bound:  # others would be kept for nothing
+            violating &= _violates(words, self.covers.sets)
+        new = self.certificate.add(words[violating], pairs[violating])
+        self.effort.evidences_found += len(new)
+        self.covers.extend(new)
+        batch.found.append(new)
+
+    def _still_lost(self, lost: Numbers, dead: Pairs, newcomers: Slots) -> Numbers:
+        """Look for lost evidences among pairs of new rows with the partners of dead witnesses, then everywhere."""
+        lost = lost[self.certificate.witnesses_left(lost) == 0]
+        count = len(lost)
+        if not self.space.crossing:  # the mirror image may have kept a witness
+            images = self.certificate.find(mirrored(self.certificate.words[lost], self.space))
+            self.certificate.witness(lost[images >= 0], self.certificate.pairs[images[images >= 0], :, ::-1])
+            lost = lost[self.certificate.witnesses_left(lost) == 0]
+        partners = np.unique(dead[np.isin(dead[:, 0], lost), 2:])
+        partners = partners[self._rows.copies[partners] > 0]
+        if len(partners) and len(newcomers) and len(partners) * len(newcomers) <= _PARTNER_PAIRS:
+            t, s = (side.ravel() for side in np.meshgrid(newcomers, partners))
+            pairs = np.concatenate([np.column_stack([t, s]), np.column_stack([s, t])])
+            self._witness(pairs[pairs[:, 0] != pairs[:, 1]])
+            lost = lost[self.certificate.witnesses_left(lost) == 0]
+        if len(lost) and not self._bound:
+            self._witness(self._violating(self._point_boxes(lost), WITNESSES)[1])
+            lost = lost[self.certificate.witnesses_left(lost) == 0]
+        self.effort.evidences_found_again += count - len(lost)
+        return lost
+
+    def _witness(self, pairs: Pairs) -> None:
+        """Give evidences of the certificate witnesses among live pairs."""
+        if not self.space.crossing:
+            pairs = np.concatenate([pairs, pairs[:, ::-1]])
+        noted = Noted(self.space)
+        noted.add_pairs(self._rows.codes, pairs.astype(np.int32))
+        words, witnesses = noted.entries()
+        numbers = self.certificate.find(words)
+        self.certificate.witness(numbers[numbers >= 0], witnesses[numbers >= 0])
+
+    def _point_boxes(self, lost: Numbers) -> Words:
+        """Return lost evidences as boxes of one point each; of two mirror images one."""
+        words = self.certificate.words[lost]
+        if not self.space.crossing:
+            both = np.concatenate([words, mirrored(words, self.space)])
+            words = np.unique(both[reported_images(both, self.space)], axis=0)
+        return words
+
+    def _let_go(self, lost: Numbers, dead: Pairs, batch: _Batch) -> None:
+        """Drop evidences that no live pair has."""
+        if not len(lost):
+            return
+        words = self.certificate.words[lost].copy()
+        where = np.searchsorted(lost, dead[:, 0])
+        one = np.full((len(lost), 2), -1, np.int64)
+        within = np.minimum(where, len(lost) - 1)
+        of_lost = lost[within] == dead[:, 0]
+        one[within[of_lost]] = dead[of_lost, 2:]
+        self.effort.evidences_lost += len(lost)
+        self.certificate.drop(lost)
+        before = len(self.covers)
+        self.covers.shrink(lost, words, prove=not self._bound)
+        self.effort.candidates += max(len(self.covers) - before, 0)
+        batch.lost.append(words)
+        batch.lost_pairs.append(one)
+
+    def _prove(self, batch: _Batch) -> None:
+        """Search for violations of covers that are not known to hold, until all are."""
+        while not self.covers.proven.all():
+            masks = self.covers.masks[~self.covers.proven]
+            broken, pairs = self._violating(self._one_of_each_image(masks), _PAIRS_PER_CONSTRAINT)
+            if not broken:
+                self.covers.proven = np.ones(len(self.covers), np.bool_)
+                return
+            self.effort.refuted += broken
+            noted = Noted(self.space)
+            noted.add_pairs(self._rows.codes, pairs.astype(np.int32))
+            self._take(*noted.entries(), batch)
+
+    def _one_of_each_image(self, masks: Words) -> Words:
+        """Return boxes that are enough to search for: where no columns are crossed, evidences come in mirror images."""
+        return masks if self.space.crossing else masks[reported_images(masks, self.space)]
+
+    def _violating(self, masks: Words, limit: int) -> tuple[int, Pairs]:
+        """Return how many boxes some live pair violates, and such pairs, both ways round."""
+        codes = current_codes(self._rows, self.space)
+        found = ViolationSearch(codes, self.space, self._threads).find(masks, limit)
+        pairs = codes.table_rows(found.pairs)
+        return len(np.unique(found.constraint)), np.concatenate([pairs, pairs[:, ::-1]])
+
+
+def _all_images(seed: DenialSeed, space: PredicateSpace) -> Words:
+    """Return the boxes of a seed with the mirror images that are not reported; without evidences that of everything."""
+    if not len(seed.evidences):
+        return np.array([space.words(space.every)], np.uint64)
+    turned = mirrored(seed.masks, space)
+    own = ~_crosses(seed.masks, space) & (turned != seed.masks).any(axis=1)
+    return np.concatenate([seed.masks, turned[own]])
+
+
+def _crosses(masks: Words, space: PredicateSpace) -> np.ndarray:
+    crossing = sum(pair.every for pair in space.pairs if pair.left != pair.right)
+    bits = np.array(space.words(crossing), np.uint64)
+    return np.asarray(((masks & bits) != bits).any(axis=1))
+
+
+def _violates(words: Words, sets: Words) -> np.ndarray:
+    """Return which evidences some cover misses."""
+    found = np.zeros(len(words), np.bool_)
+    for i, word in enumerate(words):
+        found[i] = (~(sets & word).any(axis=1)).any()
+    return found
+
+
+def _differences(before: Words, after: Words) -> tuple[Words, Words]:
+    """Return the rows of one array that are not in the other, both ways."""
+    old, new = as_items(before), as_items(after)
+    return before[~np.isin(old, new)], after[~np.isin(new, old)]
