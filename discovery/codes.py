@@ -86,6 +86,11 @@ def _in_order(keys: Keys, column: EncodedColumn, table: Table) -> Keys:
     return np.asarray(table.text_ranks[keys])
 
 
+def numbers(keys: Keys) -> NDArray[np.int32]:
+    """Return a number from 0 for each key, the same for equal ones. O(n)."""
+    return np.asarray(pa.array(keys).dictionary_encode().indices.to_numpy())
+
+
 def ranks(keys: Keys) -> NDArray[np.int64]:
     """Return for each key how many different ones are less. O(n), and a sort of the distinct ones."""
     encoded = pa.array(keys).dictionary_encode()

@@ -3,7 +3,7 @@
 import numpy as np
 
 from holdfast.constraints import PredicateSpace
-from holdfast.discovery.codes import Codes, PairCodes, ranks
+from holdfast.discovery.codes import Codes, PairCodes, numbers, ranks
 from holdfast.indexes.rows import RowSet
 
 
@@ -17,9 +17,10 @@ def current_codes(rows: RowSet, space: PredicateSpace) -> PairCodes:
     left = np.empty((len(space.pairs), len(live)), np.int32)
     right: Codes = np.empty_like(left)
     for p, pair in enumerate(space.pairs):
+        dense = ranks if pair.ordered else numbers
         if pair.left == pair.right:
-            left[p] = right[p] = ranks(np.ascontiguousarray(stable[:, pair.left]))
+            left[p] = right[p] = dense(np.ascontiguousarray(stable[:, pair.left]))
         else:
-            both = ranks(np.concatenate([stable[:, pair.left], stable[:, pair.right]]))
+            both = dense(np.concatenate([stable[:, pair.left], stable[:, pair.right]]))
             left[p], right[p] = both[: len(live)], both[len(live) :]
     return PairCodes(left, right, live, np.where(rows.copies[live] > 1, live, -1))

@@ -149,7 +149,8 @@ class Texts:
         used, places = np.unique(column.keys, return_inverse=True)
         assert column.dictionary is not None
         texts = column.dictionary.take(pa.array(used)).to_pylist() if len(column.dictionary) else []
-        codes = np.fromiter((self._code_of(text) for text in texts), np.int64, len(texts))
+        known = [self._code.get(text, -1) for text in texts]
+        codes = np.array([self._new_code(texts[i]) if code < 0 else code for i, code in enumerate(known)], np.int64)
         return np.asarray(codes[places]) if len(texts) else np.zeros(len(column), np.int64)
 
     def values(self, codes: Codes, _column: Column) -> list[Value]:
@@ -165,16 +166,14 @@ class Texts:
             self._free.append(code)
         self._kept = max(len(self._code), 10_000)
 
-    def _code_of(self, text: str) -> int:
-        code = self._code.get(text)
-        if code is None:
-            if self._free:
-                code = self._free.pop()
-                self._text[code] = text
-            else:
-                code = len(self._text)
-                self._text.append(text)
-            self._code[text] = code
+    def _new_code(self, text: str) -> int:
+        if self._free:
+            code = self._free.pop()
+            self._text[code] = text
+        else:
+            code = len(self._text)
+            self._text.append(text)
+        self._code[text] = code
         return code
 
 

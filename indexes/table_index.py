@@ -1,8 +1,8 @@
 """The rows of one table, searchable for violations of a changing set of boxes.
 
 Each box is served by one zone tree, whose order fits it: a selective equality of the box, else its equalities and
-then a curve through two of its inequalities. Trees are made for the boxes that need them and dropped with the last of
-those.
+then a curve through two of its inequalities. Trees are made for the boxes that need them; the last few
+without a box are kept, as constraints that go often come back.
 
     insert / remove   every tree takes the row in or out
     probe             rows x against all rows: the evidences of the pairs that violate a box
@@ -35,6 +35,7 @@ _CELLS = 1 << 10
 _EQUALITIES, _INEQUALITIES = 3, 2
 _SMALLEST_TABLE = 1 << 10
 _FEW_ROWS = 32
+_IDLE = 4
 
 
 class Noted:
@@ -114,8 +115,10 @@ class TableIndex:
         self._space: PredicateSpace = rows.space
         self._tests = Tests.of(rows.space)
         self._threads = threads
+        self._pool = ThreadPoolExecutor(threads, "probe")
         self._masks: Words = np.zeros((0, rows.space.word_count), np.uint64)
         self._served: dict[Order, _Served] = {}
+        self._idle: list[Order] = []
         self.effort = np.zeros(2, np.int64)
         self.measure()
 
@@ -137,8 +140,12 @@ class TableIndex:
         boxes = turned_boxes(masks, self._space)
         orders = self._orders_of(boxes)
         live = self._rows.live()
-        for order in self._served.keys() - orders.keys():
-            del self._served[order]
+        self._idle = [order for order in self._idle if order not in orders]
+        for order in self._served.keys() - orders.keys() - set(self._idle):
+            self._served[order] = self._serve(order, self._served[order].tree, boxes[:0])
+            self._idle.append(order)
+        while len(self._idle) > _IDLE:
+            del self._served[self._idle.pop(0)]
         for order, members in orders.items():
             served = self._served.get(order)
             if served is None:
@@ -162,7 +169,7 @@ class TableIndex:
     def rebuild(self) -> None:
         """Make all trees anew, as is needed when codes were relabelled."""
         self.measure()
-        self._served = {}
+        self._served, self._idle = {}, []
         self.hold(self._masks)
 
     def probe(self, slots: Slots) -> tuple[Words, Pairs]:
@@ -190,11 +197,10 @@ class TableIndex:
             for served in self._served.values():
                 work(served)
             return
-        with ThreadPoolExecutor(self._threads) as pool:
-            list(pool.map(work, self._served.values()))
+        list(self._pool.map(work, self._served.values()))
 
     def _probe(self, served: _Served, slots: Slots, into: Noted) -> None:
-        tree, at = served.tree, 0
+        tree, at = served.tree, len(slots) if not len(served.boxes) else 0
         stack = np.empty(STACK, np.int64)
         effort = np.zeros(2, np.int64)
         while at < len(slots):

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,19 @@ class Maintainer:
         threads : all cores where it is not given.
         report : is told what is being done.
         """
-        table = _as_table(data, name)
+        _compile()
+        return cls._seeded(_as_table(data, name), key, max_predicates, space, threads, report)
+
+    @classmethod
+    def _seeded(
+        cls,
+        table: Table,
+        key: Sequence[str],
+        max_predicates: int,
+        space: PredicateSpace | None,
+        threads: int | None,
+        report: Callable[[str], object],
+    ) -> "Maintainer":
         threads = threads or os.cpu_count() or 1
         space = space or space_of(table)
         key = [table.schema.names[table.schema.index(column)] for column in key]
@@ -266,6 +279,18 @@ class Maintainer:
                 for c in self.schema.columns
             }
         )
+
+
+@cache
+def _compile() -> None:
+    """Run every kernel once on a small table, so that no batch waits for a compiler."""
+    rows = pa.table({"a": [1, 1, 2, 3], "b": ["x", "y", "y", None], "c": [0.5, 1.5, 1.5, 2.5]})
+    for bound in (0, 2):
+        maintainer = Maintainer._seeded(from_arrow(rows, "rows"), (), bound, None, 1, lambda _: None)
+        for part in (rows.slice(0, 2), rows.slice(2, 1)):
+            maintainer.apply(inserts=part)
+            maintainer.apply(deletes=part)
+            maintainer.apply(deletes=part, inserts=rows.slice(3, 1))
 
 
 def _as_table(data: Any, name: str, options: ReadOptions | None = None) -> Table:
