@@ -1,5 +1,7 @@
 """Masks of many denial constraints at once, read column pair by column pair."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,7 +30,9 @@ def outcomes_of(masks: Words, space: PredicateSpace) -> Outcomes:
     return found
 
 
-def as_items(masks: Words) -> NDArray[np.void]:
-    """Return each mask as one opaque item, for set operations."""
+def as_items(masks: Words) -> NDArray[Any]:
+    """Return each mask as one item, for set operations."""
     masks = np.ascontiguousarray(masks)
+    if masks.shape[1] == 1:
+        return masks.reshape(-1)
     return masks.view(np.dtype((np.void, masks.shape[1] * 8))).reshape(-1)

@@ -4,7 +4,8 @@ Batch codes (`discovery/codes.py`) are ranks, which every new value would shift.
 long as it occurs. Columns that are compared with each other form one *domain* and share codes; null has the lowest
 code of all.
 
-    direct    the table's own keys (`tables/keys.py`), where one type covers the domain
+    direct    the table's own keys (`tables/keys.py`), where one type covers the domain; not where the least 64-bit
+              integer occurs, since that stands for null
     texts     a number for each distinct string: equality only, as strings have no order in denial constraints
     labels    numbers with gaps, in the order of the values: ordered strings, wide decimals, mixed number types
 
@@ -15,7 +16,7 @@ neighbours at random, or 40 that each come right beside the one before.
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from typing import Any
@@ -24,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdfast.constraints import Column, InputError, PredicateSpace, Value
+from holdfast.constraints import Column, PredicateSpace, Value
 from holdfast.constraints.types import Family
 from holdfast.tables import EncodedColumn, Table
 from holdfast.tables.keys import Flags, arrow_type_of, floats, narrow_values, needs_dictionary
@@ -60,10 +61,10 @@ class Encoding:
     Parameters
     ----------
     space : columns, types, and which columns are compared with each other.
-    seed : the first rows; they decide whether integers need labels.
     """
 
-    def __init__(self, space: PredicateSpace, seed: Table) -> None:
+    def __init__(self, space: PredicateSpace) -> None:
+        self._space = space
         self._columns = space.schema.columns
         texts = Texts()
         self._domains: list[Direct | Texts | Labels] = [Direct()] * len(self._columns)
@@ -72,18 +73,19 @@ class Encoding:
             domain: Direct | Texts | Labels
             if all(column.type.name == "string" and not column.ordered_in(Family.DENIAL) for column in columns):
                 domain = texts
-            elif _one_type(columns) and not any(_holds_least(seed.columns[c]) for c in members):
+            elif _one_type(columns):
                 domain = Direct()
             else:
                 domain = Labels(tuple(members))
             for c in members:
                 self._domains[c] = domain
 
-    def encode(self, table: Table) -> tuple[Codes, list[Relabelled]]:
-        """Return (k, C) codes of a table's rows, and what that did to codes given before. O(k) per column."""
+    def encode(self, table: Table, held: Callable[[], Codes]) -> tuple[Codes, list[Relabelled]]:
+        """Return (k, C) codes of a table's rows, and what that did to the codes that are held. O(k) per column."""
         codes = np.empty((table.row_count, len(self._columns)), np.int64)
+        changed = [self._labelled(c, held()) for c, column in enumerate(table.columns) if self._needs_labels(c, column)]
         labels = list(dict.fromkeys(d for d in self._domains if isinstance(d, Labels)))
-        relabelled = [r for d in labels if (r := d.add([table.columns[c] for c in d.columns])) is not None]
+        relabelled = changed + [r for d in labels if (r := d.add([table.columns[c] for c in d.columns])) is not None]
         for c, column in enumerate(table.columns):
             codes[:, c] = self._domains[c].codes(column)
             if column.valid is not None:
@@ -102,6 +104,25 @@ class Encoding:
                 members = [c for c, other in enumerate(self._domains) if other is domain]
                 domain.keep(np.unique(codes[:, members]))
 
+    def _needs_labels(self, c: int, column: EncodedColumn) -> bool:
+        """Whether a column brings the least 64-bit integer to a domain of direct codes."""
+        if not isinstance(self._domains[c], Direct):
+            return False
+        least = column.keys == NULL
+        return bool((least if column.valid is None else least & column.valid).any())
+
+    def _labelled(self, c: int, held: Codes) -> Relabelled:
+        """Give a domain of direct codes labels."""
+        members = next(members for members in _domains(self._space) if c in members)
+        direct = np.unique(held[:, members])
+        direct = direct[direct != NULL]
+        domain = Labels(tuple(members))
+        for member in members:
+            self._domains[member] = domain
+        column = EncodedColumn(self._columns[c], direct, None)
+        domain.add([column])
+        return Relabelled(tuple(members), direct, domain.codes(column))
+
     @property
     def can_waste(self) -> bool:
         """Whether `release` would do anything."""
@@ -115,11 +136,6 @@ class Direct:
 
     def codes(self, column: EncodedColumn) -> Codes:
         """Return codes of a column of the domain."""
-        if _holds_least(column):
-            raise InputError(
-                f"column {column.column.name}: {NULL} is the least 64-bit integer, which stands for null here: declare "
-                "the column as decimal(38,0)"
-            )
         return column.keys
 
     def values(self, codes: Codes, column: Column) -> list[Value]:
@@ -297,11 +313,6 @@ def _one_type(columns: Sequence[Column]) -> bool:
         and (c.type == first or ({c.type.name, first.name} <= whole and c.type.scale == first.scale))
         for c in columns
     )
-
-
-def _holds_least(column: EncodedColumn) -> bool:
-    least = column.keys == NULL
-    return bool((least if column.valid is None else least & column.valid).any())
 
 
 def _distinct(column: EncodedColumn) -> list[Any]:

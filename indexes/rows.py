@@ -60,13 +60,12 @@ class RowSet:
     Parameters
     ----------
     space : columns, types, and which are compared with each other.
-    seed : the first rows; none are taken over yet, they decide how values are encoded.
     key : names of the columns that identify a row; none for a table without a key.
     """
 
-    def __init__(self, space: PredicateSpace, seed: Table, key: Sequence[str] = ()) -> None:
+    def __init__(self, space: PredicateSpace, key: Sequence[str] = ()) -> None:
         self.space = space
-        self.encoding = Encoding(space, seed)
+        self.encoding = Encoding(space)
         self.key = tuple(space.schema.index(name) for name in key)
         self.codes: Codes = np.zeros((_FEWEST, len(space.schema)), np.int64)
         self.copies = np.zeros(_FEWEST, np.int64)
@@ -88,7 +87,7 @@ class RowSet:
 
     def encode(self, table: Table) -> tuple[Codes, list[Relabelled]]:
         """Return the codes of rows that are to be looked up or changed; relabels the rows where values need it."""
-        codes, relabelled = self.encoding.encode(table)
+        codes, relabelled = self.encoding.encode(table, lambda: self.codes[self._in_use()])
         for change in relabelled:
             for c in change.columns:
                 self.codes[: self._used, c] = change.apply(self.codes[: self._used, c])

@@ -36,6 +36,9 @@ _EQUALITIES, _INEQUALITIES = 3, 2
 _SMALLEST_TABLE = 1 << 10
 _FEW_ROWS = 32
 _IDLE = 4
+_MOST_TREES = 40
+# measured on two cores, for one row
+_SECONDS_PER_TREE, _SECONDS_PER_BOX, _SECONDS_PER_OUTCOME = 3e-6, 5e-9, 8e-10
 
 
 class Noted:
@@ -66,12 +69,12 @@ class Noted:
             if at < len(pairs):
                 self.grow()
 
-    def entries(self) -> tuple[Words, Pairs]:
-        """Return (e, W) evidences and (e, WITNESSES, 2) pairs, -1 where there are fewer."""
+    def entries(self) -> tuple[Words, Slots]:
+        """Return (e, W) evidences and (e, WITNESSES, 2) pairs of slots, -1 where there are fewer."""
         words, pairs, filled = self.table
         used = filled > 0
-        pairs = np.where((np.arange(WITNESSES) < filled[used, None])[:, :, None], pairs[used], -1)
-        return words[used], pairs
+        present = np.arange(WITNESSES) < filled[used, None]
+        return words[used], np.where(present[:, :, None], pairs[used].astype(np.int64), -1)
 
     def grow(self) -> None:
         """Make room for as many evidences again."""
@@ -119,6 +122,7 @@ class TableIndex:
         self._masks: Words = np.zeros((0, rows.space.word_count), np.uint64)
         self._served: dict[Order, _Served] = {}
         self._idle: list[Order] = []
+        self._is_used = True
         self.effort = np.zeros(2, np.int64)
         self.measure()
 
@@ -137,6 +141,10 @@ class TableIndex:
     def hold(self, masks: Words) -> None:
         """Serve these boxes from now on, and no others. O(boxes), and O(n log n) for each new tree."""
         self._masks = masks
+        self._is_used = self._pays(len(masks))
+        if not self._is_used:
+            self._served, self._idle = {}, []
+            return
         boxes = turned_boxes(masks, self._space)
         orders = self._orders_of(boxes)
         live = self._rows.live()
@@ -156,6 +164,11 @@ class TableIndex:
                 tree = served.tree
             self._served[order] = self._serve(order, tree, boxes[members])
 
+    @property
+    def is_used(self) -> bool:
+        """Whether trees are searched; else comparing with every row is cheaper, and there are none."""
+        return self._is_used
+
     def insert(self, slots: Slots) -> None:
         """Take rows in. O(log n) each, for each tree."""
         codes = self._rows.codes[slots]
@@ -172,7 +185,7 @@ class TableIndex:
         self._served, self._idle = {}, []
         self.hold(self._masks)
 
-    def probe(self, slots: Slots) -> tuple[Words, Pairs]:
+    def probe(self, slots: Slots) -> tuple[Words, Slots]:
         """Return the evidences of pairs with one of some rows that violate a box, and pairs that have them.
 
         The rows are in the trees. Where no columns are crossed the rows stand as `t` only.
@@ -181,7 +194,7 @@ class TableIndex:
         numbered = dict(zip(self._served, found, strict=True))
         self._each(lambda s: self._probe(s, slots, numbered[s.order]), len(slots))
         words = np.concatenate([n.entries()[0] for n in found] or [self._masks[:0]])
-        pairs = np.concatenate([n.entries()[1] for n in found] or [np.zeros((0, WITNESSES, 2), np.int32)])
+        pairs = np.concatenate([n.entries()[1] for n in found] or [np.zeros((0, WITNESSES, 2), np.int64)])
         return words, pairs
 
     def check_invariants(self) -> None:
@@ -190,6 +203,12 @@ class TableIndex:
         for served in self._served.values():
             served.tree.check_invariants(self._rows.codes)
             assert len(served.tree) == len(live)
+
+    def _pays(self, boxes: int) -> bool:
+        """Whether a walk down the trees is cheaper than a comparison with every row; in doubt what is done stays."""
+        walk = min(boxes, _MOST_TREES) * _SECONDS_PER_TREE + boxes * _SECONDS_PER_BOX
+        scan = len(self._rows) * len(self._space.pairs) * _SECONDS_PER_OUTCOME
+        return walk < scan * (2 if self._is_used else 0.5)
 
     def _each(self, work: Callable[[_Served], None], rows: int) -> None:
         """Do something with every tree, in threads where it is worth starting them."""
@@ -241,6 +260,8 @@ class TableIndex:
             orders[(column,), ()] = np.flatnonzero(anchored & (anchor == column)).tolist()
         for i in np.flatnonzero(~anchored).tolist():
             orders.setdefault(self._order_of(boxes[i]), []).append(i)
+        if len(orders) > _MOST_TREES:
+            orders = _coarser(orders)
         return {order: np.array(members) for order, members in orders.items()}
 
     def _order_of(self, box: NDArray[np.int8]) -> Order:
@@ -278,6 +299,15 @@ class TableIndex:
                 allow[i, possible] = _bitmap((boxes[:, t] & possible) != 0, width)
         every = _bitmap(np.ones(len(boxes), np.bool_), width)
         return _Served(order, tree, boxes, self._tests.x_column[tests], self._tests.row_column[tests], every, allow)
+
+
+def _coarser(orders: dict[Order, list[int]]) -> dict[Order, list[int]]:
+    """Return fewer orders for the same boxes: by the most selective equality alone, or one inequality."""
+    coarser: dict[Order, list[int]] = {}
+    for (equalities, inequalities), boxes in orders.items():
+        coarse: Order = (equalities[:1], ()) if equalities else ((), inequalities[:1])
+        coarser.setdefault(coarse, []).extend(boxes)
+    return coarser
 
 
 def _bitmap(flags: NDArray[np.bool_], width: int) -> Words:

@@ -72,11 +72,13 @@ class Covers:
         if not len(numbers):
             return
         self._erase(numbers, words)
-        suspect = np.zeros(len(self.sets), np.bool_)
+        doubted = np.zeros_like(self.sets)
         for edge in words:
-            suspect |= np.bitwise_count(self.sets & edge).sum(axis=1) == 1
+            hit = self.sets & edge
+            alone = np.bitwise_count(hit).sum(axis=1) == 1
+            doubted[alone] |= hit[alone]
         keep = np.ones(len(self.sets), np.bool_)
-        needed_kernel(self.sets, np.flatnonzero(suspect), self._occurrence, keep)
+        needed_kernel(self.sets, doubted, self._occurrence, keep)
         new = [chunk for edge in words for chunk in self._missing(edge)]
         fresh = np.unique(np.concatenate([self.sets[:0], *new]), axis=0)
         self.sets = np.concatenate([self.sets[keep], fresh])

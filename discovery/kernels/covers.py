@@ -51,12 +51,19 @@ def _criticals(chosen: Ints, count: int, occurrence: Words, critical: Words, man
 
 
 @njit(cache=True, nogil=True)
-def needed_kernel(covers: Words, suspects: Ints, occurrence: Words, keep: NDArray[np.bool_]) -> None:
-    """Say of some covers whether each of their vertices is still needed."""
+def needed_kernel(covers: Words, doubted: Words, occurrence: Words, keep: NDArray[np.bool_]) -> None:
+    """Say of each cover whether those of its vertices that are in doubt are still needed."""
     chosen = np.empty(covers.shape[1] * 64, np.int64)
-    for c in suspects:
+    for c in range(len(covers)):
+        doubts: Word = _ZERO
+        for w in range(covers.shape[1]):
+            doubts |= doubted[c, w]
+        if doubts == _ZERO:
+            continue
         count = _vertices(covers[c], chosen)
         for i in range(count):
+            if doubted[c, chosen[i] // 64] >> uint64(chosen[i] % 64) & _ONE == _ZERO:
+                continue
             needed = False
             for f in range(occurrence.shape[1]):
                 alone = occurrence[chosen[i], f]

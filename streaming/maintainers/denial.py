@@ -16,10 +16,9 @@ Invariant: after `apply` the minimal covers of the certificate all hold, so they
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
-from holdfast.discovery.current import current_codes
+from holdfast.discovery.current import current_codes, evidences_with
 from holdfast.discovery.denial.certificate import WITNESSES, Certificate, Numbers, Pairs, Words
 from holdfast.discovery.denial.covers import Covers
 from holdfast.discovery.denial.seeding import DenialSeed, reported_images
@@ -31,6 +30,7 @@ from holdfast.indexes.table_index import Noted, TableIndex
 
 _PARTNER_PAIRS = 100_000
 _PAIRS_PER_CONSTRAINT = 24
+_MANY_LOST = 256
 
 
 @dataclass
@@ -141,7 +141,7 @@ class DenialMaintainer:
         lost, dead = self.certificate.kill(delta.vanished, delta.single)
         newcomers = np.concatenate([delta.appeared, delta.doubled])
         if len(newcomers):
-            self._take(*self.index.probe(newcomers), batch)
+            self._take(*self._met(newcomers), batch)
         if len(lost):
             self._let_go(self._still_lost(lost, dead, newcomers), dead, batch)
         self._prove(batch)
@@ -158,7 +158,14 @@ class DenialMaintainer:
             np.concatenate([none, *batch.lost_pairs]),
         )
 
-    def _take(self, words: Words, pairs: NDArray[np.int32], batch: _Batch) -> None:
+    def _met(self, newcomers: Slots) -> tuple[Words, Pairs]:
+        """Return evidences of pairs with new rows, at least those that violate a cover."""
+        if self.index.is_used:
+            return self.index.probe(newcomers)
+        words, pairs = evidences_with(self._rows, self.space, newcomers, self._threads)
+        return words, pairs[:, None, :]
+
+    def _take(self, words: Words, pairs: Pairs, batch: _Batch) -> None:
         """Let evidences of live pairs into the certificate, and cover them."""
         if not len(words):
             return
@@ -191,6 +198,11 @@ class DenialMaintainer:
             t, s = (side.ravel() for side in np.meshgrid(newcomers, partners))
             pairs = np.concatenate([np.column_stack([t, s]), np.column_stack([s, t])])
             self._witness(pairs[pairs[:, 0] != pairs[:, 1]])
+            lost = lost[self.certificate.witnesses_left(lost) == 0]
+        if len(lost) > _MANY_LOST and len(partners):
+            words, pairs = evidences_with(self._rows, self.space, partners, self._threads)
+            numbers = self.certificate.find(words)
+            self.certificate.witness(numbers[numbers >= 0], pairs[numbers >= 0, None, :])
             lost = lost[self.certificate.witnesses_left(lost) == 0]
         if len(lost) and not self._bound:
             self._witness(self._violating(self._point_boxes(lost), WITNESSES)[1])

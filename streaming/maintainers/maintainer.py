@@ -89,6 +89,7 @@ class Maintainer:
         self._rows = rows
         self._denial = denial
         self.explained = explained
+        self._images: dict[int, RowImage] = {}
 
     @classmethod
     def seed(
@@ -130,7 +131,7 @@ class Maintainer:
         threads = threads or os.cpu_count() or 1
         space = space or space_of(table)
         key = [table.schema.names[table.schema.index(column)] for column in key]
-        rows = RowSet(space, table, key)
+        rows = RowSet(space, key)
         codes, _ = rows.encode(table)
         if key:
             no_key_is_twice(table, codes, rows.key)
@@ -229,6 +230,7 @@ class Maintainer:
         """Give each change its reason and its proof (semantics, Changes)."""
         gone, come = self._denial.reported(step.gone), self._denial.reported(step.come)
         changes = []
+        self._images.clear()
         for mask in _sorted(gone):
             violating = _lies_in(step.found, mask)
             if violating.any():
@@ -259,8 +261,11 @@ class Maintainer:
         return self.space.constraint(self.space.bits(mask))
 
     def _image(self, slot: int) -> RowImage:
-        values = self._rows.values(np.array([slot]))[0]
-        return RowImage({name: values[name] for name in (self.schema.names[c] for c in self._rows.key)}, values)
+        if slot not in self._images:
+            values = self._rows.values(np.array([slot]))[0]
+            key = {name: values[name] for name in (self.schema.names[c] for c in self._rows.key)}
+            self._images[slot] = RowImage(key, values)
+        return self._images[slot]
 
     def _arrow(self, data: Any) -> pa.Table:
         """Return a data frame's rows with the columns of the monitored table; those it lacks are null."""
