@@ -16,7 +16,7 @@ neighbours at random, or 40 that each come right beside the one before.
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from typing import Any
@@ -27,6 +27,8 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import Column, PredicateSpace, Value
 from holdfast.constraints.types import Family
+from holdfast.state import codecs
+from holdfast.state.store import Store, WriteBatch
 from holdfast.tables import EncodedColumn, Table
 from holdfast.tables.keys import Flags, arrow_type_of, floats, narrow_values, needs_dictionary
 
@@ -36,6 +38,8 @@ NULL = np.iinfo(np.int64).min
 _HIGHEST = 1 << 62
 _NOT_A_NUMBER = _HIGHEST + 1
 _STEP = 1 << 32
+_SHARED = 12
+_SAVED_AT_ONCE = 50_000
 _WIDE = Context(prec=80)
 
 
@@ -123,6 +127,30 @@ class Encoding:
         domain.add([column])
         return Relabelled(tuple(members), direct, domain.codes(column))
 
+    def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
+        """Yield what changed since it was last saved, or everything, in batches of bounded size."""
+        kinds = [type(domain).__name__ for domain in self._domains]
+        batch = WriteBatch()
+        batch.put("meta", prefix + b"domains", codecs.json_bytes(kinds))
+        for domain in dict.fromkeys(self._domains):
+            for key, value in domain.save(everything=everything):
+                batch.put("values", prefix + key, value) if value else batch.delete("values", prefix + key)
+                if len(batch) >= _SAVED_AT_ONCE:
+                    yield batch
+                    batch = WriteBatch()
+        yield batch
+
+    def restore(self, store: Store, prefix: bytes) -> None:
+        """Take over what was saved."""
+        kinds = codecs.read_json(store.get("meta", prefix + b"domains") or b"[]")
+        for members in _domains(self._space):
+            if kinds[members[0]] == Labels.__name__ and not isinstance(self._domains[members[0]], Labels):
+                labels = Labels(tuple(members))
+                for c in members:
+                    self._domains[c] = labels
+        for domain in dict.fromkeys(self._domains):
+            domain.restore(store, prefix)
+
     @property
     def can_waste(self) -> bool:
         """Whether `release` would do anything."""
@@ -145,6 +173,13 @@ class Direct:
     def keep(self, codes: Codes) -> None:
         """Nothing is kept that could be forgotten."""
 
+    def save(self, *, everything: bool) -> Iterator[tuple[bytes, bytes | None]]:  # noqa: ARG002 (as of all domains)
+        """Nothing is kept that would have to be saved."""
+        return iter(())
+
+    def restore(self, store: Store, prefix: bytes) -> None:
+        """Nothing was saved."""
+
 
 @dataclass(eq=False)
 class Texts:
@@ -154,6 +189,9 @@ class Texts:
     _text: list[str | None] = field(default_factory=list)
     _free: list[int] = field(default_factory=list)
     _kept: int = 10_000
+    _changed: set[int] = field(default_factory=set)
+    _seen: pa.Array = None
+    _seen_codes: Codes = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def is_wasteful(self) -> bool:
@@ -162,12 +200,16 @@ class Texts:
 
     def codes(self, column: EncodedColumn) -> Codes:
         """Return codes of a column of the domain; new strings get one."""
+        dictionary = column.dictionary
+        assert dictionary is not None
+        if not len(dictionary):
+            return np.zeros(len(column), np.int64)
+        if len(dictionary) <= _SHARED * len(column):  # about all of it is used, by this column or the next one
+            if self._seen is not dictionary:
+                self._seen, self._seen_codes = dictionary, self._coded(dictionary)
+            return np.asarray(self._seen_codes[column.keys])
         used, places = np.unique(column.keys, return_inverse=True)
-        assert column.dictionary is not None
-        texts = column.dictionary.take(pa.array(used)).to_pylist() if len(column.dictionary) else []
-        known = [self._code.get(text, -1) for text in texts]
-        codes = np.array([self._new_code(texts[i]) if code < 0 else code for i, code in enumerate(known)], np.int64)
-        return np.asarray(codes[places]) if len(texts) else np.zeros(len(column), np.int64)
+        return np.asarray(self._coded(dictionary.take(pa.array(used)))[places])
 
     def values(self, codes: Codes, _column: Column) -> list[Value]:
         """Return the strings of codes."""
@@ -175,12 +217,39 @@ class Texts:
 
     def keep(self, codes: Codes) -> None:
         """Forget all strings but those of some codes."""
+        self._seen = None
         kept = set(codes.tolist())
         for code in set(self._code.values()) - kept:
             del self._code[self._text[code]]  # type: ignore[arg-type]
             self._text[code] = None
             self._free.append(code)
+            self._changed.add(code)
         self._kept = max(len(self._code), 10_000)
+
+    def save(self, *, everything: bool) -> Iterator[tuple[bytes, bytes | None]]:
+        """Yield (key, text) of codes that changed, or of all; no text where one was given back."""
+        changed = range(len(self._text)) if everything else sorted(self._changed)
+        for code in changed:
+            text = self._text[code]
+            if text is not None or not everything:
+                yield b"t" + codecs.number(code), None if text is None else codecs.value(text)
+        self._changed.clear()
+
+    def restore(self, store: Store, prefix: bytes) -> None:
+        """Take over what was saved."""
+        for key, text in store.scan("values", prefix + b"t"):
+            code = codecs.read_number(key)
+            self._free.extend(range(len(self._text), code))
+            self._text.extend([None] * (code + 1 - len(self._text)))
+            self._text[code] = codecs.read_value(text)
+            self._code[codecs.read_value(text)] = code
+        self._kept = max(len(self._code), 10_000)
+
+    def _coded(self, texts: pa.Array) -> Codes:
+        listed = texts.to_pylist()
+        get = self._code.get
+        codes = [get(text, -1) for text in listed]
+        return np.array([self._new_code(listed[i]) if c < 0 else c for i, c in enumerate(codes)], np.int64)
 
     def _new_code(self, text: str) -> int:
         if self._free:
@@ -190,6 +259,7 @@ class Texts:
             code = len(self._text)
             self._text.append(text)
         self._code[text] = code
+        self._changed.add(code)
         return code
 
 
@@ -204,6 +274,7 @@ class Labels:
         self._values: list[Any] = []
         self._labels: list[int] = []
         self._of: dict[Any, int] = {}
+        self._changed: set[int] = set()
         self._kept = 10_000
 
     @property
@@ -239,10 +310,33 @@ class Labels:
     def keep(self, codes: Codes) -> None:
         """Forget all values but those of some codes; their labels stay."""
         kept = set(codes.tolist())
+        self._changed |= set(self._labels) - kept
         pairs = [(v, code) for v, code in zip(self._values, self._labels, strict=True) if code in kept]
         self._values, self._labels = [v for v, _ in pairs], [code for _, code in pairs]
         self._of = dict(pairs)
         self._kept = max(len(pairs), 10_000)
+
+    def save(self, *, everything: bool) -> Iterator[tuple[bytes, bytes | None]]:
+        """Yield (key, value) of labels that changed, or of all; no value where one was given back."""
+        if not everything and not self._changed:
+            return
+        values = dict(zip(self._labels, self._values, strict=True))
+        for label in self._labels if everything else sorted(self._changed):
+            key = self._key + codecs.number(label + _HIGHEST)
+            yield key, codecs.value(values[label]) if label in values else None
+        self._changed.clear()
+
+    def restore(self, store: Store, prefix: bytes) -> None:
+        """Take over what was saved."""
+        found = list(store.scan("values", prefix + self._key))
+        self._labels = [codecs.read_number(key) - _HIGHEST for key, _ in found]
+        self._values = [codecs.read_value(value) for _, value in found]
+        self._of = dict(zip(self._values, self._labels, strict=True))
+        self._kept = max(len(found), 10_000)
+
+    @property
+    def _key(self) -> bytes:
+        return b"l" + codecs.number(self.columns[0])
 
     def _insert(self, value: Any) -> bool:
         """Put a value into its gap; say whether there was room."""
@@ -258,15 +352,18 @@ class Labels:
         self._values.insert(place, value)
         self._labels.insert(place, label)
         self._of[value] = label
+        self._changed.add(label)
         return True
 
     def _spread_out(self, values: list[Any]) -> Relabelled:
         """Give all values labels anew, at even distances."""
         old = [(v, self._of[v]) for v in values if v in self._of]
+        self._changed.update(self._labels)
         gap = _HIGHEST // (len(values) + 1)  # half of the range stays free at either end
         self._values = values
         self._labels = [gap * (i + 1) - _HIGHEST // 2 for i in range(len(values))]
         self._of = dict(zip(values, self._labels, strict=True))
+        self._changed.update(self._labels)
         return Relabelled(
             self.columns,
             np.array([label for _, label in old], np.int64),

@@ -7,7 +7,7 @@ after whoever heard of its end has been told (`forget`).
 Invariant: no two slots that are in use have the same codes; a slot is in use while its row has copies, live or owed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 from holdfast.constraints import PredicateSpace, Value
 from holdfast.indexes.encoding import Codes, Encoding, Relabelled
 from holdfast.indexes.row_hash import RowHash
+from holdfast.state import codecs
+from holdfast.state.store import Store, WriteBatch
 from holdfast.tables import Table
 
 Slots = NDArray[np.int64]
 
 _FEWEST = 1 << 10
+_SAVED_AT_ONCE = 50_000
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,8 @@ class RowSet:
         self._used = 0
         self._free: list[int] = []
         self._ended: list[Slots] = []
+        self._changed: list[Slots] = [np.zeros(0, np.int64)]
+        self._all_changed = False
         self._whole = RowHash(range(len(space.schema)))
         self._by_key = RowHash(self.key) if key else None
 
@@ -92,6 +97,7 @@ class RowSet:
             for c in change.columns:
                 self.codes[: self._used, c] = change.apply(self.codes[: self._used, c])
         if relabelled:
+            self._all_changed = True
             used = self._in_use()
             self._whole.rebuild(self.codes, used)
             if self._by_key is not None:
@@ -125,6 +131,7 @@ class RowSet:
         self.copies[slots] = after
         self._whole.insert(self.codes, slots[new])
         self._ended.append(slots[after == 0])
+        self._changed.append(slots)
         appeared, vanished = slots[(before <= 0) & (after > 0)], slots[(before > 0) & (after <= 0)]
         if self._by_key is not None:  # the old version of a row goes before the new one comes
             self._by_key.remove(self.codes, vanished)
@@ -152,6 +159,37 @@ class RowSet:
         self._ended.clear()
         if self.encoding.can_waste:
             self.encoding.release(self.codes[self._in_use()])
+
+    def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
+        """Yield what changed since it was last saved, or everything, in batches of bounded size."""
+        yield from self.encoding.save(prefix, everything=everything)
+        every = [self._in_use()] if everything or self._all_changed else []
+        changed = np.unique(np.concatenate([*every, *self._changed]))
+        for start in range(0, len(changed), _SAVED_AT_ONCE):
+            batch = WriteBatch()
+            for slot in changed[start : start + _SAVED_AT_ONCE].tolist():
+                key = prefix + codecs.number(slot)
+                if self.copies[slot]:
+                    batch.put("rows", key, codecs.codes(np.append(self.copies[slot], self.codes[slot])))
+                else:
+                    batch.delete("rows", key)
+            yield batch
+        self._changed, self._all_changed = [np.zeros(0, np.int64)], False
+
+    def restore(self, store: Store, prefix: bytes) -> None:
+        """Take over what was saved. O(n)."""
+        self.encoding.restore(store, prefix)
+        found = list(store.scan("rows", prefix))
+        slots = np.array([codecs.read_number(key) for key, _ in found], np.int64)
+        width = 1 + self.codes.shape[1]
+        rows = codecs.read_codes(b"".join(row for _, row in found)).reshape(-1, width)
+        self._take(int(slots.max(initial=-1)) + 1)
+        self.codes[slots], self.copies[slots] = rows[:, 1:], rows[:, 0]
+        self._free = np.setdiff1d(np.arange(self._used), slots)[::-1].tolist()
+        self.live_copies, self.owed_copies = (int(np.maximum(side, 0).sum()) for side in (rows[:, 0], -rows[:, 0]))
+        self._whole.rebuild(self.codes, slots)
+        if self._by_key is not None:
+            self._by_key.rebuild(self.codes, self.live())
 
     def check_invariants(self) -> None:
         """Assert what the class promises. O(n)."""

@@ -7,6 +7,7 @@ Invariant: an evidence that is held has at least one witness, except between `ki
 evidence share a row, so that one row's end takes one witness of each at most.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from holdfast.discovery.kernels.certificate import (
     uses_kernel,
 )
 from holdfast.indexes.row_hash import RowHash
+from holdfast.state import codecs
+from holdfast.state.store import Store, WriteBatch
 
 Numbers = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -27,6 +30,7 @@ Pairs = NDArray[np.int64]
 
 WITNESSES = 4
 _FEWEST = 256
+_SAVED_AT_ONCE = 50_000
 
 
 class Certificate:
@@ -48,6 +52,7 @@ class Certificate:
         self._free = list(range(_FEWEST))[::-1]
         self._held = np.zeros(_FEWEST, np.bool_)
         self._journal: list[tuple[str, Numbers]] = []
+        self._changed: list[Numbers] = [np.zeros(0, np.int64)]
 
     def __len__(self) -> int:
         return len(self.words) - len(self._free)
@@ -107,8 +112,39 @@ class Certificate:
         """Return how many witnesses evidences have."""
         return np.asarray(self._counts[numbers])
 
+    def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
+        """Yield what changed since it was last saved, or everything, in batches of bounded size."""
+        self._changed.extend(_touched(self._journal))
+        changed = self.held if everything else np.unique(np.concatenate(self._changed))
+        for start in range(0, len(changed), _SAVED_AT_ONCE):
+            batch = WriteBatch()
+            for number in changed[start : start + _SAVED_AT_ONCE].tolist():
+                key = prefix + codecs.number(number)
+                if self._held[number]:
+                    batch.put("evidences", key, codecs.words(self.words[number]) + codecs.codes(self.pairs[number]))
+                else:
+                    batch.delete("evidences", key)
+            yield batch
+        self._changed = [np.zeros(0, np.int64)]
+
+    def restore(self, store: Store, prefix: bytes) -> None:
+        """Take over what was saved, into an empty certificate. O(E)."""
+        found = list(store.scan("evidences", prefix))
+        numbers = np.array([codecs.read_number(key) for key, _ in found], np.int64)
+        while len(self.words) <= numbers.max(initial=-1):
+            self._grow()
+        width = self.words.shape[1]
+        self.words[numbers] = np.array([codecs.read_words(v[: 8 * width]) for _, v in found]).reshape(-1, width)
+        pairs = np.array([codecs.read_codes(v[8 * width :]) for _, v in found], np.int64)
+        self._held[numbers] = True
+        self._free = np.flatnonzero(~self._held)[::-1].tolist()
+        self._hash.insert(self.words.view(np.int64), numbers)
+        self.witness(numbers, pairs.reshape(-1, WITNESSES, 2))
+        self._journal.clear()
+
     def begin(self) -> None:
         """Begin a batch: what came before is not taken back any more."""
+        self._changed.extend(_touched(self._journal))
         for what, numbers in self._journal:
             if what == "dropped":
                 self._free.extend(numbers.tolist())
@@ -169,3 +205,8 @@ class Certificate:
         self._after = np.concatenate([self._after, np.full_like(self._after, -1)])
         self._held = np.concatenate([self._held, np.zeros_like(self._held)])
         self._free.extend(range(2 * old - 1, old - 1, -1))
+
+
+def _touched(journal: Sequence[tuple[str, Numbers]]) -> list[Numbers]:
+    """Return the numbers of evidences that a journal speaks of."""
+    return [rows[:, 0] if rows.ndim == 2 else rows for _, rows in journal]

@@ -13,6 +13,7 @@ evidence has to be looked for on the whole table.
 Invariant: after `apply` the minimal covers of the certificate all hold, so they are the maximal boxes of the live rows.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +28,8 @@ from holdfast.discovery.masks import as_items
 from holdfast.discovery.violations import ViolationSearch
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.indexes.table_index import Noted, TableIndex
+from holdfast.state import codecs
+from holdfast.state.store import Store, WriteBatch
 
 _PARTNER_PAIRS = 100_000
 _PAIRS_PER_CONSTRAINT = 24
@@ -79,23 +82,32 @@ class DenialMaintainer:
     ----------
     rows : the table, as seeded.
     bound : of which constraints have at most so many column pairs; 0 for any number.
-    seed : what holds, and why it is complete; witnesses are slots of `rows`.
+    certificate, sets : evidences, and their minimal covers, which all hold.
     threads : how many to use.
     """
 
-    def __init__(self, rows: RowSet, bound: int, seed: DenialSeed, threads: int = 1) -> None:
+    def __init__(self, rows: RowSet, bound: int, certificate: Certificate, sets: Words, threads: int = 1) -> None:
         self._rows = rows
         self.space: PredicateSpace = rows.space
         self._bound = 0 if bound >= len(rows.space.pairs) else bound
         self._threads = threads
         self._every = np.array(self.space.words(self.space.every), np.uint64)
-        self.certificate = Certificate(self.space.word_count)
-        self.certificate.add(seed.evidences, seed.witnesses[:, None, :])
-        self.covers = Covers(self.space, self._bound, self.certificate, self._every & ~_all_images(seed, self.space))
+        self.certificate = certificate
+        self.covers = Covers(self.space, self._bound, certificate, sets)
+        self._saved = sets[:0]
         self.index = TableIndex(rows, threads)
         self.index.hold(self.covers.masks)
         self.effort = Effort()
         self.begin()
+
+    @classmethod
+    def seed(cls, rows: RowSet, bound: int, found: DenialSeed, threads: int = 1) -> "DenialMaintainer":
+        """Begin with what a batch discovery found; its witnesses are slots of `rows`."""
+        space = rows.space
+        certificate = Certificate(space.word_count)
+        certificate.add(found.evidences, found.witnesses[:, None, :])
+        every = np.array(space.words(space.every), np.uint64)
+        return cls(rows, bound, certificate, every & ~_all_images(found, space), threads)
 
     @property
     def masks(self) -> Words:
@@ -127,6 +139,30 @@ class DenialMaintainer:
         self.covers.restore(*self._before)
         self.index = TableIndex(self._rows, self._threads)
         self.index.hold(self.covers.masks)
+
+    def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
+        """Yield what changed since it was last saved, or everything, in batches of bounded size."""
+        yield from self.certificate.save(prefix, everything=everything)
+        held, saved = as_items(self.covers.sets), as_items(self._saved)
+        gone = self._saved[~np.isin(saved, held)]
+        come = self.covers.sets if everything else self.covers.sets[~np.isin(held, saved)]
+        batch = WriteBatch()
+        for cover in gone:
+            batch.delete("covers", prefix + codecs.words(cover))
+        for cover in come:
+            batch.put("covers", prefix + codecs.words(cover), b"")
+        yield batch
+        self._saved = self.covers.sets
+
+    @classmethod
+    def restore(cls, rows: RowSet, bound: int, threads: int, store: Store, prefix: bytes) -> "DenialMaintainer":
+        """Take over what was saved. O(n log n)."""
+        certificate = Certificate(rows.space.word_count)
+        certificate.restore(store, prefix)
+        sets = np.array([codecs.read_words(key[len(prefix) :]) for key, _ in store.scan("covers", prefix)], np.uint64)
+        restored = cls(rows, bound, certificate, sets.reshape(-1, rows.space.word_count), threads)
+        restored._saved = restored.covers.sets
+        return restored
 
     def check_invariants(self) -> None:
         """Assert what the class promises but the validity of covers. Exponential."""

@@ -6,7 +6,7 @@ exception in a batch leaves everything as it was before it.
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,12 +23,15 @@ from holdfast.constraints import (
     Reason,
     RowImage,
     Schema,
+    StateRefused,
     Violation,
 )
 from holdfast.discovery.denial.result import DenialSet
 from holdfast.discovery.denial.seeding import DenialSeed, Explained, seed_denial
 from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowSet
+from holdfast.state import codecs
+from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.maintainers.denial import DenialMaintainer, Step
 from holdfast.streaming.netting import DELETE, INSERT, UPDATE, Records, check, net, no_key_is_twice
 from holdfast.tables import ReadOptions, Table, from_arrow, from_pandas, read_table, space_of
@@ -85,9 +88,10 @@ class Maintainer:
     ['+ not(t.City != s.City) (released)']
     """
 
-    def __init__(self, rows: RowSet, denial: DenialMaintainer, explained: Explained) -> None:
+    def __init__(self, rows: RowSet, denial: DenialMaintainer, max_predicates: int, explained: Explained) -> None:
         self._rows = rows
         self._denial = denial
+        self._max_predicates = max_predicates
         self.explained = explained
         self._images: dict[int, RowImage] = {}
 
@@ -142,7 +146,47 @@ class Maintainer:
         report("building the index")
         slots = rows.slots_of(codes[found.witnesses.ravel()]).reshape(found.witnesses.shape)
         seed = DenialSeed(found.masks, found.evidences, slots, found.explained)
-        return cls(rows, DenialMaintainer(rows, max_predicates, seed, threads), found.explained)
+        return cls(rows, DenialMaintainer.seed(rows, max_predicates, seed, threads), max_predicates, found.explained)
+
+    def save(self, table: int = 0, *, everything: bool = False) -> Iterator[WriteBatch]:
+        """Yield what changed since it was last saved; the first time, and into an empty store, ask for everything.
+
+        Parameters
+        ----------
+        table : the number of this table in the store.
+        """
+        prefix = codecs.number(table)
+        first = WriteBatch()
+        if everything:
+            meta = {
+                "format": codecs.FORMAT,
+                "space": self.space.to_json(),
+                "key": [self.schema.names[c] for c in self._rows.key],
+                "max_predicates": self._max_predicates,
+            }
+            first.put("meta", prefix + b"table", codecs.json_bytes(meta))
+        yield first
+        yield from self._rows.save(prefix, everything=everything)
+        yield from self._denial.save(prefix, everything=everything)
+
+    @classmethod
+    def restore(cls, store: Store, table: int = 0, threads: int | None = None) -> "Maintainer":
+        """Take a table over from a store, as it was when it was last saved. O(n log n)."""
+        prefix = codecs.number(table)
+        stored = store.get("meta", prefix + b"table")
+        if stored is None:
+            raise StateRefused(f"the store holds no table number {table}: seed one first")
+        meta = codecs.read_json(stored)
+        if meta["format"] != codecs.FORMAT:
+            raise StateRefused(
+                f"the store has format {meta['format']}, this version reads {codecs.FORMAT}: use the version that "
+                "wrote it, or seed anew"
+            )
+        rows = RowSet(PredicateSpace.from_json(meta["space"]), meta["key"])
+        rows.restore(store, prefix)
+        threads = threads or os.cpu_count() or 1
+        denial = DenialMaintainer.restore(rows, meta["max_predicates"], threads, store, prefix)
+        return cls(rows, denial, meta["max_predicates"], Explained())
 
     @property
     def space(self) -> PredicateSpace:

@@ -1,0 +1,46 @@
+"""A store in memory: for batch commands and tests. What is in it is gone with the process."""
+
+from collections.abc import Iterator
+
+from sortedcontainers import SortedDict
+
+from holdfast.state.store import WriteBatch
+
+
+class MemoryStore:
+    """Families as sorted dictionaries."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, SortedDict[bytes, bytes]] = {}
+        self._is_open = True
+
+    def get(self, family: str, key: bytes) -> bytes | None:
+        """Return the value of a key, or None. O(1)."""
+        found: bytes | None = self._open(family).get(key)
+        return found
+
+    def scan(self, family: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield keys that begin with `prefix` and their values, in ascending order. O(log n + k)."""
+        values = self._open(family)
+        for key in list(values.irange(minimum=prefix)):
+            if not key.startswith(prefix):
+                return
+            yield key, values[key]
+
+    def write(self, batch: WriteBatch) -> None:
+        """Do everything in a batch. O(changes log n)."""
+        for (family, key), value in batch.changes.items():
+            values = self._open(family)
+            if value is None:
+                values.pop(key, None)
+            else:
+                values[key] = value
+
+    def close(self) -> None:
+        """Give the store up."""
+        self._is_open = False
+
+    def _open(self, family: str) -> "SortedDict[bytes, bytes]":
+        if not self._is_open:
+            raise ValueError("the store is closed")
+        return self._families.setdefault(family, SortedDict())

@@ -1,0 +1,58 @@
+"""The store contract: ordered byte keys in families, written in atomic batches.
+
+What a store promises, whichever it is:
+
+- a batch is written whole or not at all; what `write` returned from is there after a crash;
+- `scan` gives the keys of one family with a prefix in ascending order of bytes, as of the last batch;
+- one writer. A second one is refused when it opens the store.
+
+Families keep concerns apart; a family needs no creation. Keys and values are bytes; layouts are in `codecs.py`.
+"""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+
+class WriteBatch:
+    """Puts and deletes that are to happen together; of several for one key the last counts.
+
+    >>> batch = WriteBatch()
+    >>> batch.put("rows", b"1", b"a")
+    >>> batch.delete("rows", b"2")
+    >>> len(batch)
+    2
+    """
+
+    def __init__(self) -> None:
+        self.changes: dict[tuple[str, bytes], bytes | None] = {}
+
+    def put(self, family: str, key: bytes, value: bytes) -> None:
+        """Set a key."""
+        self.changes[family, key] = value
+
+    def delete(self, family: str, key: bytes) -> None:
+        """Take a key away; nothing happens where it is not there."""
+        self.changes[family, key] = None
+
+    def add(self, other: "WriteBatch") -> None:
+        """Take over what another batch has, after what is in this one."""
+        self.changes.update(other.changes)
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+
+class Store(Protocol):
+    """An open store."""
+
+    def get(self, family: str, key: bytes) -> bytes | None:
+        """Return the value of a key, or None. O(log n)."""
+
+    def scan(self, family: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield keys that begin with `prefix` and their values, in ascending order. O(log n + k)."""
+
+    def write(self, batch: WriteBatch) -> None:
+        """Do everything in a batch, or nothing."""
+
+    def close(self) -> None:
+        """Give the store up; no other call is allowed then."""
