@@ -138,10 +138,13 @@ class TableIndex:
             places = np.linspace(0, max(len(codes) - 1, 0), _CELLS + 1).astype(np.int64)[1:-1]
             self._bounds.append(np.unique(np.sort(codes)[places]) if len(codes) else distinct)
 
-    def hold(self, masks: Words) -> None:
-        """Serve these boxes from now on, and no others. O(boxes), and O(n log n) for each new tree."""
+    def hold(self, masks: Words, *, trees: bool | None = None) -> None:
+        """Serve these boxes from now on, and no others. O(boxes), and O(n log n) for each new tree.
+
+        Whether trees pay is decided here, if it is not said.
+        """
         self._masks = masks
-        self._is_used = self._pays(len(masks))
+        self._is_used = self._pays(len(masks)) if trees is None else trees
         if not self._is_used:
             self._served, self._idle = {}, []
             return

@@ -32,7 +32,7 @@ from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowSet
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
-from holdfast.streaming.maintainers.denial import DenialMaintainer, Step
+from holdfast.streaming.maintainers.denial import DenialMaintainer, Effort, Step
 from holdfast.streaming.netting import DELETE, INSERT, UPDATE, Records, check, net, no_key_is_twice
 from holdfast.tables import ReadOptions, Table, from_arrow, from_pandas, read_table, space_of
 from holdfast.tables.columnar import encoded
@@ -208,6 +208,11 @@ class Maintainer:
         """What holds on the current rows, fewest predicates first."""
         return DenialSet(self.space, self._denial.masks)
 
+    @property
+    def effort(self) -> Effort:
+        """What the batches since the seed cost, in counts."""
+        return self._denial.effort
+
     def apply(self, inserts: Any = None, deletes: Any = None) -> list[ConstraintChange]:
         """Apply inserts and deletes as one step, and return what that changed.
 
@@ -336,6 +341,12 @@ def _compile() -> None:
     rows = pa.table({"a": [1, 1, 2, 3], "b": ["x", "y", "y", None], "c": [0.5, 1.5, 1.5, 2.5]})
     for bound in (0, 2):
         maintainer = Maintainer._seeded(from_arrow(rows, "rows"), (), bound, None, 1, lambda _: None)
+        index = maintainer._denial.index
+        index.hold(maintainer._denial.covers.masks, trees=True)
+        live = maintainer._rows.live()
+        index.remove(live[:1])
+        index.insert(live[:1])
+        index.probe(live)
         for part in (rows.slice(0, 2), rows.slice(2, 1)):
             maintainer.apply(inserts=part)
             maintainer.apply(deletes=part)
