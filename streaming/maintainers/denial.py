@@ -212,10 +212,27 @@ class DenialMaintainer:
             )
         _, first = np.unique(as_items(words), return_index=True)
         words, pairs = words[first], pairs[first]
-        violating = self.certificate.find(words) < 0
-        if self._bound:  # others would be kept for nothing
-            violating &= _violates(words, self.covers.sets)
-        new = self.certificate.add(words[violating], pairs[violating])
+        fresh = self.certificate.find(words) < 0
+        words, pairs = words[fresh], pairs[fresh]
+        if not self._bound:
+            self._cover(words, pairs, batch)
+            return
+        for i, image in enumerate(self._images(words)):  # those that all covers hit would be kept for nothing
+            if not (self.covers.sets & words[i]).any(axis=1).all() and self.certificate.find(words[i : i + 1])[0] < 0:
+                together = [i] if image == i else [i, image]
+                self._cover(words[together], pairs[together], batch)
+
+    def _images(self, words: Words) -> Numbers:
+        """Return where the mirror image of each of some evidences is; each itself where columns are crossed."""
+        if self.space.crossing:
+            return np.arange(len(words))
+        order = np.argsort(as_items(words))
+        places: Numbers = order[np.searchsorted(as_items(words)[order], as_items(mirrored(words, self.space)))]
+        return places
+
+    def _cover(self, words: Words, pairs: Pairs, batch: _Batch) -> None:
+        """Let evidences into the certificate that it does not have, and cover them."""
+        new = self.certificate.add(words, pairs)
         self.effort.evidences_found += len(new)
         self.covers.extend(new)
         batch.found.append(new)
@@ -320,14 +337,6 @@ def _crosses(masks: Words, space: PredicateSpace) -> np.ndarray:
     crossing = sum(pair.every for pair in space.pairs if pair.left != pair.right)
     bits = np.array(space.words(crossing), np.uint64)
     return np.asarray(((masks & bits) != bits).any(axis=1))
-
-
-def _violates(words: Words, sets: Words) -> np.ndarray:
-    """Return which evidences some cover misses."""
-    found = np.zeros(len(words), np.bool_)
-    for i, word in enumerate(words):
-        found[i] = (~(sets & word).any(axis=1)).any()
-    return found
 
 
 def _differences(before: Words, after: Words) -> tuple[Words, Words]:
