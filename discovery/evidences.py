@@ -1,8 +1,11 @@
 """The evidences of pairs of rows, each with a pair that has it: of listed pairs, of all within groups, or of all.
 
-Equal rows are compared once, however often
-they occur; a row that occurs twice is also a pair with itself. Where columns are compared with themselves only, the
-evidence of (s, t) is the mirror image of that of (t, s), so one of the two is enough.
+Equal rows are compared once, however often they occur; a row that occurs twice is also a pair with itself. Where
+columns are compared with themselves only, the evidence of (s, t) is the mirror image of that of (t, s), so one of the
+two is enough.
+
+Invariant: all sets of one computation together take at most `MOST_BYTES`, whatever the number of threads; beyond it
+they end with `TooManyEvidences`.
 """
 
 from collections.abc import Callable
@@ -16,11 +19,32 @@ from holdfast.constraints import PredicateSpace
 from holdfast.discovery.codes import PairCodes
 from holdfast.discovery.kernels.evidence import TILE, Places, Words, insert_all_kernel, listed_kernel, pairs_kernel
 
+MOST_BYTES = 1 << 30
 _RECENT = 1 << 13
 _SMALLEST_TABLE = 1 << 12
+_LARGE_TABLE = 1 << 20
+_MOVED_AT_ONCE = 1 << 16
 
 Progress = Callable[[int], object]
 """Called with the number of rows just done."""
+
+
+class TooManyEvidences(MemoryError):
+    """More evidences than may be kept.
+
+    Parameters
+    ----------
+    held : how many there were.
+    """
+
+    def __init__(self, held: int) -> None:
+        super().__init__(f"more than {held:,} evidences")
+        self.held = held
+
+
+def most_evidences(space: PredicateSpace, threads: int = 1) -> int:
+    """Return how many evidences a set may hold for certain, where there is one set for each thread."""
+    return MOST_BYTES // (4 * threads * (8 * space.word_count + 16))  # tables are a quarter full or more
 
 
 @dataclass(frozen=True)
@@ -53,10 +77,12 @@ class EvidenceSet:
     Parameters
     ----------
     codes, space : the rows, and what their outcomes mean.
+    most : how many it holds at least before it refuses more.
     """
 
-    def __init__(self, codes: PairCodes, space: PredicateSpace) -> None:
+    def __init__(self, codes: PairCodes, space: PredicateSpace, most: int | None = None) -> None:
         self._codes = codes
+        self._most = most_evidences(space) if most is None else most
         self._layout = (
             np.array([p.ordered for p in space.pairs], np.bool_),
             np.array([p.offset // 64 for p in space.pairs], np.int64),
@@ -69,6 +95,7 @@ class EvidenceSet:
         self._buffer = np.zeros((width, TILE), np.uint64)
         self._key = np.zeros(width, np.uint64)
         self._held = 0
+        self._sorted = self._held_entries(slice(0))
 
     def __len__(self) -> int:
         return self._held
@@ -124,28 +151,35 @@ class EvidenceSet:
 
     def add(self, words: Words, pairs: Places) -> None:
         """Add evidences that are known, with their pairs."""
-        if (self._held + len(words)) * 2 > len(self._table):
-            self._grow(self._held + len(words))
-        self._held += insert_all_kernel(words, pairs, self._table, self._witness)
+        for start in range(0, len(words), _MOVED_AT_ONCE):
+            some = slice(start, start + _MOVED_AT_ONCE)
+            if (self._held + len(words[some])) * 2 > len(self._table):
+                self._grow(self._held + len(words[some]))
+            self._held += insert_all_kernel(words[some], pairs[some], self._table, self._witness)
 
     def entries(self) -> tuple[Words, Places]:
-        """Return the evidences in ascending order, and their pairs of distinct rows."""
-        words, pairs = self._held_entries()
-        order = np.lexsort(words.T)
-        return words[order], pairs[order]
+        """Return the evidences in ascending order, and their pairs of distinct rows. Sorted once for the same set."""
+        if len(self._sorted[0]) != self._held:
+            words, pairs = self._held_entries(slice(None))
+            order = np.lexsort(words.T)
+            self._sorted = words[order], pairs[order]
+        return self._sorted
 
-    def _held_entries(self) -> tuple[Words, Places]:
-        used = self._table.any(axis=1)
-        return self._table[used], self._witness[used]
+    def _held_entries(self, slots: slice) -> tuple[Words, Places]:
+        used = self._table[slots].any(axis=1)
+        return self._table[slots][used], self._witness[slots][used]
 
     def _grow(self, at_least: int = 0) -> None:
-        words, pairs = self._held_entries()
-        size = len(self._table) * 4
-        while size < at_least * 4:
+        """Make the table more than twice as large as `at_least`, and larger than it is."""
+        if self._held > self._most:
+            raise TooManyEvidences(self._held)
+        size = len(self._table) * (4 if len(self._table) < _LARGE_TABLE else 2)
+        while size <= at_least * 2:
             size *= 2
-        self._table = np.zeros((size, self._table.shape[1]), np.uint64)
-        self._witness = np.zeros((size, 2), np.int64)
-        insert_all_kernel(words, pairs, self._table, self._witness)
+        table, witness = np.zeros((size, self._table.shape[1]), np.uint64), np.zeros((size, 2), np.int64)
+        for start in range(0, len(self._table), _MOVED_AT_ONCE):
+            insert_all_kernel(*self._held_entries(slice(start, start + _MOVED_AT_ONCE)), table, witness)
+        self._table, self._witness = table, witness
 
 
 def all_evidences(
@@ -165,7 +199,7 @@ def group_evidences(
     """
     both_ways = bool(space.crossing)
     bounds = np.linspace(0, len(groups), min(len(groups), 64 * threads) + 1).astype(np.int64)
-    sets = [EvidenceSet(codes, space) for _ in range(threads)]
+    sets = [EvidenceSet(codes, space, most_evidences(space, threads)) for _ in range(threads)]
     if not space.pairs:
         return sets[0]
     side_by_side = codes.taken(groups.numbers)
@@ -185,8 +219,8 @@ def group_evidences(
         except BaseException:
             stopped.set()  # leaving the pool waits for its threads
             raise
-    for other in sets[1:]:
-        sets[0].add(*other.entries())
+    while len(sets) > 1:
+        sets[0].add(*sets.pop().entries())
     if not both_ways:
         words, pairs = sets[0].entries()
         sets[0].add(mirrored(words, space), pairs[:, ::-1].copy())

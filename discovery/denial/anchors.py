@@ -7,7 +7,6 @@ whole costs a few nanoseconds, so an *anchor*, one equality or two, is worth it 
 
 import heapq
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +15,14 @@ from numpy.typing import NDArray
 from holdfast.constraints import PredicateSpace
 from holdfast.constraints.operators import EQUAL
 from holdfast.discovery.codes import Codes, PairCodes
+from holdfast.discovery.denial.sampling import NO_VARIETY, Variety
 from holdfast.discovery.evidences import RowGroups
 from holdfast.discovery.kernels.evidence import Words
 from holdfast.discovery.masks import outcomes_of
 
 Flags = NDArray[np.bool_]
 
-_MOST_EQUALITIES = 2
+_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,19 @@ class Costs:
     outcome : to compare two rows on one column pair.
     validated : to search for violations of one constraint, for each row of the table.
     copied : to bring the code of one row in one column pair to its place.
+    kept : to keep one evidence, for each of its words and two more.
+    tried : to enumerate with one more evidence, for each vertex tried.
     """
 
     outcome: float = 5e-10
     validated: float = 3e-8
     copied: float = 1e-8
+    kept: float = 1e-6
+    tried: float = 5e-11
+
+    def keeping(self, evidences: float, space: PredicateSpace, tried: int = 0) -> float:
+        """Return how long so many evidences take once their pairs are compared; `tried` vertices to enumerate."""
+        return evidences * ((2 + space.word_count) * self.kept + tried * self.tried)
 
 
 class Anchors:
@@ -47,12 +55,13 @@ class Anchors:
     Parameters
     ----------
     codes, space : the table's rows, and what masks mean.
+    variety : how many evidences to expect of pairs.
     """
 
-    def __init__(self, codes: PairCodes, space: PredicateSpace, costs: Costs) -> None:
+    def __init__(self, codes: PairCodes, space: PredicateSpace, costs: Costs, variety: Variety = NO_VARIETY) -> None:
         self._codes = codes
         self._costs = costs
-        self._space = space
+        self._variety = variety
         self._space = space
         self._own = [p for p, pair in enumerate(space.pairs) if pair.left == pair.right]
         self._ways = 2 if space.crossing else 1
@@ -73,30 +82,43 @@ class Anchors:
             settled |= equal[list(anchor)].all(axis=0)
         return ~settled
 
-    def choose(self, masks: Words) -> RowGroups | None:
+    def choose(self, masks: Words, known: int = 0, tried: int = 0) -> RowGroups | None:
         """Return the groups of the anchor that saves the most time on unsettled constraints; None where none does.
 
-        The anchor counts as compared from now on.
+        `known` evidences are there already, `tried` vertices took the last enumeration. The anchor counts as compared
+        from now on. O(k P^2) for k constraints.
         """
-        equal = self._equalities(masks[self.unsettled(masks)])
+
+        def seconds(pairs: float) -> float:
+            return self._seconds(pairs) + self._costs.keeping(self._variety.among(pairs, known), self._space, tried)
+
+        saved = self._constraints_with(masks[self.unsettled(masks)]) * self._codes.rows * self._costs.validated
         waiting: list[tuple[float, tuple[int, ...]]] = []
-        for size in range(1, _MOST_EQUALITIES + 1):
-            for anchor in combinations(self._own, size):
-                if anchor in self._settled:
-                    continue
-                saved = np.count_nonzero(equal[list(anchor)].all(axis=0)) * self._codes.rows * self._costs.validated
-                heapq.heappush(waiting, (self._seconds(self._fewest_pairs(anchor)) - saved, anchor))
+        cheapest = seconds(float(self._codes.rows))
+        for i, j in np.argwhere(np.triu(saved > cheapest)).tolist():
+            anchor = tuple(self._own[k] for k in ([i] if i == j else [i, j]))
+            if anchor not in self._settled:
+                waiting.append((seconds(self._fewest_pairs(anchor)) - saved[i, j], anchor))
+        heapq.heapify(waiting)
         while waiting and waiting[0][0] < 0:
             gain, anchor = heapq.heappop(waiting)
             if anchor not in self._pairs:  # so far an estimate from below
                 estimated = self._fewest_pairs(anchor)
                 self._pairs[anchor] = float((np.bincount(self._grouped(anchor)).astype(float) ** 2).sum())
-                worse = self._seconds(self._pairs[anchor]) - self._seconds(estimated)
+                worse = seconds(self._pairs[anchor]) - seconds(estimated)
                 heapq.heappush(waiting, (gain + worse, anchor))
                 continue
             self._settled.append(anchor)
             return self._groups(anchor)
         return None
+
+    def _constraints_with(self, masks: Words) -> NDArray[np.float64]:
+        """Return how many constraints have both of two equalities; on the diagonal, one."""
+        counted = np.zeros((len(self._own), len(self._own)))
+        for start in range(0, len(masks), _AT_ONCE):
+            equal = self._equalities(masks[start : start + _AT_ONCE])[self._own].astype(np.float32)
+            counted += equal @ equal.T
+        return counted
 
     def _equalities(self, masks: Words) -> Flags:
         """Return for every column pair which masks demand equality on it."""
@@ -104,8 +126,8 @@ class Anchors:
         return equal
 
     def _seconds(self, pairs: float) -> float:
-        per_pair = len(self._codes.left) * self._costs.outcome * self._ways / 2
-        return pairs * per_pair + self._codes.rows * len(self._codes.left) * self._costs.copied
+        compared = pairs * len(self._codes.left) * self._costs.outcome * self._ways / 2
+        return compared + self._codes.rows * len(self._codes.left) * self._costs.copied
 
     def _fewest_pairs(self, anchor: tuple[int, ...]) -> float:
         """Return how many pairs of rows agree on an anchor, or what it is at least where that is not known yet."""

@@ -3,13 +3,14 @@
 Random pairs see the common outcomes. Pairs of rows that agree on a column, or come next to each other in its order,
 see the rare ones, which random pairs would miss: the rows are sorted by each column, ties at random, and compared with
 their neighbours, at a growing distance for as long as that still shows new evidences. A sample that is large already
-takes just one distance of each further column, and a wide table fewer rows of each column, so that the evidences stay
-few enough to enumerate.
+takes just one distance of each further column, and where nearly every random pair shows another evidence, fewer rows of
+each column: the evidences have to be few enough to enumerate.
 
 Deterministic under its seed.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,23 +18,84 @@ from holdfast.discovery.codes import PairCodes
 from holdfast.discovery.evidences import EvidenceSet
 from holdfast.discovery.kernels.evidence import Places
 
+RANDOM_PAIRS = 40_000
 _ROWS_A_ROUND = 20_000
-_RANDOM_PAIRS = 40_000
 _WORTHWHILE = 0.01
 _FURTHEST = 8
 _LOW = (1 << 32) - 1
-_MOST_EVIDENCES = 600_000
+_MOST_EVIDENCES = 80_000
 
 
-def sample(into: EvidenceSet, codes: PairCodes, seed: int, report: Callable[[str], object] = lambda _: None) -> None:
-    """Add the evidences of a sample of pairs, both ways round."""
-    rng = np.random.default_rng(seed)
+@dataclass(frozen=True)
+class Variety:
+    """How many evidences to expect, judged from random pairs.
+
+    Parameters
+    ----------
+    per_pair : the share of random pairs that showed a new evidence.
+    total : about how many evidences all pairs have.
+    """
+
+    per_pair: float
+    total: float
+
+    @classmethod
+    def judged(cls, half: int, whole: int, sampled: int, pairs: float) -> "Variety":
+        """Judge from the evidences of half and of all `sampled` pairs out of `pairs`.
+
+        Going on as the second half did overestimates, since what is left gets rare; taking all evidences for equally
+        frequent underestimates, since rare ones do not show yet. The geometric mean of the two was within 2 times of
+        the truth on real tables, and within 5 on random ones.
+
+        >>> round(Variety.judged(half=9, whole=10, sampled=1_000, pairs=1e6).total)
+        17
+        """
+        if whole == 0 or pairs <= sampled:
+            return cls(whole / max(sampled, 1), float(whole))
+        growing = whole * (pairs / sampled) ** np.log2(whole / max(half, 1))
+        low, high = float(whole), pairs
+        while high > low * 1.01:
+            middle = (low * high) ** 0.5
+            if middle * -np.expm1(-sampled / middle) < whole:
+                low = middle
+            else:
+                high = middle
+        return cls(whole / sampled, float((min(growing, pairs) * low) ** 0.5))
+
+    def among(self, pairs: float, known: int) -> float:
+        """Return how many new evidences to expect of so many pairs where some are known already."""
+        return min(pairs * self.per_pair, max(self.total - known, 0.0))
+
+
+NO_VARIETY = Variety(0.0, 0.0)
+"""No new evidence is expected."""
+
+
+def sample_random(into: EvidenceSet, codes: PairCodes, rng: np.random.Generator) -> Variety:
+    """Add the evidences of random pairs, both ways round."""
+    if codes.rows < 2:
+        return NO_VARIETY
+    left = rng.integers(0, codes.rows, RANDOM_PAIRS)
+    right = (left + rng.integers(1, codes.rows, RANDOM_PAIRS)) % codes.rows
+    pairs = np.column_stack([left, right])
+    both_ways(into, pairs[: RANDOM_PAIRS // 2])
+    half = len(into)
+    both_ways(into, pairs[RANDOM_PAIRS // 2 :])
+    return Variety.judged(half, len(into), 2 * RANDOM_PAIRS, float(codes.rows) ** 2)
+
+
+def sample_neighbours(
+    into: EvidenceSet,
+    codes: PairCodes,
+    variety: Variety,
+    rng: np.random.Generator,
+    report: Callable[[str], object] = lambda _: None,
+) -> None:
+    """Add the evidences of neighbours in the order of each column, both ways round."""
     if codes.rows < 2:
         return
-    left = rng.integers(0, codes.rows, _RANDOM_PAIRS)
-    right = (left + rng.integers(1, codes.rows, _RANDOM_PAIRS)) % codes.rows
-    both_ways(into, np.column_stack([left, right]))
-    rows = min(_ROWS_A_ROUND, _MOST_EVIDENCES // (2 * max(len(codes.left), 1)))
+    expected = 2 * max(len(codes.left), 1) * max(variety.per_pair, 1e-9)
+    rows = max(1, min(_ROWS_A_ROUND, int(_MOST_EVIDENCES / expected)))
     for pair in range(len(codes.left)):
         report(f"sampling pairs of rows: column {pair + 1} of {len(codes.left)}, {len(into):,} evidences")
         for neighbours in _neighbours(codes, pair, rows, rng):

@@ -10,9 +10,13 @@ hold, they are exactly the maximal boxes, and E with its witness pairs is a cert
 were sampled changes how long it takes and what E is, never the constraints.
 
 Where the table is small, or so many covers would have to be validated that it would take longer, E is made of all
-pairs at once: then all covers hold.
+pairs at once: then all covers hold. Not so where random pairs tell that all pairs have too many evidences.
+
+Invariant: memory is bounded. More evidences or more constraints than may be kept end in a `UsageError` that says how
+many there were so far and what to set.
 """
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,8 +27,14 @@ from holdfast.constraints import PredicateSpace, UsageError
 from holdfast.constraints.operators import EVERY_OUTCOME, GREATER, LESS
 from holdfast.discovery.codes import PairCodes, pair_codes
 from holdfast.discovery.denial.anchors import Anchors, Costs
-from holdfast.discovery.denial.sampling import both_ways, sample
-from holdfast.discovery.evidences import EvidenceSet, all_evidences, group_evidences
+from holdfast.discovery.denial.sampling import RANDOM_PAIRS, Variety, both_ways, sample_neighbours, sample_random
+from holdfast.discovery.evidences import (
+    EvidenceSet,
+    TooManyEvidences,
+    all_evidences,
+    group_evidences,
+    most_evidences,
+)
 from holdfast.discovery.hitting_sets import HittingSetSearch
 from holdfast.discovery.kernels.evidence import Places, Words
 from holdfast.discovery.masks import as_items, outcomes_of
@@ -33,9 +43,16 @@ from holdfast.tables import Table
 from holdfast.tables.keys import Flags
 
 _PAIRS_PER_CONSTRAINT = 24
+_NEW_EVIDENCES_A_ROUND = 200_000
 _COSTS = Costs()
 _NEGLIGIBLE_SECONDS = 0.2
+_SECONDS_BETWEEN_REPORTS = 2.0
+_SECONDS_A_PART = 60.0
 _MOST_WORDS = 1 << 27
+_FEWER = (
+    "look for small constraints (--max-predicates), at fewer columns or rows (--limit), "
+    "or without crossing columns (--no-cross-columns)"
+)
 
 Report = Callable[[str], object]
 """Told what is being done, in words; called often."""
@@ -85,10 +102,13 @@ def seed_denial(
     max_predicates = min(max_predicates, len(space.pairs))
     codes = pair_codes(table, space)
     explained.add(f"codes of {codes.rows:,} distinct rows", started)
-    finder = _Finder(codes, space, max_predicates, threads, explained, report)
-    covers = None if finder.all_pairs_seconds < _NEGLIGIBLE_SECONDS else finder.from_sample(seed)
-    if covers is None:
-        covers = finder.from_all_pairs()
+    finder = _Finder(codes, space, max_predicates, threads, seed, explained, report)
+    try:
+        covers = finder.covers()
+    except TooManyEvidences as error:
+        raise UsageError(
+            f"more than {error.held:,} different outcomes of pairs of rows so far, too many to keep: {_FEWER}"
+        ) from error
     evidences = finder.evidences
     words, pairs = evidences.entries()
     masks = covers[(covers != np.array(space.words(space.every), np.uint64)).any(axis=1)]
@@ -98,8 +118,8 @@ def seed_denial(
 class _Finder:
     """The two plans, and what they share.
 
-    Costs are estimated from what was measured on two cores (seconds per outcome compared, per row and constraint
-    validated); a wrong estimate costs time, never an answer.
+    Costs are estimated from what was measured on two cores (seconds per outcome compared, per evidence kept, per row
+    and constraint validated); a wrong estimate costs time, never an answer.
     """
 
     def __init__(
@@ -108,13 +128,14 @@ class _Finder:
         space: PredicateSpace,
         max_predicates: int,
         threads: int,
+        seed: int,
         explained: Explained,
         report: Report,
     ) -> None:
         self.evidences = EvidenceSet(codes, space)
-        self.all_pairs_seconds = codes.rows**2 * len(space.pairs) * _COSTS.outcome
-        if not space.crossing:
-            self.all_pairs_seconds /= 2
+        self._seconds_a_cover = max(codes.rows, 1) * _COSTS.validated
+        self._tried = 0
+        self._rng = np.random.default_rng(seed)
         self._codes = codes
         self._space = space
         self._max_predicates = max_predicates
@@ -122,7 +143,33 @@ class _Finder:
         self._explained = explained
         self._report = report
 
-    def from_all_pairs(self) -> Words:
+    def covers(self) -> Words:
+        """Return the minimal covers, all of which hold, by the plan that is expected to be the fastest."""
+        compared = self._codes.rows**2 * len(self._space.pairs) * _COSTS.outcome
+        if not self._space.crossing:
+            compared /= 2
+        if self._codes.rows**2 <= RANDOM_PAIRS and compared < _NEGLIGIBLE_SECONDS:
+            return self._from_all_pairs()
+        started = time.perf_counter()
+        variety = sample_random(self.evidences, self._codes, self._rng)
+        self._explained.add(f"{variety.total:,.0f} evidences expected of all pairs", started)
+        seconds = math.inf
+        if variety.total <= most_evidences(self._space, self._threads):
+            seconds = compared + _COSTS.keeping(variety.total, self._space)
+        covers = None if seconds < _NEGLIGIBLE_SECONDS else self._from_sample(variety, seconds)
+        if covers is not None:
+            return covers
+        sampled, started = self.evidences, time.perf_counter()
+        try:
+            return self._from_all_pairs()
+        except TooManyEvidences as error:
+            self._explained.add(f"more than {error.held:,} evidences of all pairs: too many to keep", started)
+        self.evidences = sampled
+        covers = self._from_sample(variety, math.inf)
+        assert covers is not None
+        return covers
+
+    def _from_all_pairs(self) -> Words:
         """Compare all pairs of rows; every minimal cover of their evidences holds."""
         self._explained.plan = "all pairs"
         started = time.perf_counter()
@@ -135,73 +182,94 @@ class _Finder:
 
         self.evidences = all_evidences(self._codes, self._space, self._threads, progress)
         self._explained.add(f"{len(self.evidences):,} evidences of all pairs", started)
-        covers = self._covers(limit=None)
-        assert covers is not None
-        return covers
+        return self._covers(math.inf)[0]
 
-    def from_sample(self, seed: int) -> Words | None:
-        """Sample, enumerate, validate, until every minimal cover holds; None where all pairs would be cheaper."""
+    def _from_sample(self, variety: Variety, all_pairs_seconds: float) -> Words | None:
+        """Sample, enumerate, validate, until every minimal cover holds; None where all pairs would be cheaper.
+
+        Where comparing all pairs is out of the question (infinite), covers are validated in parts: where a part
+        breaks, its evidences may leave far fewer covers; only where it holds is the next part twice as large.
+        """
         self._explained.plan = "sample, enumerate, validate"
         started = time.perf_counter()
-        sample(self.evidences, self._codes, seed, self._report)
+        sample_neighbours(self.evidences, self._codes, variety, self._rng, self._report)
         self._explained.add(f"{len(self.evidences):,} evidences of a sample", started)
-        affordable = int(self.all_pairs_seconds / (max(self._codes.rows, 1) * _COSTS.validated))
+        in_parts = all_pairs_seconds == math.inf
+        limit = (_SECONDS_A_PART if in_parts else all_pairs_seconds) / self._seconds_a_cover
         search = ViolationSearch(self._codes, self._space, self._threads)
-        anchors = Anchors(self._codes, self._space, _COSTS)
+        anchors = Anchors(self._codes, self._space, _COSTS, variety)
         known = as_items(np.zeros((0, self._space.word_count), np.uint64))
         while True:
-            covers = self._covers(limit=affordable)
-            if covers is None:
+            started = time.perf_counter()
+            covers, whole = self._covers(limit)
+            if not whole and not in_parts:
+                self._explained.add("so many constraints: comparing all pairs is cheaper", started)
                 return None
             if self._anchored(anchors, covers):
                 continue
             fresh = covers[~np.isin(as_items(covers), known) & anchors.unsettled(covers)]
             started = time.perf_counter()
-            self._report(f"validating {len(fresh):,} of {len(covers):,} constraints")
-            found = search.find(fresh, _PAIRS_PER_CONSTRAINT)
-            broken = np.unique(found.constraint)
+            broken, pairs = self._violated(search, fresh, len(covers))
             self._explained.add(f"validated {len(fresh):,} constraints: {len(broken):,} do not hold", started)
-            if not len(broken):
+            if not len(broken) and whole:
                 return covers
             known = np.concatenate([known, as_items(np.delete(fresh, broken, axis=0))])
+            if not len(broken):
+                limit *= 2
+                continue
             started = time.perf_counter()
-            new = both_ways(self.evidences, found.pairs)
-            self._explained.add(f"{new:,} evidences of {len(found.pairs):,} violating pairs", started)
+            new = both_ways(self.evidences, pairs)
+            self._explained.add(f"{new:,} evidences of {len(pairs):,} violating pairs", started)
+
+    def _violated(self, search: ViolationSearch, fresh: Words, covers: int) -> tuple[Places, Places]:
+        """Return which of some constraints do not hold, by their positions, and pairs that violate them."""
+        limit = max(1, min(_PAIRS_PER_CONSTRAINT, _NEW_EVIDENCES_A_ROUND // max(len(fresh), 1)))
+        at_once = max(1, int(_SECONDS_BETWEEN_REPORTS / self._seconds_a_cover))
+        broken, pairs = [np.zeros(0, np.int64)], [np.zeros((0, 2), np.int64)]
+        for start in range(0, len(fresh), at_once):
+            self._report(f"validating {len(fresh):,} of {covers:,} constraints: {start:,} done")
+            found = search.find(fresh[start : start + at_once], limit)
+            broken.append(start + np.unique(found.constraint))
+            pairs.append(found.pairs)
+        return np.concatenate(broken), np.concatenate(pairs)
 
     def _anchored(self, anchors: Anchors, covers: Words) -> bool:
         """Add the evidences of all pairs that agree on equalities of many covers; say whether any is new."""
         before = len(self.evidences)
-        while (groups := anchors.choose(covers)) is not None:
+        while (groups := anchors.choose(covers, len(self.evidences), self._tried)) is not None:
             started = time.perf_counter()
             self._report(f"comparing all pairs of {len(groups):,} rows that agree on the same equalities")
             self.evidences.add(*group_evidences(self._codes, self._space, groups, self._threads).entries())
             self._explained.add(f"{len(self.evidences):,} evidences with pairs that agree on {anchors.last}", started)
         return len(self.evidences) > before
 
-    def _covers(self, limit: int | None) -> Words | None:
-        """Return the masks of the minimal covers, the reported one of two images; None beyond the limit."""
+    def _covers(self, limit: float) -> tuple[Words, bool]:
+        """Return the masks of the minimal covers, the reported one of two images, and whether these are all.
+
+        The enumeration is left where there are more than the limit.
+        """
         started = time.perf_counter()
         words, _ = self.evidences.entries()
         width = self._space.word_count
         groups = np.array([self._space.words(pair.every) for pair in self._space.pairs], np.uint64).reshape(-1, width)
         every = np.array(self._space.words(self._space.every), np.uint64)
         chunks = [np.zeros((0, width), np.uint64)]
-        count = 0
-        for sets in HittingSetSearch(words, groups, self._max_predicates):
+        count, whole = 0, True
+        search = HittingSetSearch(words, groups, self._max_predicates)
+        for sets in search:
             masks = every & ~sets
             chunks.append(masks[reported_images(masks, self._space)])
             count += len(chunks[-1])
             self._report(f"enumerating: {count:,} constraints so far")
             if count * width > _MOST_WORDS:
-                raise UsageError(
-                    f"more than {count:,} constraints of the table so far, too many to keep: look for small ones "
-                    f"(--max-predicates), at fewer columns, or without crossing columns (--no-cross-columns)"
-                )
-            if limit is not None and count > limit:
-                self._explained.add(f"more than {limit:,} constraints: comparing all pairs is cheaper", started)
-                return None
-        self._explained.add(f"enumerated {count:,} constraints from {len(words):,} evidences", started)
-        return np.concatenate(chunks)
+                raise UsageError(f"more than {count:,} constraints of the table so far, too many to keep: {_FEWER}")
+            if count > limit:
+                whole = False
+                break
+        self._tried = search.tried
+        step = f"enumerated {count:,} constraints from {len(words):,} evidences"
+        self._explained.add(step if whole else f"{step}, and there are more", started)
+        return np.concatenate(chunks), whole
 
 
 def reported_images(masks: Words, space: PredicateSpace) -> Flags:

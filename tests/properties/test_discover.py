@@ -6,11 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.constraints import PredicateSpace, UsageError, constraint_fields
+from holdfast.constraints import PredicateSpace, UsageError, constraint_fields, parse_denial
+from holdfast.discovery import evidences
+from holdfast.discovery.codes import pair_codes
 from holdfast.discovery.denial import seeding
-from holdfast.discovery.denial.anchors import Costs
+from holdfast.discovery.denial.anchors import Anchors, Costs
 from holdfast.discovery.denial.result import DenialSet
-from holdfast.discovery.denial.seeding import seed_denial
+from holdfast.discovery.denial.sampling import Variety
+from holdfast.discovery.denial.seeding import Explained, seed_denial
 from holdfast.discovery.discover import discover
 from holdfast.tables import ReadOptions, Table, from_arrow, overlap
 from holdfast.tables.taxes import tax_records
@@ -22,6 +25,7 @@ from tests.properties.tables import tables
 NO_ANCHORS = Costs(validated=1e-30)
 EVERY_ANCHOR = Costs(validated=1e-30, copied=-1.0)
 PLANS = {"all pairs": (1e9, NO_ANCHORS), "sample": (-1, NO_ANCHORS), "sample, anchors": (-1, EVERY_ANCHOR)}
+MANY_EVIDENCES = {f"c{i}": np.random.default_rng(i).integers(0, 60, 900) for i in range(14)}
 
 
 def _take(patch: pytest.MonkeyPatch, plan: str) -> None:
@@ -123,6 +127,61 @@ def test_an_explosion_ends_with_a_count_and_what_to_do(monkeypatch: pytest.Monke
     with pytest.raises(UsageError, match=r"more than [0-9,]+ constraints .*--max-predicates"):
         discover(table, space=PredicateSpace(table.schema), max_predicates=0, report=said.append)
     assert any("constraints so far" in text for text in said)
+
+
+def _found(max_predicates: int = 3) -> tuple[set[str], Explained]:
+    table = from_arrow(pa.table(MANY_EVIDENCES), "r")
+    found = discover(table, space=PredicateSpace(table.schema), max_predicates=max_predicates, threads=2)
+    return {str(c) for c in found}, found.explained
+
+
+def test_all_pairs_are_not_compared_where_they_would_have_too_many_evidences(monkeypatch: pytest.MonkeyPatch) -> None:
+    _take(monkeypatch, "all pairs")
+    expected, explained = _found()
+    assert explained.plan == "all pairs"
+    _take(monkeypatch, "sample")
+    monkeypatch.setattr(evidences, "MOST_BYTES", 1 << 23)
+    found, explained = _found()
+    assert not [step for step, _ in explained.steps if "of all pairs:" in step]
+    assert found == expected
+
+
+@pytest.mark.parametrize("expect", [0.0, 1e-9])
+def test_all_pairs_are_left_where_they_turn_out_to_have_too_many_evidences(
+    monkeypatch: pytest.MonkeyPatch, expect: float
+) -> None:
+    """Whatever was expected, and where validating is done in parts of a few constraints."""
+    _take(monkeypatch, "all pairs")
+    expected, _ = _found()
+    monkeypatch.setattr(evidences, "MOST_BYTES", 1 << 23)
+    monkeypatch.setattr(seeding, "sample_random", lambda *_: Variety(expect, expect))
+    monkeypatch.setattr(seeding, "_SECONDS_A_PART", 1e-30)
+    found, explained = _found()
+    steps = [step for step, _ in explained.steps]
+    assert any("of all pairs: too many to keep" in step for step in steps)
+    assert any("and there are more" in step for step in steps)
+    assert explained.plan.startswith("sample")
+    assert found == expected
+
+
+def test_too_many_evidences_of_a_sample_end_with_a_count_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    _take(monkeypatch, "sample")
+    monkeypatch.setattr(evidences, "MOST_BYTES", 1 << 16)
+    with pytest.raises(UsageError, match=r"more than [0-9,]+ different outcomes .*--max-predicates"):
+        _found()
+
+
+def test_anchors_whose_pairs_all_have_evidences_of_their_own_are_not_worth_it() -> None:
+    table = from_arrow(pa.table(MANY_EVIDENCES), "r")
+    space = PredicateSpace(table.schema)
+    codes = pair_codes(table, space)
+    keys = [space.mask(parse_denial(f"not(t.c0 = s.c0 and t.c{i} = s.c{i} and t.c13 < s.c13)")) for i in range(1, 13)]
+    masks = np.array([space.words(mask) for mask in keys], np.uint64)
+    costs = Costs(copied=0.0)  # 14,000 pairs agree on c0
+    assert Anchors(codes, space, costs, Variety(1e-3, 1e5)).choose(masks) is not None
+    assert Anchors(codes, space, costs, Variety(1.0, 1e5)).choose(masks) is None
+    assert Anchors(codes, space, costs, Variety(1.0, 1e5)).choose(masks, known=100_000) is not None
+    assert Anchors(codes, space, costs, Variety(1e-3, 1e5)).choose(masks, tried=10**9) is None
 
 
 @pytest.mark.parametrize("columns", [0, 1, 3])

@@ -11,8 +11,18 @@ from hypothesis import strategies as st
 from holdfast.constraints import Column, PredicateSpace, Schema
 from holdfast.constraints.operators import EQUAL, GREATER, LESS
 from holdfast.constraints.types import FLOAT, STRING
+from holdfast.discovery import evidences as evidences_module
 from holdfast.discovery.codes import pair_codes
-from holdfast.discovery.evidences import EvidenceSet, RowGroups, all_evidences, group_evidences, mirrored
+from holdfast.discovery.denial.sampling import sample_random
+from holdfast.discovery.evidences import (
+    EvidenceSet,
+    RowGroups,
+    TooManyEvidences,
+    all_evidences,
+    group_evidences,
+    mirrored,
+    most_evidences,
+)
 from holdfast.discovery.hitting_sets import HittingSetSearch, transposed
 from holdfast.tables import Table, from_arrow, overlap
 from tests.oracles import denial as oracle
@@ -120,6 +130,56 @@ def test_one_row_may_have_more_evidences_than_the_first_table_holds(crossing: bo
     listed.compare_pairs(np.array([(t, s) for t in range(3) for s in range(0 if crossing else t, rows) if s != t]))
     assert len(evidences) > 6_000
     assert (evidences.entries()[0] == listed.entries()[0]).all()
+
+
+def test_a_set_grows_to_its_ceiling_keeps_every_evidence_and_then_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(6)
+    table = from_arrow(pa.table({f"c{i}": rng.random(2_000) for i in range(25)}), "r")
+    space = PredicateSpace(table.schema)
+    codes = pair_codes(table, space)
+    listed = rng.integers(0, 2_000, (60_000, 2))
+    listed = listed[listed[:, 0] != listed[:, 1]]
+    evidences = EvidenceSet(codes, space, 20_000)
+    with pytest.raises(TooManyEvidences) as refused:
+        evidences.compare_pairs(listed)
+    assert 20_000 <= refused.value.held == len(evidences) <= 40_000
+    held, pairs = evidences.entries()
+    every = EvidenceSet(codes, space)
+    assert every.compare_pairs(pairs) == len(evidences) == len(np.unique(held, axis=0))
+    assert (every.entries()[0] == held).all()
+    every.compare_pairs(listed)
+    assert len(every) > len(evidences)
+    monkeypatch.setattr(evidences_module, "_MOVED_AT_ONCE", 1_000)
+    more = EvidenceSet(codes, space, 20_000)
+    with pytest.raises(TooManyEvidences):
+        more.add(*every.entries())
+
+
+def test_the_ceiling_of_all_pairs_does_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(7)
+    table = from_arrow(pa.table({f"c{i}": rng.random(1_000) for i in range(25)}), "r")
+    space = PredicateSpace(table.schema)
+    monkeypatch.setattr(evidences_module, "MOST_BYTES", 1 << 23)
+    for threads in (1, 2, 5):
+        assert most_evidences(space, threads) * threads * 32 * 4 <= 1 << 23
+        with pytest.raises(TooManyEvidences) as refused:
+            all_evidences(pair_codes(table, space), space, threads)
+        assert refused.value.held * threads * 32 <= 1 << 23
+
+
+@pytest.mark.parametrize(("values", "columns"), [(2, 10), (3, 8), (1_000, 9), (10**6, 14)])
+def test_the_number_of_evidences_is_judged_from_a_few_pairs(values: int, columns: int) -> None:
+    rng = np.random.default_rng(8)
+    data = pa.table({f"c{i}": (values * rng.random(3_000) ** 3).astype(np.int64) for i in range(columns)})
+    table = from_arrow(data, "r")
+    space = PredicateSpace(table.schema)
+    codes = pair_codes(table, space)
+    variety = sample_random(EvidenceSet(codes, space), codes, rng)
+    truth = len(all_evidences(codes, space))
+    assert truth / 5 < variety.total < truth * 5
+    assert variety.among(1e12, 0) == variety.total
+    assert variety.among(10, 0) <= 10
+    assert variety.among(1e12, truth * 5) == 0
 
 
 @given(tables(max_rows=9), st.integers(1, 3), st.integers(0, 9))
