@@ -142,6 +142,13 @@ class Certificate:
         self.witness(numbers, pairs.reshape(-1, WITNESSES, 2))
         self._journal.clear()
 
+    def a_witness(self, numbers: Numbers) -> Pairs:
+        """Return one live pair of each evidence."""
+        pairs = self.pairs[numbers]
+        filled = (pairs[:, :, 0] >= 0).argmax(axis=1)
+        one: Pairs = pairs[np.arange(len(numbers)), filled]
+        return one
+
     def begin(self) -> None:
         """Begin a batch: what came before is not taken back any more."""
         self._changed.extend(_touched(self._journal))

@@ -51,7 +51,7 @@ def add_kernel(
         place, used = -1, False
         for k in range(most):
             if pairs[e, k, 0] < 0:
-                place = k
+                place = k if place < 0 else place
             elif pairs[e, k, 0] == t or pairs[e, k, 1] == s or pairs[e, k, 0] == s or pairs[e, k, 1] == t:
                 used = True
         if used:

@@ -189,7 +189,7 @@ class DenialMaintainer:
             gone,
             come,
             self.certificate.words[found],
-            self.certificate.pairs[found, 0],
+            self.certificate.a_witness(found),
             np.concatenate([before[:0], *batch.lost]),
             np.concatenate([none, *batch.lost_pairs]),
         )
