@@ -1,0 +1,165 @@
+"""The maintainer on real tables where they are at hand, on bad input, and after exceptions."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from holdfast import Maintainer, ReadOptions, discover, from_arrow, read_table
+from holdfast.constraints import InputError, PredicateSpace, UnknownColumn
+from holdfast.discovery.denial.covers import Covers
+from holdfast.indexes.table_index import TableIndex
+from holdfast.streaming.maintainers.denial import DenialMaintainer
+from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, UPDATE, Records
+from holdfast.tables import overlap
+from holdfast.tables.taxes import tax_records
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+KNOWN = {3_000: 26, 6_000: 27, 9_000: 28, 14_418: 26}
+
+
+def _records(rows: pa.Table, operation: int, name: str = "tax") -> Records:
+    return Records(from_arrow(rows, name), np.full(len(rows), operation, np.int8))
+
+
+@pytest.mark.skipif(not (SHARED / "airport_original.csv.gz").exists(), reason="the real tables are not at hand")
+def test_airports_have_the_published_numbers_after_each_part() -> None:
+    seed = read_table(SHARED / "airport_original.csv.gz", ReadOptions(typed_header=True, encoding="latin-1"))
+    space = PredicateSpace.build(seed.schema, "auto", lambda a, b: overlap(seed, a, b))
+    options = ReadOptions(typed_header=True, encoding="latin-1", types={c.name: c.type for c in seed.schema})
+    more = read_table(SHARED / "airport_incremental.csv.gz", options).to_arrow()
+    maintainer = Maintainer.seed(seed, key=["ident"], max_predicates=0, space=space)
+    assert len(maintainer.constraints) == 31
+    known = {}
+    for start in range(0, len(more), 1_500):
+        maintainer.apply(inserts=more.slice(start, 1_500))
+        known[min(start + 1_500, len(more))] = len(maintainer.constraints)
+    assert {rows: known[rows] for rows in KNOWN} == KNOWN
+    for start in range(0, len(more), 5_000):
+        maintainer.apply(deletes=more.slice(start, 5_000).select(["ident"]))
+    anew = discover(seed, space=space, max_predicates=0)
+    assert {str(c) for c in maintainer.constraints} == {str(c) for c in anew}
+    assert maintainer.row_count == seed.row_count
+
+
+@pytest.mark.parametrize("bound", [0, 1, 2, 4])
+@pytest.mark.parametrize("crossing", [False, True])
+def test_tax_records_through_inserts_updates_and_deletes(bound: int, crossing: bool) -> None:
+    records = tax_records(3_000, error_rate=0.01)
+    schema = from_arrow(records, "tax").schema
+    names = schema.names
+    pairs = ((names.index("ChildExemp"), names.index("Bonus")), (names.index("Salary"), names.index("Tax")))
+    space = PredicateSpace(schema, pairs if crossing else ())
+    bound = bound or (0 if not crossing else 3)
+    maintainer = Maintainer.seed(
+        from_arrow(records.slice(0, 1_500), "tax"), key=["AreaCode", "Phone"], max_predicates=bound, space=space
+    )
+    current = pa.concat_tables([records.slice(200, 1_300), records.slice(1_500, 500)])
+    maintainer.apply(inserts=records.slice(1_500, 500), deletes=records.slice(0, 200).select(["AreaCode", "Phone"]))
+    shifted = records.slice(200, 100).set_column(7, "Salary", records.slice(900, 100).column("Salary"))
+    maintainer.apply_records(_records(shifted, UPDATE))
+    maintainer.check_invariants()
+    current = pa.concat_tables([shifted, current.slice(100)])
+    anew = discover(from_arrow(current, "tax"), space=space, max_predicates=bound)
+    assert {str(c) for c in maintainer.constraints} == {str(c) for c in anew}
+    assert maintainer.row_count == len(current)
+
+
+PEOPLE = pd.DataFrame(
+    {"id": [1, 2, 3, 4], "city": ["Rome", "Rome", "Oslo", None], "rate": [1.0, 2.0, 2.0, float("nan")]}
+)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        (TableIndex, "remove"),
+        (TableIndex, "insert"),
+        (TableIndex, "probe"),
+        (TableIndex, "hold"),
+        (Covers, "extend"),
+        (Covers, "shrink"),
+        (Maintainer, "_changes"),
+        (DenialMaintainer, "_still_lost"),
+        (DenialMaintainer, "_prove"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+@pytest.mark.parametrize("bound", [0, 2])
+def test_an_exception_leaves_the_state_as_it_was(
+    broken: tuple[type, str], bound: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, method = broken
+    monkeypatch.setattr(TableIndex, "_pays", lambda *_: True)
+    records = tax_records(300, error_rate=0.05)
+    maintainer = Maintainer.seed(from_arrow(records.slice(0, 200), "tax"), max_predicates=bound)
+    before = sorted(map(str, maintainer.constraints))
+    original = getattr(owner, method)
+    with monkeypatch.context() as patch:
+        calls = []
+
+        def fail(*given: object, **named: object) -> object:
+            calls.append(method)
+            if len(calls) == 1:
+                original(*given, **named)  # half of the work is done
+                raise MemoryError(method)
+            return original(*given, **named)
+
+        patch.setattr(owner, method, fail)
+        with pytest.raises(MemoryError, match=method):
+            maintainer.apply(inserts=records.slice(200, 60), deletes=records.slice(0, 60))
+    assert sorted(map(str, maintainer.constraints)) == before
+    assert maintainer.row_count == 200
+    maintainer._rows.check_invariants()
+    maintainer._denial.certificate.check_invariants()
+    maintainer._denial.index.check_invariants()
+    maintainer.apply(inserts=records.slice(200, 60), deletes=records.slice(0, 60))
+    anew = discover(from_arrow(records.slice(60, 200), "tax"), space=maintainer.space, max_predicates=bound)
+    assert {str(c) for c in maintainer.constraints} == {str(c) for c in anew}
+
+
+def test_two_seed_rows_with_one_key_are_named() -> None:
+    with pytest.raises(InputError, match=r"row 3.*the same key \(id\) as table, row 1.*expected each key once"):
+        Maintainer.seed(pd.DataFrame({"id": [1, 2, 1]}), key=["id"])
+    with pytest.raises(InputError, match="row 2: the key column id is null"):
+        Maintainer.seed(pd.DataFrame({"id": pd.array([1, None], "Int64")}), key=["id"])
+    with pytest.raises(UnknownColumn, match="no column 'ident'"):
+        Maintainer.seed(pd.DataFrame({"id": [1, 2, 1]}), key=["ident"])
+
+
+def test_bad_batches_change_nothing() -> None:
+    keyed = Maintainer.seed(PEOPLE, name="people", key=["id"])
+    keyless = Maintainer.seed(PEOPLE, name="people")
+    before = sorted(map(str, keyed.constraints)), sorted(map(str, keyless.constraints))
+    with pytest.raises(InputError, match="key column id is null"):
+        keyed.apply(inserts=pd.DataFrame({"city": ["Rome"]}))
+    with pytest.raises(InputError, match="column id"):
+        keyed.apply(inserts=pd.DataFrame({"id": ["five"], "city": ["Rome"], "rate": [1.0]}))
+    with pytest.raises(UnknownColumn, match="no column 'town'"):
+        keyed.apply(inserts=pd.DataFrame({"id": [5], "town": ["Rome"]}))
+    with pytest.raises(InputError, match="an update, but table people has no key"):
+        keyless.apply_records(_records(pa.table({"id": [1], "city": ["x"], "rate": [1.0]}), UPDATE, "people"))
+    assert (sorted(map(str, keyed.constraints)), sorted(map(str, keyless.constraints))) == before
+    assert keyed.row_count == keyless.row_count == 4
+
+
+def test_odd_batches_are_counted() -> None:
+    keyed = Maintainer.seed(PEOPLE, name="people", key=["id"])
+    row = {"city": ["Rome"], "rate": [1.0]}
+    ignored = keyed.apply_records(_records(pa.table({"id": [9], **row}), DELETE, "people"))
+    assert (ignored.ignored, ignored.rows, ignored.changes) == (1, 4, [])
+    same = keyed.apply_records(_records(pa.table({"id": [1], **row}), INSERT, "people"))
+    assert (same.inserted, same.updated, same.rows_in, same.rows) == (0, 0, 0, 4)
+    table = from_arrow(pa.table({"id": [7, 7, 7], "city": ["a", "b", "c"], "rate": [1.0, 2.0, 3.0]}), "people")
+    last = keyed.apply_records(Records(table, np.array([INSERT, DELETE, INSERT], np.int8)))
+    assert (last.inserted, last.rows_in, last.rows) == (1, 1, 5)
+    assert keyed.apply() == []
+    empty = keyed.apply_records(_records(pa.table({"id": [1], **row}).slice(0, 0), INSERT, "people"))
+    assert (empty.rows, empty.changes) == (5, [])
+    keyless = Maintainer.seed(PEOPLE, name="people")
+    owed = keyless.apply_records(_records(pa.table({"id": [9], **row}), DELETE, "people"))
+    assert (owed.owed, owed.newly_owed, owed.rows, owed.changes) == (1, 1, 4, [])
+    settled = keyless.apply_records(_records(pa.table({"id": [9], **row}), INSERT, "people"))
+    assert (settled.owed, settled.inserted, settled.rows, settled.changes) == (0, 0, 4, [])
