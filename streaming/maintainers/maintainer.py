@@ -319,7 +319,8 @@ class Maintainer:
     def _arrow(self, data: Any) -> pa.Table:
         """Return a data frame's rows with the columns of the monitored table; those it lacks are null."""
         name = self.schema.table
-        given = set(getattr(data, "column_names", None) or getattr(data, "columns", self.schema.names))
+        named = next((a for a in ("column_names", "columns") if hasattr(data, a)), None)
+        given = self.schema.names if named is None else tuple(getattr(data, named))
         options = ReadOptions(types={c.name: c.type for c in self.schema.columns if c.name in given})
         table = _as_table(data, name, options)
         unknown = [c for c in table.schema.names if c not in self.schema.names]
