@@ -3,6 +3,8 @@
 The order decides how fast a search is, never what it finds. A row goes in and out in O(log n).
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,7 +35,7 @@ class ZoneTree:
         return self._held
 
     @property
-    def nodes(self) -> tuple[NDArray[np.int64], ...]:
+    def nodes(self) -> tuple[NDArray[Any], ...]:
         """The arrays that kernels take: size, leaf, entry, place, first, zone, root."""
         return self.size, self.leaf, self.entry, self._place, self._first, self.zone, self.root
 
@@ -84,18 +86,15 @@ class ZoneTree:
 
     def _make(self, columns: int, nodes: int) -> None:
         self.size, self.leaf = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
-        self.entry, self._place, self._first = (np.zeros((nodes, FANOUT), np.int64) for _ in range(3))
+        self.entry, self._first = (np.zeros((nodes, FANOUT), np.int32) for _ in range(2))
+        self._place = np.zeros((nodes, FANOUT), np.int64)
         self.zone = np.zeros((nodes, 2, columns), np.int64)
         self.root = np.zeros(3, np.int64)
 
     def _grow(self) -> None:
-        """Add half as many nodes, all free."""
-        old = len(self.size)
-        more = old // 2 + 4 * DEPTH
+        """Add half as many nodes."""
+        more = len(self.size) // 2 + 4 * DEPTH
         self.size, self.leaf, self.entry, self._place, self._first, self.zone = (
-            np.concatenate([a, np.zeros((more, *a.shape[1:]), np.int64)])
+            np.concatenate([a, np.zeros((more, *a.shape[1:]), a.dtype)])
             for a in (self.size, self.leaf, self.entry, self._place, self._first, self.zone)
         )
-        self.entry[old:, 0] = np.arange(old + 1, old + more + 1)
-        self.entry[old + more - 1, 0] = self.root[1]
-        self.root[1], self.root[2] = old, self.root[2] + more

@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from holdfast.indexes.kernels.zones import DEPTH, FANOUT
+from holdfast.indexes.kernels.zones import DEPTH, FANOUT, Entries
 
 Codes = NDArray[np.int64]
 Ints = NDArray[np.int64]
@@ -127,7 +127,7 @@ def probe_kernel(
     allow: Words,
     leaf: Ints,
     size: Ints,
-    entry: Codes,
+    entry: Entries,
     zone: Codes,
     root: Ints,
     left: Ints,

@@ -6,11 +6,12 @@ on it.
 
     size    (N,)       int64   entries of each node, 0 where it is free
     leaf    (N,)       int64   1 where entries are slots, 0 where they are nodes
-    entry   (N, B)     int64   slots, or nodes
+    entry   (N, B)     int32   slots, or nodes
     place   (N, B)     int64   place of each entry: a row's, or the first row's below the node
-    first   (N, B)     int64   slot of each entry: the row, or the first row below the node
+    first   (N, B)     int32   slot of each entry: the row, or the first row below the node
     zone    (N, 2, K)  int64   least and greatest code of the K zone columns
-    root    (3,)       int64   the root, the head of the list of free nodes (linked by `entry[., 0]`), how many are free
+    root    (3,)       int64   the root, the head of the list of nodes given back (linked by `entry[., 0]`; -1), and the
+                               first node that was never used: those behind it are free too
 
 Every leaf is at the same depth. A node is split in two when it is full, and given back when it is empty; half-empty
 nodes are left alone. Zones are exact at all times.
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 Codes = NDArray[np.int64]
 Ints = NDArray[np.int64]
+Entries = NDArray[np.int32]
 
 FANOUT = 16
 DEPTH = 24
@@ -30,7 +32,7 @@ _GREATEST = np.iinfo(np.int64).max
 
 
 @njit(cache=True, nogil=True)
-def _child(node: int, place: int, slot: int, size: Ints, places: Codes, first: Codes) -> int:
+def _child(node: int, place: int, slot: int, size: Ints, places: Codes, first: Entries) -> int:
     """Return the last entry that is not behind (place, slot), or 0."""
     low, high = 0, size[node]
     while high - low > 1:
@@ -44,7 +46,7 @@ def _child(node: int, place: int, slot: int, size: Ints, places: Codes, first: C
 
 
 @njit(cache=True, nogil=True)
-def _tighten(node: int, codes: Codes, columns: Ints, size: Ints, leaf: Ints, entry: Codes, zone: Codes) -> None:
+def _tighten(node: int, codes: Codes, columns: Ints, size: Ints, leaf: Ints, entry: Entries, zone: Codes) -> None:
     """Compute a node's zone from its entries."""
     for k in range(len(columns)):
         least, greatest = _GREATEST, _LEAST
@@ -61,7 +63,7 @@ def _tighten(node: int, codes: Codes, columns: Ints, size: Ints, leaf: Ints, ent
 
 @njit(cache=True, nogil=True)
 def _put(
-    node: int, at: int, what: int, place: int, slot: int, size: Ints, entry: Codes, places: Codes, first: Codes
+    node: int, at: int, what: int, place: int, slot: int, size: Ints, entry: Entries, places: Codes, first: Entries
 ) -> None:
     """Put an entry into a node that has room."""
     for i in range(size[node], at, -1):
@@ -71,22 +73,40 @@ def _put(
 
 
 @njit(cache=True, nogil=True)
+def _new_node(entry: Entries, root: Ints) -> int:
+    """Return a free node."""
+    node: int = root[1]
+    if node >= 0:
+        root[1] = entry[node, 0]
+        return node
+    node = root[2]
+    root[2] += 1
+    return node
+
+
+@njit(cache=True, nogil=True)
+def _give_back(node: int, size: Ints, entry: Entries, root: Ints) -> None:
+    """Free a node."""
+    size[node] = 0
+    entry[node, 0] = root[1]
+    root[1] = node
+
+
+@njit(cache=True, nogil=True)
 def _split(
     node: int,
     codes: Codes,
     columns: Ints,
     size: Ints,
     leaf: Ints,
-    entry: Codes,
+    entry: Entries,
     places: Codes,
-    first: Codes,
+    first: Entries,
     zone: Codes,
     root: Ints,
 ) -> int:
     """Give the upper half of a full node to a new one, and return that."""
-    new = root[1]
-    root[1] = entry[new, 0]
-    root[2] -= 1
+    new = _new_node(entry, root)
     keep = FANOUT // 2
     leaf[new] = leaf[node]
     size[new] = FANOUT - keep
@@ -99,7 +119,7 @@ def _split(
     size[node] = keep
     _tighten(node, codes, columns, size, leaf, entry, zone)
     _tighten(new, codes, columns, size, leaf, entry, zone)
-    return new  # type: ignore[no-any-return]
+    return new
 
 
 @njit(cache=True, nogil=True)
@@ -111,9 +131,9 @@ def insert_kernel(
     columns: Ints,
     size: Ints,
     leaf: Ints,
-    entry: Codes,
+    entry: Entries,
     places: Codes,
-    first: Codes,
+    first: Entries,
     zone: Codes,
     root: Ints,
 ) -> int:
@@ -124,7 +144,7 @@ def insert_kernel(
     path = np.empty(DEPTH, np.int64)
     taken = np.empty(DEPTH, np.int64)
     for i in range(start, len(slots)):
-        if root[2] <= DEPTH:
+        if root[2] + DEPTH >= len(size):
             return i
         slot, place = slots[i], of_slots[i]
         node, depth = root[0], 0
@@ -149,9 +169,7 @@ def insert_kernel(
         while size[node] == FANOUT:
             new = _split(node, codes, columns, size, leaf, entry, places, first, zone, root)
             if depth == 0:
-                top = root[1]
-                root[1] = entry[top, 0]
-                root[2] -= 1
+                top = _new_node(entry, root)
                 leaf[top], size[top] = 0, 0
                 _put(top, 0, node, places[node, 0], first[node, 0], size, entry, places, first)
                 _put(top, 1, new, places[new, 0], first[new, 0], size, entry, places, first)
@@ -172,9 +190,9 @@ def remove_kernel(
     columns: Ints,
     size: Ints,
     leaf: Ints,
-    entry: Codes,
+    entry: Entries,
     places: Codes,
-    first: Codes,
+    first: Entries,
     zone: Codes,
     root: Ints,
 ) -> int:
@@ -206,9 +224,7 @@ def remove_kernel(
                 )
             if size[node] > 0 or depth == 0:
                 break
-            entry[node, 0] = root[1]
-            root[1] = node
-            root[2] += 1
+            _give_back(node, size, entry, root)
             depth -= 1
         if depth == 0 and size[root[0]] == 0:
             leaf[root[0]] = 1
@@ -221,10 +237,7 @@ def remove_kernel(
         while not leaf[root[0]] and size[root[0]] == 1:
             old = root[0]
             root[0] = entry[old, 0]
-            size[old] = 0
-            entry[old, 0] = root[1]
-            root[1] = old
-            root[2] += 1
+            _give_back(old, size, entry, root)
     return missing
 
 
@@ -236,9 +249,9 @@ def build_kernel(
     columns: Ints,
     size: Ints,
     leaf: Ints,
-    entry: Codes,
+    entry: Entries,
     places: Codes,
-    first: Codes,
+    first: Entries,
     zone: Codes,
     root: Ints,
 ) -> None:
@@ -264,7 +277,4 @@ def build_kernel(
             _tighten(used, codes, columns, size, leaf, entry, zone)
             used += 1
         low = high
-    root[0] = used - 1
-    for node in range(used, len(size)):
-        entry[node, 0] = node + 1
-    root[1], root[2] = used, len(size) - used
+    root[0], root[1], root[2] = used - 1, -1, used

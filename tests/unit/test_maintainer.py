@@ -44,6 +44,25 @@ def test_airports_have_the_published_numbers_after_each_part() -> None:
     assert maintainer.row_count == seed.row_count
 
 
+@pytest.mark.skipif(not (SHARED / "adult11.csv.gz").exists(), reason="the real tables are not at hand")
+@pytest.mark.parametrize("bound", [0, 4])
+def test_adults_through_random_batches_equal_a_discovery_anew(bound: int) -> None:
+    table = read_table(SHARED / "adult11.csv.gz", ReadOptions(typed_header=True, limit=6_000))
+    rows = table.to_arrow()
+    space = PredicateSpace(table.schema)
+    rng = np.random.default_rng(5)
+    inside = np.arange(len(rows)) < 4_000
+    maintainer = Maintainer.seed(from_arrow(rows.filter(pa.array(inside)), "adult"), max_predicates=bound, space=space)
+    for size in (1, 300, 40, 700):
+        coming = rng.choice(np.flatnonzero(~inside), size, replace=False)
+        going = rng.choice(np.flatnonzero(inside), size, replace=False)
+        maintainer.apply(inserts=rows.take(pa.array(coming)), deletes=rows.take(pa.array(going)))
+        inside[coming], inside[going] = True, False
+        anew = discover(from_arrow(rows.filter(pa.array(inside)), "adult"), space=space, max_predicates=bound)
+        assert {str(c) for c in maintainer.constraints} == {str(c) for c in anew}
+        assert maintainer.row_count == inside.sum()
+
+
 @pytest.mark.parametrize("bound", [0, 1, 2, 4])
 @pytest.mark.parametrize("crossing", [False, True])
 def test_tax_records_through_inserts_updates_and_deletes(bound: int, crossing: bool) -> None:
