@@ -1,16 +1,27 @@
 """One suite for every store: whatever the implementation, the contract of `state/store.py`."""
 
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from holdfast.constraints import StateRefused
 from holdfast.state.memory import MemoryStore
+from holdfast.state.rocks import RocksStore
 from holdfast.state.store import Store, WriteBatch
 
-STORES: dict[str, Callable[[], Store]] = {"memory": MemoryStore}
+
+def _on_disk() -> Store:
+    return RocksStore(Path(tempfile.mkdtemp(prefix="holdfast-")) / "state")
+
+
+STORES: dict[str, Callable[[], Store]] = {"memory": MemoryStore, "rocks": _on_disk}
 KEYS = st.binary(max_size=3)
 FAMILIES = st.sampled_from(["a", "b"])
 
@@ -68,6 +79,43 @@ def test_a_closed_store_is_refused() -> None:
             closed.get("a", b"")
 
 
+def test_a_second_writer_is_refused(tmp_path: Path) -> None:
+    first = RocksStore(tmp_path / "state")
+    with pytest.raises(StateRefused, match="in use by another process"):
+        RocksStore(tmp_path / "state")
+    first.close()
+    RocksStore(tmp_path / "state").close()
+    assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
+
+
+def test_what_was_written_survives_a_killed_process(tmp_path: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+from holdfast.state.rocks import RocksStore
+from holdfast.state.store import WriteBatch
+store = RocksStore(Path(sys.argv[1]))
+for i in range(1_000_000):
+    batch = WriteBatch()
+    for family in "ab":
+        batch.put(family, b"last", str(i).encode())
+    store.write(batch)
+    print(i, flush=True)
+"""
+    process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "state")], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    acknowledged = -1
+    for _ in range(200):
+        acknowledged = int(process.stdout.readline())
+    process.kill()
+    process.wait()
+    acknowledged = max([acknowledged, *map(int, process.stdout.read().split(b"\n")[:-1])])
+    store = RocksStore(tmp_path / "state")
+    found = [int(store.get(family, b"last") or b"-1") for family in "ab"]
+    store.close()
+    assert found[0] == found[1] >= acknowledged
+
+
 class StoreMachine(RuleBasedStateMachine):
     """Any batches, against dictionaries."""
 
@@ -109,5 +157,19 @@ class MemoryMachine(StoreMachine):
     make = MemoryStore
 
 
+class RocksMachine(StoreMachine):
+    """On disk, closed and opened again at any time."""
+
+    make = staticmethod(_on_disk)
+
+    @rule()
+    def open_again(self) -> None:
+        path = self.store._path  # type: ignore[attr-defined]
+        self.store.close()
+        self.store = RocksStore(path)
+
+
+TestRocksStore = RocksMachine.TestCase
+TestRocksStore.settings = settings(max_examples=15, stateful_step_count=15, deadline=None)
 TestMemoryStore = MemoryMachine.TestCase
 TestMemoryStore.settings = settings(max_examples=40, stateful_step_count=20)
