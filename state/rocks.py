@@ -26,7 +26,7 @@ class RocksStore:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         families = Rdict.list_cf(str(path)) if (path / "CURRENT").exists() else [_DEFAULT]
         try:
@@ -72,7 +72,7 @@ class RocksStore:
             self._database.write(written, self._synced)
         except Exception as error:
             raise ExternalError(
-                f"{self._path}: the state could not be written ({error}). What was there is unharmed: mend the disk "
+                f"{self.path}: the state could not be written ({error}). What was there is unharmed: mend the disk "
                 "and start again"
             ) from error
 

@@ -1,5 +1,6 @@
 """One suite for every store: whatever the implementation, the contract of `state/store.py`."""
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,18 @@ def _on_disk() -> Store:
     return RocksStore(Path(tempfile.mkdtemp(prefix="holdfast-")) / "state")
 
 
+def _folder(store: Store) -> Path:
+    assert isinstance(store, RocksStore)
+    return store.path
+
+
+def _closed(store: Store) -> None:
+    """Close a store, and leave nothing of it."""
+    store.close()
+    if isinstance(store, RocksStore):
+        shutil.rmtree(store.path.parent)
+
+
 STORES: dict[str, Callable[[], Store]] = {"memory": MemoryStore, "rocks": _on_disk}
 KEYS = st.binary(max_size=3)
 FAMILIES = st.sampled_from(["a", "b"])
@@ -30,7 +43,7 @@ FAMILIES = st.sampled_from(["a", "b"])
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     opened = STORES[request.param]()
     yield opened
-    opened.close()
+    _closed(opened)
 
 
 def test_a_batch_is_written_whole_and_the_last_word_on_a_key_counts(store: Store) -> None:
@@ -74,7 +87,7 @@ def test_a_scan_is_not_disturbed_by_a_batch(store: Store) -> None:
 def test_a_closed_store_is_refused() -> None:
     for make in STORES.values():
         closed = make()
-        closed.close()
+        _closed(closed)
         with pytest.raises(ValueError, match="closed"):
             closed.get("a", b"")
 
@@ -150,7 +163,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert all(self.store.get(family, key) == value for key, value in values.items())
 
     def teardown(self) -> None:
-        self.store.close()
+        _closed(self.store)
 
 
 class MemoryMachine(StoreMachine):
@@ -164,7 +177,7 @@ class RocksMachine(StoreMachine):
 
     @rule()
     def open_again(self) -> None:
-        path = self.store._path  # type: ignore[attr-defined]
+        path = _folder(self.store)
         self.store.close()
         self.store = RocksStore(path)
 
