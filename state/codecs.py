@@ -4,6 +4,7 @@
     words     8 bytes each, as numbers
     codes     8 bytes each, signed, least significant first (as they lie in memory)
     value     a letter for the kind, then: i digits, f eight bytes, d digits with point or exponent, s UTF-8, n nothing
+    batch     see `batch_bytes`
     json      UTF-8, compact, keys in the order given
 
 A table's keys begin with its number, so that one store serves many tables and a table is one range.
@@ -17,7 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.state.store import WriteBatch
+
 FORMAT = 1
+_DELETED = 2**32 - 1
 
 
 def number(value: int) -> bytes:
@@ -89,6 +93,42 @@ def read_value(data: bytes) -> Any:
         case b"s":
             return rest.decode()
     raise ValueError(f"unknown kind of value {data[:1]!r}")
+
+
+def batch_bytes(batch: WriteBatch) -> bytes:
+    """Return a batch as bytes: for each change 4 bytes each of the lengths of family, key and value, then these.
+
+    A length of 2^32 - 1 for the value says that the key is deleted.
+
+    >>> batch = WriteBatch()
+    >>> batch.put("rows", b"k", b"")
+    >>> batch.delete("rows", b"g")
+    >>> read_batch(batch_bytes(batch)).changes == batch.changes
+    True
+    """
+    parts = []
+    for (family, key), value in batch.changes.items():
+        name = family.encode()
+        parts.append(struct.pack(">III", len(name), len(key), _DELETED if value is None else len(value)))
+        parts += [name, key, value or b""]
+    return b"".join(parts)
+
+
+def read_batch(data: bytes) -> WriteBatch:
+    """Return the inverse of `batch_bytes`."""
+    batch = WriteBatch()
+    at = 0
+    while at < len(data):
+        name, key, size = struct.unpack_from(">III", data, at)
+        at += 12
+        family, at = data[at : at + name].decode(), at + name
+        key_bytes, at = data[at : at + key], at + key
+        if size == _DELETED:
+            batch.delete(family, key_bytes)
+        else:
+            batch.put(family, key_bytes, data[at : at + size])
+            at += size
+    return batch
 
 
 def json_bytes(given: Any) -> bytes:

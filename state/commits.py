@@ -1,0 +1,185 @@
+"""What makes a batch happen exactly once: the store's identity, its ledger, its outbox and its log records.
+
+    meta    "identity"            state id, epoch, application, status, as JSON
+    meta    "commit"              number of the last commit
+    ledger  source                the last batch of this source, as JSON (`LedgerEntry`)
+    outbox  number of the commit  what is to be published of it, as JSON
+    log     number of the commit  the record of the commit (`codecs.batch_bytes`), until it is in the backup
+
+A commit is one write of the store: state, ledger, outbox and log record together. Numbers have no gaps. What is in
+`log` is moved to the backup before anything of the commit is published, so that a restored state is never behind its
+outputs.
+
+The record of a commit holds the whole write but its own copy, so that replaying records on a snapshot gives the store.
+"""
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from holdfast.constraints import StateRefused
+from holdfast.state import codecs
+from holdfast.state.store import Store, WriteBatch
+
+SEEDING, READY = "seeding", "ready"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Whose state this is.
+
+    Parameters
+    ----------
+    state_id : random; outputs carry it.
+    epoch : rises with every take-over of a backup.
+    application : the name in the configuration.
+    status : `seeding` until the first complete seed, then `ready`.
+    """
+
+    state_id: str
+    epoch: int
+    application: str
+    status: str
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """The last batch of one source that was committed.
+
+    Parameters
+    ----------
+    query_id, batch_id : what Spark calls it.
+    start, end : its offsets, as texts.
+    commit : its number here.
+    """
+
+    query_id: str
+    batch_id: int
+    start: str
+    end: str
+    commit: int
+
+
+class StateCheckpointMismatch(StateRefused):
+    """The stream's checkpoint and the state do not follow each other: the message names the way out."""
+
+
+class Commits:
+    """The one way into a store.
+
+    Parameters
+    ----------
+    store : open; nobody else writes to it.
+    application : whose state it has to be; a new store becomes this application's.
+    """
+
+    def __init__(self, store: Store, application: str) -> None:
+        self._store = store
+        stored = store.get("meta", b"identity")
+        if stored is None:
+            self.identity = Identity(secrets.token_hex(16), 0, application, SEEDING)
+            first = WriteBatch()
+            first.put("meta", b"identity", codecs.json_bytes(asdict(self.identity)))
+            first.put("meta", b"format", codecs.number(codecs.FORMAT))
+            store.write(first)
+        else:
+            found = codecs.read_number(store.get("meta", b"format") or b"")
+            if found != codecs.FORMAT:
+                raise StateRefused(
+                    f"the state has format {found}, this version reads {codecs.FORMAT}: use the version that wrote "
+                    "it, or rebuild from the source"
+                )
+            self.identity = Identity(**codecs.read_json(stored))
+        if self.identity.application != application:
+            raise StateRefused(
+                f"the state is of the application '{self.identity.application}', not of '{application}': use another "
+                "`state` folder, or the name it was made with"
+            )
+
+    @property
+    def last(self) -> int:
+        """The number of the last commit, 0 before the first."""
+        return codecs.read_number(self._store.get("meta", b"commit") or b"")
+
+    def is_done(self, source: str, query_id: str, batch_id: int, start: str, end: str) -> bool:
+        """Return whether a batch is committed already; refuse one that does not follow the last one."""
+        last = self.entry(source)
+        if last is None:
+            return False
+        if (last.query_id, last.batch_id, last.end) == (query_id, batch_id, end):
+            return True
+        follows = batch_id == last.batch_id + 1 if last.query_id == query_id else batch_id == 0
+        if follows and start == last.end:
+            return False
+        raise StateCheckpointMismatch(
+            f"source {source}: the checkpoint is at batch {batch_id}, from {start} to {end}, and the state at batch "
+            f"{last.batch_id}, up to {last.end}. One of them was restored or lost without the other: `holdfast "
+            "rebuild` brings them together"
+        )
+
+    def entry(self, source: str) -> LedgerEntry | None:
+        """Return the last batch of a source."""
+        stored = self._store.get("ledger", source.encode())
+        return None if stored is None else LedgerEntry(**codecs.read_json(stored))
+
+    def commit(
+        self,
+        change: WriteBatch,
+        outbox: Any,
+        *,
+        source: str = "",
+        batch: LedgerEntry | None = None,
+        status: str = READY,
+    ) -> int:
+        """Write a batch's change of state with its place in the ledger and what is to be published; return its number.
+
+        `batch` has any commit number; it gets the one of this commit.
+        """
+        number = self.last + 1
+        whole = WriteBatch()
+        whole.add(change)
+        whole.put("meta", b"commit", codecs.number(number))
+        if batch is not None:
+            whole.put("ledger", source.encode(), codecs.json_bytes({**asdict(batch), "commit": number}))
+        if status != self.identity.status:
+            self.identity = Identity(self.identity.state_id, self.identity.epoch, self.identity.application, status)
+            whole.put("meta", b"identity", codecs.json_bytes(asdict(self.identity)))
+        whole.put("outbox", codecs.number(number), codecs.json_bytes(outbox))
+        record = codecs.batch_bytes(whole)
+        whole.put("log", codecs.number(number), record)
+        self._store.write(whole)
+        return number
+
+    def bulk(self, change: WriteBatch) -> None:
+        """Write a part of a seed, while the status is `seeding`: it counts only once a commit says `ready`."""
+        if self.identity.status != SEEDING:
+            raise StateRefused("the state is seeded already: parts of a seed may not be written over it")
+        self._store.write(change)
+
+    def unlogged(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the records that are not in the backup yet, in order."""
+        for key, record in self._store.scan("log"):
+            yield codecs.read_number(key), record
+
+    def unpublished(self) -> Iterator[tuple[int, Any]]:
+        """Yield what is to be published yet, in order of the commits."""
+        for key, payload in self._store.scan("outbox"):
+            yield codecs.read_number(key), codecs.read_json(payload)
+
+    def logged(self, number: int) -> None:
+        """Drop a record that is in the backup."""
+        self._drop("log", number)
+
+    def published(self, number: int) -> None:
+        """Drop everything up to a commit from the outbox: it is in the output tables."""
+        batch = WriteBatch()
+        for key, _ in self._store.scan("outbox"):
+            if codecs.read_number(key) <= number:
+                batch.delete("outbox", key)
+        self._store.write(batch)
+
+    def _drop(self, family: str, number: int) -> None:
+        batch = WriteBatch()
+        batch.delete(family, codecs.number(number))
+        self._store.write(batch)
