@@ -44,6 +44,8 @@ from holdfast.tables.keys import Flags
 
 _PAIRS_PER_CONSTRAINT = 24
 _NEW_EVIDENCES_A_ROUND = 200_000
+_COMPARISONS_PER_ROW = 32
+_MORE_COMPARISONS = 8
 _COSTS = Costs()
 _NEGLIGIBLE_SECONDS = 0.2
 _SECONDS_BETWEEN_REPORTS = 2.0
@@ -196,9 +198,8 @@ class _Finder:
         self._explained.add(f"{len(self.evidences):,} evidences of a sample", started)
         in_parts = all_pairs_seconds == math.inf
         limit = (_SECONDS_A_PART if in_parts else all_pairs_seconds) / self._seconds_a_cover
-        search = ViolationSearch(self._codes, self._space, self._threads)
         anchors = Anchors(self._codes, self._space, _COSTS, variety)
-        known = as_items(np.zeros((0, self._space.word_count), np.uint64))
+        validation = _Validation(self._codes, self._space, self._threads, self._explained, self._report)
         while True:
             started = time.perf_counter()
             covers, whole = self._covers(limit)
@@ -207,31 +208,15 @@ class _Finder:
                 return None
             if self._anchored(anchors, covers):
                 continue
-            fresh = covers[~np.isin(as_items(covers), known) & anchors.unsettled(covers)]
-            started = time.perf_counter()
-            broken, pairs = self._violated(search, fresh, len(covers))
-            self._explained.add(f"validated {len(fresh):,} constraints: {len(broken):,} do not hold", started)
-            if not len(broken) and whole:
+            pairs = validation.violating_pairs(covers[anchors.unsettled(covers)])
+            if len(pairs):
+                started = time.perf_counter()
+                new = both_ways(self.evidences, pairs)
+                self._explained.add(f"{new:,} evidences of {len(pairs):,} violating pairs", started)
+            elif whole:
                 return covers
-            known = np.concatenate([known, as_items(np.delete(fresh, broken, axis=0))])
-            if not len(broken):
+            else:
                 limit *= 2
-                continue
-            started = time.perf_counter()
-            new = both_ways(self.evidences, pairs)
-            self._explained.add(f"{new:,} evidences of {len(pairs):,} violating pairs", started)
-
-    def _violated(self, search: ViolationSearch, fresh: Words, covers: int) -> tuple[Places, Places]:
-        """Return which of some constraints do not hold, by their positions, and pairs that violate them."""
-        limit = max(1, min(_PAIRS_PER_CONSTRAINT, _NEW_EVIDENCES_A_ROUND // max(len(fresh), 1)))
-        at_once = max(1, int(_SECONDS_BETWEEN_REPORTS / self._seconds_a_cover))
-        broken, pairs = [np.zeros(0, np.int64)], [np.zeros((0, 2), np.int64)]
-        for start in range(0, len(fresh), at_once):
-            self._report(f"validating {len(fresh):,} of {covers:,} constraints: {start:,} done")
-            found = search.find(fresh[start : start + at_once], limit)
-            broken.append(start + np.unique(found.constraint))
-            pairs.append(found.pairs)
-        return np.concatenate(broken), np.concatenate(pairs)
 
     def _anchored(self, anchors: Anchors, covers: Words) -> bool:
         """Add the evidences of all pairs that agree on equalities of many covers; say whether any is new."""
@@ -270,6 +255,59 @@ class _Finder:
         step = f"enumerated {count:,} constraints from {len(words):,} evidences"
         self._explained.add(step if whole else f"{step}, and there are more", started)
         return np.concatenate(chunks), whole
+
+
+class _Validation:
+    """Searches for pairs that violate covers, the same cover never twice in vain.
+
+    One cover may take a hundred times as long as the others. Most of those do not hold, and are gone once the
+    evidences that violate others are known. So a search has a budget, and a cover that exhausts it is *postponed*
+    until no other one is violated; then the budget grows.
+    """
+
+    def __init__(
+        self, codes: PairCodes, space: PredicateSpace, threads: int, explained: Explained, report: Report
+    ) -> None:
+        rows = max(codes.rows, 1)
+        self._search = ViolationSearch(codes, space, threads)
+        self._at_once = max(1, int(_SECONDS_BETWEEN_REPORTS / (rows * _COSTS.validated)))
+        self._budget = _COMPARISONS_PER_ROW * rows
+        self._holding = self._postponed = as_items(np.zeros((0, space.word_count), np.uint64))
+        self._explained = explained
+        self._report = report
+
+    def violating_pairs(self, masks: Words) -> Places:
+        """Return pairs that violate some of the constraints; none where all of them hold."""
+        waiting = masks[~np.isin(as_items(masks), self._holding)]
+        while len(waiting):
+            fresh = waiting[~np.isin(as_items(waiting), self._postponed)]
+            if not len(fresh):
+                self._postponed = self._postponed[:0]
+                self._budget *= _MORE_COMPARISONS
+                continue
+            started = time.perf_counter()
+            broken, undecided, pairs = self._searched(fresh)
+            left = f", {len(undecided):,} are undecided" if len(undecided) else ""
+            self._explained.add(f"validated {len(fresh):,} constraints: {len(broken):,} do not hold{left}", started)
+            holding = np.delete(fresh, np.concatenate([broken, undecided]), axis=0)
+            self._holding = np.concatenate([self._holding, as_items(holding)])
+            self._postponed = np.concatenate([self._postponed, as_items(fresh[undecided])])
+            if len(pairs):
+                return pairs
+            waiting = waiting[~np.isin(as_items(waiting), self._holding)]
+        return np.zeros((0, 2), np.int64)
+
+    def _searched(self, masks: Words) -> tuple[Places, Places, Places]:
+        """Return which constraints are violated, which the budget left undecided, and the violating pairs."""
+        limit = max(1, min(_PAIRS_PER_CONSTRAINT, _NEW_EVIDENCES_A_ROUND // len(masks)))
+        broken, undecided, pairs = [], [], []
+        for start in range(0, len(masks), self._at_once):
+            self._report(f"validating {len(masks):,} constraints: {start:,} done")
+            found = self._search.find(masks[start : start + self._at_once], limit, self._budget)
+            broken.append(start + np.unique(found.constraint))
+            undecided.append(start + np.setdiff1d(found.undecided, found.constraint))
+            pairs.append(found.pairs)
+        return np.concatenate(broken), np.concatenate(undecided), np.concatenate(pairs)
 
 
 def reported_images(masks: Words, space: PredicateSpace) -> Flags:
