@@ -95,12 +95,29 @@ def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
     CHANGES has BASE's columns, and may have _op with insert, delete or update. For several tables, BASE and
     CHANGES are folders with one file per table, in the order of a _seq column.
     """
-    if base.is_dir() != changes.is_dir():
-        raise click.UsageError("BASE and CHANGES are two files, or two folders with one file per table.")
     if key is not None and not all(key.split(",")):
         raise click.BadParameter("expected names with commas between them", param_hint="--key")
-    _reading(given)
-    raise NotBuiltYet("replay")
+    reading = _reading(given)
+    if given["family"] != "dc":
+        raise NotBuiltYet("replay")
+    from holdfast.jobs.replay import Searched, replay_changes
+
+    replay_changes(
+        base,
+        changes,
+        reading,
+        _answering(given),
+        Searched(
+            max_predicates=given["max_predicates"],
+            cross_columns=not given["no_cross_columns"],
+            threads=given["threads"],
+            space=given["space"],
+            write_space=given["write_space"],
+        ),
+        batch_size=given["batch_size"],
+        key=[] if key is None else key.split(","),
+        explain=given["explain"],
+    )
 
 
 def _answering(given: dict[str, Any]) -> options.Answering:
