@@ -46,6 +46,8 @@ _PAIRS_PER_CONSTRAINT = 24
 _NEW_EVIDENCES_A_ROUND = 200_000
 _COMPARISONS_PER_ROW = 32
 _MORE_COMPARISONS = 8
+_FEW_CONSTRAINTS = 64
+_UNLIMITED = 1 << 62
 _COSTS = Costs()
 _NEGLIGIBLE_SECONDS = 0.2
 _SECONDS_BETWEEN_REPORTS = 2.0
@@ -262,7 +264,7 @@ class _Validation:
 
     One cover may take a hundred times as long as the others. Most of those do not hold, and are gone once the
     evidences that violate others are known. So a search has a budget, and a cover that exhausts it is *postponed*
-    until no other one is violated; then the budget grows.
+    until no other one is violated; then the budget grows. A few covers are searched without one.
     """
 
     def __init__(
@@ -281,9 +283,11 @@ class _Validation:
         waiting = masks[~np.isin(as_items(masks), self._holding)]
         while len(waiting):
             fresh = waiting[~np.isin(as_items(waiting), self._postponed)]
-            if not len(fresh):
+            if len(waiting) <= _FEW_CONSTRAINTS:
+                fresh, self._budget = waiting, _UNLIMITED
+            elif not len(fresh):
                 self._postponed = self._postponed[:0]
-                self._budget *= _MORE_COMPARISONS
+                self._budget = min(self._budget * _MORE_COMPARISONS, _UNLIMITED)
                 continue
             started = time.perf_counter()
             broken, undecided, pairs = self._searched(fresh)

@@ -137,6 +137,7 @@ def test_a_budget_postpones_constraints_and_loses_none(first: int, more: int, mo
     _take(monkeypatch, "sample")
     monkeypatch.setattr(seeding, "_COMPARISONS_PER_ROW", first)
     monkeypatch.setattr(seeding, "_MORE_COMPARISONS", more)
+    monkeypatch.setattr(seeding, "_FEW_CONSTRAINTS", 0)
     monkeypatch.setattr(seeding, "_SECONDS_BETWEEN_REPORTS", 0)
     monkeypatch.setattr(sampling, "_ROWS_A_ROUND", 5)
     discovered = discover(table, max_predicates=0, threads=2)
