@@ -40,6 +40,9 @@ _NOT_A_NUMBER = _HIGHEST + 1
 _STEP = 1 << 32
 _SHARED = 12
 _SAVED_AT_ONCE = 50_000
+
+Given = tuple[list[Any], list[int], dict[Any, int]]
+"""Values in order, the label of each, and the label by value."""
 _WIDE = Context(prec=80)
 
 
@@ -95,6 +98,18 @@ class Encoding:
             if column.valid is not None:
                 codes[~column.valid, c] = NULL
         return codes, relabelled
+
+    def memo(self) -> Any:
+        """Return what `take_back` needs. O(columns)."""
+        labels = [d for d in dict.fromkeys(self._domains) if isinstance(d, Labels)]
+        return list(self._domains), [(d, d.given) for d in labels]
+
+    def take_back(self, memo: Any) -> None:
+        """Give values the codes they had at the memo; values that came since may stay."""
+        domains, labels = memo
+        self._domains = list(domains)
+        for domain, given in labels:
+            domain.given = given
 
     def decode(self, codes: Codes) -> list[dict[str, Value]]:
         """Return the values of some rows by column name."""
@@ -271,9 +286,7 @@ class Labels:
 
     def __init__(self, columns: tuple[int, ...]) -> None:
         self.columns = columns
-        self._values: list[Any] = []
-        self._labels: list[int] = []
-        self._of: dict[Any, int] = {}
+        self.given: Given = ([], [], {})
         self._changed: set[int] = set()
         self._kept = 10_000
 
@@ -312,8 +325,7 @@ class Labels:
         kept = set(codes.tolist())
         self._changed |= set(self._labels) - kept
         pairs = [(v, code) for v, code in zip(self._values, self._labels, strict=True) if code in kept]
-        self._values, self._labels = [v for v, _ in pairs], [code for _, code in pairs]
-        self._of = dict(pairs)
+        self.given = [v for v, _ in pairs], [code for _, code in pairs], dict(pairs)
         self._kept = max(len(pairs), 10_000)
 
     def save(self, *, everything: bool) -> Iterator[tuple[bytes, bytes | None]]:
@@ -329,10 +341,22 @@ class Labels:
     def restore(self, store: Store, prefix: bytes) -> None:
         """Take over what was saved."""
         found = list(store.scan("values", prefix + self._key))
-        self._labels = [codecs.read_number(key) - _HIGHEST for key, _ in found]
-        self._values = [codecs.read_value(value) for _, value in found]
-        self._of = dict(zip(self._values, self._labels, strict=True))
+        labels = [codecs.read_number(key) - _HIGHEST for key, _ in found]
+        values = [codecs.read_value(value) for _, value in found]
+        self.given = values, labels, dict(zip(values, labels, strict=True))
         self._kept = max(len(found), 10_000)
+
+    @property
+    def _values(self) -> list[Any]:
+        return self.given[0]
+
+    @property
+    def _labels(self) -> list[int]:
+        return self.given[1]
+
+    @property
+    def _of(self) -> dict[Any, int]:
+        return self.given[2]
 
     @property
     def _key(self) -> bytes:
@@ -340,18 +364,19 @@ class Labels:
 
     def _insert(self, value: Any) -> bool:
         """Put a value into its gap; say whether there was room."""
-        place = bisect_left(self._values, value)
-        below = self._labels[place - 1] if place else None
-        above = self._labels[place] if place < len(self._labels) else None
+        values, labels, of = self.given
+        place = bisect_left(values, value)
+        below = labels[place - 1] if place else None
+        above = labels[place] if place < len(labels) else None
         if below is None:
             label = 0 if above is None else above - _STEP
         else:
             label = below + _STEP if above is None else (below + above) // 2
         if label == below or not -_HIGHEST < label < _HIGHEST:
             return False
-        self._values.insert(place, value)
-        self._labels.insert(place, label)
-        self._of[value] = label
+        values.insert(place, value)
+        labels.insert(place, label)
+        of[value] = label
         self._changed.add(label)
         return True
 
@@ -360,9 +385,8 @@ class Labels:
         old = [(v, self._of[v]) for v in values if v in self._of]
         self._changed.update(self._labels)
         gap = _HIGHEST // (len(values) + 1)  # half of the range stays free at either end
-        self._values = values
-        self._labels = [gap * (i + 1) - _HIGHEST // 2 for i in range(len(values))]
-        self._of = dict(zip(values, self._labels, strict=True))
+        labels = [gap * (i + 1) - _HIGHEST // 2 for i in range(len(values))]
+        self.given = values, labels, dict(zip(values, labels, strict=True))
         self._changed.update(self._labels)
         return Relabelled(
             self.columns,

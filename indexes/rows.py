@@ -57,7 +57,7 @@ class RowSet:
     """The distinct rows of one table.
 
     - Looking up: `slots_of`, `slots_with_key`, `live`, `values`
-    - Changing: `encode`, `change`, `forget`
+    - Changing: `begin`, `encode`, `change`, `forget`, `undo`
     - Checking: `check_invariants`
 
     Parameters
@@ -77,6 +77,9 @@ class RowSet:
         self._used = 0
         self._free: list[int] = []
         self._ended: list[Slots] = []
+        self._before: list[tuple[Slots, NDArray[np.int64]]] = []
+        self._relabelled: list[tuple[int, Codes]] = []
+        self._encoding_before = self.encoding.memo()
         self._changed: list[Slots] = [np.zeros(0, np.int64)]
         self._all_changed = False
         self._whole = RowHash(range(len(space.schema)))
@@ -90,18 +93,39 @@ class RowSet:
         """Return the slots of all live rows. O(n)."""
         return np.flatnonzero(self.copies[: self._used] > 0)
 
+    def begin(self) -> None:
+        """Begin a batch: `undo` leads back to here."""
+        self._before.clear()
+        self._relabelled.clear()
+        self._encoding_before = self.encoding.memo()
+        if self.encoding.can_waste:
+            self.encoding.release(self.codes[self._in_use()])
+
+    def undo(self) -> None:
+        """Take back what was done since `begin`, wherever it stopped. O(n)."""
+        self.encoding.take_back(self._encoding_before)
+        for column, codes in self._relabelled[::-1]:
+            self.codes[: len(codes), column] = codes
+        for slots, copies in self._before[::-1]:
+            self.copies[slots] = copies
+        used = self._in_use()
+        self._used = int(used.max(initial=-1)) + 1
+        self._free = np.setdiff1d(np.arange(self._used), used)[::-1].tolist()
+        self._ended.clear()
+        self._count(self.copies[used])
+        self._rehash()
+
     def encode(self, table: Table) -> tuple[Codes, list[Relabelled]]:
         """Return the codes of rows that are to be looked up or changed; relabels the rows where values need it."""
         codes, relabelled = self.encoding.encode(table, lambda: self.codes[self._in_use()])
         for change in relabelled:
             for c in change.columns:
-                self.codes[: self._used, c] = change.apply(self.codes[: self._used, c])
+                old = self.codes[: self._used, c].copy()
+                self._relabelled.append((c, old))
+                self.codes[: self._used, c] = change.apply(old)
         if relabelled:
             self._all_changed = True
-            used = self._in_use()
-            self._whole.rebuild(self.codes, used)
-            if self._by_key is not None:
-                self._by_key.rebuild(self.codes, used[self.copies[used] > 0])
+            self._rehash()
         return codes, relabelled
 
     def slots_of(self, codes: Codes) -> Slots:
@@ -128,6 +152,7 @@ class RowSet:
         slots[new] = self._take(int(np.count_nonzero(new)))
         self.codes[slots[new]] = codes[new]
         after = before + signs
+        self._before.append((slots, before))
         self.copies[slots] = after
         self._whole.insert(self.codes, slots[new])
         self._ended.append(slots[after == 0])
@@ -157,8 +182,6 @@ class RowSet:
         self._whole.remove(self.codes, gone)
         self._free.extend(gone.tolist())
         self._ended.clear()
-        if self.encoding.can_waste:
-            self.encoding.release(self.codes[self._in_use()])
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since it was last saved, or everything, in batches of bounded size."""
@@ -186,10 +209,8 @@ class RowSet:
         self._take(int(slots.max(initial=-1)) + 1)
         self.codes[slots], self.copies[slots] = rows[:, 1:], rows[:, 0]
         self._free = np.setdiff1d(np.arange(self._used), slots)[::-1].tolist()
-        self.live_copies, self.owed_copies = (int(np.maximum(side, 0).sum()) for side in (rows[:, 0], -rows[:, 0]))
-        self._whole.rebuild(self.codes, slots)
-        if self._by_key is not None:
-            self._by_key.rebuild(self.codes, self.live())
+        self._count(rows[:, 0])
+        self._rehash()
 
     def check_invariants(self) -> None:
         """Assert what the class promises. O(n)."""
@@ -201,6 +222,14 @@ class RowSet:
         if self._by_key is not None:
             live = self.live()
             assert (self.slots_with_key(self.codes[live]) == live).all()
+
+    def _count(self, copies: NDArray[np.int64]) -> None:
+        self.live_copies, self.owed_copies = (int(np.maximum(side, 0).sum()) for side in (copies, -copies))
+
+    def _rehash(self) -> None:
+        self._whole.rebuild(self.codes, self._in_use())
+        if self._by_key is not None:
+            self._by_key.rebuild(self.codes, self.live())
 
     def _in_use(self) -> Slots:
         return np.flatnonzero(self.copies[: self._used] != 0)

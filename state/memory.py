@@ -1,6 +1,7 @@
 """A store in memory: for batch commands and tests. What is in it is gone with the process."""
 
 from collections.abc import Iterator
+from threading import Lock
 
 from sortedcontainers import SortedDict
 
@@ -13,6 +14,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._families: dict[str, SortedDict[bytes, bytes]] = {}
         self._is_open = True
+        self._lock = Lock()
 
     def get(self, family: str, key: bytes) -> bytes | None:
         """Return the value of a key, or None. O(1)."""
@@ -22,19 +24,23 @@ class MemoryStore:
     def scan(self, family: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield keys that begin with `prefix` and their values, in ascending order. O(log n + k)."""
         values = self._open(family)
-        for key in list(values.irange(minimum=prefix)):
-            if not key.startswith(prefix):
-                return
-            yield key, values[key]
+        with self._lock:
+            found = []
+            for key in values.irange(minimum=prefix):
+                if not key.startswith(prefix):
+                    break
+                found.append((key, values[key]))
+        yield from found
 
     def write(self, batch: WriteBatch) -> None:
         """Do everything in a batch. O(changes log n)."""
-        for (family, key), value in batch.changes.items():
-            values = self._open(family)
-            if value is None:
-                values.pop(key, None)
-            else:
-                values[key] = value
+        with self._lock:
+            for (family, key), value in batch.changes.items():
+                values = self._open(family)
+                if value is None:
+                    values.pop(key, None)
+                else:
+                    values[key] = value
 
     def close(self) -> None:
         """Give the store up."""

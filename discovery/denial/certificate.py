@@ -75,9 +75,9 @@ class Certificate:
         given = np.array([self._free.pop() for _ in range(np.count_nonzero(new))], np.int64)
         numbers[new] = given
         self.words[given] = words[new]
+        self._journal.append(("held", given))
         self._held[given] = True
         self._hash.insert(self.words.view(np.int64), given)
-        self._journal.append(("held", given))
         self.witness(numbers, pairs)
         return given
 
@@ -97,16 +97,15 @@ class Certificate:
         """
         taken = [self._killed(vanished, with_itself_only=False), self._killed(single, with_itself_only=True)]
         dead = np.concatenate(taken)
-        self._journal.append(("taken", dead))
         touched = np.unique(dead[:, 0])
         return touched[self._counts[touched] == 0], dead
 
     def drop(self, numbers: Numbers) -> None:
         """Let evidences go that have no witness."""
         assert not self._counts[numbers].any()
-        self._hash.remove(self.words.view(np.int64), numbers)
-        self._held[numbers] = False
         self._journal.append(("dropped", numbers))
+        self._held[numbers] = False
+        self._hash.remove(self.words.view(np.int64), numbers)
 
     def witnesses_left(self, numbers: Numbers) -> NDArray[np.int64]:
         """Return how many witnesses evidences have."""
@@ -158,7 +157,7 @@ class Certificate:
         self._journal.clear()
 
     def rollback(self) -> None:
-        """Undo everything since `begin`."""
+        """Undo everything since `begin`, wherever it stopped. O(E)."""
         lists = (self.pairs, self._counts, self._head, self._before, self._after)
         while self._journal:
             what, rows = self._journal.pop()
@@ -168,13 +167,10 @@ class Certificate:
             elif what == "taken":
                 for e, k, t, s in rows[::-1].tolist():
                     put_witness_kernel(e, k, t, s, *lists)
-            elif what == "held":
-                self._hash.remove(self.words.view(np.int64), rows)
-                self._held[rows] = False
-                self._free.extend(rows.tolist())
             else:
-                self._hash.insert(self.words.view(np.int64), rows)
-                self._held[rows] = True
+                self._held[rows] = what == "dropped"
+        self._free = np.flatnonzero(~self._held)[::-1].tolist()
+        self._hash.rebuild(self.words.view(np.int64), self.held)
 
     def check_invariants(self) -> None:
         """Assert what the class promises. O(E)."""
@@ -196,6 +192,7 @@ class Certificate:
         done = np.empty((uses_kernel(rows, self._head, self._after), 4), np.int64)
         lists = (self.pairs, self._counts, self._head, self._before, self._after)
         taken = kill_kernel(rows, with_itself_only, *lists, done)
+        self._journal.append(("taken", done[:taken]))
         return done[:taken]
 
     def _reach(self, rows: int) -> None:

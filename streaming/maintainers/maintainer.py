@@ -29,11 +29,11 @@ from holdfast.constraints import (
 from holdfast.discovery.denial.result import DenialSet
 from holdfast.discovery.denial.seeding import DenialSeed, Explained, seed_denial
 from holdfast.indexes.row_hash import first_equal
-from holdfast.indexes.rows import RowSet
+from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.maintainers.denial import DenialMaintainer, Effort, Step
-from holdfast.streaming.netting import DELETE, INSERT, UPDATE, Records, check, net, no_key_is_twice
+from holdfast.streaming.netting import DELETE, INSERT, UPDATE, Netted, Records, check, net, no_key_is_twice
 from holdfast.tables import ReadOptions, Table, from_arrow, from_pandas, read_table, space_of
 from holdfast.tables.columnar import encoded
 from holdfast.tables.keys import arrow_type_of
@@ -240,20 +240,23 @@ class Maintainer:
         """
         started = time.perf_counter()
         check(records, self._rows.key)
-        codes, relabelled = self._rows.encode(records.table)
-        if relabelled:
-            self._denial.index.rebuild()
-        netted = net(records, codes, self._rows)
+        self._rows.begin()
         self._denial.begin()
-        delta = self._rows.change(netted.codes, netted.signs)
         try:
+            codes, relabelled = self._rows.encode(records.table)
+            if relabelled:
+                self._denial.index.rebuild()
+            netted = net(records, codes, self._rows)
+            delta = self._rows.change(netted.codes, netted.signs)
             changes = [] if delta.is_empty else self._changes(self._denial.apply(delta))
-        except BaseException:
-            self._rows.change(netted.codes, -netted.signs)
-            self._denial.undo()
             self._rows.forget()
+            return self._result(netted, delta, changes, started)
+        except BaseException:
+            self._rows.undo()
+            self._denial.undo()
             raise
-        self._rows.forget()
+
+    def _result(self, netted: Netted, delta: RowDelta, changes: list[ConstraintChange], started: float) -> BatchResult:
         keyed = bool(self._rows.key)
         return BatchResult(
             changes,

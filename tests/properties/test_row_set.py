@@ -32,9 +32,9 @@ def test_signed_copies_add_up(batches: list[list[tuple[tuple[int, str | None], i
         codes, _ = rows.encode(_table(list(netted)))
         signs = np.array(list(netted.values()), np.int64)
         if undo:
+            rows.begin()
             rows.change(codes, signs)
-            rows.change(codes, -signs)
-            rows.forget()
+            rows.undo()
             rows.check_invariants()
         before = model.copy()
         model.update(netted)

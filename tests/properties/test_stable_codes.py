@@ -109,6 +109,7 @@ def test_values_that_no_row_has_are_forgotten_in_time() -> None:
     )
     rows = RowSet(space)
     for start in range(0, 60_000, 10_000):
+        rows.begin()
         numbers = range(start, start + 10_000)
         data = pa.table({"a": [f"text {i}" for i in numbers], "b": pa.array(map(Decimal, numbers), pa.decimal128(30))})
         codes, _ = rows.encode(from_arrow(data, "r"))
@@ -117,6 +118,7 @@ def test_values_that_no_row_has_are_forgotten_in_time() -> None:
         if start < 50_000:
             rows.change(codes, -np.ones(len(codes), np.int64))
             rows.forget()
+    rows.begin()
     texts, labels = (rows.encoding._domains[c] for c in (0, 1))
     assert isinstance(texts, encoding.Texts)
     assert isinstance(labels, encoding.Labels)
