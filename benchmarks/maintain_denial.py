@@ -131,16 +131,16 @@ def _history(seed: Any, more: Any, space: Any, bound: int, batch: int, key: tupl
             point[f"{name}_effort"] = {k: v - before[k] for k, v in vars(effort).items() if v != before[k]}
 
     def slices(rows: Any, start: int, operation: int) -> list[tuple[Any, int]]:
-        return [(rows.slice(start + i * batch, batch), operation) for i in range(BATCHES)]
+        return [(rows.slice(start + i * batch, batch), operation) for i in range(batches)]
 
-    count = BATCHES * batch
+    batches = min(BATCHES, len(more) // batch)
+    count = batches * batch
     seed, more = (table.combine_chunks() for table in (seed, more))
-    more = more.take(pa.array(np.arange(count) % len(more))) if len(more) < count else more
     run("insert", slices(more, 0, INSERT))
     run("delete", slices(seed, 0, DELETE))
     current = pa.concat_tables([seed.slice(count), more.slice(0, count)], promote_options="default")
     if key:  # rows of the seed with the other values of their neighbours
-        old, other = seed.slice(count, count), seed.slice(count + 1, count)
+        old, other = seed.slice(count, count), seed.take(pa.array(np.arange(count + 1, 2 * count + 1) % len(seed)))
         changed = pa.table(
             {n: (old if n in key or i % 3 else other).column(n) for i, n in enumerate(seed.column_names)}
         )

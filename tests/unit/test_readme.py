@@ -21,3 +21,23 @@ def test_discover_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert exit_code_of(command.split()) == 0
     shown = capsys.readouterr()
     assert shown.out + shown.err == expected
+
+
+def test_replay_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    text = README.read_text("utf-8")
+    people = re.search(r"\$ cat people\.csv\n(.*?)\n\n\$", text, re.DOTALL)
+    example = re.search(r"\$ cat changes\.csv\n(.*?)\n\n\$ holdfast (.*?)\n(.*?)```", text, re.DOTALL)
+    assert people is not None
+    assert example is not None
+    changes, command, expected = example.groups()
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_text(people[1] + "\n")
+    Path("changes.csv").write_text(changes + "\n")
+    assert exit_code_of(command.split()) == 0
+    shown = capsys.readouterr()
+    assert _without_seconds(shown.out) == _without_seconds(expected)
+    assert not shown.err
+
+
+def _without_seconds(text: str) -> str:
+    return re.sub(r"; [0-9.]+ s$", "", text, flags=re.MULTILINE)
