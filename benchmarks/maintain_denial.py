@@ -1,9 +1,10 @@
 """What does a batch of changes cost, against a discovery anew by us and by Desbordante's FastADC?
 
-Seconds of `apply` alone: median over batches, and the slowest. Each table is seeded once; then come batches of inserts,
-of deletes and (where there is a key) of updates, and the set is compared with our own discovery on the rows of the end,
-which is timed too. `times_discover` and `times_fastadc` say how many times faster a batch of inserts is. Of deletes:
-evidences without a live pair, those found again, candidates and how many of them some pair refuted.
+Seconds of `apply` alone: median over batches, and the slowest. Each table is seeded once; then come batches of
+inserts, of deletes and (where there is a key) of updates that take all else from another row, and the set is compared
+with our own discovery on the rows of the end, which is timed too. `times_discover` and `times_fastadc` say how many
+times faster a batch of inserts is. Of deletes: evidences without a live pair, those found again, candidates and how
+many of them some pair refuted.
 """
 
 import statistics
@@ -139,11 +140,9 @@ def _history(seed: Any, more: Any, space: Any, bound: int, batch: int, key: tupl
     run("insert", slices(more, 0, INSERT))
     run("delete", slices(seed, 0, DELETE))
     current = pa.concat_tables([seed.slice(count), more.slice(0, count)], promote_options="default")
-    if key:  # rows of the seed with the other values of their neighbours
-        old, other = seed.slice(count, count), seed.take(pa.array(np.arange(count + 1, 2 * count + 1) % len(seed)))
-        changed = pa.table(
-            {n: (old if n in key or i % 3 else other).column(n) for i, n in enumerate(seed.column_names)}
-        )
+    if key:
+        old, other = seed.slice(count, count), seed.take(pa.array(_successors(seed, key)[count : 2 * count]))
+        changed = pa.table({n: (old if n in key else other).column(n) for n in seed.column_names})
         run("update", slices(changed, 0, INSERT))
         current = pa.concat_tables([seed.slice(2 * count), more.slice(0, count), changed], promote_options="default")
     last = encoded(current)
@@ -154,3 +153,17 @@ def _history(seed: Any, more: Any, space: Any, bound: int, batch: int, key: tupl
     assert {str(c) for c in anew} == {str(c) for c in maintainer.constraints}
     assert last.row_count == maintainer.row_count
     return point
+
+
+def _successors(rows: Any, key: tuple[str, ...]) -> Any:
+    """Return for each row another one whose values it may take: of the same first key column, if there are several."""
+    import numpy as np
+
+    if len(key) == 1:
+        return (np.arange(len(rows)) + 1) % len(rows)
+    group = rows.column(key[0]).combine_chunks().dictionary_encode().indices.to_numpy()
+    order = np.argsort(group, kind="stable")
+    following = np.append(order[1:], order[-1])
+    successors = np.empty(len(rows), np.int64)
+    successors[order] = np.where(group[order] == group[following], following, order)
+    return successors

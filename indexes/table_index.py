@@ -13,6 +13,7 @@ Invariant: every tree holds exactly the live rows, and every box is in exactly o
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +103,7 @@ class _Served:
     row_column: NDArray[np.int64]
     every: Words
     allow: Words
+    effort: int = 0
 
 
 class TableIndex:
@@ -193,9 +195,13 @@ class TableIndex:
 
         The rows are in the trees. Where no columns are crossed the rows stand as `t` only.
         """
-        found = [Noted(self._space) for _ in self._served]
-        numbered = dict(zip(self._served, found, strict=True))
-        self._each(lambda s: self._probe(s, slots, numbered[s.order]), len(slots))
+        found: list[Noted] = []
+        if len(slots) < _FEW_ROWS or self._threads == 1:
+            found = [self._probe(served, slots) for served in self._served.values()]
+        else:  # in parts, those that were slow last time first, so that all threads end together
+            trees = sorted(self._served.values(), key=lambda served: -served.effort)
+            parts = np.array_split(slots, self._threads)
+            found = list(self._pool.map(lambda task: self._probe(*task), product(trees, parts)))
         words = np.concatenate([n.entries()[0] for n in found] or [self._masks[:0]])
         pairs = np.concatenate([n.entries()[1] for n in found] or [np.zeros((0, WITNESSES, 2), np.int64)])
         return words, pairs
@@ -221,7 +227,8 @@ class TableIndex:
             return
         list(self._pool.map(work, self._served.values()))
 
-    def _probe(self, served: _Served, slots: Slots, into: Noted) -> None:
+    def _probe(self, served: _Served, slots: Slots) -> Noted:
+        into = Noted(self._space)
         tree, at = served.tree, len(slots) if not len(served.boxes) else 0
         stack = np.empty(STACK, np.int64)
         effort = np.zeros(2, np.int64)
@@ -251,6 +258,8 @@ class TableIndex:
             if at < len(slots):
                 into.grow()
         self.effort += effort
+        served.effort = int(effort.sum())
+        return into
 
     def _orders_of(self, boxes: Outcomes) -> dict[Order, NDArray[np.int64]]:
         """Return for each order of rows the boxes that are searched best in it."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from holdfast.constraints import PredicateSpace, UsageError
 from holdfast.discovery.denial.certificate import Certificate, Numbers, Words
 from holdfast.discovery.hitting_sets import HittingSetSearch
-from holdfast.discovery.kernels.covers import extend_kernel, needed_kernel
+from holdfast.discovery.kernels.covers import extend_kernel, needed_kernel, next_missed_kernel
 
 Flags = NDArray[np.bool_]
 
@@ -56,16 +56,25 @@ class Covers:
         return self._every & ~self.sets
 
     def extend(self, numbers: Numbers) -> None:
-        """Cover evidences that are new in the certificate. O(violated covers x edges) for each."""
-        for number, edge in zip(numbers.tolist(), self._certificate.words[numbers], strict=True):
-            missed = ~(self.sets & edge).any(axis=1)
-            if missed.any():
-                sets, proven = self.sets[missed], self.proven[missed]
-                extended, origin = self._extended(sets, edge)
+        """Cover evidences that are new in the certificate. O(violated covers x edges) for each that is missed."""
+        words = self._certificate.words[numbers]
+        at = 0
+        while at < len(words):
+            following = self.next_missed(words, at)
+            self._place(numbers[at:following], words[at:following])  # these change nothing
+            at = following
+            if at < len(words):
+                missed = ~(self.sets & words[at]).any(axis=1)
+                extended, origin = self._extended(self.sets[missed], words[at])
                 self.sets = np.concatenate([self.sets[~missed], extended])
-                self.proven = np.concatenate([self.proven[~missed], proven[origin]])
+                self.proven = np.concatenate([self.proven[~missed], self.proven[missed][origin]])
                 self._check_size()
-            self._place(np.array([number]), edge[None])
+                self._place(numbers[at : at + 1], words[at : at + 1])
+                at += 1
+
+    def next_missed(self, words: Words, start: int) -> int:
+        """Return the first of some evidences, from a place on, that a cover misses; their number where none is."""
+        return int(next_missed_kernel(words, start, self.sets))
 
     def shrink(self, numbers: Numbers, words: Words, *, prove: bool) -> None:
         """Let evidences go; covers that come are known to hold only where the caller says so (`prove`)."""

@@ -34,6 +34,19 @@ def _vertices(words: Words, out: Ints) -> int:
 
 
 @njit(cache=True, nogil=True)
+def next_missed_kernel(edges: Words, start: int, covers: Words) -> int:
+    """Return the first edge from number `start` on that some cover misses, or how many edges there are."""
+    for e in range(start, len(edges)):
+        for c in range(len(covers)):
+            hit: Word = _ZERO
+            for w in range(covers.shape[1]):
+                hit |= covers[c, w] & edges[e, w]
+            if hit == _ZERO:
+                return e
+    return len(edges)
+
+
+@njit(cache=True, nogil=True)
 def _criticals(chosen: Ints, count: int, occurrence: Words, critical: Words, many: Words) -> None:
     """Fill `critical[i]` with the edges that only `chosen[i]` hits."""
     edges = occurrence.shape[1]

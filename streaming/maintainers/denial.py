@@ -217,10 +217,12 @@ class DenialMaintainer:
         if not self._bound:
             self._cover(words, pairs, batch)
             return
-        for i, image in enumerate(self._images(words)):  # those that all covers hit would be kept for nothing
-            if not (self.covers.sets & words[i]).any(axis=1).all() and self.certificate.find(words[i : i + 1])[0] < 0:
-                together = [i] if image == i else [i, image]
-                self._cover(words[together], pairs[together], batch)
+        images = self._images(words)
+        at = 0
+        while (at := self.covers.next_missed(words, at)) < len(words):  # others would be kept for nothing
+            together = np.unique([at, images[at]])
+            self._cover(words[together], pairs[together], batch)
+            at += 1
 
     def _images(self, words: Words) -> Numbers:
         """Return where the mirror image of each of some evidences is; each itself where columns are crossed."""
