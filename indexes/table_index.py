@@ -103,6 +103,7 @@ class _Served:
     row_column: NDArray[np.int64]
     every: Words
     allow: Words
+    anchors: NDArray[np.int64]
     effort: int = 0
 
 
@@ -242,9 +243,11 @@ class TableIndex:
                 served.row_column,
                 served.every,
                 served.allow,
+                served.anchors,
                 tree.leaf,
                 tree.size,
                 tree.entry,
+                tree.place,
                 tree.zone,
                 tree.root,
                 *into.layout,
@@ -310,7 +313,10 @@ class TableIndex:
             for possible in range(1, 8):
                 allow[i, possible] = _bitmap((boxes[:, t] & possible) != 0, width)
         every = _bitmap(np.ones(len(boxes), np.bool_), width)
-        return _Served(order, tree, boxes, self._tests.x_column[tests], self._tests.row_column[tests], every, allow)
+        x_column, row_column = self._tests.x_column[tests], self._tests.row_column[tests]
+        wanted = [t for t in tests if order == ((int(self._tests.row_column[t]),), ()) and (boxes[:, t] == EQUAL).any()]
+        anchors = np.unique(self._tests.x_column[wanted])
+        return _Served(order, tree, boxes, x_column, row_column, every, allow, anchors)
 
 
 def _coarser(orders: dict[Order, list[int]]) -> dict[Order, list[int]]:

@@ -37,7 +37,7 @@ class ZoneTree:
     @property
     def nodes(self) -> tuple[NDArray[Any], ...]:
         """The arrays that kernels take: size, leaf, entry, place, first, zone, root."""
-        return self.size, self.leaf, self.entry, self._place, self._first, self.zone, self.root
+        return self.size, self.leaf, self.entry, self.place, self._first, self.zone, self.root
 
     def insert(self, codes: Codes, slots: Slots, places: Places) -> None:
         """Insert rows that are not there. O(log n) each."""
@@ -61,7 +61,7 @@ class ZoneTree:
 
         def check(node: int, depth: int) -> None:
             assert 0 < self.size[node] < FANOUT or (node == self.root[0] and self.size[node] == 0)
-            keys = [(int(self._place[node, i]), int(self._first[node, i])) for i in range(self.size[node])]
+            keys = [(int(self.place[node, i]), int(self._first[node, i])) for i in range(self.size[node])]
             assert keys == sorted(keys)
             if self.leaf[node]:
                 depths.add(depth)
@@ -73,7 +73,7 @@ class ZoneTree:
                 below = self.entry[node, : self.size[node]]
                 low, high = self.zone[below, 0].min(axis=0), self.zone[below, 1].max(axis=0)
                 for key, child in zip(keys, below.tolist(), strict=True):
-                    assert key == (self._place[child, 0], self._first[child, 0])
+                    assert key == (self.place[child, 0], self._first[child, 0])
                     check(child, depth + 1)
             if self.size[node]:
                 assert (self.zone[node, 0] == low).all()
@@ -87,14 +87,14 @@ class ZoneTree:
     def _make(self, columns: int, nodes: int) -> None:
         self.size, self.leaf = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
         self.entry, self._first = (np.zeros((nodes, FANOUT), np.int32) for _ in range(2))
-        self._place = np.zeros((nodes, FANOUT), np.int64)
+        self.place = np.zeros((nodes, FANOUT), np.int64)
         self.zone = np.zeros((nodes, 2, columns), np.int64)
         self.root = np.zeros(3, np.int64)
 
     def _grow(self) -> None:
         """Add half as many nodes."""
         more = len(self.size) // 2 + 4 * DEPTH
-        self.size, self.leaf, self.entry, self._place, self._first, self.zone = (
+        self.size, self.leaf, self.entry, self.place, self._first, self.zone = (
             np.concatenate([a, np.zeros((more, *a.shape[1:]), a.dtype)])
-            for a in (self.size, self.leaf, self.entry, self._place, self._first, self.zone)
+            for a in (self.size, self.leaf, self.entry, self.place, self._first, self.zone)
         )

@@ -116,6 +116,29 @@ def _possible(code: int, least: int, greatest: int) -> int:
 
 
 @njit(cache=True, nogil=True)
+def _range(node: int, place: int, leaf: Ints, size: Ints, places: Codes) -> tuple[int, int]:
+    """Return the first and the last entry below which there may be rows of a place."""
+    low, high = 0, size[node]
+    while low < high:
+        middle = (low + high) // 2
+        if places[node, middle] < place:
+            low = middle + 1
+        else:
+            high = middle
+    first = low
+    high = size[node]
+    while low < high:
+        middle = (low + high) // 2
+        if places[node, middle] <= place:
+            low = middle + 1
+        else:
+            high = middle
+    if not leaf[node] and first > 0:
+        first -= 1  # its rows may reach up to the place
+    return first, low - 1
+
+
+@njit(cache=True, nogil=True)
 def probe_kernel(
     xs: Ints,
     start: int,
@@ -125,9 +148,11 @@ def probe_kernel(
     row_column: Ints,
     every: Words,
     allow: Words,
+    anchors: Ints,
     leaf: Ints,
     size: Ints,
     entry: Entries,
+    places: Codes,
     zone: Codes,
     root: Ints,
     left: Ints,
@@ -148,6 +173,9 @@ def probe_kernel(
 
     Zones have one column for each of the rows' columns. Returns (the number to go on with, evidences held); stops where
     the table might get more than half full. `effort` counts nodes and rows looked at.
+
+    Where places are the codes of a column that every box wants to be equal, `anchors` are the columns of the new row
+    that it may be equal to; only that range of the tree is walked then.
     """
     boxes = np.empty_like(every)
     width, tests = len(every), len(row_column)
@@ -155,47 +183,51 @@ def probe_kernel(
         x = xs[i]
         if size[root[0]] == 0:
             continue
-        stack[0], depth = root[0], 1
-        while depth > 0:
-            depth -= 1
-            node = stack[depth]
-            for j in range(size[node]):
-                below = entry[node, j]
-                effort[leaf[node]] += 1
-                left_over: Word = _ONE
-                for b in range(width):
-                    boxes[b] = every[b]
-                for t in range(tests):
-                    c = row_column[t]
-                    code = codes[x, x_column[t]]
-                    if leaf[node]:
-                        other = codes[below, c]
-                        possible = _possible(code, other, other)
-                    else:
-                        possible = _possible(code, zone[below, 0, c], zone[below, 1, c])
-                    if possible == 7:
-                        continue
-                    left_over = _ZERO
+        for walk in range(max(len(anchors), 1)):
+            stack[0], depth = root[0], 1
+            while depth > 0:
+                depth -= 1
+                node = stack[depth]
+                first, last = 0, size[node] - 1
+                if len(anchors):
+                    first, last = _range(node, codes[x, anchors[walk]], leaf, size, places)
+                for j in range(first, last + 1):
+                    below = entry[node, j]
+                    effort[leaf[node]] += 1
+                    left_over: Word = _ONE
                     for b in range(width):
-                        boxes[b] &= allow[t, possible, b]
-                        left_over |= boxes[b]
+                        boxes[b] = every[b]
+                    for t in range(tests):
+                        c = row_column[t]
+                        code = codes[x, x_column[t]]
+                        if leaf[node]:
+                            other = codes[below, c]
+                            possible = _possible(code, other, other)
+                        else:
+                            possible = _possible(code, zone[below, 0, c], zone[below, 1, c])
+                        if possible == 7:
+                            continue
+                        left_over = _ZERO
+                        for b in range(width):
+                            boxes[b] &= allow[t, possible, b]
+                            left_over |= boxes[b]
+                        if left_over == _ZERO:
+                            break
                     if left_over == _ZERO:
-                        break
-                if left_over == _ZERO:
-                    continue
-                if not leaf[node]:
-                    stack[depth] = below
-                    depth += 1
-                    continue
-                if below == x and copies[x] < 2:
-                    continue
-                if held * 2 + 4 >= len(table):
-                    return i, held
-                evidence_kernel(x, below, codes, left, right, ordered, word, shift, key)
-                held += note_kernel(key, x, below, table, found, filled)
-                if both_ways:
-                    evidence_kernel(below, x, codes, left, right, ordered, word, shift, key)
-                    held += note_kernel(key, below, x, table, found, filled)
+                        continue
+                    if not leaf[node]:
+                        stack[depth] = below
+                        depth += 1
+                        continue
+                    if below == x and copies[x] < 2:
+                        continue
+                    if held * 2 + 4 >= len(table):
+                        return i, held
+                    evidence_kernel(x, below, codes, left, right, ordered, word, shift, key)
+                    held += note_kernel(key, x, below, table, found, filled)
+                    if both_ways:
+                        evidence_kernel(below, x, codes, left, right, ordered, word, shift, key)
+                        held += note_kernel(key, below, x, table, found, filled)
     return len(xs), held
 
 
