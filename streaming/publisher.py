@@ -55,6 +55,7 @@ class Publisher:
         self._changed = Condition()
         self._published = 0
         self._is_closing = False
+        self._is_abandoned = False
         self._failed: BaseException | None = None
         self._thread = Thread(target=self._run, name="publisher", daemon=True)
 
@@ -87,6 +88,13 @@ class Publisher:
         if self._failed is not None:
             raise self._failed
 
+    def abandon(self) -> None:
+        """End after what is being written; the next start publishes the rest."""
+        with self._changed:
+            self._is_abandoned = True
+            self._changed.notify_all()
+        self._thread.join()
+
     def step(self) -> bool:
         """Publish a run of commits that wait; say whether there were any."""
         for number, record in self._commits.unlogged():
@@ -118,7 +126,7 @@ class Publisher:
 
     def _run(self) -> None:
         try:
-            while True:
+            while not self._is_abandoned:
                 if self.step():
                     continue
                 with self._changed:

@@ -91,7 +91,7 @@ class Maintainer:
     def __init__(self, rows: RowSet, denial: DenialMaintainer, max_predicates: int, explained: Explained) -> None:
         self._rows = rows
         self._denial = denial
-        self._max_predicates = max_predicates
+        self.max_predicates = max_predicates
         self.explained = explained
         self._images: dict[int, RowImage] = {}
 
@@ -162,7 +162,7 @@ class Maintainer:
                 "format": codecs.FORMAT,
                 "space": self.space.to_json(),
                 "key": [self.schema.names[c] for c in self._rows.key],
-                "max_predicates": self._max_predicates,
+                "max_predicates": self.max_predicates,
             }
             first.put("meta", prefix + b"table", codecs.json_bytes(meta))
         yield first
