@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdfast.constraints import PredicateSpace
+from holdfast.discovery.codes import PairCodes
 from holdfast.discovery.current import current_codes, evidences_with
 from holdfast.discovery.denial.certificate import WITNESSES, Certificate, Numbers, Pairs, Words
 from holdfast.discovery.denial.covers import Covers
@@ -68,11 +69,12 @@ class Step:
 
 @dataclass
 class _Batch:
-    """What is collected while a batch is applied."""
+    """What is collected while a batch is applied; the whole table is made searchable once, where it is needed."""
 
     found: list[Numbers] = field(default_factory=list)
     lost: list[Words] = field(default_factory=list)
     lost_pairs: list[Pairs] = field(default_factory=list)
+    table: tuple[PairCodes, ViolationSearch] | None = None
 
 
 class DenialMaintainer:
@@ -179,7 +181,7 @@ class DenialMaintainer:
         if len(newcomers):
             self._take(*self._met(newcomers), batch)
         if len(lost):
-            self._let_go(self._still_lost(lost, dead, newcomers), dead, batch)
+            self._let_go(self._still_lost(lost, dead, newcomers, batch), dead, batch)
         self._prove(batch)
         found = np.concatenate([lost[:0], *batch.found])
         found = found[self.certificate.witnesses_left(found) > 0]
@@ -239,7 +241,7 @@ class DenialMaintainer:
         self.covers.extend(new)
         batch.found.append(new)
 
-    def _still_lost(self, lost: Numbers, dead: Pairs, newcomers: Slots) -> Numbers:
+    def _still_lost(self, lost: Numbers, dead: Pairs, newcomers: Slots, batch: _Batch) -> Numbers:
         """Look for lost evidences among pairs of new rows with the partners of dead witnesses, then everywhere."""
         lost = lost[self.certificate.witnesses_left(lost) == 0]
         count = len(lost)
@@ -260,7 +262,7 @@ class DenialMaintainer:
             self.certificate.witness(numbers[numbers >= 0], pairs[numbers >= 0, None, :])
             lost = lost[self.certificate.witnesses_left(lost) == 0]
         if len(lost) and not self._bound:
-            self._witness(self._violating(self._point_boxes(lost), WITNESSES)[1])
+            self._witness(self._violating(self._point_boxes(lost), WITNESSES, batch)[1])
             lost = lost[self.certificate.witnesses_left(lost) == 0]
         self.effort.evidences_found_again += count - len(lost)
         return lost
@@ -305,7 +307,7 @@ class DenialMaintainer:
         """Search for violations of covers that are not known to hold, until all are."""
         while not self.covers.proven.all():
             masks = self.covers.masks[~self.covers.proven]
-            broken, pairs = self._violating(self._one_of_each_image(masks), _PAIRS_PER_CONSTRAINT)
+            broken, pairs = self._violating(self._one_of_each_image(masks), _PAIRS_PER_CONSTRAINT, batch)
             if not broken:
                 self.covers.proven = np.ones(len(self.covers), np.bool_)
                 return
@@ -318,10 +320,13 @@ class DenialMaintainer:
         """Return boxes that are enough to search for: where no columns are crossed, evidences come in mirror images."""
         return masks if self.space.crossing else masks[reported_images(masks, self.space)]
 
-    def _violating(self, masks: Words, limit: int) -> tuple[int, Pairs]:
+    def _violating(self, masks: Words, limit: int, batch: _Batch) -> tuple[int, Pairs]:
         """Return how many boxes some live pair violates, and such pairs, both ways round."""
-        codes = current_codes(self._rows, self.space)
-        found = ViolationSearch(codes, self.space, self._threads).find(masks, limit)
+        if batch.table is None:
+            codes = current_codes(self._rows, self.space)
+            batch.table = codes, ViolationSearch(codes, self.space, self._threads)
+        codes, search = batch.table
+        found = search.find(masks, limit)
         pairs = codes.table_rows(found.pairs)
         return len(np.unique(found.constraint)), np.concatenate([pairs, pairs[:, ::-1]])
 

@@ -157,7 +157,6 @@ def test_a_crash_anywhere_is_repaired_by_the_next_start(
             raise KeyboardInterrupt
         return result
 
-    crashed = False
     with monkeypatch.context() as patch:
         patch.setattr(owner, method, crashing)
         for number, changes in enumerate(history):
@@ -165,10 +164,7 @@ def test_a_crash_anywhere_is_repaired_by_the_next_start(
                 running.batch(number, changes)
                 running.publisher.wait_for_room()
             except KeyboardInterrupt:
-                crashed = True
                 break
-    if calls < call and not crashed:
-        pytest.skip("this history does not come so far")
     running.kill()
     running = Running(tmp_path)
     for number, changes in enumerate(history):
