@@ -35,6 +35,8 @@ from holdfast.state.store import Store, WriteBatch
 _PARTNER_PAIRS = 100_000
 _PAIRS_PER_CONSTRAINT = 24
 _MANY_LOST = 256
+_RANDOM_PAIRS = 100_000
+_MOST_SEARCHED = 2_000_000_000
 
 
 @dataclass
@@ -109,7 +111,10 @@ class DenialMaintainer:
         certificate = Certificate(space.word_count)
         certificate.add(found.evidences, found.witnesses[:, None, :])
         every = np.array(space.words(space.every), np.uint64)
-        return cls(rows, bound, certificate, every & ~_all_images(found, space), threads)
+        made = cls(rows, bound, certificate, every & ~_all_images(found, space), threads)
+        made._find_more_witnesses()
+        made.begin()
+        return made
 
     @property
     def masks(self) -> Words:
@@ -266,6 +271,43 @@ class DenialMaintainer:
             lost = lost[self.certificate.witnesses_left(lost) == 0]
         self.effort.evidences_found_again += count - len(lost)
         return lost
+
+    def _find_more_witnesses(self) -> None:
+        """Look for further pairs of each evidence, so that few are lost when rows go.
+
+        First random pairs, which see what is frequent. Then a witness with one row replaced by the next one in the
+        order of some column, which often has the same outcomes. What is rare still is searched for, if that is quick.
+        """
+        live = self._rows.live()
+        if len(live) < 2:
+            return
+        rng = np.random.default_rng(1)
+        pairs = rng.choice(live, (_RANDOM_PAIRS, 2))
+        self._witness(pairs[pairs[:, 0] != pairs[:, 1]])
+        self._witness(self._beside(self.certificate.a_witness(self._rarely_witnessed()), live))
+        rare = self._rarely_witnessed()
+        if len(rare) * len(live) <= _MOST_SEARCHED:
+            self._witness(self._violating(self._point_boxes(rare), WITNESSES, _Batch())[1])
+
+    def _rarely_witnessed(self) -> Numbers:
+        held = self.certificate.held
+        few: Numbers = held[self.certificate.witnesses_left(held) < WITNESSES - 1]
+        return few
+
+    def _beside(self, pairs: Pairs, live: Slots) -> Pairs:
+        """Return pairs with one of their rows replaced by a neighbour of it in the order of each column."""
+        found = [pairs[:0]]
+        place = np.empty(len(self._rows.copies), np.int64)
+        for codes in self._rows.codes[live].T:
+            order = live[np.argsort(codes, kind="stable")]
+            place[order] = np.arange(len(order))
+            for side, step in ((0, -1), (0, 1), (1, -1), (1, 1)):
+                at = place[pairs[:, side]] + step
+                inside = (at >= 0) & (at < len(order))
+                turned = pairs[inside]
+                turned[:, side] = order[at[inside]]
+                found.append(turned[turned[:, 0] != turned[:, 1]])
+        return np.concatenate(found)
 
     def _witness(self, pairs: Pairs) -> None:
         """Give evidences of the certificate witnesses among live pairs."""
