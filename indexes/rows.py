@@ -242,7 +242,7 @@ class RowSet:
         slots[reused:] = np.arange(self._used, self._used + count - reused)
         self._used += count - reused
         if self._used > len(self.copies):
-            room = max(self._used, len(self.copies) * 3 // 2)
+            room = self._used * 3 // 2
             self.codes = np.concatenate([self.codes, np.zeros((room - len(self.codes), self.codes.shape[1]), np.int64)])
             self.copies = np.concatenate([self.copies, np.zeros(room - len(self.copies), np.int64)])
         return slots
