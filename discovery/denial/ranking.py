@@ -44,23 +44,25 @@ def succinctness(masks: Words, space: PredicateSpace) -> Scores:
 
 def coverage(masks: Words, codes: PairCodes, space: PredicateSpace) -> Scores:
     """Return how nearly pairs of rows satisfy each constraint: 1 where each satisfies all predicates but one."""
-    words, weights = _sampled(codes, space)
+    words, counts = _sampled(codes, space)
+    pairs = max(int(counts.sum()), 1)
     sizes = (outcomes_of(masks, space) != EVERY_OUTCOME).sum(axis=0)
-    satisfied = np.zeros(len(masks))
+    satisfied = np.zeros(len(masks), np.int64)
     step = max(1, _AT_ONCE // max(len(words), 1))
     for start in range(0, len(masks), step):
         some = masks[start : start + step]
-        outcomes = sum(np.bitwise_count(some[:, w, None] & words[None, :, w]) for w in range(masks.shape[1]))
-        satisfied[start : start + step] = outcomes @ weights
+        for w in range(masks.shape[1]):  # a word has at most 64 outcomes, which a byte holds; their sum it may not
+            satisfied[start : start + step] += np.bitwise_count(some[:, w, None] & words[None, :, w]) @ counts
     # a column pair that is not constrained counts as satisfied above
-    return np.asarray((satisfied - (len(space.pairs) - sizes) + 1) / np.maximum(sizes, 1))
+    # in whole numbers up to the one division, so that the share is at most 1
+    return np.asarray((satisfied - (len(space.pairs) - sizes - 1) * pairs) / (np.maximum(sizes, 1) * pairs))
 
 
-def _sampled(codes: PairCodes, space: PredicateSpace) -> tuple[Words, Scores]:
-    """Return the evidences of random pairs of distinct rows, and the share of each."""
+def _sampled(codes: PairCodes, space: PredicateSpace) -> tuple[Words, NDArray[np.int64]]:
+    """Return the evidences of random pairs of distinct rows, and how many pairs have each."""
     rng = np.random.default_rng(0)
     if codes.rows < 2:
-        return np.zeros((0, space.word_count), np.uint64), np.zeros(0)
+        return np.zeros((0, space.word_count), np.uint64), np.zeros(0, np.int64)
     left = rng.integers(0, codes.rows, _PAIRS)
     right = (left + rng.integers(1, codes.rows, _PAIRS)) % codes.rows
     every = np.zeros((_PAIRS, space.word_count), np.uint64)
@@ -69,4 +71,4 @@ def _sampled(codes: PairCodes, space: PredicateSpace) -> tuple[Words, Scores]:
         outcome = np.where(a == b, 2, np.where(a < b, 1, 4)) if pair.ordered else np.where(a == b, 1, 2)
         every[:, pair.offset // 64] |= outcome.astype(np.uint64) << np.uint64(pair.offset % 64)
     words, counts = np.unique(every, axis=0, return_counts=True)
-    return words, counts / _PAIRS
+    return words, counts.astype(np.int64)

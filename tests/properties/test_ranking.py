@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 
@@ -74,6 +75,16 @@ def test_coverage_counts_satisfied_predicates(both: tuple[OracleTable, Table]) -
             )
         assert score == pytest.approx(np.mean([(k + 1) / constraint.size for k in satisfied]))
         assert 0 < score <= 1
+
+
+def test_a_wide_table_is_not_counted_in_bytes() -> None:
+    rng = np.random.default_rng(3)
+    wide = {f"c{i}": np.zeros(6, np.int64) for i in range(300)} | {"a": rng.integers(0, 3, 6), "b": np.arange(6)}
+    found = discover(pa.table(wide), max_predicates=1)
+    best = found.top(400)
+    assert len(best) == len(found) > 300
+    assert all(0 < score <= 1 for score, _ in best)
+    assert best[0][0] == 1
 
 
 def test_the_rules_of_the_tax_records_come_before_accidents() -> None:
