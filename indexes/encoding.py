@@ -120,8 +120,11 @@ class Encoding:
         """Forget the values that none of these rows has, once they are the most. Amortised O(1) a value."""
         for domain in dict.fromkeys(self._domains):
             if domain.is_wasteful:
-                members = [c for c, other in enumerate(self._domains) if other is domain]
-                domain.keep(np.unique(codes[:, members]))
+                self._keep(domain, codes)
+
+    def _keep(self, domain: "Direct | Texts | Labels", codes: Codes) -> None:
+        members = [c for c, other in enumerate(self._domains) if other is domain]
+        domain.keep(np.unique(codes[:, members]))
 
     def _needs_labels(self, c: int, column: EncodedColumn) -> bool:
         """Whether a column brings the least 64-bit integer to a domain of direct codes."""
@@ -155,16 +158,18 @@ class Encoding:
                     batch = WriteBatch()
         yield batch
 
-    def restore(self, store: Store, prefix: bytes) -> None:
-        """Take over what was saved."""
+    def restore(self, store: Store, prefix: bytes, codes: Callable[[], Codes]) -> None:
+        """Take over what was saved, as far as the rows, once they are there, have it."""
         kinds = codecs.read_json(store.get("meta", prefix + b"domains") or b"[]")
         for members in _domains(self._space):
             if kinds[members[0]] == Labels.__name__ and not isinstance(self._domains[members[0]], Labels):
                 labels = Labels(tuple(members))
                 for c in members:
                     self._domains[c] = labels
+        held = codes()
         for domain in dict.fromkeys(self._domains):
             domain.restore(store, prefix)
+            self._keep(domain, held)
 
     @property
     def can_waste(self) -> bool:

@@ -201,7 +201,6 @@ class RowSet:
 
     def restore(self, store: Store, prefix: bytes) -> None:
         """Take over what was saved. O(n)."""
-        self.encoding.restore(store, prefix)
         found = list(store.scan("rows", prefix))
         slots = np.array([codecs.read_number(key) for key, _ in found], np.int64)
         width = 1 + self.codes.shape[1]
@@ -209,6 +208,7 @@ class RowSet:
         self._take(int(slots.max(initial=-1)) + 1)
         self.codes[slots], self.copies[slots] = rows[:, 1:], rows[:, 0]
         self._free = np.setdiff1d(np.arange(self._used), slots)[::-1].tolist()
+        self.encoding.restore(store, prefix, lambda: rows[:, 1:])
         self._count(rows[:, 0])
         self._rehash()
 

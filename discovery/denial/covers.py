@@ -11,6 +11,8 @@ Both directions agree with an enumeration anew [MMCS], with the bound on column 
 out of is bounded.
 """
 
+import time
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +25,7 @@ Flags = NDArray[np.bool_]
 
 _ROOM = 1 << 12
 _MOST_WORDS = 1 << 27
+_SECONDS_AT_LEAST, _SECONDS_PER_COVER = 0.05, 1e-4
 
 
 class Covers:
@@ -88,11 +91,28 @@ class Covers:
             doubted[alone] |= hit[alone]
         keep = np.ones(len(self.sets), np.bool_)
         needed_kernel(self.sets, doubted, self._occurrence, keep)
-        new = [chunk for edge in words for chunk in self._missing(edge)]
-        fresh = np.unique(np.concatenate([self.sets[:0], *new]), axis=0)
+        fresh = self._fresh(words)
         self.sets = np.concatenate([self.sets[keep], fresh])
         self.proven = np.concatenate([self.proven[keep], np.full(len(fresh), prove)])
         self._check_size()
+
+    def _fresh(self, words: Words) -> Words:
+        """Return the covers that miss some of the evidences that are gone.
+
+        One evidence after another; where that has taken as long as all covers would, these are enumerated instead.
+        """
+        until = time.perf_counter() + _SECONDS_AT_LEAST + len(self.sets) * _SECONDS_PER_COVER
+        found = [self.sets[:0]]
+        for edge in words:
+            for chunk in self._search(self._every & ~edge):
+                found.append(chunk)
+                if time.perf_counter() > until:
+                    every = np.concatenate([self.sets[:0], *self._search(self._every)])
+                    missing = np.zeros(len(every), np.bool_)
+                    for gone in words:
+                        missing |= ~(every & gone).any(axis=1)
+                    return every[missing]
+        return np.unique(np.concatenate(found), axis=0)
 
     def restore(self, sets: Words, proven: Flags) -> None:
         """Take back the covers of before, after the certificate was rolled back."""
@@ -123,14 +143,10 @@ class Covers:
             origins.append(origin[:count].copy())
         return np.concatenate(made), np.concatenate(origins)
 
-    def _missing(self, edge: Words) -> HittingSetSearch:
-        """Enumerate the minimal covers of the edges that are left which miss one that is gone."""
+    def _search(self, within: Words) -> HittingSetSearch:
+        """Enumerate the minimal covers of the edges that are left which keep to some vertices."""
         return HittingSetSearch(
-            self._certificate.words,
-            self._groups,
-            self._bound,
-            within=self._every & ~edge,
-            occurrence=self._occurrence,
+            self._certificate.words, self._groups, self._bound, within=within, occurrence=self._occurrence
         )
 
     def _place(self, numbers: Numbers, words: Words) -> None:

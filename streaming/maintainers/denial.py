@@ -36,7 +36,7 @@ _PARTNER_PAIRS = 100_000
 _PAIRS_PER_CONSTRAINT = 24
 _MANY_LOST = 256
 _RANDOM_PAIRS = 100_000
-_MOST_SEARCHED = 2_000_000_000
+_MOST_RARE, _MOST_SEARCHED = 60_000, 1_000_000_000
 
 
 @dataclass
@@ -284,9 +284,11 @@ class DenialMaintainer:
         rng = np.random.default_rng(1)
         pairs = rng.choice(live, (_RANDOM_PAIRS, 2))
         self._witness(pairs[pairs[:, 0] != pairs[:, 1]])
-        self._witness(self._beside(self.certificate.a_witness(self._rarely_witnessed()), live))
         rare = self._rarely_witnessed()
-        if len(rare) * len(live) <= _MOST_SEARCHED:
+        if len(rare) * self._rows.codes.shape[1] <= _MOST_RARE:
+            self._witness(self._beside(self.certificate.a_witness(rare), live))
+        rare = self._rarely_witnessed()
+        if len(rare) * self._rows.codes.shape[1] <= _MOST_RARE and len(rare) * len(live) <= _MOST_SEARCHED:
             self._witness(self._violating(self._point_boxes(rare), WITNESSES, _Batch())[1])
 
     def _rarely_witnessed(self) -> Numbers:

@@ -1,11 +1,13 @@
 """Certificates and covers through random batches, against plain dictionaries and an enumeration anew."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.constraints import Column, PredicateSpace, Schema
 from holdfast.constraints.types import INTEGER, STRING
+from holdfast.discovery.denial import covers as covers_module
 from holdfast.discovery.denial.certificate import WITNESSES, Certificate
 from holdfast.discovery.denial.covers import Covers
 from holdfast.discovery.hitting_sets import HittingSetSearch
@@ -58,8 +60,14 @@ def test_a_dead_row_takes_its_witnesses_and_a_rollback_brings_them_back(seed: in
 
 
 @settings(max_examples=80)
-@given(st.integers(0, 2**32), st.sampled_from([0, 1, 2, 3]), st.booleans())
-def test_covers_stay_minimal_as_evidences_come_and_go(seed: int, bound: int, wide: bool) -> None:
+@given(st.integers(0, 2**32), st.sampled_from([0, 1, 2, 3]), st.booleans(), st.booleans())
+def test_covers_stay_minimal_as_evidences_come_and_go(seed: int, bound: int, wide: bool, anew: bool) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(covers_module, "_SECONDS_AT_LEAST", -1e9 if anew else 1e9)
+        _go_through_batches(seed, bound, wide=wide)
+
+
+def _go_through_batches(seed: int, bound: int, *, wide: bool) -> None:
     rng = np.random.default_rng(seed)
     columns = [Column(f"c{i}", INTEGER if i % 3 else STRING) for i in range(26 if wide else 4)]
     space = PredicateSpace(Schema("r", tuple(columns)))

@@ -80,7 +80,8 @@ def test_coverage_counts_satisfied_predicates(both: tuple[OracleTable, Table]) -
 def test_a_wide_table_is_not_counted_in_bytes() -> None:
     rng = np.random.default_rng(3)
     wide = {f"c{i}": np.zeros(6, np.int64) for i in range(300)} | {"a": rng.integers(0, 3, 6), "b": np.arange(6)}
-    found = discover(pa.table(wide), max_predicates=1)
+    table = from_arrow(pa.table(wide), "wide")
+    found = discover(table, space=PredicateSpace(table.schema), max_predicates=1)
     best = found.top(400)
     assert len(best) == len(found) > 300
     assert all(0 < score <= 1 for score, _ in best)

@@ -84,3 +84,22 @@ def test_a_store_without_the_table_or_of_another_format_is_refused() -> None:
     store.write(change)
     with pytest.raises(StateRefused, match="format 99"):
         Maintainer.restore(store)
+
+
+def test_values_do_not_pile_up_where_it_is_restored_often() -> None:
+    def rows(batch: int) -> Table:
+        return _table([(i, 0.5, f"text {batch} {i}", batch * 1_000 + i) for i in range(900)])
+
+    maintainer = Maintainer.seed(rows(0), key=["c0"], max_predicates=1, threads=1)
+    store = MemoryStore()
+    for part in maintainer.save(everything=True):
+        store.write(part)
+    for batch in range(1, 40):
+        maintainer.apply(inserts=rows(batch))
+        for part in maintainer.save():
+            store.write(part)
+        if batch % 9 == 0:
+            maintainer = Maintainer.restore(store, threads=1)
+    assert len(list(store.scan("values"))) < 50_000
+    labels = maintainer._rows.encoding._domains[2]
+    assert len(labels._labels) <= 20_000  # type: ignore[union-attr]
