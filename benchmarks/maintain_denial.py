@@ -37,6 +37,9 @@ def points() -> Iterator[Point]:
     for rows in (30_000, 1_000_000):
         yield _point({"table": f"tax {rows:,} x 8", "bound": 4, "batch": 1}, _tax, rows, "NARROW", 4, 1)
     yield _point({"table": "tax 100k x 12, one wrong value in ten", "bound": 4, "batch": 1_000}, _errors, 100_000)
+    for bound in (0, 4):
+        about = {"table": "tax 100k x 12, rows that alone witness an evidence", "bound": bound}
+        yield {**about, **measured(_timed, "_only_witnesses", (100_000, bound)).answer}
     if (FOLDER / "adult.csv.gz").exists():
         yield _point({"table": "adult 5k x 15", "bound": 0, "batch": 10}, _adult, 5_000, 10)
 
@@ -88,6 +91,37 @@ def _tax(rows: int, columns: str, bound: int, batch: int, error_rate: float = 0.
 
 def _errors(rows: int) -> Point:
     return _tax(rows, "WIDE", 4, 1_000, error_rate=0.1)
+
+
+def _only_witnesses(rows: int, bound: int) -> Point:
+    """Delete 100 rows, each of the only known pair of some evidence."""
+    import numpy as np
+    import pandas as pd
+
+    from holdfast import Maintainer, PredicateSpace, discover, from_arrow, from_pandas
+    from holdfast.tables import taxes
+
+    table = from_arrow(taxes.tax_records(rows), "tax")
+    maintainer = Maintainer.seed(table, max_predicates=bound, space=PredicateSpace(table.schema), threads=THREADS)
+    certificate = maintainer._denial.certificate
+    held = certificate.held
+    alone = certificate.a_witness(held[certificate.witnesses_left(held) == 1])
+    slots = np.unique(alone[:, 0])[:100]
+    going = pd.DataFrame(maintainer._rows.values(slots))
+    constraints = len(maintainer.constraints)
+    first = time.perf_counter()
+    changes = maintainer.apply(deletes=going)
+    seconds = time.perf_counter() - first
+    current = from_pandas(pd.DataFrame(maintainer._rows.values(maintainer._rows.live())), "tax")
+    anew = discover(current, space=maintainer.space, max_predicates=bound, threads=THREADS)
+    assert {str(c) for c in anew} == {str(c) for c in maintainer.constraints}
+    return {
+        "batch": len(slots),
+        "constraints": constraints,
+        "delete_ms": round(seconds * 1_000, 2),
+        "delete_changes": len(changes),
+        "delete_effort": {name: count for name, count in vars(maintainer.effort).items() if count},
+    }
 
 
 def _adult(rows: int, batch: int) -> Point:
