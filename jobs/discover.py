@@ -5,13 +5,13 @@ Invariant: results are written when all files are done with, so an error or an i
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.constraints import PredicateSpace, UsageError, constraint_fields
 from holdfast.jobs.options import Answering
 from holdfast.jobs.output import json_line, results_to
+from holdfast.jobs.space_files import read_space, reading_in
 
 if TYPE_CHECKING:
     from holdfast.discovery.discover import Discovered
@@ -40,15 +40,9 @@ def discover_files(
     files = list(files)
     if (space_file or write_space) and len(files) > 1:
         raise UsageError("--space and --write-space are for one file: name one, or leave them out")
-    given_space = None if space_file is None else _read_space(space_file)
+    given_space = None if space_file is None else read_space(space_file)
     if given_space is not None:
-        columns = list(given_space.schema)
-        reading = replace(
-            reading,
-            types={c.name: c.type for c in columns},
-            ordered={c.name: c.ordered for c in columns if c.ordered is not None},
-            include=[c.name for c in columns],
-        )
+        reading = reading_in(given_space, reading)
     progress = answering.progress()
 
     def find(table: "Table", task: "Task") -> "Discovered":
@@ -92,13 +86,6 @@ class _Reporter:
 
     def __call__(self, doing: str) -> None:
         self._task.describe(f"{self._name}: {doing}")
-
-
-def _read_space(file: Path) -> PredicateSpace:
-    try:
-        return PredicateSpace.from_json(json.loads(file.read_text("utf-8")))
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{file}: {error}") from error
 
 
 def _checked_space(space: PredicateSpace, table: "Table") -> PredicateSpace:

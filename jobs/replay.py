@@ -10,7 +10,7 @@ anything of its batch is applied.
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, TextIO
@@ -23,6 +23,7 @@ from holdfast.jobs.options import Answering
 from holdfast.jobs.output import results_to
 from holdfast.jobs.progress import SilentProgress
 from holdfast.jobs.replay_lines import AppliedBatch, Totals, counted, json_lines, text_lines
+from holdfast.jobs.space_files import read_space, reading_in
 from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
 from holdfast.tables import ReadOptions, Table, read_table, space_of, table_name
 
@@ -64,7 +65,7 @@ def replay_changes(
     files = _files_by_table(base, changes)
     if (searched.space or searched.write_space) and len(files) > 1:
         raise UsageError("--space and --write-space are for one table: leave them out, or replay one table")
-    given = None if searched.space is None else _read_space(searched.space)
+    given = None if searched.space is None else read_space(searched.space)
     progress = answering.progress()
     sources = [
         _read(name, *pair, reading, given, _key_of(name, key, list(files)), progress) for name, pair in files.items()
@@ -235,12 +236,7 @@ def _seeded(source: _Source, searched: Searched, given: PredicateSpace | None, p
 
 def _read_base(base: Path, name: str, reading: ReadOptions, given: PredicateSpace | None) -> Table:
     if given is not None:
-        reading = replace(
-            reading,
-            types={c.name: c.type for c in given.schema},
-            ordered={c.name: c.ordered for c in given.schema if c.ordered is not None},
-            include=given.schema.names,
-        )
+        reading = reading_in(given, reading)
     table = read_table(base, reading, name if given is None else given.schema.table)
     if given is not None and given.schema.names != table.schema.names:
         raise UsageError(
@@ -259,13 +255,6 @@ def _read_base(base: Path, name: str, reading: ReadOptions, given: PredicateSpac
                 "(--typed-header), by --space, or read all as text (--strings all)"
             )
     return table
-
-
-def _read_space(file: Path) -> PredicateSpace:
-    try:
-        return PredicateSpace.from_json(json.loads(file.read_text("utf-8")))
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{file}: {error}") from error
 
 
 # Batches
