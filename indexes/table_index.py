@@ -36,6 +36,7 @@ _CELLS = 1 << 10
 _EQUALITIES, _INEQUALITIES = 3, 2
 _SMALLEST_TABLE = 1 << 10
 _FEW_ROWS = 32
+_FEW_MEASURED = 1_000
 _IDLE = 4
 _MOST_TREES = 40
 # measured on two cores, for one row
@@ -132,7 +133,7 @@ class TableIndex:
     def measure(self) -> None:
         """Measure the columns anew: how selective an equality is, and where the cells of a curve begin. O(n log n)."""
         live = self._rows.codes[self._rows.live()]
-        self._measured_at = len(live)
+        self._measured_at = len(self._rows)
         self._bounds, self._group, self._values = [], [], []
         for codes in live.T:
             distinct, counts = np.unique(codes, return_counts=True)
@@ -185,8 +186,13 @@ class TableIndex:
         codes = self._rows.codes[slots]
         self._each(lambda s: s.tree.remove(self._rows.codes, slots, self._places(s.order, codes)), len(slots))
 
+    def renew(self) -> None:
+        """Measure and build anew where there are more than twice as many rows as were measured. Amortised O(log n)."""
+        if len(self._rows) > 2 * self._measured_at + _FEW_MEASURED:
+            self.rebuild()
+
     def rebuild(self) -> None:
-        """Make all trees anew, as is needed when codes were relabelled."""
+        """Measure and make all trees anew, as is needed when codes were relabelled too."""
         self.measure()
         self._served, self._idle = {}, []
         self.hold(self._masks)

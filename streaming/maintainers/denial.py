@@ -138,6 +138,7 @@ class DenialMaintainer:
         step = self._followed(delta)
         if self.covers.sets is not self._before[0]:
             self.index.hold(self.covers.masks)
+        self.index.renew()
         return step
 
     def undo(self) -> None:

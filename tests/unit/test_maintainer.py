@@ -139,6 +139,25 @@ def test_an_exception_leaves_the_state_as_it_was(
     assert {str(c) for c in maintainer.constraints} == {str(c) for c in anew}
 
 
+def test_a_table_that_was_seeded_empty_is_searched_like_any_other() -> None:
+    records = tax_records(12_000)
+    maintainer = Maintainer.seed(from_arrow(records.slice(0, 0), "tax"), max_predicates=2)
+    assert not maintainer._denial.index.is_used
+    for start in range(0, 12_000, 3_000):
+        maintainer.apply(inserts=records.slice(start, 3_000))
+    index = maintainer._denial.index
+    index.check_invariants()
+    assert index.is_used
+    assert 2 * index._measured_at + 1_000 >= maintainer.row_count
+    grown = Maintainer.seed(from_arrow(records, "tax"), max_predicates=2, space=maintainer.space)
+    assert set(map(str, grown.constraints)) == set(map(str, maintainer.constraints))
+    before = index.effort.copy()
+    maintainer.apply(inserts=tax_records(100, first_row=50_000))
+    grown_before = grown._denial.index.effort.copy()
+    grown.apply(inserts=tax_records(100, first_row=50_000))
+    assert (index.effort - before).sum() < 3 * (grown._denial.index.effort - grown_before).sum()
+
+
 def test_two_seed_rows_with_one_key_are_named() -> None:
     with pytest.raises(InputError, match=r"row 3.*the same key \(id\) as table, row 1.*expected each key once"):
         Maintainer.seed(pd.DataFrame({"id": [1, 2, 1]}), key=["id"])
