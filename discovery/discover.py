@@ -6,18 +6,16 @@ Invariant: `discover` is a function of the table's rows, types and space alone.
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from holdfast.constraints import DenialConstraint, PredicateSpace
 from holdfast.discovery.codes import pair_codes
 from holdfast.discovery.denial.ranking import scores
 from holdfast.discovery.denial.result import DenialSet
 from holdfast.discovery.denial.seeding import Explained, seed_denial
-from holdfast.tables import Table, from_arrow, from_pandas, read_table, space_of
+from holdfast.tables import Table, as_table, space_of
 
 
 @dataclass(frozen=True)
@@ -77,18 +75,8 @@ def discover(
     >>> [str(constraint) for constraint in discover(people)]
     ['not(t.id = s.id)']
     """
-    table = _as_table(data, name)
+    table = as_table(data, name)
     if space is None:
         space = space_of(table)
     found = seed_denial(table, space, max_predicates, threads=threads or os.cpu_count() or 1, report=report)
     return Discovered(table, space, DenialSet(space, found.masks), found.explained)
-
-
-def _as_table(data: Any, name: str) -> Table:
-    if isinstance(data, Table):
-        return data
-    if isinstance(data, str | Path):
-        return read_table(data)
-    if isinstance(data, pa.Table | pa.RecordBatch):
-        return from_arrow(data, name)
-    return from_pandas(data, name)

@@ -30,11 +30,11 @@ from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
 from holdfast.discovery.codes import PairCodes
 from holdfast.discovery.kernels.evidence import Places, Words
 from holdfast.discovery.kernels.partitions import LEAF, Rows, refine_same_kernel, refine_two_kernel, search_kernel
-from holdfast.discovery.masks import outcomes_of
+from holdfast.indexes.curve import CELLS, interleaved
+from holdfast.indexes.masks import outcomes_of
 
 _NEEDS_NO_ORDER = 32.0
 _SORTED_BY = 3
-_CELLS = 1 << 10
 _UNLIMITED = 1 << 62
 
 
@@ -164,7 +164,9 @@ class ViolationSearch:
             return np.arange(self._rows, dtype=np.int32)
         keys = [codes[p] for p in order]
         if len(order) > 2:
-            keys.insert(0, _interleaved([codes[p].astype(np.int64) * _CELLS // self._distinct[p] for p in order]))
+            keys.insert(
+                0, interleaved([codes[p].astype(np.int64) * CELLS // self._distinct[p] for p in order], self._rows)
+            )
         return np.lexsort(keys[::-1]).astype(np.int32)
 
 
@@ -282,15 +284,6 @@ class _Walk:
         self._t_low, self._t_high, self._s_low, self._s_high = (
             np.zeros((predicates, nodes), np.int32) for _ in range(4)
         )
-
-
-def _interleaved(cells: Sequence[Places]) -> Places:
-    """Return the place of each cell on a Z-order curve: the bits of the cells' coordinates, taken in turn."""
-    place = np.zeros(len(cells[0]), np.int64)
-    for bit in range(_CELLS.bit_length() - 1):
-        for i, cell in enumerate(cells):
-            place |= (cell >> bit & 1) << (bit * len(cells) + i)
-    return place
 
 
 def _shared_prefix(one: tuple[int, ...], other: tuple[int, ...]) -> int:

@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
 from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
-
-Outcomes = NDArray[np.int8]
-Words = NDArray[np.uint64]
+from holdfast.indexes.masks import Outcomes, Words, outcomes_of
 
 _TURNED = np.array([(o & EQUAL) | (o & LESS) << 2 | (o & GREATER) >> 2 for o in range(8)], np.int8)
 
@@ -26,20 +24,18 @@ class Tests:
     Parameters
     ----------
     x_column, row_column : (T,) which column of the new row meets which of the other.
-    ordered : (T,) whether less and greater are told apart.
     """
 
     x_column: NDArray[np.int64]
     row_column: NDArray[np.int64]
-    ordered: NDArray[np.bool_]
 
     @classmethod
     def of(cls, space: PredicateSpace) -> "Tests":
         """Return a test for each column pair, then for each crossing pair a second one the other way round."""
-        pairs = [(p.left, p.right, p.ordered) for p in space.pairs]
-        pairs += [(p.right, p.left, p.ordered) for p in space.pairs if p.left != p.right]
-        x, row, ordered = zip(*pairs, strict=True) if pairs else ((), (), ())
-        return cls(np.array(x, np.int64), np.array(row, np.int64), np.array(ordered, np.bool_))
+        pairs = [(p.left, p.right) for p in space.pairs]
+        pairs += [(p.right, p.left) for p in space.pairs if p.left != p.right]
+        x, row = zip(*pairs, strict=True) if pairs else ((), ())
+        return cls(np.array(x, np.int64), np.array(row, np.int64))
 
     def __len__(self) -> int:
         return len(self.x_column)
@@ -49,11 +45,7 @@ def turned_boxes(masks: Words, space: PredicateSpace) -> Outcomes:
     """Return (k, T) or (2 k, T): what masks allow in each test, `EVERY_OUTCOME` where it is not asked."""
     own = [i for i, p in enumerate(space.pairs) if p.left == p.right]
     crossing = [i for i, p in enumerate(space.pairs) if p.left != p.right]
-    allowed = np.empty((len(masks), len(space.pairs)), np.int8)
-    unordered = np.array([0, EQUAL, LESS | GREATER, EVERY_OUTCOME], np.int8)
-    for i, pair in enumerate(space.pairs):
-        bits = (masks[:, pair.offset // 64] >> np.uint64(pair.offset % 64)).astype(np.int64) & (1 << pair.width) - 1
-        allowed[:, i] = bits if pair.ordered else unordered[bits]
+    allowed = outcomes_of(masks, space).T
     if not crossing:
         return allowed
     free = np.full((len(masks), len(crossing)), EVERY_OUTCOME, np.int8)

@@ -239,8 +239,8 @@ class Texts:
         """Forget all strings but those of some codes."""
         self._seen = None
         kept = set(codes.tolist())
-        for code in set(self._code.values()) - kept:
-            del self._code[self._text[code]]  # type: ignore[arg-type]
+        for text, code in [(text, code) for text, code in self._code.items() if code not in kept]:
+            del self._code[text]
             self._text[code] = None
             self._free.append(code)
             self._changed.add(code)

@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
 from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
-from holdfast.indexes.boxes import Outcomes, Tests, Words, turned_boxes
+from holdfast.indexes.boxes import Tests, turned_boxes
+from holdfast.indexes.curve import CELLS, interleaved
 from holdfast.indexes.encoding import Codes
 from holdfast.indexes.kernels.probe import STACK, pairs_kernel, probe_kernel, rehash_kernel
+from holdfast.indexes.masks import Outcomes, Words
 from holdfast.indexes.rows import RowSet, Slots
 from holdfast.indexes.zone_tree import ZoneTree
 
@@ -32,7 +34,6 @@ Order = tuple[tuple[int, ...], tuple[int, ...]]
 
 WITNESSES = 4
 _SELECTIVE = 64.0
-_CELLS = 1 << 10
 _EQUALITIES, _INEQUALITIES = 3, 2
 _SMALLEST_TABLE = 1 << 10
 _FEW_ROWS = 32
@@ -139,7 +140,7 @@ class TableIndex:
             distinct, counts = np.unique(codes, return_counts=True)
             self._group.append(float((counts.astype(float) ** 2).sum() / max(len(codes), 1)))
             self._values.append(len(distinct))
-            places = np.linspace(0, max(len(codes) - 1, 0), _CELLS + 1).astype(np.int64)[1:-1]
+            places = np.linspace(0, max(len(codes) - 1, 0), CELLS + 1).astype(np.int64)[1:-1]
             self._bounds.append(np.unique(np.sort(codes)[places]) if len(codes) else distinct)
 
     def hold(self, masks: Words, *, trees: bool | None = None) -> None:
@@ -300,8 +301,8 @@ class TableIndex:
             return np.ascontiguousarray(codes[:, equalities[0]])
         place = np.zeros(len(codes), np.int64)
         for c in equalities:
-            place = place * _CELLS + np.searchsorted(self._bounds[c], codes[:, c], "right")
-        return place << (_CELLS.bit_length() - 1) * len(inequalities) | _curve(
+            place = place * CELLS + np.searchsorted(self._bounds[c], codes[:, c], "right")
+        return place << (CELLS.bit_length() - 1) * len(inequalities) | interleaved(
             [np.searchsorted(self._bounds[c], codes[:, c], "right") for c in inequalities], len(codes)
         )
 
@@ -338,12 +339,3 @@ def _bitmap(flags: NDArray[np.bool_], width: int) -> Words:
     bits = np.zeros(width * 64, np.uint8)
     bits[: len(flags)] = flags
     return np.packbits(bits, bitorder="little").view(np.uint64)
-
-
-def _curve(cells: list[NDArray[np.int64]], rows: int) -> NDArray[np.int64]:
-    """Return places on a Z-order curve: the bits of the cells' coordinates, taken in turn."""
-    place = np.zeros(rows, np.int64)
-    for bit in range(_CELLS.bit_length() - 1):
-        for i, cell in enumerate(cells):
-            place |= (cell >> bit & 1) << (bit * len(cells) + i)
-    return place

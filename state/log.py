@@ -78,7 +78,7 @@ class CommitLog:
             expected += 1
 
     def _sync(self) -> None:
-        """Make the folder's entries survive the loss of power."""
+        """Sync the folder's entries."""
         folder = os.open(self._folder, os.O_RDONLY)
         try:
             os.fsync(folder)

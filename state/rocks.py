@@ -1,7 +1,8 @@
 """A store on disk: RocksDB, raw bytes, one column family per family of ours, one writer process.
 
-Keys stand in bytewise order. A batch is one synced `WriteBatch`: after `write` returns it survives the loss of power.
-The lock is RocksDB's own; it stays as long as any handle of a column family lives, so `close` gives up all of them.
+Keys stand in bytewise order. A batch is one synced `WriteBatch`: once `write` has returned, killing the process loses
+nothing of it. The lock is RocksDB's own; it stays as long as any handle of a column family lives, so `close` gives up
+all of them.
 """
 
 from collections.abc import Iterator

@@ -9,12 +9,13 @@ from holdfast.tables.columnar import EncodedColumn, Table
 from holdfast.tables.comparable import common_keys, overlap, space_of
 from holdfast.tables.frames import from_arrow, from_pandas
 from holdfast.tables.options import ReadOptions
-from holdfast.tables.reading import read_table, table_name
+from holdfast.tables.reading import as_table, read_table, table_name
 
 __all__ = [
     "EncodedColumn",
     "ReadOptions",
     "Table",
+    "as_table",
     "common_keys",
     "from_arrow",
     "from_pandas",

@@ -10,11 +10,22 @@ from holdfast.constraints import InputError, UsageError
 from holdfast.tables.columnar import Table, encoded
 from holdfast.tables.delimited import DelimitedFile
 from holdfast.tables.delta import is_delta_table, read_delta
-from holdfast.tables.frames import encode_arrow
+from holdfast.tables.frames import encode_arrow, from_arrow, from_pandas
 from holdfast.tables.options import ReadOptions
 from holdfast.tables.selection import Selection
 
 _COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4")
+
+
+def as_table(data: Any, name: str, options: ReadOptions | None = None) -> Table:
+    """Return what holds rows as a table: one of ours, a pandas or Arrow one (to be called `name`), or a file's path."""
+    if isinstance(data, Table):
+        return data
+    if isinstance(data, str | Path):
+        return read_table(data, options)
+    if isinstance(data, pa.Table | pa.RecordBatch):
+        return from_arrow(data, name, options)
+    return from_pandas(data, name, options)
 
 
 def read_table(path: str | Path, options: ReadOptions | None = None, name: str | None = None) -> Table:

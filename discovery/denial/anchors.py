@@ -18,7 +18,7 @@ from holdfast.discovery.codes import Codes, PairCodes
 from holdfast.discovery.denial.sampling import NO_VARIETY, Variety
 from holdfast.discovery.evidences import RowGroups
 from holdfast.discovery.kernels.evidence import Words
-from holdfast.discovery.masks import outcomes_of
+from holdfast.indexes.masks import outcomes_of
 
 Flags = NDArray[np.bool_]
 

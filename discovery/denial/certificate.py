@@ -21,6 +21,7 @@ from holdfast.discovery.kernels.certificate import (
     uses_kernel,
 )
 from holdfast.indexes.row_hash import RowHash
+from holdfast.indexes.table_index import WITNESSES
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
 
@@ -28,7 +29,6 @@ Numbers = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Pairs = NDArray[np.int64]
 
-WITNESSES = 4
 _FEWEST = 256
 _SAVED_AT_ONCE = 50_000
 

@@ -15,7 +15,7 @@ from holdfast.constraints import PredicateSpace
 from holdfast.constraints.operators import EVERY_OUTCOME
 from holdfast.discovery.codes import PairCodes
 from holdfast.discovery.kernels.evidence import Words
-from holdfast.discovery.masks import outcomes_of
+from holdfast.indexes.masks import outcomes_of
 
 Scores = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ import numpy as np
 from holdfast.constraints import DenialConstraint, DenialKind, PredicateSpace
 from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
 from holdfast.discovery.kernels.evidence import Places, Words
-from holdfast.discovery.masks import outcomes_of
+from holdfast.indexes.masks import outcomes_of
 
 
 class DenialSet:

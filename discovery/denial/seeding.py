@@ -37,8 +37,8 @@ from holdfast.discovery.evidences import (
 )
 from holdfast.discovery.hitting_sets import HittingSetSearch
 from holdfast.discovery.kernels.evidence import Places, Words
-from holdfast.discovery.masks import as_items, outcomes_of
 from holdfast.discovery.violations import ViolationSearch
+from holdfast.indexes.masks import as_items, outcomes_of
 from holdfast.tables import Table
 from holdfast.tables.keys import Flags
 

@@ -21,14 +21,14 @@ import numpy as np
 from holdfast.constraints import PredicateSpace
 from holdfast.discovery.codes import PairCodes
 from holdfast.discovery.current import current_codes, evidences_with
-from holdfast.discovery.denial.certificate import WITNESSES, Certificate, Numbers, Pairs, Words
+from holdfast.discovery.denial.certificate import Certificate, Numbers, Pairs, Words
 from holdfast.discovery.denial.covers import Covers
 from holdfast.discovery.denial.seeding import DenialSeed, reported_images
 from holdfast.discovery.evidences import mirrored
-from holdfast.discovery.masks import as_items
 from holdfast.discovery.violations import ViolationSearch
+from holdfast.indexes.masks import as_items
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
-from holdfast.indexes.table_index import Noted, TableIndex
+from holdfast.indexes.table_index import WITNESSES, Noted, TableIndex
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
 
@@ -99,6 +99,7 @@ class DenialMaintainer:
         self.certificate = certificate
         self.covers = Covers(self.space, self._bound, certificate, sets)
         self._saved = sets[:0]
+        self._reported_of = self._reported = sets[:0]
         self.index = TableIndex(rows, threads)
         self.index.hold(self.covers.masks)
         self.effort = Effort()
@@ -118,8 +119,10 @@ class DenialMaintainer:
 
     @property
     def masks(self) -> Words:
-        """The reported boxes: of two mirror images one, the box of everything never."""
-        return self.reported(self.covers.masks)
+        """The reported boxes: of two mirror images one, the box of everything never. O(1) until covers change."""
+        if self._reported_of is not self.covers.sets:
+            self._reported_of, self._reported = self.covers.sets, self.reported(self.covers.masks)
+        return self._reported
 
     def reported(self, masks: Words) -> Words:
         """Return those of some boxes that are reported."""
@@ -151,9 +154,9 @@ class DenialMaintainer:
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since it was last saved, or everything, in batches of bounded size."""
         yield from self.certificate.save(prefix, everything=everything)
-        held, saved = as_items(self.covers.sets), as_items(self._saved)
-        gone = self._saved[~np.isin(saved, held)]
-        come = self.covers.sets if everything else self.covers.sets[~np.isin(held, saved)]
+        gone, come = _differences(self._saved, self.covers.sets)
+        if everything:
+            come = self.covers.sets
         batch = WriteBatch()
         for cover in gone:
             batch.delete("covers", prefix + codecs.words(cover))
@@ -180,7 +183,7 @@ class DenialMaintainer:
         assert self.covers.proven.all()
 
     def _followed(self, delta: RowDelta) -> Step:
-        before = self.covers.masks
+        before = self.covers.sets
         batch = _Batch()
         lost, dead = self.certificate.kill(delta.vanished, delta.single)
         newcomers = np.concatenate([delta.appeared, delta.doubled])
@@ -191,11 +194,11 @@ class DenialMaintainer:
         self._prove(batch)
         found = np.concatenate([lost[:0], *batch.found])
         found = found[self.certificate.witnesses_left(found) > 0]
-        gone, come = _differences(before, self.covers.masks)
+        gone, come = _differences(before, self.covers.sets)
         none = np.zeros((0, 2), np.int64)
         return Step(
-            gone,
-            come,
+            self._every & ~gone,
+            self._every & ~come,
             self.certificate.words[found],
             self.certificate.a_witness(found),
             np.concatenate([before[:0], *batch.lost]),
@@ -392,6 +395,8 @@ def _crosses(masks: Words, space: PredicateSpace) -> np.ndarray:
 
 
 def _differences(before: Words, after: Words) -> tuple[Words, Words]:
-    """Return the rows of one array that are not in the other, both ways."""
+    """Return the rows of one array that are not in the other, both ways. O(1) where they are the same array."""
+    if before is after:
+        return before[:0], after[:0]
     old, new = as_items(before), as_items(after)
     return before[~np.isin(old, new)], after[~np.isin(new, old)]

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.maintainers.denial import DenialMaintainer, Effort, Step
 from holdfast.streaming.netting import DELETE, INSERT, UPDATE, Netted, Records, check, net, no_key_is_twice
-from holdfast.tables import ReadOptions, Table, from_arrow, from_pandas, read_table, space_of
+from holdfast.tables import ReadOptions, Table, as_table, from_arrow, space_of
 from holdfast.tables.columnar import encoded
 from holdfast.tables.keys import arrow_type_of
 
@@ -120,7 +119,7 @@ class Maintainer:
         report : is told what is being done.
         """
         _compile()
-        return cls._seeded(_as_table(data, name), key, max_predicates, space, threads, report)
+        return cls._seeded(as_table(data, name), key, max_predicates, space, threads, report)
 
     @classmethod
     def _seeded(
@@ -172,6 +171,7 @@ class Maintainer:
     @classmethod
     def restore(cls, store: Store, table: int = 0, threads: int | None = None) -> "Maintainer":
         """Take a table over from a store, as it was when it was last saved. O(n log n)."""
+        _compile()
         prefix = codecs.number(table)
         stored = store.get("meta", prefix + b"table")
         if stored is None:
@@ -325,7 +325,7 @@ class Maintainer:
         named = next((a for a in ("column_names", "columns") if hasattr(data, a)), None)
         given = self.schema.names if named is None else tuple(getattr(data, named))
         options = ReadOptions(types={c.name: c.type for c in self.schema.columns if c.name in given})
-        table = _as_table(data, name, options)
+        table = as_table(data, name, options)
         unknown = [c for c in table.schema.names if c not in self.schema.names]
         if unknown:
             self.schema.index(unknown[0])  # says what the table has
@@ -356,16 +356,6 @@ def _compile() -> None:
             maintainer.apply(inserts=part)
             maintainer.apply(deletes=part)
             maintainer.apply(deletes=part, inserts=rows.slice(3, 1))
-
-
-def _as_table(data: Any, name: str, options: ReadOptions | None = None) -> Table:
-    if isinstance(data, Table):
-        return data
-    if isinstance(data, str | Path):
-        return read_table(data, options)
-    if isinstance(data, pa.Table | pa.RecordBatch):
-        return from_arrow(data, name, options)
-    return from_pandas(data, name, options)
 
 
 def _lies_in(words: Words, mask: Words) -> NDArray[np.bool_]:

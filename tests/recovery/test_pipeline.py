@@ -183,7 +183,7 @@ def test_an_interrupted_seed_begins_anew(tmp_path: Path, monkeypatch: pytest.Mon
         with pytest.raises(KeyboardInterrupt):
             seed(store, commits, [Maintainer.seed(_table([*rows, (9, 9, "y")]), key=["k"], threads=1)])
     with pytest.raises(StateRefused, match="not seeded to the end"):
-        Pipeline(store, commits, {}, None)  # type: ignore[arg-type]
+        Pipeline(store, commits, {}, Publisher(commits, CommitLog(tmp_path / "backup", 0), {}))
     seed(store, commits, [Maintainer.seed(_table(rows), key=["k"], threads=1)])
     (restored,) = restore(store, threads=1).values()
     assert restored.row_count == 5

@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.constraints import PredicateSpace, StateRefused
 from holdfast.discovery.discover import discover
+from holdfast.indexes.encoding import Labels
 from holdfast.state import codecs
 from holdfast.state.memory import MemoryStore
 from holdfast.state.store import WriteBatch
@@ -102,4 +103,5 @@ def test_values_do_not_pile_up_where_it_is_restored_often() -> None:
             maintainer = Maintainer.restore(store, threads=1)
     assert len(list(store.scan("values"))) < 50_000
     labels = maintainer._rows.encoding._domains[2]
-    assert len(labels._labels) <= 20_000  # type: ignore[union-attr]
+    assert isinstance(labels, Labels)
+    assert len(labels._labels) <= 20_000

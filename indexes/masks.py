@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
 from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
-from holdfast.discovery.kernels.evidence import Words
 
+Words = NDArray[np.uint64]
 Outcomes = NDArray[np.int8]
 
 
