@@ -26,10 +26,18 @@ class Records:
     ----------
     table : their rows, with the columns of the monitored table. A delete by key needs its key only.
     operations : INSERT, UPDATE or DELETE for each.
+    kept : (records, columns): cells that were not sent, since the row's did not change; of a table with a key.
+    sequence : what orders the records of one key, where they may come out of order.
+    versions : of a feed of whole rows that leave and enter: the version that each is of, ascending.
+    from_nothing : whether the table was emptied before these records.
     """
 
     table: Table
     operations: NDArray[np.int8]
+    kept: NDArray[np.bool_] | None = None
+    sequence: NDArray[np.int64] | None = None
+    versions: NDArray[np.int64] | None = None
+    from_nothing: bool = False
 
     def __len__(self) -> int:
         return self.table.row_count

@@ -39,7 +39,7 @@ def encode_arrow(
         ordered = options.ordered.get(column_name)
         assumed = pa.types.is_null(array.type) and column_name not in options.types
         columns.append(Column(column_name, wanted, ordered, assumed))
-        arrays[column_name] = array if wanted == own else _converted(array, own, columns[-1], source)
+        arrays[column_name] = array if wanted == own else converted(array, own, columns[-1], source)
     warnings = [f"{source}: left out {', '.join(left_out)}: nested, binary and such columns are not monitored"]
     return encoded(
         name,
@@ -107,7 +107,7 @@ def _refuse_mixed(series: Any) -> None:
             raise ValueError(f"{one} and {other}")
 
 
-def _converted(array: pa.ChunkedArray, own: ColumnType, column: Column, source: str) -> pa.ChunkedArray:
+def converted(array: pa.ChunkedArray, own: ColumnType, column: Column, source: str) -> pa.ChunkedArray:
     """Return values of type `own` in the column's type, without loss; `InputError` where that cannot be.
 
     Between floats and decimals go the shortest texts: float 0.1 is decimal 0.1, and back.
@@ -116,7 +116,7 @@ def _converted(array: pa.ChunkedArray, own: ColumnType, column: Column, source: 
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
     if wanted == STRING:
-        return _texts(array)
+        return texts_of(array)
     if own == STRING:
         return _parsed(array.cast(pa.large_string()), column, source)
     if own.group is not wanted.group:
@@ -125,7 +125,7 @@ def _converted(array: pa.ChunkedArray, own: ColumnType, column: Column, source: 
             "leave its type out, or use string"
         )
     if wanted.name == "decimal":
-        return _parsed(_texts(array), column, source)
+        return _parsed(texts_of(array), column, source)
     if own.name == "decimal" and wanted.name == "float":
         return _floats(array.cast(arrow_type_of(own)), own, column, source)
     if own.name == "timestamp" and array.type.tz is None:
@@ -143,8 +143,8 @@ def _rows_of(source: str) -> Callable[[int], str]:
 
 
 def _floats(decimals: pa.ChunkedArray, own: ColumnType, column: Column, source: str) -> pa.ChunkedArray:
-    made = _parsed(_texts(decimals), column, source)
-    back = _parsed(_texts(made), Column(column.name, own), source)
+    made = _parsed(texts_of(decimals), column, source)
+    back = _parsed(texts_of(made), Column(column.name, own), source)
     row = pc.index(pc.not_equal(back, decimals), pa.scalar(True)).as_py()
     if row >= 0:
         value = decimals[row].as_py()
@@ -159,7 +159,7 @@ def _parsed(texts: pa.ChunkedArray, column: Column, source: str) -> pa.ChunkedAr
     return values
 
 
-def _texts(array: pa.ChunkedArray) -> pa.ChunkedArray:
+def texts_of(array: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the shortest texts that read back as the values."""
     if pa.types.is_timestamp(array.type):
         unit = "ns" if column_type_of(array.type) == TIMESTAMP_NS else "us"

@@ -1,0 +1,76 @@
+"""Values of a stream into the types of its table: what does not fit is told apart, and the rest goes on.
+
+A text fits a type exactly where a declared column of a file would take it (`constraints/values.py`), so that a row
+means the same whether it came with the seed or later.
+"""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.constraints import Column, InputError, read_value
+from holdfast.constraints.types import STRING
+from holdfast.constraints.values import EXPECTED
+from holdfast.tables.frames import converted, texts_of
+from holdfast.tables.inference import parse
+from holdfast.tables.keys import Flags, arrow_type_of, column_type_of, normalised
+
+
+def fit(values: pa.Array | pa.ChunkedArray, column: Column) -> tuple[pa.Array, Flags | None]:
+    """Return values in a column's type, null where one does not fit, and which these are. O(n).
+
+    Examples
+    --------
+    >>> from holdfast.constraints import parse_type
+    >>> typed, wrong = fit(pa.array(["1", None, "x", "+7"]), Column("a", parse_type("integer")))
+    >>> typed.to_pylist(), wrong.tolist()
+    ([1, None, None, 7], [False, False, True, False])
+    """
+    array = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
+    own = column_type_of(array.type)
+    if own is None:
+        return pa.nulls(len(array), arrow_type_of(column.type)), _flags(pc.is_valid(array))
+    try:
+        made = array if own == column.type else converted(array, own, column, column.name)
+        return normalised(made, column.type), None
+    except InputError:
+        return _fit_texts(array if own == STRING else texts_of(array), column)
+
+
+def misfit(text: str, column: Column) -> str:
+    """Return what is wrong with a text.
+
+    >>> from holdfast.constraints import parse_type
+    >>> misfit("x1", Column("Zip", parse_type("integer")))
+    "column Zip: 'x1' is not a whole number within 64 bits (integer)"
+    """
+    shown = text if len(text) <= 80 else text[:77] + "..."
+    return f"column {column.name}: '{shown}' is not {EXPECTED[column.type.name]} ({column.type})"
+
+
+def _fit_texts(array: pa.ChunkedArray, column: Column) -> tuple[pa.Array, Flags | None]:
+    """Read each distinct text on its own. O(distinct texts) in Python: only where some do not fit."""
+    coded = pc.dictionary_encode(array.cast(pa.large_string())).unify_dictionaries().combine_chunks()
+    if isinstance(coded, pa.ChunkedArray):
+        coded = coded.chunk(0) if coded.num_chunks else pa.array([], pa.large_string()).dictionary_encode()
+    distinct = coded.dictionary
+    fitting = pa.array([_fits(text, column) for text in distinct.to_pylist()], pa.bool_())
+    typed = parse(distinct.filter(fitting), column.type)
+    places = pc.if_else(fitting, pc.subtract(pc.cumulative_sum(fitting.cast(pa.int64())), 1), None)
+    wrong = pc.and_(pc.is_valid(coded.indices), pc.invert(fitting.take(coded.indices)))
+    return typed.take(places.take(coded.indices)), _flags(wrong)
+
+
+def _fits(text: str, column: Column) -> bool:
+    try:
+        read_value(text, column.type)
+    except ValueError:
+        return False
+    return True
+
+
+def _flags(found: pa.Array | pa.ChunkedArray) -> Flags:
+    flags: Flags = pc.fill_null(found, False).to_numpy(zero_copy_only=False) if len(found) else _NONE
+    return flags
+
+
+_NONE = pa.array([], pa.bool_()).to_numpy(zero_copy_only=False)
