@@ -4,7 +4,7 @@ With a key, the last record of each key counts, against the stored row. Without 
 records. What ends where it began is nothing.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from holdfast.indexes.rows import RowSet
 from holdfast.tables import Table
 
 INSERT, UPDATE, DELETE = 0, 1, 2
+
+_NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Netted:
     ----------
     codes, signs : distinct rows, and how many copies of each come or (negative) go.
     inserted, deleted, updated, ignored : rows of a keyed table; `ignored` are deletes of unknown keys.
+    late : records that are older than what is known of their key.
+    incomplete : numbers of records that leave cells as they were, of rows that are not there.
     """
 
     codes: Codes
@@ -59,11 +63,20 @@ class Netted:
     deleted: int = 0
     updated: int = 0
     ignored: int = 0
+    late: int = 0
+    incomplete: NDArray[np.int64] = field(default_factory=lambda: _NONE)
 
 
-def net(records: Records, codes: Codes, rows: RowSet) -> Netted:
-    """Net a batch against the stored rows. O(records)."""
-    return _net_keyed(records, codes, rows) if rows.key else _net_keyless(records, codes)
+def net(records: Records, codes: Codes, rows: RowSet, latest: NDArray[np.int64] | None = None) -> Netted:
+    """Net a batch against the stored rows. O(records).
+
+    Parameters
+    ----------
+    records, codes : what came.
+    rows : what is stored.
+    latest : the last sequence (or version) known of each record's key, the least number where none is.
+    """
+    return _net_keyed(records, codes, rows, latest) if rows.key else _net_keyless(records, codes, rows)
 
 
 def check(records: Records, key: tuple[int, ...]) -> None:
@@ -84,32 +97,133 @@ def check(records: Records, key: tuple[int, ...]) -> None:
         )
 
 
-def _net_keyed(records: Records, codes: Codes, rows: RowSet) -> Netted:
+def _net_keyed(records: Records, codes: Codes, rows: RowSet, latest: NDArray[np.int64] | None) -> Netted:
+    order = np.arange(len(records))
+    late = 0
+    if records.sequence is not None and latest is not None:
+        in_time = records.sequence >= latest
+        late = int(np.count_nonzero(~in_time))
+        order = order[np.argsort(records.sequence, kind="stable")]
+        order = order[in_time[order]]
+    codes, operations = codes[order], records.operations[order]
+    incomplete = _NONE
+    if records.kept is not None and records.kept.any():
+        codes, whole = _completed(codes, operations, records.kept[order], rows, from_nothing=records.from_nothing)
+        incomplete = np.sort(order[~whole])
+        order, codes, operations = order[whole], codes[whole], operations[whole]
     first = first_equal(codes, rows.key)
-    last = np.full(len(codes), -1, np.int64)
-    last[first] = np.arange(len(codes))  # of several, the one assigned last stays
-    kept = last[last >= 0]
-    stored = rows.slots_with_key(codes[kept])
-    deleting = records.operations[kept] == DELETE
+    if records.versions is not None:
+        before = None if latest is None else latest[order]
+        deciding, deleting, ignored = _decided_by_images(
+            codes, operations, records.versions[order], before, first, rows
+        )
+    else:
+        last = np.full(len(codes), -1, np.int64)
+        last[first] = np.arange(len(codes))  # of several, the one assigned last stays
+        deciding = last[last >= 0]
+        deleting, ignored = operations[deciding] == DELETE, 0
+    entering = codes[deciding]
+    stored = rows.slots_with_key(entering)
     known = stored >= 0
-    same = known & ~deleting & (rows.codes[stored] == codes[kept]).all(axis=1)
+    same = known & ~deleting & (rows.codes[stored] == entering).all(axis=1)
     leaves = known & ~same
     enters = ~deleting & ~same
-    out, into = rows.codes[stored[leaves]], codes[kept[enters]]
+    others = np.setdiff1d(rows.live(), stored[known]) if records.from_nothing else _NONE
+    out, into = rows.codes[np.concatenate([stored[leaves], others])], entering[enters]
     return Netted(
         np.concatenate([out, into]),
         np.concatenate([np.full(len(out), -1), np.ones(len(into), np.int64)]),
         inserted=int((enters & ~known).sum()),
-        deleted=int((deleting & known).sum()),
+        deleted=int((deleting & known).sum()) + len(others),
         updated=int((enters & known).sum()),
-        ignored=int((deleting & ~known).sum()),
+        ignored=ignored + int((deleting & ~known).sum()),
+        late=late,
+        incomplete=incomplete,
     )
 
 
-def _net_keyless(records: Records, codes: Codes) -> Netted:
+def _completed(
+    codes: Codes, operations: NDArray[np.int8], kept: NDArray[np.bool_], rows: RowSet, *, from_nothing: bool
+) -> tuple[Codes, NDArray[np.bool_]]:
+    """Return codes with the cells that were not sent, from the row's version before; and which records have all theirs.
+
+    A record without them is no version of its row: those after it look further back. O(records) a column and round.
+    """
+    stored = rows.slots_with_key(codes)
+    stored = np.full(len(codes), -1) if from_nothing else stored
+    deletes = operations == DELETE
+    kept = kept & ~deletes[:, None]
+    whole = np.ones(len(codes), np.bool_)
+    while True:
+        used = np.flatnonzero(whole)
+        first = first_equal(codes[used], rows.key)
+        grouped = used[np.argsort(first, kind="stable")]
+        starts = np.zeros(len(grouped), np.int64)
+        changes = np.flatnonzero(np.diff(np.sort(first))) + 1
+        starts[changes] = changes
+        starts = np.maximum.accumulate(starts)
+        filled = codes.copy()
+        missing = np.zeros(len(codes), np.bool_)
+        for c in range(codes.shape[1]):
+            told = np.where(kept[grouped, c], -1, np.arange(len(grouped)))
+            at = np.maximum.accumulate(told)
+            asked = np.flatnonzero(kept[grouped, c])
+            at = at[asked]
+            earlier = at >= starts[asked]
+            source = grouped[np.where(earlier, at, 0)]
+            slot = stored[grouped[asked]]
+            usable = np.where(earlier, ~deletes[source], slot >= 0)
+            value = np.where(earlier, codes[source, c], rows.codes[slot, c])
+            filled[grouped[asked], c] = value
+            missing[grouped[asked[~usable]]] = True
+        if not missing.any():
+            return filled, whole
+        whole &= ~missing  # what was taken from these is looked for again
+
+
+def _decided_by_images(
+    codes: Codes,
+    operations: NDArray[np.int8],
+    versions: NDArray[np.int64],
+    written: NDArray[np.int64] | None,
+    first: NDArray[np.int64],
+    rows: RowSet,
+) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
+    """Return the record that decides about each key, whether the row goes, and how many removals say nothing.
+
+    Of a feed of whole rows that leave and enter, a removal counts only for the row that it shows, and not for one that
+    its own version wrote: a version may come in parts, and its additions before its removals.
+    """
+    adds = np.flatnonzero(operations != DELETE)
+    removals = np.flatnonzero(operations == DELETE)
+    last = np.full(len(codes), -1, np.int64)
+    last[first[adds]] = adds
+    by = last[first[removals]]
+    stored = rows.slots_with_key(codes[removals])
+    of_batch = (by >= 0) & (removals > by) & (codes[by] == codes[removals]).all(axis=1)
+    of_batch &= versions[by] != versions[removals]
+    of_store = (by < 0) & (stored >= 0) & (rows.codes[stored] == codes[removals]).all(axis=1)
+    if written is not None:
+        of_store &= written[removals] != versions[removals]
+    effective = removals[of_batch | of_store]
+    goes = np.zeros(len(codes), np.bool_)
+    goes[first[effective]] = True
+    deciding = last.copy()
+    unseen = effective[last[first[effective]] < 0]
+    deciding[first[unseen]] = unseen
+    keys = np.flatnonzero(deciding >= 0)
+    said_nothing = int(np.count_nonzero((by < 0) & ~of_store))
+    return deciding[keys], goes[keys], said_nothing
+
+
+def _net_keyless(records: Records, codes: Codes, rows: RowSet) -> Netted:
+    signs = np.where(records.operations == DELETE, -1, 1)
+    if records.from_nothing:  # what is stored, owed deletes included, ends where it is taken back
+        held = np.flatnonzero(rows.copies)
+        codes, signs = np.concatenate([rows.codes[held], codes]), np.concatenate([-rows.copies[held], signs])
     first = first_equal(codes, range(codes.shape[1]))
     sums = np.zeros(len(codes), np.int64)
-    np.add.at(sums, first, np.where(records.operations == DELETE, -1, 1))
+    np.add.at(sums, first, signs)
     changed = np.flatnonzero(sums)
     return Netted(codes[changed], sums[changed])
 

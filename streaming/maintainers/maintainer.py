@@ -31,6 +31,7 @@ from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
+from holdfast.streaming.key_versions import KeyVersions
 from holdfast.streaming.maintainers.denial import DenialMaintainer, Effort, Step
 from holdfast.streaming.netting import DELETE, INSERT, UPDATE, Netted, Records, check, net, no_key_is_twice
 from holdfast.tables import ReadOptions, Table, as_table, from_arrow, space_of
@@ -55,6 +56,8 @@ class BatchResult:
     newly_owed, owed : deletes of copies that are not there (table without a key): of this batch, and in all.
     rows, constraints : how many there are now.
     seconds : of the work on the batch alone.
+    late : records that are older than what is known of their key.
+    incomplete : numbers of records that were left out, as they leave cells as they were of rows that are not there.
     """
 
     changes: list[ConstraintChange]
@@ -69,6 +72,8 @@ class BatchResult:
     rows: int
     constraints: int
     seconds: float
+    late: int = 0
+    incomplete: tuple[int, ...] = ()
 
 
 class Maintainer:
@@ -87,9 +92,17 @@ class Maintainer:
     ['+ not(t.City != s.City) (released)']
     """
 
-    def __init__(self, rows: RowSet, denial: DenialMaintainer, max_predicates: int, explained: Explained) -> None:
+    def __init__(
+        self,
+        rows: RowSet,
+        denial: DenialMaintainer,
+        max_predicates: int,
+        explained: Explained,
+        versions: KeyVersions | None = None,
+    ) -> None:
         self._rows = rows
         self._denial = denial
+        self._versions = versions
         self.max_predicates = max_predicates
         self.explained = explained
         self._images: dict[int, RowImage] = {}
@@ -163,10 +176,14 @@ class Maintainer:
                 "key": [self.schema.names[c] for c in self._rows.key],
                 "max_predicates": self.max_predicates,
             }
+            if self._versions is not None:
+                meta["remembers"] = {"retention": self._versions.retention}
             first.put("meta", prefix + b"table", codecs.json_bytes(meta))
         yield first
         yield from self._rows.save(prefix, everything=everything)
         yield from self._denial.save(prefix, everything=everything)
+        if self._versions is not None:
+            yield from self._versions.save(_versions_prefix(table), everything=everything)
 
     @classmethod
     def restore(cls, store: Store, table: int = 0, threads: int | None = None) -> "Maintainer":
@@ -186,7 +203,29 @@ class Maintainer:
         rows.restore(store, prefix)
         threads = threads or os.cpu_count() or 1
         denial = DenialMaintainer.restore(rows, meta["max_predicates"], threads, store, prefix)
-        return cls(rows, denial, meta["max_predicates"], Explained())
+        maintainer = cls(rows, denial, meta["max_predicates"], Explained())
+        if "remembers" in meta:
+            maintainer.remember(meta["remembers"]["retention"])
+            assert maintainer._versions is not None
+            maintainer._versions.restore(store, _versions_prefix(table))
+        return maintainer
+
+    def remember(self, retention: float | None = None) -> None:
+        """Remember the sequence of each key's last change, and tell records that come late by it.
+
+        Parameters
+        ----------
+        retention : for how many seconds a key is remembered whose row is gone; None for ever.
+        """
+        key = [self.schema.names[c] for c in self._rows.key]
+        self._versions = KeyVersions(self.schema, key, retention)
+
+    def remember_rows(self, table: Table, sequence: NDArray[np.int64]) -> None:
+        """Take the sequences of the first rows over."""
+        assert self._versions is not None
+        self._versions.begin()
+        every = np.arange(table.row_count)
+        self._versions.note(table, np.full(table.row_count, INSERT, np.int8), sequence, every)
 
     @property
     def space(self) -> PredicateSpace:
@@ -242,19 +281,42 @@ class Maintainer:
         check(records, self._rows.key)
         self._rows.begin()
         self._denial.begin()
+        if self._versions is not None:
+            self._versions.begin()
         try:
             codes, relabelled = self._rows.encode(records.table)
             if relabelled:
                 self._denial.index.rebuild()
-            netted = net(records, codes, self._rows)
+            netted = net(records, codes, self._rows, self._latest(records))
             delta = self._rows.change(netted.codes, netted.signs)
             changes = [] if delta.is_empty else self._changes(self._denial.apply(delta))
             self._rows.forget()
+            self._remember(records, netted)
             return self._result(netted, delta, changes, started)
         except BaseException:
             self._rows.undo()
             self._denial.undo()
+            if self._versions is not None:
+                self._versions.undo()
             raise
+
+    def _latest(self, records: Records) -> NDArray[np.int64] | None:
+        """Return what is known of the records' keys."""
+        if self._versions is None:
+            return None
+        if records.versions is not None and len(records):
+            self._versions.forget_before(int(records.versions[0]))
+        return self._versions.latest(records.table)
+
+    def _remember(self, records: Records, netted: Netted) -> None:
+        if self._versions is None or not len(records):
+            return
+        if records.versions is not None:  # what the last version wrote: its removals may come with the next batch
+            which = np.flatnonzero((records.versions == records.versions[-1]) & (records.operations != DELETE))
+            self._versions.note(records.table, records.operations, records.versions, which)
+        elif records.sequence is not None:
+            which = np.setdiff1d(np.arange(len(records)), netted.incomplete)
+            self._versions.note(records.table, records.operations, records.sequence, which)
 
     def _result(self, netted: Netted, delta: RowDelta, changes: list[ConstraintChange], started: float) -> BatchResult:
         keyed = bool(self._rows.key)
@@ -268,6 +330,8 @@ class Maintainer:
             ignored=netted.ignored,
             newly_owed=delta.newly_owed,
             owed=self._rows.owed_copies,
+            late=netted.late,
+            incomplete=tuple(netted.incomplete.tolist()),
             rows=len(self._rows),
             constraints=len(self._denial.masks),
             seconds=time.perf_counter() - started,
@@ -338,6 +402,10 @@ class Maintainer:
                 for c in self.schema.columns
             }
         )
+
+
+def _versions_prefix(table: int) -> bytes:
+    return codecs.number((1 << 32) + table)
 
 
 @cache
