@@ -1,0 +1,33 @@
+"""From the bytes of Kafka records to drafts: one decoder for each encoding of a topic.
+
+Records travel as bytes, and are read here and nowhere before: so numbers keep their digits, and what is not exactly
+one JSON object is told apart (`tables/json_records.py`).
+"""
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+
+from holdfast.streaming.arrivals import Draft, Target
+
+Decoder = Callable[[pa.Table | pa.RecordBatch, Target, str, Mapping[str, str]], Draft]
+"""A batch (key and value: binary, partition, offset, timestamp), its target, its topic, and how change records write
+columns without a schema ({column: name of the encoding}), to a draft in the order of (partition, offset)."""
+
+
+def decoder(encoding: str) -> Decoder:
+    """Return the decoder of an encoding.
+
+    >>> decoder("json").__module__
+    'holdfast.streaming.decoding.plain'
+    """
+    return _DECODERS[encoding]
+
+
+def _decoders() -> Mapping[str, Decoder]:
+    from holdfast.streaming.decoding import plain
+
+    return {"json": plain.decode}
+
+
+_DECODERS = _decoders()

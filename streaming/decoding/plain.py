@@ -1,0 +1,65 @@
+"""Encoding `json`: the value holds the row, and in `_op` what happened to it.
+
+    {"_op": "update", "name": "Ann", "salary": 30000.50}
+
+Fields that are no columns say nothing; a column that is not there is null; without `_op` a row is inserted.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from holdfast.streaming.arrivals import UNREADABLE, Draft, Target
+from holdfast.streaming.decoding.messages import messages_of
+from holdfast.streaming.netting import DELETE, INSERT, UPDATE
+from holdfast.tables.json_records import Cells, Spans, fields_of
+
+OPERATION = "_op"
+_OPERATIONS = {"insert": INSERT, "update": UPDATE, "delete": DELETE}
+_NO_VALUE = (
+    "a record without a value says nothing in encoding json; where it deletes the row of its key, use encoding upsert"
+)
+
+
+def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodings: Mapping[str, str]) -> Draft:  # noqa: ARG001
+    """Decode a batch from Kafka. O(bytes)."""
+    messages = messages_of(batch, topic)
+    operations, cells, reasons = rows_of(messages.values, target)
+    for row in np.flatnonzero(~messages.values.present).tolist():
+        reasons[row] = _NO_VALUE
+    return Draft(operations, cells, messages.record_id, messages.raw, reasons, oldest=messages.oldest)
+
+
+def rows_of(records: Spans, target: Target) -> tuple[NDArray[np.int8], dict[str, pa.Array], dict[int, str]]:
+    """Return the operations, the cells by column, and why records are unreadable. O(bytes).
+
+    >>> from holdfast.constraints import Column, Schema, parse_type
+    >>> from holdfast.tables.json_records import spans_of
+    >>> target = Target(Schema("t", [Column("a", parse_type("integer"))]))
+    >>> operations, cells, reasons = rows_of(spans_of(pa.array([b'{"a": 1}', b'{"a": 1, "_op": "remove"}'])), target)
+    >>> operations.tolist(), cells["a"].to_pylist(), reasons
+    ([0, -1], ['1', '1'], {1: "_op is 'remove': expected insert, update or delete"})
+    """
+    wanted = [column.name for column in target.wanted]
+    found = fields_of(records, [*wanted, *({OPERATION} - set(wanted))])
+    reasons = found.reasons
+    operations = _operations(found[OPERATION], reasons)
+    cells = {name: found[name].texts() for name in wanted}
+    operations[list(reasons)] = UNREADABLE
+    return operations, cells, reasons
+
+
+def _operations(cells: Cells, reasons: dict[int, str]) -> NDArray[np.int8]:
+    """Return what each record does; unknown words become reasons."""
+    coded = pc.dictionary_encode(cells.texts())
+    words = coded.dictionary.to_pylist()
+    known = np.array([*(_OPERATIONS.get(word, UNREADABLE) for word in words), INSERT], np.int8)
+    places = np.asarray(pc.fill_null(coded.indices, len(words)))
+    operations: NDArray[np.int8] = known[places]
+    for row in np.flatnonzero(operations == UNREADABLE).tolist():
+        word = words[places[row]]
+        reasons.setdefault(row, f"{OPERATION} is '{word[:80]}': expected insert, update or delete")
+    return operations
