@@ -7,7 +7,7 @@ Invariant: every record of the draft is applied, bad, or counted as skipped; a b
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -106,12 +106,14 @@ class Arrivals:
     records : to be applied.
     bad : to be quarantined.
     skipped, oldest : as in the draft.
+    bad_record : makes one of the records bad, for a reason that shows only when it is applied.
     """
 
     records: Records
     bad: tuple[BadRecord, ...] = ()
     skipped: int = 0
     oldest: float | None = None
+    bad_record: Callable[[int, str], BadRecord] = lambda row, reason: BadRecord(str(row), None, reason)
 
 
 def arrivals(draft: Draft, target: Target) -> Arrivals:
@@ -144,17 +146,31 @@ def arrivals(draft: Draft, target: Target) -> Arrivals:
             reasons.setdefault(row, "an update needs a key that tells its row: declare one, or send delete and insert")
     for row in np.flatnonzero(~np.isin(operations, (INSERT, UPDATE, DELETE, TRUNCATE))).tolist():
         reasons.setdefault(row, "its operation is unknown")
-    bad = tuple(BadRecord(draft.record_id(row), _raw(draft, row, target), reasons[row]) for row in sorted(reasons))
+    bad = tuple(_bad(draft, row, target, reasons[row]) for row in sorted(reasons))
     good = np.ones(count, np.bool_)
     good[list(reasons)] = False
-    return Arrivals(_records(draft, target, typed, good), bad, draft.skipped, draft.oldest)
+    rows = _counting(draft, good)
+    records = _records(draft, target, typed, rows)
+    return Arrivals(
+        records, bad, draft.skipped, draft.oldest, lambda row, reason: _bad(draft, int(rows[row]), target, reason)
+    )
 
 
-def _records(draft: Draft, target: Target, typed: Cells, good: Flags) -> Records:
-    """Return the good records; what a truncation takes away again is left out."""
+def all_bad(draft: Draft, target: Target, reason: str) -> Arrivals:
+    """Return a draft of which nothing is to be applied."""
+    none = arrivals(replace(draft, operations=np.full(len(draft), UNREADABLE, np.int8), reasons={}), target)
+    bad = tuple(_bad(draft, row, target, reason) for row in range(len(draft)))
+    return Arrivals(none.records, bad, draft.skipped, draft.oldest)
+
+
+def _counting(draft: Draft, good: Flags) -> NDArray[np.int64]:
+    """Return the good records, but for those that a truncation takes away again."""
     truncations = np.flatnonzero((draft.operations == TRUNCATE) & good)
     first = int(truncations[-1]) + 1 if len(truncations) else 0
-    rows = first + np.flatnonzero(good[first:])
+    return first + np.flatnonzero(good[first:])
+
+
+def _records(draft: Draft, target: Target, typed: Cells, rows: NDArray[np.int64]) -> Records:
     taken = pa.array(rows)
     arrays = {column.name: pa.chunked_array([typed[column.name].take(taken)]) for column in target.schema.columns}
     table = encoded(
@@ -173,12 +189,16 @@ def _records(draft: Draft, target: Target, typed: Cells, good: Flags) -> Records
         kept=None if draft.kept is None else draft.kept[rows],
         sequence=sequence,
         versions=None if draft.versions is None else draft.versions[rows],
-        from_nothing=bool(len(truncations)),
+        from_nothing=bool((draft.operations == TRUNCATE).any()),
     )
 
 
 def _is_null(array: pa.Array) -> Flags:
     return np.asarray(pc.is_null(array).to_numpy(zero_copy_only=False))
+
+
+def _bad(draft: Draft, row: int, target: Target, reason: str) -> BadRecord:
+    return BadRecord(draft.record_id(row), _raw(draft, row, target), reason)
 
 
 def _raw(draft: Draft, row: int, target: Target) -> str | None:

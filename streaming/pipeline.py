@@ -7,55 +7,62 @@ on from the store. Batches of all tables are serialised here.
 """
 
 import datetime
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import resource
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from holdfast.constraints import ConstraintChange, DenialConstraint, StateRefused, constraint_fields
-from holdfast.constraints.sentences import sentence
+from holdfast.constraints import InputError, Schema, StateRefused
 from holdfast.state import codecs
-from holdfast.state.commits import READY, SEEDING, Commits, LedgerEntry
+from holdfast.state.commits import READY, SEEDING, Commits, LedgerEntry, StateCheckpointMismatch
 from holdfast.state.store import Store, WriteBatch
-from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer, Records
+from holdfast.streaming.arrivals import Arrivals, BadRecord
+from holdfast.streaming.attempts import Attempts
+from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
+from holdfast.streaming.output_rows import OutputRows, Position, time_text
 from holdfast.streaming.publisher import Publisher
 
-NULLS_RULE = "null equals null, and sorts below every value"
+Clock = Callable[[], datetime.datetime]
 
-Row = dict[str, Any]
+_WIPED_AT_ONCE = 50_000
+_FAMILIES = ("tables", "rows", "values", "evidences", "covers", "progress", "attempts", "skips")
 
 
-@dataclass(frozen=True)
-class Position:
-    """Where a batch of a source stands.
-
-    Parameters
-    ----------
-    query_id, batch_id : what the stream calls it.
-    start, end : its offsets, as texts.
-    """
-
-    query_id: str
-    batch_id: int
-    start: str
-    end: str
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
 
 
 @dataclass(frozen=True)
-class BadRecord:
-    """A record that could not be read.
+class SeededTable:
+    """A table that is taken over.
 
     Parameters
     ----------
-    record_id : topic-partition-offset, or file-line.
-    raw : the record, as far as it may be kept.
-    reason : for people.
+    maintainer : its rows and constraints.
+    about : what a later start has to know of it: settings, where its source begins, columns left out.
     """
 
-    record_id: str
-    raw: str | None
-    reason: str
+    maintainer: Maintainer
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where a stream of bad records stops the run, and how often figures are written.
+
+    Parameters
+    ----------
+    max_share, window : more bad records than this share among the last `window`.
+    metrics_every : seconds.
+    """
+
+    max_share: float = 0.5
+    window: int = 1_000
+    metrics_every: float = 10.0
 
 
 class Pipeline:
@@ -67,6 +74,7 @@ class Pipeline:
     commits : the way into it.
     tables : a maintainer for each table, by name.
     publisher : is told of each commit.
+    limits : see there.
     now : the clock.
     """
 
@@ -76,218 +84,224 @@ class Pipeline:
         commits: Commits,
         tables: Mapping[str, Maintainer],
         publisher: Publisher,
-        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+        limits: Limits | None = None,
+        now: Clock = _now,
     ) -> None:
         if commits.identity.status != READY:
             raise StateRefused("the state is not seeded to the end: seed it anew (holdfast seed --replace)")
+        self._store = store
         self._commits = commits
         self._tables = dict(tables)
-        self._numbers = {name: number for number, name in _names(store)}
+        self._numbers = {about["name"]: number for number, about in tables_of(store)}
         self._publisher = publisher
+        self._limits = limits or Limits()
         self._now = now
         self._lock = Lock()
+        self.attempts = Attempts(store)
+        self._recent: dict[str, deque[tuple[int, int]]] = {name: deque() for name in tables}
+        self._progress = {name: progress_of(store, name) for name in tables}
+        self._metrics_at = dict.fromkeys(tables, 0.0)
+        self._busy = dict.fromkeys(tables, (0, 0.0))
+
+    @property
+    def schemas(self) -> dict[str, Schema]:
+        """The monitored columns of each table."""
+        return {name: maintainer.schema for name, maintainer in self._tables.items()}
+
+    def is_done(self, source: str, position: Position) -> bool:
+        """Whether a batch was committed before; refuse one that does not follow the last."""
+        if self._commits.entry(source) is None and (position.batch_id or position.start):
+            raise StateCheckpointMismatch(
+                f"source {source}: the checkpoint is at batch {position.batch_id}, and the state has none of its "
+                "batches. One of them was restored or lost without the other: `holdfast rebuild` brings them together"
+            )
+        return self._commits.is_done(source, position.query_id, position.batch_id, position.start, position.end)
 
     def batch(
-        self, source: str, position: Position, records: Records, bad: Sequence[BadRecord] = ()
+        self, source: str, position: Position, came: Arrivals, seconds: Mapping[str, float] | None = None
     ) -> BatchResult | None:
-        """Apply and commit a batch of one table's source; return what it did, None where it was done before."""
+        """Apply and commit a batch of one table's source; return what it did, None where it was done before.
+
+        Parameters
+        ----------
+        seconds : what it has taken so far, by step.
+        """
+        began = time.perf_counter()
         with self._lock:
-            where = (position.query_id, position.batch_id, position.start, position.end)
-            if self._commits.is_done(source, *where):
+            if self.is_done(source, position):
                 return None
             self._publisher.wait_for_room()
+            self._check_share(source, came)
+            took = {**(seconds or {}), "wait": time.perf_counter() - began}
             maintainer = self._tables[source]
-            result = maintainer.apply_records(records)
+            result = maintainer.apply_records(came.records)
+            began = time.perf_counter()
             change = WriteBatch()
             for part in maintainer.save(self._numbers[source]):
                 change.add(part)
-            rows = _Rows(self._commits, self._now())
-            rows.changes(maintainer, source, result.changes, "data", position.batch_id)
-            rows.batch(source, position, len(records), result, len(bad))
+            took |= {"apply": result.seconds, "save": time.perf_counter() - began}
+            now = self._now()
+            bad = [*came.bad, *_incomplete(came, result)]
+            rows = OutputRows(self._commits.identity, self._commits.last + 1, now)
+            after = len(maintainer.constraints) if result.changes else 0
+            rows.changes(source, maintainer.schema.table, result.changes, after, batch_id=position.batch_id)
+            records = len(came.records) + len(came.bad) + came.skipped
+            lag = None if came.oldest is None else max(0.0, now.timestamp() - came.oldest)
+            rows.batch(source, position, records, result, len(bad), took, lag)
             rows.quarantine(source, bad)
-            entry = LedgerEntry(*where, commit=0)
-            self._commits.commit(change, rows.payload, source=source, batch=entry)
+            self._note_metrics(rows, source, result, records, sum(took.values()), lag, now)
+            progress = self._advanced(source, result, records, len(bad), lag, rows.at)
+            change.put("progress", source.encode(), codecs.json_bytes(progress))
+            self.attempts.done(source, change)
+            where = (position.query_id, position.batch_id, position.start, position.end)
+            self._commits.commit(change, rows.payload, source=source, batch=LedgerEntry(*where, commit=0))
+            self._progress[source] = progress
+            self._note_share(source, records, len(bad))
         self._publisher.notify()
         return result
 
+    def failed(self, source: str, position: Position, error: BaseException) -> None:
+        """Note that a batch failed, so that it is not tried for ever."""
+        with self._lock:
+            self.attempts.failed(source, position, error)
 
-def seed(
-    store: Store,
-    commits: Commits,
-    tables: Iterable[Maintainer],
-    now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
-) -> None:
+    def _check_share(self, source: str, came: Arrivals) -> None:
+        """Raise where the records are so bad that something else must be wrong."""
+        if not came.bad:
+            return
+        bad, good = len(came.bad), len(came.records)
+        example = f"{came.bad[0].record_id}: {came.bad[0].reason}"
+        if not good and not self._progress[source].get("good"):
+            raise InputError(
+                f"table {source}: none of the first {bad} record(s) could be read; the first is {example}. Check the "
+                "source's format and encoding, and the table's columns; nothing was applied"
+            )
+        recent = self._recent[source]
+        records = bad + good + sum(count for count, _ in recent)
+        if records < self._limits.window:
+            return
+        bad_ones = bad + sum(count for _, count in recent)
+        if bad_ones > self._limits.max_share * records:
+            raise InputError(
+                f"table {source}: {bad_ones} of the last {records} records could not be read, more than "
+                f"quarantine.max_share ({self._limits.max_share:.0%}) allows; one of them is {example}. Mend the "
+                "source, or raise the limit; nothing of this batch was applied"
+            )
+
+    def _note_share(self, source: str, records: int, bad: int) -> None:
+        recent = self._recent[source]
+        recent.append((records, bad))
+        while sum(count for count, _ in recent) - recent[0][0] >= self._limits.window:
+            recent.popleft()
+
+    def _advanced(
+        self, source: str, result: BatchResult, records: int, bad: int, lag: float | None, at: str
+    ) -> dict[str, Any]:
+        """Return how far a table is: what `holdfast status` says of it."""
+        before = self._progress[source]
+        commit = self._commits.last + 1
+        changed = {"changed_commit": commit, "changed_at": at} if result.changes else {}
+        return {
+            **before,
+            **changed,
+            "rows": result.rows,
+            "constraints": result.constraints,
+            "owed": result.owed,
+            "commit": commit,
+            "at": at,
+            "lag_seconds": lag,
+            "records": before.get("records", 0) + records,
+            "good": before.get("good", 0) + records - bad,
+            "quarantined": before.get("quarantined", 0) + bad,
+            "late": before.get("late", 0) + result.late,
+        }
+
+    def _note_metrics(
+        self,
+        rows: OutputRows,
+        source: str,
+        result: BatchResult,
+        records: int,
+        seconds: float,
+        lag: float | None,
+        now: datetime.datetime,
+    ) -> None:
+        count, busy = self._busy[source]
+        count, busy = count + records, busy + seconds
+        passed = now.timestamp() - self._metrics_at[source]
+        if 0 <= passed < self._limits.metrics_every:
+            self._busy[source] = count, busy
+            return
+        figures = {
+            "rows": result.rows,
+            "constraints": result.constraints,
+            "records": count,
+            "busy_seconds": busy,
+            "memory_bytes": _memory(),
+            "commits_to_publish": self._publisher.behind,
+        }
+        rows.metrics(source, figures if lag is None else {**figures, "lag_seconds": lag})
+        self._metrics_at[source] = now.timestamp()
+        self._busy[source] = 0, 0.0
+
+
+def seed(store: Store, commits: Commits, tables: Iterable[SeededTable], now: Clock = _now) -> None:
     """Write newly seeded tables into an empty state; it is ready with the last write, in one piece."""
     if commits.identity.status != SEEDING:
         raise StateRefused(
             "the state is seeded already: use it (holdfast run), or replace it (holdfast seed --replace)"
         )
     _wipe(store)
-    rows = _Rows(commits, now())
+    rows = OutputRows(commits.identity, commits.last + 1, now())
     last = WriteBatch()
-    for number, maintainer in enumerate(tables):
+    for number, table in enumerate(tables):
+        maintainer = table.maintainer
         for part in maintainer.save(number, everything=True):
             commits.bulk(part)
         name = maintainer.schema.table
-        last.put("tables", codecs.number(number), codecs.value(name))
-        rows.table(maintainer)
-        rows.appeared(maintainer, name)
+        last.put("tables", codecs.number(number), codecs.json_bytes({**table.about, "name": name}))
+        rows.table(maintainer, table.about.get("excluded", ()))
+        rows.appeared(maintainer)
+        progress = {"rows": maintainer.row_count, "constraints": len(maintainer.constraints), "at": rows.at}
+        progress |= {"commit": commits.last + 1, "changed_commit": commits.last + 1, "changed_at": rows.at}
+        last.put("progress", name.encode(), codecs.json_bytes(progress))
     commits.commit(last, rows.payload, status=READY)
 
 
 def restore(store: Store, threads: int | None = None) -> dict[str, Maintainer]:
     """Return the maintainers of all tables of a state. O(n log n)."""
-    return {name: Maintainer.restore(store, number, threads) for number, name in _names(store)}
+    return {about["name"]: Maintainer.restore(store, number, threads) for number, about in tables_of(store)}
 
 
-class _Rows:
-    """The rows of one commit for the output tables."""
-
-    def __init__(self, commits: Commits, now: datetime.datetime) -> None:
-        identity = commits.identity
-        self._commit = commits.last + 1
-        self._common = {"commit": self._commit, "application": identity.application, "state_id": identity.state_id}
-        self._at = now.astimezone(datetime.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        self.payload: dict[str, list[Row]] = {}
-
-    def changes(
-        self, maintainer: Maintainer, source: str, changes: Sequence[ConstraintChange], cause: str, batch_id: int | None
-    ) -> None:
-        """Note changed constraints, and bring the current ones to where they are."""
-        after = len(maintainer.constraints) if changes else 0
-        for change in changes:
-            about = _about(change.constraint, change.table)
-            fields = change.fields()
-            self._add(
-                "constraint_changes",
-                {
-                    "source": source,
-                    "batch_id": batch_id,
-                    "committed_at": self._at,
-                    "date": self._at[:10],
-                    **about,
-                    "change": fields["change"],
-                    "reason": fields["reason"],
-                    "by": fields["by"],
-                    "witness": _json(fields["witness"]),
-                    "cause": cause,
-                    "constraints_after": after,
-                },
-            )
-            self._current(about, appeared=change.appeared)
-
-    def appeared(self, maintainer: Maintainer, source: str) -> None:
-        """Note all constraints of a table that was seeded."""
-        constraints = maintainer.constraints
-        for constraint in constraints:
-            about = _about(constraint, maintainer.schema.table)
-            self._add(
-                "constraint_changes",
-                {
-                    "source": source,
-                    "committed_at": self._at,
-                    "date": self._at[:10],
-                    **about,
-                    "change": "appeared",
-                    "cause": "seed",
-                    "constraints_after": len(constraints),
-                },
-            )
-            self._current(about, appeared=True)
-
-    def table(self, maintainer: Maintainer) -> None:
-        """Note a monitored table."""
-        space = maintainer.space
-        self._add(
-            "tables",
-            {
-                "table_name": space.schema.table,
-                "columns": _json({column.name: str(column.type) for column in space.schema}),
-                "fingerprint": space.fingerprint,
-                "rows": maintainer.row_count,
-                "bounds": _json({"max_predicates": maintainer.max_predicates}),
-                "nulls_rule": NULLS_RULE,
-            },
-        )
-
-    def batch(self, source: str, position: Position, records: int, result: BatchResult, bad: int) -> None:
-        """Note what a batch did."""
-        self._add(
-            "batches",
-            {
-                "source": source,
-                "query_id": position.query_id,
-                "batch_id": position.batch_id,
-                "start_offsets": position.start,
-                "end_offsets": position.end,
-                "rows_in": records + bad,
-                "inserted": result.inserted,
-                "deleted": result.deleted,
-                "updated": result.updated,
-                "ignored": result.ignored,
-                "owed": result.newly_owed,
-                "quarantined": bad,
-                "table_rows": result.rows,
-                "constraints": result.constraints,
-                "seconds": _json({"apply": round(result.seconds, 6)}),
-                "committed_at": self._at,
-            },
-        )
-
-    def quarantine(self, source: str, bad: Sequence[BadRecord]) -> None:
-        """Note records that could not be read."""
-        for record in bad:
-            self._add(
-                "quarantine",
-                {
-                    "source": source,
-                    "table_name": source,
-                    "record_id": record.record_id,
-                    "raw": record.raw,
-                    "reason": record.reason,
-                    "seen_at": self._at,
-                    "date": self._at[:10],
-                },
-            )
-
-    def _current(self, about: Row, *, appeared: bool) -> None:
-        if appeared:
-            self._add(
-                "constraints", {**about, "since_commit": self._commit, "since": self._at, "nulls_rule": NULLS_RULE}
-            )
-        else:
-            self._add("constraints", {"constraint_id": about["constraint_id"], "_gone": True})
-
-    def _add(self, table: str, row: Row) -> None:
-        self.payload.setdefault(table, []).append({**self._common, **row})
+def tables_of(store: Store) -> list[tuple[int, dict[str, Any]]]:
+    """Return the number of each table, and what was noted when it was seeded."""
+    return [(codecs.read_number(key), codecs.read_json(about)) for key, about in store.scan("tables")]
 
 
-def _about(constraint: Any, table: str) -> Row:
-    """Return the columns that say which constraint it is."""
-    fields = constraint_fields(constraint, table)
-    return {
-        "constraint_id": fields["id"],
-        "table_name": table,
-        "family": fields["family"],
-        "constraint": fields["constraint"],
-        "sentence": sentence(constraint) if isinstance(constraint, DenialConstraint) else None,
-        "predicates": _json(fields.get("predicates")),
-        "kind": fields.get("kind"),
-        "size": fields.get("size"),
-    }
+def progress_of(store: Store, table: str) -> dict[str, Any]:
+    """Return how far a table is."""
+    stored = store.get("progress", table.encode())
+    return {} if stored is None else codecs.read_json(stored)
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def _incomplete(came: Arrivals, result: BatchResult) -> list[BadRecord]:
+    """Return the records that leave cells as they were, of rows that are not there."""
+    reason = (
+        "it leaves out values that did not change, and there is no row to take them from: seed the table, or read its "
+        "source from the beginning"
+    )
+    return [came.bad_record(row, reason) for row in result.incomplete]
 
 
-def _names(store: Store) -> list[tuple[int, str]]:
-    return [(codecs.read_number(key), codecs.read_value(name)) for key, name in store.scan("tables")]
+def _memory() -> int:
+    """Return the most memory that this process has had, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _wipe(store: Store) -> None:
     """Take away what an interrupted seed left."""
-    for family in ("tables", "rows", "values", "evidences", "covers"):
+    for family in _FAMILIES:
         while True:
             batch = WriteBatch()
             for key, _ in store.scan(family):
@@ -299,4 +313,4 @@ def _wipe(store: Store) -> None:
             store.write(batch)
 
 
-_WIPED_AT_ONCE = 50_000
+__all__ = ["BadRecord", "Limits", "Pipeline", "Position", "SeededTable", "progress_of", "restore", "seed", "time_text"]

@@ -86,7 +86,7 @@ class DelimitedFile:
 
     def locate(self, row: int) -> str:
         """Return where a row (from 0) stands, as `path, line 17`. Reads the file up to it."""
-        for line, _record in islice(self._records(), row, row + 1):
+        for line, _record in islice(self.records(), row, row + 1):
             return f"{self.path}, line {line}"
         return f"{self.path}, row {row + 1}"
 
@@ -120,7 +120,7 @@ class DelimitedFile:
     def _texts(self) -> pa.Table:
         """Return every field as a string, in columns named by their position."""
         try:
-            if next(self._records(), None) is None:  # Arrow refuses a file of nothing but a header
+            if next(self.records(), None) is None:  # Arrow refuses a file of nothing but a header
                 return pa.table({str(i): pa.array([], pa.string()) for i in range(len(self.header.names))})
             for block_size in _BLOCK_SIZES:
                 try:
@@ -162,7 +162,7 @@ class DelimitedFile:
 
     # Explaining
 
-    def _records(self) -> Iterator[tuple[int, list[str]]]:
+    def records(self) -> Iterator[tuple[int, list[str]]]:
         """Yield (number of its first line, fields) of every record behind the header."""
         blank_is_record = len(self.header.names) == 1
         for first, _last, record in self._text.records():
@@ -172,7 +172,7 @@ class DelimitedFile:
     def _refuse_faults(self, limit: int | None = None) -> None:
         """Raise `InputError` for the first record, of the first few, that is not as it should be."""
         width = len(self.header.names)
-        for line, record in islice(self._records(), limit):
+        for line, record in islice(self.records(), limit):
             if len(record) != width:
                 shown = self.options.delimiter.join(record)
                 raise InputError(

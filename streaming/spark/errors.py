@@ -1,6 +1,9 @@
-"""What can go wrong before Spark runs. Invariant: each error says what was found and what to do."""
+"""What can go wrong before Spark runs, and while it does. Invariant: each error says what was found and what to do."""
 
-from holdfast.constraints.errors import ExternalError
+import re
+from typing import Any
+
+from holdfast.constraints.errors import ExternalError, HoldfastError, InputError
 
 
 class SetUpError(ExternalError):
@@ -35,3 +38,99 @@ class JarMismatch(SetUpError):
 
 class SparkMismatch(SetUpError):
     """SPARK_HOME names a Spark of another version than the PySpark that is installed."""
+
+
+def explained(error: Exception, table: str) -> HoldfastError:
+    """Return what an error of a streaming query means to a person."""
+    text = _said(error)
+    for pattern, kind, action in _KNOWN:
+        if re.search(pattern, text, re.IGNORECASE | re.DOTALL):
+            return kind(f"table {table}: {_first_line(text)}\n{action}")
+    return ExternalError(f"table {table}: the stream failed: {_first_line(text)}")
+
+
+_KNOWN: tuple[tuple[str, type[HoldfastError], str], ...] = (
+    (
+        r"Some data may have been lost|data loss|failOnDataLoss|OffsetOutOfRange|KAFKA_DATA_LOSS",
+        InputError,
+        (
+            "Kafka no longer has records that were not read yet (retention, or a topic made anew), so no answer would "
+            "be exact. Keep records longer, and seed anew: holdfast seed --replace"
+        ),
+    ),
+    (
+        (
+            r"DELTA_CHANGE_DATA_FILE_NOT_FOUND|DELTA_VERSIONS_NOT_CONTIGUOUS|VersionNotFound|DELTA_LOG_FILE_NOT_FOUND|"
+            r"DELTA_VERSION_NOT_FOUND|FileNotFoundException|cannot find.*_change_data|DELTA_FILE_NOT_FOUND|"
+            r"DELTA_TRUNCATED_TRANSACTION_LOG|FAILED_READ_FILE"
+        ),
+        InputError,
+        (
+            "The change feed no longer has versions that were not read yet (VACUUM or log retention removed them). "
+            "Keep them longer than the stream may stand still, and seed anew: holdfast seed --replace"
+        ),
+    ),
+    (
+        r"DELTA_MISSING_CHANGE_DATA|change data was not recorded|CHANGE_DATA_FEED|enableChangeDataFeed",
+        InputError,
+        (
+            "The change feed was not on for some version since the seed (delta.enableChangeDataFeed). Switch it on, "
+            "and seed anew: holdfast seed --replace"
+        ),
+    ),
+    (
+        (
+            r"DELTA_SCHEMA_CHANGE|DELTA_STREAMING_INCOMPATIBLE|DELTA_CHANGE_DATA_FEED_INCOMPATIBLE|"
+            r"incompatible schema"
+        ),
+        InputError,
+        (
+            "The table's schema has changed. Where columns were only added, start again; otherwise seed anew: holdfast "
+            "seed --replace"
+        ),
+    ),
+    (
+        r"differentDeltaTable|DIFFERENT_DELTA_TABLE|does not match the table id",
+        InputError,
+        "The table was replaced by another one. Seed anew: holdfast seed --replace",
+    ),
+    (
+        r"UnknownTopicOrPartition",
+        InputError,
+        "The topic is not there any more: correct 'source.topic', or make it again and seed anew",
+    ),
+    (
+        r"TimeoutException|DisconnectException|KafkaException|Connection refused|UnknownHost",
+        ExternalError,
+        "Check that the servers answer, then start again: nothing is lost",
+    ),
+    (
+        r"Permission denied|AccessDenied|AccessControlException|Forbidden",
+        ExternalError,
+        "Give the process access to the place that it names, then start again: nothing is lost",
+    ),
+)
+
+
+def _said(error: Exception) -> str:
+    parts, seen = [str(error)], 0
+    cause: Any = getattr(error, "cause", None)
+    while cause is not None and seen < _DEEPEST:
+        parts.append(str(cause))
+        cause, seen = getattr(cause, "cause", None), seen + 1
+    return "\n".join(parts)
+
+
+_DEEPEST = 10
+
+
+def _first_line(text: str) -> str:
+    r"""Return the sentence that says most, without stacks.
+
+    >>> _first_line("[STREAM_FAILED] Query [id = 1] terminated with exception: no such file\\n at x.y(z.scala)")
+    'no such file'
+    """
+    text = re.split(r"\n\s*at |\nJVM stacktrace|\n=== |\nTraceback", text)[0]
+    text = re.sub(r"^.*?terminated with exception: ", "", text, flags=re.DOTALL)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return " ".join(lines)[:600]

@@ -15,7 +15,8 @@ from holdfast.state.commits import READY, Commits, StateCheckpointMismatch
 from holdfast.state.log import CommitLog
 from holdfast.state.rocks import RocksStore
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
-from holdfast.streaming.pipeline import BadRecord, Pipeline, Position, restore, seed
+from holdfast.streaming.arrivals import Arrivals, BadRecord
+from holdfast.streaming.pipeline import Pipeline, Position, SeededTable, restore, seed
 from holdfast.streaming.publisher import Publisher
 from holdfast.streaming.sinks.deltalake import DeltaLakeTable
 from holdfast.streaming.sinks.shapes import SHAPES
@@ -38,7 +39,7 @@ class Running:
         self.store = RocksStore(folder / "state")
         self.commits = Commits(self.store, "app")
         if self.commits.identity.status != READY:
-            seed(self.store, self.commits, [Maintainer.seed(_table(first or []), key=["k"], threads=1)])
+            seed(self.store, self.commits, [SeededTable(Maintainer.seed(_table(first or []), key=["k"], threads=1))])
         identity = self.commits.identity
         tables = {
             name: DeltaLakeTable(str(folder / "out" / name), shape, identity.application, identity.state_id)
@@ -51,8 +52,8 @@ class Running:
 
     def batch(self, number: int, changes: list[tuple[int, tuple[int, int, str]]]) -> Any:
         records = Records(_table([row for _, row in changes]), np.array([op for op, _ in changes], np.int8))
-        bad = [BadRecord(f"r-0-{number}", "{", "not JSON")] if number % 2 else []
-        return self.pipeline.batch("r", Position("q", number, str(number), str(number + 1)), records, bad)
+        bad = (BadRecord(f"r-0-{number}", "{", "not JSON"),) if number % 2 else ()
+        return self.pipeline.batch("r", Position("q", number, str(number), str(number + 1)), Arrivals(records, bad))
 
     def stop(self) -> None:
         self.publisher.close()
@@ -181,10 +182,10 @@ def test_an_interrupted_seed_begins_anew(tmp_path: Path, monkeypatch: pytest.Mon
     with monkeypatch.context() as patch:
         patch.setattr(Commits, "commit", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            seed(store, commits, [Maintainer.seed(_table([*rows, (9, 9, "y")]), key=["k"], threads=1)])
+            seed(store, commits, [SeededTable(Maintainer.seed(_table([*rows, (9, 9, "y")]), key=["k"], threads=1))])
     with pytest.raises(StateRefused, match="not seeded to the end"):
         Pipeline(store, commits, {}, Publisher(commits, CommitLog(tmp_path / "backup", 0), {}))
-    seed(store, commits, [Maintainer.seed(_table(rows), key=["k"], threads=1)])
+    seed(store, commits, [SeededTable(Maintainer.seed(_table(rows), key=["k"], threads=1))])
     (restored,) = restore(store, threads=1).values()
     assert restored.row_count == 5
     with pytest.raises(StateRefused, match="seeded already"):

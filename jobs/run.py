@@ -1,0 +1,290 @@
+"""`holdfast seed` and `holdfast run`: state, sources, outputs and the streaming queries of one configuration, wired.
+
+    lock the state  ->  (seed)  ->  drain what was not published  ->  restore  ->  follow the sources
+
+Invariant: whatever fails is named with the table and the batch, and leaves nothing half done; a signal ends the run
+after the batch that was begun.
+"""
+
+import datetime
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.constraints import StateRefused, UsageError
+from holdfast.jobs.configuration import Configuration
+from holdfast.jobs.progress import Progress, progress_on
+from holdfast.jobs.quantities import is_remote
+from holdfast.jobs.seeding import refuse_contradictions, seeded_tables
+from holdfast.jobs.settings import Settings
+from holdfast.state.commits import READY, Commits
+from holdfast.state.log import CommitLog
+from holdfast.state.rocks import RocksStore
+from holdfast.streaming.output_rows import time_text
+from holdfast.streaming.pipeline import Limits, Pipeline, restore, seed, tables_of
+from holdfast.streaming.publisher import Publisher
+from holdfast.streaming.sinks.contract import OutputTable, Retention
+from holdfast.streaming.sinks.deltalake import DeltaLakeTable
+from holdfast.streaming.sinks.shapes import SHAPES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from holdfast.streaming.spark.running import Done
+
+_SHOWN_CHANGES = 5
+
+
+def seed_state(configuration: Configuration, *, replace: bool, quiet: bool) -> None:
+    """Build the state from the seeds, and publish what holds."""
+    settings = configuration.settings
+    progress = progress_on(sys.stderr, quiet=quiet)
+    _prepare(configuration, progress)
+    if replace:
+        _discard(settings)
+    with _opened(settings) as (store, commits):
+        if commits.identity.status == READY:
+            raise StateRefused(
+                f"{settings.state} holds a state already: follow its sources with holdfast run, or throw it away with "
+                "holdfast seed --replace"
+            )
+        session = _Session(settings)
+        _seed(settings, store, commits, session, progress)
+        publisher = Publisher(commits, _log(settings, commits), _outputs(settings, commits))
+        publisher.start()
+        publisher.close()
+        progress.note(f"seeded: {settings.state} is ready, outputs are in {settings.output}")
+
+
+def run(configuration: Configuration, *, available_now: bool, quiet: bool) -> None:
+    """Follow the sources until stopped; with `available_now`, until they are drained."""
+    settings = configuration.settings
+    progress = progress_on(sys.stderr, quiet=quiet)
+    _prepare(configuration, progress)
+    with _stopped_by_signals() as stop, _opened(settings) as (store, commits):
+        session = _Session(settings)
+        if commits.identity.status == READY:
+            about = {noted["name"]: noted for _, noted in tables_of(store)}
+            refuse_contradictions(settings, about)
+            session.begin()  # while the state is restored
+        else:
+            _seed(settings, store, commits, session, progress)
+            about = {noted["name"]: noted for _, noted in tables_of(store)}
+        publisher = Publisher(
+            commits,
+            _log(settings, commits),
+            _outputs(settings, commits),
+            settings.publish.max_lag,
+            settings.publish.compact_every,
+        )
+        began = time.perf_counter()
+        tables = restore(store)
+        rows = sum(maintainer.row_count for maintainer in tables.values())
+        progress.note(
+            f"state: {rows:,} rows of {len(tables)} table(s), restored in {time.perf_counter() - began:.1f} s"
+        )
+        publisher.start()
+        try:
+            quarantine = settings.quarantine
+            limits = Limits(quarantine.max_share, quarantine.window, settings.publish.metrics_interval.total_seconds())
+            pipeline = Pipeline(store, commits, tables, publisher, limits)
+            _follow(configuration, pipeline, about, session, publisher, stop, progress, available_now=available_now)
+        except BaseException:
+            publisher.abandon()
+            raise
+        publisher.close()
+        progress.note("stopped: everything that was read is committed and published")
+
+
+def _follow(
+    configuration: Configuration,
+    pipeline: Pipeline,
+    about: Mapping[str, Mapping[str, Any]],
+    session: "_Session",
+    publisher: Publisher,
+    stop: threading.Event,
+    progress: Progress,
+    *,
+    available_now: bool,
+) -> None:
+    from holdfast.jobs.streams import streams
+    from holdfast.streaming.spark.running import Running
+
+    settings = configuration.settings
+    found = streams(settings, pipeline.schemas, about)
+    if not found:
+        progress.note("no table has a source: there is nothing to follow")
+        return
+    spark = session()
+    for stream in found:
+        stream.source.check(spark)
+    milliseconds = settings.trigger.interval // datetime.timedelta(milliseconds=1)
+    trigger: dict[str, Any] = {"availableNow": True} if available_now else {"processingTime": f"{milliseconds} ms"}
+    running = Running(spark, pipeline, found, trigger, partial(_report, progress), configuration.file)
+    progress.note(f"following {', '.join(stream.table for stream in found)}; Ctrl-C stops after the current batch")
+    running.run(stop, publisher.check)
+
+
+def _report(progress: Progress, done: "Done") -> None:
+    """Say what a batch did, in one line that machines read too, and the first of its changes."""
+    result, came = done.result, done.came
+    appeared = sum(1 for change in result.changes if change.appeared)
+    took = sum(done.seconds.values()) + result.seconds
+    fields = {
+        "table": done.table,
+        "batch": done.position.batch_id,
+        "records": len(came.records) + len(came.bad) + came.skipped,
+        "in": result.rows_in,
+        "out": result.rows_out,
+        "bad": len(came.bad) + len(result.incomplete),
+        "late": result.late,
+        "rows": result.rows,
+        "constraints": result.constraints,
+        "appeared": appeared,
+        "disappeared": len(result.changes) - appeared,
+        "seconds": f"{took:.3f}",
+    }
+    now = time_text(datetime.datetime.now(datetime.UTC))
+    progress.note(f"{now} " + " ".join(f"{name}={value}" for name, value in fields.items()))
+    for change in result.changes[:_SHOWN_CHANGES]:
+        progress.note(f"  {change}")
+    if len(result.changes) > _SHOWN_CHANGES:
+        progress.note(f"  and {len(result.changes) - _SHOWN_CHANGES} more: see constraint_changes")
+
+
+# Parts
+
+
+class _Session:
+    """A Spark session that is started when it is first needed, or a little before."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._spark: SparkSession | None = None
+
+    def begin(self) -> None:
+        """Start it in the background; what goes wrong is told when it is asked for."""
+
+        def start() -> None:
+            with suppress(Exception):
+                self()
+
+        threading.Thread(target=start, name="spark", daemon=True).start()
+
+    def __call__(self) -> "SparkSession":
+        """Return the session."""
+        with self._lock:
+            if self._spark is None:
+                from holdfast.streaming.spark.session import session
+
+                settings = self._settings
+                storage = {f"spark.hadoop.{k}": v for k, v in settings.storage_options.items() if k.startswith("fs.")}
+                self._spark = session(f"holdfast-{settings.name}", {**storage, **settings.spark})
+                self._spark.sparkContext.setLogLevel("ERROR")
+            return self._spark
+
+
+def _prepare(configuration: Configuration, progress: Progress) -> None:
+    """Say what the configuration may lose, and refuse what cannot be done."""
+    settings = configuration.settings
+    for warning in configuration.warnings:
+        progress.note(f"warning: {configuration.file}: {warning}")
+    if is_remote(settings.backup):
+        raise UsageError(
+            f"backup: {settings.backup} is on an object store, which this version cannot write the log to: name a "
+            "folder on a disk that survives the machine"
+        )
+    constraints = settings.constraints
+    unbuilt = [name for name in ("order", "inclusion") if getattr(constraints, name) is not None]
+    unbuilt += ["rules"] if settings.rules else []
+    if constraints.denial is None:
+        raise UsageError(
+            f"{configuration.file}: this version maintains denial constraints alone: add constraints.denial"
+        )
+    for name in unbuilt:
+        progress.note(f"warning: {configuration.file}: '{name}' is not maintained by this version, and is left out")
+
+
+@contextmanager
+def _opened(settings: Settings) -> Iterator[tuple[RocksStore, Commits]]:
+    store = RocksStore(Path(settings.state))
+    try:
+        yield store, Commits(store, settings.name)
+    finally:
+        store.close()
+
+
+def _seed(
+    settings: Settings, store: RocksStore, commits: Commits, session: Callable[[], "SparkSession"], progress: Progress
+) -> None:
+    from holdfast.jobs.streams import checkpoint_of
+
+    for table in settings.tables:
+        place = checkpoint_of(settings, table.name)
+        if not is_remote(place) and Path(place, "offsets").is_dir():
+            raise StateRefused(
+                f"the state in {settings.state} is missing, while the checkpoint {place} says that table {table.name} "
+                "was followed before. Restore the state (holdfast rebuild), or start over: holdfast seed --replace"
+            )
+    seed(store, commits, seeded_tables(settings, session, progress))
+
+
+def _discard(settings: Settings) -> None:
+    """Throw the state and its checkpoints away; the outputs stay, and go on from what they say."""
+    state = Path(settings.state)
+    if state.exists():
+        RocksStore(state).close()  # refused while another process has it
+        shutil.rmtree(state)
+    if is_remote(settings.checkpoint):
+        raise UsageError(f"remove the checkpoint {settings.checkpoint} yourself, then seed: it is not on this machine")
+    shutil.rmtree(settings.checkpoint, ignore_errors=True)
+
+
+def _log(settings: Settings, commits: Commits) -> CommitLog:
+    identity = commits.identity
+    return CommitLog(Path(settings.backup), identity.epoch)
+
+
+def _outputs(settings: Settings, commits: Commits) -> dict[str, OutputTable]:
+    identity = commits.identity
+    kept = settings.retention
+    return {
+        name: DeltaLakeTable(
+            f"{settings.output}/{name}",
+            shape,
+            identity.application,
+            identity.state_id,
+            settings.storage_options,
+            Retention(kept.delta_log, getattr(kept, name, None)),
+        )
+        for name, shape in SHAPES.items()
+    }
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """Set the event on SIGTERM and Ctrl-C; a second Ctrl-C interrupts."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+
+    def asked(number: int, _frame: object) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,57 @@
+"""The change feed of a Delta table: whole rows that leave and enter, with the version that each is of.
+
+Nothing is promised of the order within a read: versions are put in order here, and within each what leaves comes first
+(semantics, Sequence). A version may come in several batches, what enters before what leaves; netting knows.
+"""
+
+from collections.abc import Collection
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.streaming.arrivals import UNREADABLE, Draft
+from holdfast.streaming.netting import DELETE, INSERT
+from holdfast.tables.keys import Flags
+
+KIND, VERSION, TIME = "_change_type", "_commit_version", "_commit_timestamp"
+_LEAVES, _ENTERS = ("delete", "update_preimage"), ("insert", "update_postimage")
+
+
+def draft_of(came: pa.Table, names: Collection[str], table: str, after: int = -1) -> Draft:
+    """Return the records of a read of the feed.
+
+    Parameters
+    ----------
+    came : columns of the table, and those of the feed.
+    names : the wanted columns.
+    table : what the table is called in a record's name.
+    after : versions up to this one are in the table already, and left out.
+    """
+    came = came.filter(pc.greater(came.column(VERSION), after))
+    versions = came.column(VERSION).to_numpy()
+    kinds = came.column(KIND)
+    operations = np.full(len(came), UNREADABLE, np.int8)
+    operations[_is_in(kinds, _LEAVES)] = DELETE
+    operations[_is_in(kinds, _ENTERS)] = INSERT
+    order = np.lexsort((operations != DELETE, versions))
+    rows = came.take(pa.array(order))
+    versions, operations = versions[order], operations[order]
+    reasons = {
+        row: f"the change feed says '{rows.column(KIND)[row].as_py()}', which is no kind of change known here"
+        for row in np.flatnonzero(operations == UNREADABLE).tolist()
+    }
+    oldest = pc.min(came.column(TIME)).as_py() if len(came) else None
+    return Draft(
+        operations,
+        {name: rows.column(name).combine_chunks() for name in names if name in rows.column_names},
+        lambda row: f"{table}-{versions[row]}-{row}",
+        lambda row: str({name: rows.column(name)[row].as_py() for name in names if name in rows.column_names}),
+        reasons,
+        oldest=None if oldest is None else oldest.timestamp(),
+        versions=versions,
+    )
+
+
+def _is_in(kinds: pa.ChunkedArray, wanted: tuple[str, ...]) -> Flags:
+    return np.asarray(pc.is_in(kinds, pa.array(wanted)).to_numpy(), np.bool_)

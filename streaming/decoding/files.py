@@ -1,0 +1,296 @@
+"""Files of changes, as bytes: JSON lines, CSV or Parquet, to records in their order.
+
+A record may have `_op` (insert, update or delete; without it every record is an insert) and `_seq` (its place among the
+others; without it they are in the order of the files, and of their lines). What is wrong with a line keeps only that
+line back; a file that cannot be read at all, or that has columns the table does not know, is one bad record.
+"""
+
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from holdfast.constraints import Column, InputError
+from holdfast.constraints.columns import unknown_name
+from holdfast.constraints.types import INTEGER
+from holdfast.streaming.arrivals import UNREADABLE, Draft, Target
+from holdfast.streaming.netting import DELETE, INSERT, UPDATE
+from holdfast.tables import ReadOptions, read_table
+from holdfast.tables.delimited import DelimitedFile
+from holdfast.tables.fitting import fit
+from holdfast.tables.frames import texts_of
+from holdfast.tables.json_records import Spans, fields_of
+from holdfast.tables.keys import Flags
+
+Kind = Literal["json", "csv", "parquet"]
+OPERATION, SEQUENCE = "_op", "_seq"
+CODES = {"insert": INSERT, "update": UPDATE, "delete": DELETE}
+
+
+@dataclass(frozen=True)
+class ChangedFile:
+    """A file that came.
+
+    Parameters
+    ----------
+    path, content : its name and bytes.
+    modified : when it was written, in seconds since 1970.
+    """
+
+    path: str
+    content: bytes | memoryview
+    modified: float
+
+
+@dataclass
+class _Part:
+    """The records of one file.
+
+    Parameters
+    ----------
+    cells : by column, `_op` and `_seq` among them where the file has them.
+    line : the number of a record's line.
+    raw : a record as it came.
+    """
+
+    path: str
+    count: int
+    cells: dict[str, pa.Array] = field(default_factory=dict)
+    line: Callable[[int], int] = lambda row: row + 1
+    raw: Callable[[int], bytes | str | None] = lambda _: None
+    reasons: dict[int, str] = field(default_factory=dict)
+
+
+def draft_of(
+    files: Sequence[ChangedFile], target: Target, kind: Kind, options: ReadOptions, known: Collection[str] = ()
+) -> Draft:
+    """Return the records of some files.
+
+    Parameters
+    ----------
+    files : in any order.
+    target : what they are for.
+    kind, options : what the files are, and how to read them.
+    known : columns of the table that are not monitored: they are no mistake, and not read.
+    """
+    wanted = {column.name for column in target.wanted} | {OPERATION, SEQUENCE}
+    ordered = sorted(files, key=lambda file: (file.modified, file.path))
+    parts = [_part(file, kind, options, wanted, wanted | set(known)) for file in ordered]
+    counts = np.array([part.count for part in parts], np.int64)
+    starts = np.cumsum(counts) - counts
+    count = int(counts.sum())
+    names = {name for part in parts for name in part.cells}
+    cells = {name: _joined([(p.cells.get(name), p.count) for p in parts]) for name in names}
+    operations, problems = operations_of(cells.pop(OPERATION, None), count)
+    reasons = {
+        int(start) + row: reason for start, p in zip(starts, parts, strict=True) for row, reason in p.reasons.items()
+    }
+    reasons = {**problems, **reasons}
+    order = np.arange(count)
+    if SEQUENCE in cells:
+        places, wrong = _sequence(cells.pop(SEQUENCE))
+        for row in np.flatnonzero(wrong).tolist():
+            reasons.setdefault(row, f"{SEQUENCE} is missing or no whole number: a record needs its place")
+        whole = all(SEQUENCE in part.cells or not part.count or part.count == len(part.reasons) for part in parts)
+        group = np.zeros(count, np.int64) if whole else np.repeat(np.arange(len(parts)), counts)
+        order = np.lexsort((np.arange(count), places, group))
+    place = np.empty(count, np.int64)
+    place[order] = np.arange(count)
+
+    def of(row: int) -> tuple[_Part, int]:
+        at = int(order[row])
+        number = int(np.searchsorted(starts, at, "right")) - 1
+        while not parts[number].count:
+            number -= 1
+        return parts[number], at - int(starts[number])
+
+    def record_id(row: int) -> str:
+        part, at = of(row)
+        line = part.line(at)
+        return f"{part.path}-{line}" if line else part.path
+
+    def raw(row: int) -> bytes | str | None:
+        part, at = of(row)
+        return part.raw(at)
+
+    operations[list(reasons)] = UNREADABLE
+    taken = pa.array(order)
+    return Draft(
+        operations[order],
+        {name: values.take(taken) for name, values in cells.items()},
+        record_id,
+        raw,
+        {int(place[row]): reason for row, reason in reasons.items()},
+        oldest=min((file.modified for file in files), default=None),
+    )
+
+
+def operations_of(texts: pa.Array | None, count: int) -> tuple[NDArray[np.int8], dict[int, str]]:
+    """Return what `_op` says of each record, and what is wrong with it."""
+    if texts is None:
+        return np.full(count, INSERT, np.int8), {}
+    operations = np.full(count, UNREADABLE, np.int8)
+    for text, code in CODES.items():
+        operations[_flags(pc.equal(texts, text))] = code
+    operations[_flags(pc.is_null(texts))] = INSERT
+    expected = ", ".join(CODES)
+    wrong = np.flatnonzero(operations == UNREADABLE).tolist()
+    return operations, {row: f"{OPERATION} is '{str(texts[row])[:80]}': expected {expected}" for row in wrong}
+
+
+def _part(
+    file: ChangedFile, kind: Kind, options: ReadOptions, wanted: Collection[str], known: Collection[str]
+) -> _Part:
+    with _written(Path(file.path).name, file.content) as path:
+        try:
+            if kind == "json":
+                return _json(file, path, wanted)
+            if kind == "csv":
+                return _delimited(file, path, options, wanted, known)
+            return _parquet(file, path, wanted, known)
+        except InputError as error:
+            reason = str(error).replace(str(path), file.path)
+            return _Part(file.path, 1, {}, lambda _: 0, lambda _: bytes(file.content[:65_536]), {0: reason})
+
+
+@contextmanager
+def _written(name: str, content: bytes | memoryview) -> Iterator[Path]:
+    """Put bytes into a file for a while, for its owner alone: readers choose by its name."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
+        path = Path(folder, name)
+        path.write_bytes(content)
+        yield path
+
+
+def _json(file: ChangedFile, path: Path, wanted: Collection[str]) -> _Part:
+    with pa.input_stream(str(path), compression="detect") as stream:
+        try:
+            content = stream.read()
+        except OSError as error:
+            raise InputError(
+                f"{path} cannot be read: {error}: is it whole, and compressed as its name says?"
+            ) from error
+    buffer = np.frombuffer(content, np.uint8)
+    ends = np.flatnonzero(buffer == ord("\n"))
+    if len(buffer) and buffer[-1] != ord("\n"):
+        ends = np.append(ends, len(buffer))
+    starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
+    blank = _blank(buffer, starts, ends)
+    lines = np.flatnonzero(~blank)
+    spans = Spans(buffer, starts[lines].astype(np.int64), ends[lines].astype(np.int64))
+    fields = fields_of(spans, sorted(wanted))
+    cells = {name: fields[name].texts() for name in fields.names if fields[name].kinds.any()}
+    reasons = {row: fields.reason(row) or "" for row in np.flatnonzero(~fields.good).tolist()}
+    return _Part(file.path, len(lines), cells, lambda row: int(lines[row]) + 1, lambda row: spans[row], reasons)
+
+
+def _blank(buffer: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Flags:
+    """Return which lines have nothing but white space."""
+    if not len(starts):
+        return np.zeros(0, np.bool_)
+    visible = np.cumsum(np.concatenate([[0], ~np.isin(buffer, np.frombuffer(b" \t\r\n", np.uint8))]))
+    return np.asarray(visible[ends] == visible[starts])
+
+
+def _delimited(
+    file: ChangedFile, path: Path, options: ReadOptions, wanted: Collection[str], known: Collection[str]
+) -> _Part:
+    text = DelimitedFile(path, options)
+    names = text.header.names
+    _refuse_unknown(path, names, known)
+    try:
+        table = read_table(path, replace(options, strings="all"), "changes")
+    except InputError:
+        return _line_by_line(file, text, options, wanted)
+    cells = {name: table[name].values() for name in names if name in wanted}
+    content = bytes(file.content)
+
+    def raw(row: int) -> str:
+        return options.delimiter.join("" if v is None else str(v) for v in table.row(row).values())
+
+    return _Part(file.path, table.row_count, cells, _Lines(path.name, content, options), raw)
+
+
+def _line_by_line(file: ChangedFile, text: DelimitedFile, options: ReadOptions, wanted: Collection[str]) -> _Part:
+    """Read a file of which some line is not as it should be. O(lines) in Python."""
+    names = text.header.names
+    lines = list(text.records())
+    nulls = set(options.null_tokens)
+    reasons = {
+        row: f"{len(record)} field(s) where the header has {len(names)}"
+        for row, (_, record) in enumerate(lines)
+        if len(record) != len(names)
+    }
+    cells = {
+        name: pa.array(
+            [None if row in reasons or record[i] in nulls else record[i] for row, (_, record) in enumerate(lines)],
+            pa.large_string(),
+        )
+        for i, name in enumerate(names)
+        if name in wanted
+    }
+
+    def raw(row: int) -> str:
+        return options.delimiter.join(lines[row][1])
+
+    return _Part(file.path, len(lines), cells, lambda row: lines[row][0], raw, reasons)
+
+
+class _Lines:
+    """The line in which a record begins, looked up when it is asked for."""
+
+    def __init__(self, name: str, content: bytes, options: ReadOptions) -> None:
+        self._given = name, content, options
+        self._lines: list[int] = []
+
+    def __call__(self, row: int) -> int:
+        if not self._lines:
+            name, content, options = self._given
+            with _written(name, content) as path:
+                self._lines = [line for line, _ in DelimitedFile(path, options).records()]
+        return self._lines[row]
+
+
+def _parquet(file: ChangedFile, path: Path, wanted: Collection[str], known: Collection[str]) -> _Part:
+    path = path if path.suffix in {".parquet", ".pq"} else path.rename(path.with_name(path.name + ".parquet"))
+    table = read_table(path, name="changes")
+    _refuse_unknown(path, table.schema.names, known)
+    cells = {name: table[name].values() for name in table.schema.names if name in wanted}
+    return _Part(file.path, table.row_count, cells, raw=lambda row: str(table.row(row)))
+
+
+def _refuse_unknown(path: Path, names: Sequence[str], known: Collection[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise InputError(unknown_name(f"{path}: it has a column that the table has not,", name, sorted(known)))
+
+
+def _joined(columns: Sequence[tuple[pa.Array | None, int]]) -> pa.Array:
+    """Return one column of several files; where they write it differently, as texts."""
+    types = {values.type for values, _ in columns if values is not None}
+    kind = types.pop() if len(types) == 1 else pa.large_string()
+
+    def as_kind(values: pa.Array) -> pa.Array:
+        if values.type == kind:
+            return values
+        return texts_of(pa.chunked_array([values])).cast(kind).combine_chunks()
+
+    parts = [pa.nulls(count, kind) if values is None else as_kind(values) for values, count in columns]
+    return pa.concat_arrays([part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part for part in parts])
+
+
+def _sequence(cells: pa.Array) -> tuple[NDArray[np.int64], Flags]:
+    places, wrong = fit(cells, Column(SEQUENCE, INTEGER))
+    missing = _flags(pc.is_null(places))
+    return pc.fill_null(places, 0).to_numpy(zero_copy_only=False), missing if wrong is None else wrong | missing
+
+
+def _flags(found: pa.Array) -> Flags:
+    return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), np.bool_)

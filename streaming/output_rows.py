@@ -1,0 +1,201 @@
+"""The rows of one commit for the output tables (`sinks/shapes.py`)."""
+
+import datetime
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.constraints import ConstraintChange, DenialConstraint, constraint_fields
+from holdfast.constraints.sentences import sentence
+from holdfast.state.commits import Identity
+from holdfast.streaming.arrivals import BadRecord
+from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
+
+NULLS_RULE = "null equals null, and sorts below every value"
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a batch of a source stands.
+
+    Parameters
+    ----------
+    query_id, batch_id : what the stream calls it.
+    start, end : its offsets, as texts.
+    """
+
+    query_id: str
+    batch_id: int
+    start: str
+    end: str
+
+
+class OutputRows:
+    """Collects rows.
+
+    Parameters
+    ----------
+    identity, commit : whose, and of which commit.
+    now : when.
+    """
+
+    def __init__(self, identity: Identity, commit: int, now: datetime.datetime) -> None:
+        self.payload: dict[str, list[Row]] = {}
+        self.at = time_text(now)
+        self._commit = commit
+        self._common = {"commit": commit, "application": identity.application, "state_id": identity.state_id}
+
+    def changes(
+        self,
+        source: str,
+        table: str,
+        changes: Sequence[ConstraintChange],
+        after: int,
+        cause: str = "data",
+        batch_id: int | None = None,
+    ) -> None:
+        """Note changed constraints, and bring the current ones to where they are, `after` in number."""
+        for change in changes:
+            fields = change.fields()
+            about = _about(change.constraint, table)
+            self.change(
+                {
+                    "source": source,
+                    "batch_id": batch_id,
+                    **about,
+                    "change": fields["change"],
+                    "reason": fields["reason"],
+                    "by": fields["by"],
+                    "witness": as_json(fields["witness"]),
+                    "cause": cause,
+                    "constraints_after": after,
+                },
+                about,
+            )
+
+    def appeared(self, maintainer: Maintainer) -> None:
+        """Note all constraints of a table that was seeded."""
+        constraints = maintainer.constraints
+        name = maintainer.schema.table
+        for constraint in constraints:
+            about = _about(constraint, name)
+            more = {"change": "appeared", "cause": "seed", "constraints_after": len(constraints)}
+            self.change({"source": name, **about, **more}, about)
+
+    def change(self, row: Row, about: Row) -> None:
+        """Note one change, and what it makes of the current constraints."""
+        self._add("constraint_changes", {**row, "committed_at": self.at, "date": self.at[:10]})
+        if row["change"] == "appeared":
+            since = {"since_commit": self._commit, "since": self.at, "nulls_rule": NULLS_RULE}
+            self._add("constraints", {**about, **since})
+        else:
+            self._add("constraints", {"constraint_id": about["constraint_id"], "_gone": True})
+
+    def table(self, maintainer: Maintainer, excluded: Sequence[str] = ()) -> None:
+        """Note a monitored table."""
+        space = maintainer.space
+        self._add(
+            "tables",
+            {
+                "table_name": space.schema.table,
+                "columns": as_json({column.name: str(column.type) for column in space.schema}),
+                "excluded": as_json(list(excluded)),
+                "fingerprint": space.fingerprint,
+                "rows": maintainer.row_count,
+                "bounds": as_json({"max_predicates": maintainer.max_predicates}),
+                "nulls_rule": NULLS_RULE,
+            },
+        )
+
+    def batch(
+        self,
+        source: str,
+        position: Position,
+        records: int,
+        result: BatchResult,
+        bad: int,
+        seconds: Mapping[str, float],
+        lag_seconds: float | None,
+    ) -> None:
+        """Note what a batch did."""
+        self._add(
+            "batches",
+            {
+                "source": source,
+                "query_id": position.query_id,
+                "batch_id": position.batch_id,
+                "start_offsets": position.start,
+                "end_offsets": position.end,
+                "rows_in": records,
+                "inserted": result.inserted,
+                "deleted": result.deleted,
+                "updated": result.updated,
+                "ignored": result.ignored,
+                "owed": result.newly_owed,
+                "late": result.late,
+                "quarantined": bad,
+                "table_rows": result.rows,
+                "constraints": result.constraints,
+                "seconds": as_json({step: round(value, 6) for step, value in seconds.items()}),
+                "lag_seconds": lag_seconds,
+                "committed_at": self.at,
+            },
+        )
+
+    def quarantine(self, source: str, bad: Sequence[BadRecord]) -> None:
+        """Note records that could not be read."""
+        for record in bad:
+            self._add(
+                "quarantine",
+                {
+                    "source": source,
+                    "table_name": source,
+                    "record_id": record.record_id,
+                    "raw": record.raw,
+                    "reason": record.reason,
+                    "seen_at": self.at,
+                    "date": self.at[:10],
+                },
+            )
+
+    def metrics(self, source: str, values: Mapping[str, float]) -> None:
+        """Note figures of a table."""
+        labels = as_json({"source": source})
+        for metric, value in values.items():
+            row = {"metric": metric, "value": float(value), "labels": labels}
+            self._add("metrics", {**row, "committed_at": self.at, "date": self.at[:10]})
+
+    def _add(self, table: str, row: Row) -> None:
+        self.payload.setdefault(table, []).append({**self._common, **row})
+
+
+def time_text(moment: datetime.datetime) -> str:
+    """Return a time as it stands in the outbox.
+
+    >>> time_text(datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.UTC))
+    '2024-02-29T12:00:00.000000Z'
+    """
+    return moment.astimezone(datetime.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def as_json(value: Any) -> str:
+    """Return a value as compact JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _about(constraint: Any, table: str) -> Row:
+    """Return the columns that say which constraint it is."""
+    fields = constraint_fields(constraint, table)
+    return {
+        "constraint_id": fields["id"],
+        "table_name": table,
+        "family": fields["family"],
+        "constraint": fields["constraint"],
+        "sentence": sentence(constraint) if isinstance(constraint, DenialConstraint) else None,
+        "predicates": as_json(fields.get("predicates")),
+        "kind": fields.get("kind"),
+        "size": fields.get("size"),
+    }

@@ -1,0 +1,225 @@
+"""The streaming queries of one application: one for each table with a source, all ending with the first that fails.
+
+    Spark calls back with a micro-batch  ->  collect, decode (side by side)  ->  pipeline (one at a time)
+
+Invariant: a batch that was begun ends, committed or not, before its query is stopped; what a callback raises is what
+the run raises.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holdfast.constraints import HoldfastError
+from holdfast.streaming.arrivals import Arrivals, BadRecord, Draft, Target, all_bad, arrivals
+from holdfast.streaming.maintainers.maintainer import BatchResult
+from holdfast.streaming.output_rows import Position
+from holdfast.streaming.pipeline import Pipeline
+from holdfast.streaming.spark.errors import explained
+from holdfast.streaming.spark.places import read_text
+from holdfast.streaming.spark.sources import StreamSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LOOK_EVERY = 0.2
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One table's source.
+
+    Parameters
+    ----------
+    table : its name.
+    source, target : where records come from, and what they are for.
+    checkpoint : where Spark notes how far it is.
+    """
+
+    table: str
+    source: StreamSource
+    target: Target
+    checkpoint: str
+
+
+@dataclass(frozen=True)
+class Done:
+    """A batch that was committed.
+
+    Parameters
+    ----------
+    table, position : which.
+    result : what it did.
+    came : what it was.
+    seconds : what it took, by step.
+    """
+
+    table: str
+    position: Position
+    result: BatchResult
+    came: Arrivals
+    seconds: Mapping[str, float]
+
+
+class _Stopping(Exception):
+    """A batch came after the run was told to stop; the next run gets it again."""
+
+
+class Running:
+    """Runs the queries.
+
+    Parameters
+    ----------
+    spark : a session.
+    pipeline : applies and commits.
+    streams : one for each table with a source.
+    trigger : as Spark's `trigger` takes it.
+    done : is told of each committed batch.
+    configuration : what messages call the configuration file.
+    """
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        pipeline: Pipeline,
+        streams: Sequence[Stream],
+        trigger: Mapping[str, Any],
+        done: Callable[[Done], object] = lambda _: None,
+        configuration: str = "CONF",
+    ) -> None:
+        self._spark = spark
+        self._pipeline = pipeline
+        self._streams = streams
+        self._trigger = dict(trigger)
+        self._done = done
+        self._configuration = configuration
+        self._gates = {stream.table: Lock() for stream in streams}
+        self._is_stopping = False
+        self._failure: BaseException | None = None
+
+    def run(self, stop: Event, watch: Callable[[], object] = lambda: None) -> None:
+        """Run until `stop` is set, all sources are drained (with such a trigger), or something fails.
+
+        Parameters
+        ----------
+        watch : called now and then; what it raises ends the run.
+        """
+        queries: dict[str, Any] = {}
+        try:
+            for stream in self._streams:
+                queries[stream.table] = self._started(stream)
+            while self._failure is None and any(query.isActive for query in queries.values()):
+                if stop.wait(_LOOK_EVERY):
+                    break
+                watch()
+                if any(not query.isActive and query.exception() is not None for query in queries.values()):
+                    break
+        finally:
+            self._stop(queries)
+        if self._failure is not None:
+            raise self._failure
+        for table, query in queries.items():
+            error = query.exception()
+            if error is not None and not stop.is_set():
+                raise explained(error, table) from error
+
+    def _started(self, stream: Stream) -> Any:
+        from pyspark.errors import PySparkException
+
+        def on_batch(frame: "DataFrame", batch_id: int) -> None:
+            self._on_batch(stream, frame, batch_id)
+
+        try:
+            frame = stream.source.frame(self._spark)
+            writer = frame.writeStream.foreachBatch(on_batch).queryName(stream.table)
+            return writer.option("checkpointLocation", stream.checkpoint).trigger(**self._trigger).start()
+        except PySparkException as error:
+            raise explained(error, stream.table) from error
+
+    def _stop(self, queries: Mapping[str, Any]) -> None:
+        """Let batches that were begun end, then stop the queries."""
+        self._is_stopping = True
+        for gate in self._gates.values():
+            gate.acquire()
+        for gate in self._gates.values():  # those that wait now see that it is over
+            gate.release()
+        for query in queries.values():
+            query.stop()
+
+    def _on_batch(self, stream: Stream, frame: "DataFrame", batch_id: int) -> None:
+        with self._gates[stream.table]:
+            if self._is_stopping or self._failure is not None:
+                raise _Stopping
+            try:
+                self._apply(stream, frame, batch_id)
+            except BaseException as error:
+                if self._failure is None:
+                    self._failure = error
+                raise
+
+    def _apply(self, stream: Stream, frame: "DataFrame", batch_id: int) -> None:
+        from pyspark.errors import PySparkException
+
+        position = self._position(stream, frame, batch_id)
+        if self._pipeline.is_done(stream.table, position):
+            return
+        attempts = self._pipeline.attempts
+        is_skipped = attempts.is_skipped(stream.table, position)
+        if not is_skipped:
+            attempts.refuse_hopeless(stream.table, position, self._configuration)
+        try:
+            came, seconds = self._collected(stream, frame, position, is_skipped=is_skipped)
+            result = self._pipeline.batch(stream.table, position, came, seconds)
+        except PySparkException as error:
+            self._pipeline.failed(stream.table, position, error)
+            raise explained(error, stream.table) from error
+        except Exception as error:
+            self._pipeline.failed(stream.table, position, error)
+            if isinstance(error, HoldfastError):
+                raise
+            raise RuntimeError(
+                f"table {stream.table}, batch {batch_id}, from {position.start or 'the start'} to {position.end}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if result is not None:
+            self._done(Done(stream.table, position, result, came, seconds))
+
+    def _collected(
+        self, stream: Stream, frame: "DataFrame", position: Position, *, is_skipped: bool
+    ) -> tuple[Arrivals, dict[str, float]]:
+        """Return the records of a batch, and what reading and decoding took."""
+        if is_skipped:
+            return self._skipped(stream, frame, position), {}
+        began = time.perf_counter()
+        rows = frame.toArrow()
+        read = time.perf_counter()
+        came = arrivals(stream.source.draft(rows, stream.target), stream.target)
+        return came, {"read": read - began, "decode": time.perf_counter() - read}
+
+    def _skipped(self, stream: Stream, frame: "DataFrame", position: Position) -> Arrivals:
+        """Return a batch as bad records; where not even reading it succeeds, as one that says which it was."""
+        reason = "skipped: the batch kept failing"
+        nothing = Draft(np.zeros(0, np.int8), {}, str)
+        try:
+            draft = stream.source.draft(frame.toArrow(), stream.target)
+        except Exception as error:  # noqa: BLE001  (it is what made somebody skip it)
+            name = f"{stream.table}: {position.start or 'the start'} to {position.end}"
+            return Arrivals(
+                arrivals(nothing, stream.target).records,
+                (BadRecord(name, None, f"{reason} ({type(error).__name__}: {error})"),),
+            )
+        return all_bad(draft, stream.target, reason)
+
+    def _position(self, stream: Stream, frame: "DataFrame", batch_id: int) -> Position:
+        """Return where a batch stands: the checkpoint says so before the batch begins."""
+        query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        start, end = (self._offsets(stream, number) for number in (batch_id - 1, batch_id))
+        return Position(str(query), batch_id, start, end)
+
+    def _offsets(self, stream: Stream, batch_id: int) -> str:
+        text = read_text(self._spark, f"{stream.checkpoint}/offsets/{batch_id}")
+        return "" if text is None else "\n".join(text.splitlines()[2:])  # below a version and the query's own settings

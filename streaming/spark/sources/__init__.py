@@ -1,0 +1,26 @@
+"""Sources as Spark reads them: one module a format.
+
+A source makes a streaming frame and says what of a micro-batch is collected; `draft` then reads it, without Spark. What
+is wrong with a source is found before its first batch (`check`), and named.
+"""
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from holdfast.streaming.arrivals import Draft, Target
+
+
+class StreamSource(Protocol):
+    """The changes of one table."""
+
+    def check(self, spark: "SparkSession") -> None:
+        """Raise a named error where the source cannot be read."""
+
+    def frame(self, spark: "SparkSession") -> "DataFrame":
+        """Return the stream, from its start; a checkpoint goes on where it was."""
+
+    def draft(self, came: "pa.Table", target: "Target") -> "Draft":
+        """Return the records of a micro-batch."""

@@ -1,0 +1,170 @@
+"""A topic of Kafka. Only committed records are read, in the order of partition and offset, and losing some is an error.
+
+Where the stream starts is pinned before the first batch: `latest` and times become offsets, so that what is written
+between two starts is not skipped.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from holdfast.constraints import ExternalError, UsageError
+from holdfast.constraints.columns import unknown_name
+from holdfast.streaming.arrivals import Draft, Target
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+Decoder = Callable[["pa.Table", Target, str, Mapping[str, str]], Draft]
+Start = str | datetime | Mapping[int, int]
+
+_PATIENCE_MS = 15_000
+_BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+
+
+class TopicSource:
+    """One topic.
+
+    Parameters
+    ----------
+    servers, topic : which.
+    decode : from messages to records.
+    encodings : how columns are written where the messages do not say it.
+    start : offsets as Spark writes them (`pinned_start` gives them).
+    max_records : how many a micro-batch takes at most.
+    options : further options for Spark's source; those that begin with `kafka.` for the client.
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[str],
+        topic: str,
+        decode: Decoder,
+        encodings: Mapping[str, str] | None = None,
+        start: str = "earliest",
+        max_records: int = 50_000,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.servers = ",".join(servers)
+        self.topic = topic
+        self.start = start
+        self._decode = decode
+        self._encodings = dict(encodings or {})
+        self._options = {
+            "kafka.fetch.max.wait.ms": "5",  # the default of 500 makes each small batch wait for it
+            "maxOffsetsPerTrigger": str(max_records),
+            **(options or {}),
+            "kafka.bootstrap.servers": self.servers,
+            "subscribe": topic,
+            "failOnDataLoss": "true",
+            "kafka.isolation.level": "read_committed",
+        }
+
+    def check(self, spark: "SparkSession") -> None:
+        """Raise `ExternalError` where no broker answers, `UsageError` where the topic is not there."""
+        with _Client(spark, self.servers, self._options) as client:
+            client.partitions(self.topic)
+
+    def pinned_start(self, spark: "SparkSession", start: Start) -> str:
+        """Return a start as offsets of every partition there is now."""
+        with _Client(spark, self.servers, self._options) as client:
+            return client.offsets(self.topic, start)
+
+    def frame(self, spark: "SparkSession") -> "DataFrame":
+        """Return the stream of messages."""
+        stream = spark.readStream.format("kafka").options(**self._options).option("startingOffsets", self.start)
+        return stream.load().select("key", "value", "partition", "offset", "timestamp")
+
+    def first_value(self, spark: "SparkSession") -> bytes | None:
+        """Return the first message that has a value, None where the topic is empty."""
+        reading = {k: v for k, v in self._options.items() if k != "maxOffsetsPerTrigger"}
+        start = self.start if self.start != "latest" else "earliest"
+        messages = spark.read.format("kafka").options(**reading).option("startingOffsets", start).load()
+        found = messages.where("value is not null").select("value").limit(1).collect()
+        return bytes(found[0][0]) if found else None
+
+    def draft(self, came: "pa.Table", target: Target) -> Draft:
+        """Return the records of a micro-batch."""
+        return self._decode(came, target, self.topic, self._encodings)
+
+
+class _Client:
+    """A Kafka consumer of the JVM, used to ask about a topic."""
+
+    def __init__(self, spark: "SparkSession", servers: str, options: Mapping[str, str]) -> None:
+        self._servers = servers
+        jvm: Any = spark.sparkContext._jvm
+        self._jvm = jvm
+        settings = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
+        settings |= {"key.deserializer": _BYTES, "value.deserializer": _BYTES, "allow.auto.create.topics": "false"}
+        settings |= {"default.api.timeout.ms": str(_PATIENCE_MS)}
+        properties = jvm.java.util.Properties()
+        for name, value in settings.items():
+            properties.put(name, value)
+        self._consumer = self._asked(lambda: jvm.org.apache.kafka.clients.consumer.KafkaConsumer(properties))
+
+    def __enter__(self) -> "_Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close(self._jvm.java.time.Duration.ofMillis(0))
+
+    def partitions(self, topic: str) -> list[int]:
+        """Return the partitions of a topic."""
+        found = self._asked(lambda: self._consumer.partitionsFor(topic))
+        if not found:
+            every = sorted(str(name) for name in self._asked(self._consumer.listTopics))
+            known = [name for name in every if not name.startswith("__")]
+            raise UsageError(unknown_name(f"{self._servers} has no topic", topic, known))
+        return sorted(int(info.partition()) for info in found)
+
+    def offsets(self, topic: str, start: Start) -> str:
+        """Return where to start as Spark's source takes it."""
+        partitions = self.partitions(topic)
+        places = {p: self._jvm.org.apache.kafka.common.TopicPartition(topic, p) for p in partitions}
+        every = self._jvm.java.util.ArrayList()
+        for place in places.values():
+            every.add(place)
+        begins = self._asked(lambda: self._consumer.beginningOffsets(every))
+        ends = self._asked(lambda: self._consumer.endOffsets(every))
+        if start == "earliest":
+            found = {p: int(begins[place]) for p, place in places.items()}
+        elif start == "latest":
+            found = {p: int(ends[place]) for p, place in places.items()}
+        elif isinstance(start, datetime):
+            times = self._jvm.java.util.HashMap()
+            for place in places.values():
+                times.put(place, int(start.timestamp() * 1000))
+            first = self._asked(lambda: self._consumer.offsetsForTimes(times))
+            found = {p: int(first[place].offset() if first[place] else ends[place]) for p, place in places.items()}
+        elif isinstance(start, Mapping):
+            found = dict(start)
+            for p, offset in found.items():
+                if p not in places:
+                    raise UsageError(f"'source.start' names partition {p}; topic {topic} has {len(partitions)}, from 0")
+                low, high = int(begins[places[p]]), int(ends[places[p]])
+                if not low <= offset <= high:
+                    raise UsageError(
+                        f"'source.start' says offset {offset} of partition {p}; topic {topic} has {low} to {high} there"
+                    )
+            missing = [p for p in partitions if p not in found]
+            if missing:
+                raise UsageError(f"'source.start' lacks partition {missing[0]} of topic {topic}: name all of them")
+        else:
+            raise UsageError(f"'source.start' is '{start}': expected earliest, latest, a time or offsets")
+        return json.dumps({topic: {str(p): offset for p, offset in sorted(found.items())}}, separators=(",", ":"))
+
+    def _asked(self, question: Callable[[], Any]) -> Any:
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            return question()
+        except Py4JJavaError as error:
+            java = error.java_exception
+            cause = java.getCause() or java
+            raise ExternalError(
+                f"Kafka at {self._servers} does not answer ({cause.getClass().getSimpleName()}: {cause.getMessage()}). "
+                "Check 'servers', the network, and security settings under 'options'"
+            ) from None
