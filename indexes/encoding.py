@@ -17,7 +17,7 @@ neighbours at random, or 40 that each come right beside the one before.
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any
 
@@ -27,18 +27,19 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import Column, PredicateSpace, Value
 from holdfast.constraints.types import Family
+from holdfast.indexes.texts import NULL, Texts
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
 from holdfast.tables import EncodedColumn, Table
 from holdfast.tables.keys import Flags, arrow_type_of, floats, narrow_values, needs_dictionary
 
+__all__ = ["NULL", "Codes", "Direct", "Encoding", "Labels", "Relabelled", "Texts"]
+
 Codes = NDArray[np.int64]
 
-NULL = np.iinfo(np.int64).min
 _HIGHEST = 1 << 62
 _NOT_A_NUMBER = _HIGHEST + 1
 _STEP = 1 << 32
-_SHARED = 12
 _SAVED_AT_ONCE = 50_000
 
 Given = tuple[list[Any], list[int], dict[Any, int]]
@@ -123,8 +124,8 @@ class Encoding:
                 self._keep(domain, codes)
 
     def _keep(self, domain: "Direct | Texts | Labels", codes: Codes) -> None:
-        members = [c for c, other in enumerate(self._domains) if other is domain]
-        domain.keep(np.unique(codes[:, members]))
+        if not isinstance(domain, Direct):
+            domain.keep(codes[:, [c for c, other in enumerate(self._domains) if other is domain]])
 
     def _needs_labels(self, c: int, column: EncodedColumn) -> bool:
         """Whether a column brings the least 64-bit integer to a domain of direct codes."""
@@ -150,26 +151,21 @@ class Encoding:
         kinds = [type(domain).__name__ for domain in self._domains]
         batch = WriteBatch()
         batch.put("meta", prefix + b"domains", codecs.json_bytes(kinds))
-        for domain in dict.fromkeys(self._domains):
-            for key, value in domain.save(everything=everything):
-                batch.put("values", prefix + key, value) if value else batch.delete("values", prefix + key)
-                if len(batch) >= _SAVED_AT_ONCE:
-                    yield batch
-                    batch = WriteBatch()
         yield batch
+        for domain in dict.fromkeys(self._domains):
+            yield from domain.save(prefix, everything=everything)
 
-    def restore(self, store: Store, prefix: bytes, codes: Callable[[], Codes]) -> None:
-        """Take over what was saved, as far as the rows, once they are there, have it."""
+    def restore(self, store: Store, prefix: bytes, codes: Codes) -> None:
+        """Take over what was saved, as far as the rows, which have these codes, have it."""
         kinds = codecs.read_json(store.get("meta", prefix + b"domains") or b"[]")
         for members in _domains(self._space):
             if kinds[members[0]] == Labels.__name__ and not isinstance(self._domains[members[0]], Labels):
                 labels = Labels(tuple(members))
                 for c in members:
                     self._domains[c] = labels
-        held = codes()
         for domain in dict.fromkeys(self._domains):
             domain.restore(store, prefix)
-            self._keep(domain, held)
+            self._keep(domain, codes)
 
     @property
     def can_waste(self) -> bool:
@@ -193,94 +189,12 @@ class Direct:
     def keep(self, codes: Codes) -> None:
         """Nothing is kept that could be forgotten."""
 
-    def save(self, *, everything: bool) -> Iterator[tuple[bytes, bytes | None]]:  # noqa: ARG002 (as of all domains)
+    def save(self, prefix: bytes, *, everything: bool) -> Iterator[WriteBatch]:  # noqa: ARG002 (as of all domains)
         """Nothing is kept that would have to be saved."""
         return iter(())
 
     def restore(self, store: Store, prefix: bytes) -> None:
         """Nothing was saved."""
-
-
-@dataclass(eq=False)
-class Texts:
-    """Strings without an order: numbers, given in the order of first appearance, and again once they are free."""
-
-    _code: dict[str, int] = field(default_factory=dict)
-    _text: list[str | None] = field(default_factory=list)
-    _free: list[int] = field(default_factory=list)
-    _kept: int = 10_000
-    _changed: set[int] = field(default_factory=set)
-    _seen: pa.Array = None
-    _seen_codes: Codes = field(default_factory=lambda: np.zeros(0, np.int64))
-
-    @property
-    def is_wasteful(self) -> bool:
-        """Whether as many have come as there were before."""
-        return len(self._code) > 2 * self._kept
-
-    def codes(self, column: EncodedColumn) -> Codes:
-        """Return codes of a column of the domain; new strings get one."""
-        dictionary = column.dictionary
-        assert dictionary is not None
-        if not len(dictionary):
-            return np.zeros(len(column), np.int64)
-        if len(dictionary) <= _SHARED * len(column):  # about all of it is used, by this column or the next one
-            if self._seen is not dictionary:
-                self._seen, self._seen_codes = dictionary, self._coded(dictionary)
-            return np.asarray(self._seen_codes[column.keys])
-        used, places = np.unique(column.keys, return_inverse=True)
-        return np.asarray(self._coded(dictionary.take(pa.array(used)))[places])
-
-    def values(self, codes: Codes, _column: Column) -> list[Value]:
-        """Return the strings of codes."""
-        return [None if code == NULL else self._text[code] for code in codes.tolist()]
-
-    def keep(self, codes: Codes) -> None:
-        """Forget all strings but those of some codes."""
-        self._seen = None
-        kept = set(codes.tolist())
-        for text, code in [(text, code) for text, code in self._code.items() if code not in kept]:
-            del self._code[text]
-            self._text[code] = None
-            self._free.append(code)
-            self._changed.add(code)
-        self._kept = max(len(self._code), 10_000)
-
-    def save(self, *, everything: bool) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yield (key, text) of codes that changed, or of all; no text where one was given back."""
-        changed = range(len(self._text)) if everything else sorted(self._changed)
-        for code in changed:
-            text = self._text[code]
-            if text is not None or not everything:
-                yield b"t" + codecs.number(code), None if text is None else codecs.value(text)
-        self._changed.clear()
-
-    def restore(self, store: Store, prefix: bytes) -> None:
-        """Take over what was saved."""
-        for key, text in store.scan("values", prefix + b"t"):
-            code = codecs.read_number(key)
-            self._free.extend(range(len(self._text), code))
-            self._text.extend([None] * (code + 1 - len(self._text)))
-            self._text[code] = codecs.read_value(text)
-            self._code[codecs.read_value(text)] = code
-        self._kept = max(len(self._code), 10_000)
-
-    def _coded(self, texts: pa.Array) -> Codes:
-        listed = texts.to_pylist()
-        get = self._code.get
-        codes = [get(text, -1) for text in listed]
-        return np.array([self._new_code(listed[i]) if c < 0 else c for i, c in enumerate(codes)], np.int64)
-
-    def _new_code(self, text: str) -> int:
-        if self._free:
-            code = self._free.pop()
-            self._text[code] = text
-        else:
-            code = len(self._text)
-            self._text.append(text)
-        self._code[text] = code
-        self._changed.add(code)
-        return code
 
 
 class Labels:
@@ -327,20 +241,27 @@ class Labels:
 
     def keep(self, codes: Codes) -> None:
         """Forget all values but those of some codes; their labels stay."""
-        kept = set(codes.tolist())
+        kept = set(np.unique(codes).tolist())
         self._changed |= set(self._labels) - kept
         pairs = [(v, code) for v, code in zip(self._values, self._labels, strict=True) if code in kept]
         self.given = [v for v, _ in pairs], [code for _, code in pairs], dict(pairs)
         self._kept = max(len(pairs), 10_000)
 
-    def save(self, *, everything: bool) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yield (key, value) of labels that changed, or of all; no value where one was given back."""
+    def save(self, prefix: bytes, *, everything: bool) -> Iterator[WriteBatch]:
+        """Yield labels that changed with their values, or all; a label that was given back is deleted."""
         if not everything and not self._changed:
             return
         values = dict(zip(self._labels, self._values, strict=True))
-        for label in self._labels if everything else sorted(self._changed):
-            key = self._key + codecs.number(label + _HIGHEST)
-            yield key, codecs.value(values[label]) if label in values else None
+        changed = self._labels if everything else sorted(self._changed)
+        for start in range(0, len(changed), _SAVED_AT_ONCE):
+            batch = WriteBatch()
+            for label in changed[start : start + _SAVED_AT_ONCE]:
+                key = prefix + self._key + codecs.number(label + _HIGHEST)
+                if label in values:
+                    batch.put("values", key, codecs.value(values[label]))
+                else:
+                    batch.delete("values", key)
+            yield batch
         self._changed.clear()
 
     def restore(self, store: Store, prefix: bytes) -> None:

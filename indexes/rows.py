@@ -17,13 +17,13 @@ from holdfast.constraints import PredicateSpace, Value
 from holdfast.indexes.encoding import Codes, Encoding, Relabelled
 from holdfast.indexes.row_hash import RowHash
 from holdfast.state import codecs
+from holdfast.state.pieces import Pieces
 from holdfast.state.store import Store, WriteBatch
 from holdfast.tables import Table
 
 Slots = NDArray[np.int64]
 
 _FEWEST = 1 << 10
-_SAVED_AT_ONCE = 50_000
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ class RowSet:
         self._before: list[tuple[Slots, NDArray[np.int64]]] = []
         self._relabelled: list[tuple[int, Codes]] = []
         self._encoding_before = self.encoding.memo()
+        self._pieces = Pieces("rows")
         self._changed: list[Slots] = [np.zeros(0, np.int64)]
         self._all_changed = False
         self._whole = RowHash(range(len(space.schema)))
@@ -110,7 +111,7 @@ class RowSet:
             self.copies[slots] = copies
         used = self._in_use()
         self._used = int(used.max(initial=-1)) + 1
-        self._free = np.setdiff1d(np.arange(self._used), used)[::-1].tolist()
+        self._free = np.flatnonzero(self.copies[: self._used] == 0)[::-1].tolist()
         self._ended.clear()
         self._count(self.copies[used])
         self._rehash()
@@ -186,30 +187,29 @@ class RowSet:
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since it was last saved, or everything, in batches of bounded size."""
         yield from self.encoding.save(prefix, everything=everything)
-        every = [self._in_use()] if everything or self._all_changed else []
-        changed = np.unique(np.concatenate([*every, *self._changed]))
-        for start in range(0, len(changed), _SAVED_AT_ONCE):
-            batch = WriteBatch()
-            for slot in changed[start : start + _SAVED_AT_ONCE].tolist():
-                key = prefix + codecs.number(slot)
-                if self.copies[slot]:
-                    batch.put("rows", key, codecs.codes(np.append(self.copies[slot], self.codes[slot])))
-                else:
-                    batch.delete("rows", key)
-            yield batch
+        if everything or self._all_changed:
+            yield from self._pieces.save_all(prefix, self._in_use(), self._stored)
+        else:
+            changed = np.unique(np.concatenate(self._changed))
+            yield from self._pieces.save(prefix, changed, lambda slots: self.copies[slots] != 0, self._stored)
         self._changed, self._all_changed = [np.zeros(0, np.int64)], False
 
     def restore(self, store: Store, prefix: bytes) -> None:
         """Take over what was saved. O(n)."""
-        found = list(store.scan("rows", prefix))
-        slots = np.array([codecs.read_number(key) for key, _ in found], np.int64)
-        width = 1 + self.codes.shape[1]
-        rows = codecs.read_codes(b"".join(row for _, row in found)).reshape(-1, width)
-        self._take(int(slots.max(initial=-1)) + 1)
-        self.codes[slots], self.copies[slots] = rows[:, 1:], rows[:, 0]
-        self._free = np.setdiff1d(np.arange(self._used), slots)[::-1].tolist()
-        self.encoding.restore(store, prefix, lambda: rows[:, 1:])
-        self._count(rows[:, 0])
+        found = list(self._pieces.restore(store, prefix))
+        self._take(max((int(piece.records.max(initial=-1)) for piece, _ in found), default=-1) + 1)
+        for piece, stored in found:
+            slots = piece.records
+            numbers = codecs.read_codes(stored)
+            self.copies[slots] = numbers[: len(slots)]
+            self.codes[slots] = numbers[len(slots) :].reshape(-1, self.codes.shape[1])
+            self.copies[piece.ended[piece.ended < self._used]] = 0
+        del found
+        used = self._in_use()
+        self._used = int(used.max(initial=-1)) + 1
+        self._free = np.flatnonzero(self.copies[: self._used] == 0)[::-1].tolist()
+        self.encoding.restore(store, prefix, self.codes[: self._used] if len(used) == self._used else self.codes[used])
+        self._count(self.copies[used])
         self._rehash()
 
     def check_invariants(self) -> None:
@@ -222,6 +222,14 @@ class RowSet:
         if self._by_key is not None:
             live = self.live()
             assert (self.slots_with_key(self.codes[live]) == live).all()
+
+    def check_saved(self) -> None:
+        """Assert that what was saved last gives the rows. O(n)."""
+        self._pieces.check_invariants(self._in_use())
+
+    def _stored(self, slots: Slots) -> bytes:
+        """Lay rows out: their copies, then the codes of one after the other."""
+        return codecs.codes(self.copies[slots]) + codecs.codes(self.codes[slots])
 
     def _count(self, copies: NDArray[np.int64]) -> None:
         self.live_copies, self.owed_copies = (int(np.maximum(side, 0).sum()) for side in (copies, -copies))
@@ -243,6 +251,12 @@ class RowSet:
         self._used += count - reused
         if self._used > len(self.copies):
             room = self._used * 3 // 2
-            self.codes = np.concatenate([self.codes, np.zeros((room - len(self.codes), self.codes.shape[1]), np.int64)])
-            self.copies = np.concatenate([self.copies, np.zeros(room - len(self.copies), np.int64)])
+            self.codes, self.copies = _longer(self.codes, room), _longer(self.copies, room)
         return slots
+
+
+def _longer(array: NDArray[np.int64], room: int) -> NDArray[np.int64]:
+    """Return an array with more room; what is not used yet costs no memory."""
+    longer = np.zeros((room, *array.shape[1:]), np.int64)
+    longer[: len(array)] = array
+    return longer

@@ -10,9 +10,10 @@ without a box are kept, as constraints that go often come back.
 Invariant: every tree holds exactly the live rows, and every box is in exactly one tree.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -29,6 +30,7 @@ from holdfast.indexes.rows import RowSet, Slots
 from holdfast.indexes.zone_tree import ZoneTree
 
 Pairs = NDArray[np.int32]
+Cells = NDArray[np.int16]
 Order = tuple[tuple[int, ...], tuple[int, ...]]
 """Columns with equalities, most selective first, and columns with inequalities, of the rows in a tree."""
 
@@ -133,15 +135,10 @@ class TableIndex:
 
     def measure(self) -> None:
         """Measure the columns anew: how selective an equality is, and where the cells of a curve begin. O(n log n)."""
-        live = self._rows.codes[self._rows.live()]
+        codes = self._live_codes()
         self._measured_at = len(self._rows)
-        self._bounds, self._group, self._values = [], [], []
-        for codes in live.T:
-            distinct, counts = np.unique(codes, return_counts=True)
-            self._group.append(float((counts.astype(float) ** 2).sum() / max(len(codes), 1)))
-            self._values.append(len(distinct))
-            places = np.linspace(0, max(len(codes) - 1, 0), CELLS + 1).astype(np.int64)[1:-1]
-            self._bounds.append(np.unique(np.sort(codes)[places]) if len(codes) else distinct)
+        measured = self._pool.map(lambda c: _measured(np.sort(codes[:, c])), range(codes.shape[1]))
+        self._bounds, self._group, self._values = ([*values] for values in zip(*measured, strict=True))
 
     def hold(self, masks: Words, *, trees: bool | None = None) -> None:
         """Serve these boxes from now on, and no others. O(boxes), and O(n log n) for each new tree.
@@ -155,22 +152,19 @@ class TableIndex:
             return
         boxes = turned_boxes(masks, self._space)
         orders = self._orders_of(boxes)
-        live = self._rows.live()
         self._idle = [order for order in self._idle if order not in orders]
         for order in self._served.keys() - orders.keys() - set(self._idle):
             self._served[order] = self._serve(order, self._served[order].tree, boxes[:0])
             self._idle.append(order)
         while len(self._idle) > _IDLE:
             del self._served[self._idle.pop(0)]
+        made = self._trees([order for order in orders if order not in self._served])
         for order, members in orders.items():
             served = self._served.get(order)
             if served is None:
-                tree = ZoneTree(self._rows.codes, live, self._places(order, self._rows.codes[live]))
-            elif np.array_equal(served.boxes, boxes[members]):
-                continue
-            else:
-                tree = served.tree
-            self._served[order] = self._serve(order, tree, boxes[members])
+                self._served[order] = self._serve(order, made[order], boxes[members])
+            elif not np.array_equal(served.boxes, boxes[members]):
+                self._served[order] = self._serve(order, served.tree, boxes[members])
 
     @property
     def is_used(self) -> bool:
@@ -294,17 +288,35 @@ class TableIndex:
         ranked = sorted(unequal - set(equal), key=lambda c: (-self._values[c], c))
         return tuple(equal[:_EQUALITIES]), tuple(ranked[:_INEQUALITIES])
 
+    def _trees(self, orders: list[Order]) -> dict[Order, ZoneTree]:
+        """Make a tree of all live rows in each of some orders."""
+        if not orders:
+            return {}
+        slots, codes = self._rows.live(), self._live_codes()
+        curved = sorted({c for order in orders if not _is_plain(order) for c in (*order[0], *order[1])})
+        columns = self._pool.map(lambda c: self._cells(c, np.ascontiguousarray(codes[:, c])), curved)
+        cells = dict(zip(curved, columns, strict=True))
+
+        def made(order: Order) -> ZoneTree:
+            column = np.ascontiguousarray(codes[:, order[0][0]]) if _is_plain(order) else None
+            return ZoneTree(self._rows.codes, slots, _curve(order, cells, len(codes)) if column is None else column)
+
+        return dict(zip(orders, self._pool.map(made, orders), strict=True))
+
     def _places(self, order: Order, codes: Codes) -> NDArray[np.int64]:
         """Return where rows stand in an order."""
-        equalities, inequalities = order
-        if len(equalities) == 1 and not inequalities:
-            return np.ascontiguousarray(codes[:, equalities[0]])
-        place = np.zeros(len(codes), np.int64)
-        for c in equalities:
-            place = place * CELLS + np.searchsorted(self._bounds[c], codes[:, c], "right")
-        return place << (CELLS.bit_length() - 1) * len(inequalities) | interleaved(
-            [np.searchsorted(self._bounds[c], codes[:, c], "right") for c in inequalities], len(codes)
-        )
+        if _is_plain(order):
+            return np.ascontiguousarray(codes[:, order[0][0]])
+        return _curve(order, {c: self._cells(c, codes[:, c]) for c in (*order[0], *order[1])}, len(codes))
+
+    def _cells(self, c: int, codes: Codes) -> Cells:
+        """Return in which cells codes of a column lie."""
+        return np.searchsorted(self._bounds[c], codes, "right").astype(np.int16)
+
+    def _live_codes(self) -> Codes:
+        """Return the codes of all live rows; a view of them where that is all there is."""
+        live = self._rows.live()
+        return self._rows.codes[: len(live)] if len(live) and live[-1] + 1 == len(live) else self._rows.codes[live]
 
     def _serve(self, order: Order, tree: ZoneTree, boxes: Outcomes) -> _Served:
         """Lay out the boxes of one tree as bits; tests that cut most come first."""
@@ -324,6 +336,39 @@ class TableIndex:
         wanted = [t for t in tests if order == ((int(self._tests.row_column[t]),), ()) and (boxes[:, t] == EQUAL).any()]
         anchors = np.unique(self._tests.x_column[wanted])
         return _Served(order, tree, boxes, x_column, row_column, every, allow, anchors)
+
+
+def _measured(codes: Codes) -> tuple[Codes, float, int]:
+    """Return where cells of a curve begin in a sorted column, how many rows share a row's value, how many values."""
+    starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])) if len(codes) else np.zeros(0, np.int64)
+    counts = np.diff(np.append(starts, len(codes))).astype(float)
+    places = np.linspace(0, max(len(codes) - 1, 0), CELLS + 1).astype(np.int64)[1:-1]
+    bounds = np.unique(codes[places]) if len(codes) else codes
+    return bounds, float((counts**2).sum() / max(len(codes), 1)), len(starts)
+
+
+def _is_plain(order: Order) -> bool:
+    """Whether rows stand in the order of one column's codes."""
+    return len(order[0]) == 1 and not order[1]
+
+
+def _curve(order: Order, cells: Mapping[int, Cells], rows: int) -> NDArray[np.int64]:
+    """Return where rows stand in an order, by the cells of its columns."""
+    equalities, inequalities = order
+    place = np.zeros(rows, np.int64)
+    for c in equalities:
+        place = place * CELLS + cells[c]
+    place <<= (CELLS.bit_length() - 1) * len(inequalities)
+    for c, part in zip(inequalities, _spread(len(inequalities)), strict=True):
+        place |= part[cells[c]]
+    return place
+
+
+@cache
+def _spread(columns: int) -> list[Codes]:
+    """Return for each of the columns of a curve what each of its cells gives to the place on it."""
+    every, none = np.arange(CELLS), np.zeros(CELLS, np.int64)
+    return [interleaved([every if i == c else none for i in range(columns)], CELLS) for c in range(columns)]
 
 
 def _coarser(orders: dict[Order, list[int]]) -> dict[Order, list[int]]:

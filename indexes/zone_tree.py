@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.indexes.encoding import Codes
-from holdfast.indexes.kernels.zones import DEPTH, FANOUT, build_kernel, insert_kernel, remove_kernel
+from holdfast.indexes.kernels.zones import DEPTH, FANOUT, build_kernel, insert_kernel, order_kernel, remove_kernel
 from holdfast.indexes.rows import Slots
 
 Places = NDArray[np.int64]
@@ -25,10 +25,8 @@ class ZoneTree:
     """
 
     def __init__(self, codes: Codes, slots: Slots, places: Places) -> None:
-        self._columns = np.arange(codes.shape[1])
         self._make(codes.shape[1], 2 * len(slots) // (FANOUT // 2) + 4 * DEPTH)
-        order = np.lexsort([slots, places])
-        build_kernel(slots[order], places[order], codes, self._columns, *self.nodes)
+        build_kernel(*_in_order(slots, places), codes, *self.nodes)
         self._held = len(slots)
 
     def __len__(self) -> int:
@@ -43,14 +41,14 @@ class ZoneTree:
         """Insert rows that are not there. O(log n) each."""
         at = 0
         while at < len(slots):
-            at = insert_kernel(slots, places, at, codes, self._columns, *self.nodes)
+            at = insert_kernel(slots, places, at, codes, *self.nodes)
             if at < len(slots):
                 self._grow()
         self._held += len(slots)
 
     def remove(self, codes: Codes, slots: Slots, places: Places) -> None:
         """Take rows out that are there, with the codes and places they were put in with. O(log n) each."""
-        missing = remove_kernel(slots, places, codes, self._columns, *self.nodes)
+        missing = remove_kernel(slots, places, codes, *self.nodes)
         assert missing == 0, f"{missing} rows were not where they belong"
         self._held -= len(slots)
 
@@ -98,3 +96,15 @@ class ZoneTree:
             np.concatenate([a, np.zeros((more, *a.shape[1:]), a.dtype)])
             for a in (self.size, self.leaf, self.entry, self.place, self._first, self.zone)
         )
+
+
+def _in_order(slots: Slots, places: Places) -> tuple[Slots, Places]:
+    """Return rows in the order of (place, slot). O(n)."""
+    if not len(slots):
+        return slots, places
+    if (slots[1:] < slots[:-1]).any():
+        ascending = np.argsort(slots)
+        slots, places = slots[ascending], places[ascending]
+    room = np.empty_like(slots), np.empty_like(places)
+    ordered: tuple[Slots, Places] = order_kernel(slots.copy(), places.copy(), *room)
+    return ordered

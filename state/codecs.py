@@ -5,6 +5,7 @@
     codes     8 bytes each, signed, least significant first (as they lie in memory)
     value     a letter for the kind, then: i digits, f eight bytes, d digits with point or exponent, s UTF-8, n nothing
     batch     see `batch_bytes`
+    piece     see `pieces.py`
     json      UTF-8, compact, keys in the order given
 
 A table's keys begin with its number, so that one store serves many tables and a table is one range.
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from holdfast.state.store import WriteBatch
 
-FORMAT = 1
+FORMAT = 2
 _DELETED = 2**32 - 1
 
 

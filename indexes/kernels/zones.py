@@ -9,7 +9,7 @@ on it.
     entry   (N, B)     int32   slots, or nodes
     place   (N, B)     int64   place of each entry: a row's, or the first row's below the node
     first   (N, B)     int32   slot of each entry: the row, or the first row below the node
-    zone    (N, 2, K)  int64   least and greatest code of the K zone columns
+    zone    (N, 2, C)  int64   least and greatest code of each column
     root    (3,)       int64   the root, the head of the list of nodes given back (linked by `entry[., 0]`; -1), and the
                                first node that was never used: those behind it are free too
 
@@ -17,8 +17,10 @@ Every leaf is at the same depth. A node is split in two when it is full, and giv
 nodes are left alone. Zones are exact at all times.
 """
 
+from typing import Any
+
 import numpy as np
-from numba import njit
+from numba import njit, uint64
 from numpy.typing import NDArray
 
 Codes = NDArray[np.int64]
@@ -27,6 +29,7 @@ Entries = NDArray[np.int32]
 
 FANOUT = 16
 DEPTH = 24
+_DIGIT = 1 << 11
 _LEAST = np.iinfo(np.int64).min
 _GREATEST = np.iinfo(np.int64).max
 
@@ -46,15 +49,15 @@ def _child(node: int, place: int, slot: int, size: Ints, places: Codes, first: E
 
 
 @njit(cache=True, nogil=True)
-def _tighten(node: int, codes: Codes, columns: Ints, size: Ints, leaf: Ints, entry: Entries, zone: Codes) -> None:
+def _tighten(node: int, codes: Codes, size: Ints, leaf: Ints, entry: Entries, zone: Codes) -> None:
     """Compute a node's zone from its entries."""
-    for k in range(len(columns)):
+    for k in range(codes.shape[1]):
         least, greatest = _GREATEST, _LEAST
         for i in range(size[node]):
             below = entry[node, i]
             if leaf[node]:
-                least = min(least, codes[below, columns[k]])
-                greatest = max(greatest, codes[below, columns[k]])
+                least = min(least, codes[below, k])
+                greatest = max(greatest, codes[below, k])
             else:
                 least = min(least, zone[below, 0, k])
                 greatest = max(greatest, zone[below, 1, k])
@@ -96,7 +99,6 @@ def _give_back(node: int, size: Ints, entry: Entries, root: Ints) -> None:
 def _split(
     node: int,
     codes: Codes,
-    columns: Ints,
     size: Ints,
     leaf: Ints,
     entry: Entries,
@@ -117,8 +119,8 @@ def _split(
             first[node, keep + i],
         )
     size[node] = keep
-    _tighten(node, codes, columns, size, leaf, entry, zone)
-    _tighten(new, codes, columns, size, leaf, entry, zone)
+    _tighten(node, codes, size, leaf, entry, zone)
+    _tighten(new, codes, size, leaf, entry, zone)
     return new
 
 
@@ -128,7 +130,6 @@ def insert_kernel(
     of_slots: Codes,
     start: int,
     codes: Codes,
-    columns: Ints,
     size: Ints,
     leaf: Ints,
     entry: Entries,
@@ -149,8 +150,8 @@ def insert_kernel(
         slot, place = slots[i], of_slots[i]
         node, depth = root[0], 0
         while True:
-            for k in range(len(columns)):
-                code = codes[slot, columns[k]]
+            for k in range(codes.shape[1]):
+                code = codes[slot, k]
                 zone[node, 0, k] = min(zone[node, 0, k], code)
                 zone[node, 1, k] = max(zone[node, 1, k], code)
             path[depth] = node
@@ -167,13 +168,13 @@ def insert_kernel(
             at += 1
         _put(node, at, slot, place, slot, size, entry, places, first)
         while size[node] == FANOUT:
-            new = _split(node, codes, columns, size, leaf, entry, places, first, zone, root)
+            new = _split(node, codes, size, leaf, entry, places, first, zone, root)
             if depth == 0:
                 top = _new_node(entry, root)
                 leaf[top], size[top] = 0, 0
                 _put(top, 0, node, places[node, 0], first[node, 0], size, entry, places, first)
                 _put(top, 1, new, places[new, 0], first[new, 0], size, entry, places, first)
-                _tighten(top, codes, columns, size, leaf, entry, zone)
+                _tighten(top, codes, size, leaf, entry, zone)
                 root[0] = top
                 break
             depth -= 1
@@ -187,7 +188,6 @@ def remove_kernel(
     slots: Ints,
     of_slots: Codes,
     codes: Codes,
-    columns: Ints,
     size: Ints,
     leaf: Ints,
     entry: Entries,
@@ -233,7 +233,7 @@ def remove_kernel(
             if level < depth:
                 below = entry[node, taken[level]]
                 places[node, taken[level]], first[node, taken[level]] = places[below, 0], first[below, 0]
-            _tighten(node, codes, columns, size, leaf, entry, zone)
+            _tighten(node, codes, size, leaf, entry, zone)
         while not leaf[root[0]] and size[root[0]] == 1:
             old = root[0]
             root[0] = entry[old, 0]
@@ -246,7 +246,6 @@ def build_kernel(
     slots: Ints,
     of_slots: Codes,
     codes: Codes,
-    columns: Ints,
     size: Ints,
     leaf: Ints,
     entry: Entries,
@@ -259,14 +258,22 @@ def build_kernel(
     fill = FANOUT * 3 // 4
     used = 0
     for start in range(0, len(slots), fill):
-        leaf[used] = 1
-        for i in range(start, min(start + fill, len(slots))):
-            _put(used, i - start, slots[i], of_slots[i], slots[i], size, entry, places, first)
-        _tighten(used, codes, columns, size, leaf, entry, zone)
+        end = min(start + fill, len(slots))
+        leaf[used], size[used] = 1, end - start
+        least, greatest = zone[used, 0], zone[used, 1]
+        least[:], greatest[:] = _GREATEST, _LEAST
+        for i in range(start, end):  # row by row: they lie anywhere
+            slot = slots[i]
+            entry[used, i - start], places[used, i - start], first[used, i - start] = slot, of_slots[i], slot
+            row = codes[slot]
+            for k in range(codes.shape[1]):
+                code = row[k]
+                least[k] = min(least[k], code)
+                greatest[k] = max(greatest[k], code)
         used += 1
     if used == 0:
         leaf[0], used = 1, 1
-        _tighten(0, codes, columns, size, leaf, entry, zone)
+        _tighten(0, codes, size, leaf, entry, zone)
     low = 0
     while used - low > 1:
         high = used
@@ -274,7 +281,34 @@ def build_kernel(
             leaf[used] = 0
             for i in range(start, min(start + fill, high)):
                 _put(used, i - start, i, places[i, 0], first[i, 0], size, entry, places, first)
-            _tighten(used, codes, columns, size, leaf, entry, zone)
+            _tighten(used, codes, size, leaf, entry, zone)
             used += 1
         low = high
     root[0], root[1], root[2] = used - 1, -1, used
+
+
+@njit(cache=True, nogil=True)
+def order_kernel(slots: Ints, of_slots: Codes, more_slots: Ints, more_places: Codes) -> Any:
+    """Put ascending slots into the order of (place, slot); return the two of the pairs of arrays that have it.
+
+    Eleven bits of the places at a time, the last ones first: each pass leaves rows that are alike as they were.
+    """
+    low, high = of_slots[0], of_slots[0]
+    for i in range(len(of_slots)):
+        low, high = min(low, of_slots[i]), max(high, of_slots[i])
+    reach = uint64(high) - uint64(low)
+    shift = uint64(0)
+    while shift < uint64(64) and reach >> shift:
+        at = np.zeros(_DIGIT + 1, np.int64)
+        for i in range(len(of_slots)):
+            at[((uint64(of_slots[i]) - uint64(low)) >> shift & uint64(_DIGIT - 1)) + uint64(1)] += 1
+        for digit in range(_DIGIT):
+            at[digit + 1] += at[digit]
+        for i in range(len(of_slots)):
+            digit = (uint64(of_slots[i]) - uint64(low)) >> shift & uint64(_DIGIT - 1)
+            more_slots[at[digit]], more_places[at[digit]] = slots[i], of_slots[i]
+            at[digit] += 1
+        slots, more_slots = more_slots, slots
+        of_slots, more_places = more_places, of_slots
+        shift += uint64(11)
+    return slots, of_slots

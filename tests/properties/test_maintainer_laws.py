@@ -6,7 +6,7 @@ change with its reason and its proof. A failure prints the steps that lead to it
 
 import itertools
 import json
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -21,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from holdfast import Maintainer
 from holdfast.constraints import ConstraintChange, InputError, PredicateSpace, RowImage
 from holdfast.discovery.discover import discover
+from holdfast.state import pieces
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, UPDATE, BatchResult, Records
 from holdfast.tables import Table, from_arrow, space_of
@@ -35,6 +36,15 @@ MANY_ROWS = 9
 
 Record = tuple[str, Row]
 T = TypeVar("T")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def tiny_pieces() -> Iterator[None]:
+    """Save rows in pieces of two, so that every piece is cleaned sooner or later."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "PIECE", 2)
+        patch.setattr(pieces, "_SLACK", 0)
+        yield
 
 
 @dataclass(frozen=True)
@@ -326,6 +336,7 @@ class Histories(RuleBasedStateMachine):
             self.store = self.store or MemoryStore()
             self.store.write(written)
         assert self.store is not None
+        self.law.maintainer._rows.check_saved()
         self.law.maintainer = Maintainer.restore(self.store, threads=1)
         self.law.compare()
 

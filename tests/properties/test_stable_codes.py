@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from holdfast.constraints import Column, PredicateSpace, Schema
 from holdfast.indexes import encoding
 from holdfast.indexes.rows import RowSet
+from holdfast.indexes.texts import Texts
 from holdfast.tables import ReadOptions, Table, from_arrow
 from tests.oracles import denial as oracle
 from tests.oracles.values import Column as OracleColumn
@@ -120,9 +121,9 @@ def test_values_that_no_row_has_are_forgotten_in_time() -> None:
             rows.forget()
     rows.begin()
     texts, labels = (rows.encoding._domains[c] for c in (0, 1))
-    assert isinstance(texts, encoding.Texts)
+    assert isinstance(texts, Texts)
     assert isinstance(labels, encoding.Labels)
-    assert len(texts._code) <= 30_000
+    assert len(texts) <= 30_000
     assert len(labels._values) <= 30_000
     assert [row["a"] for row in rows.values(rows.live()[:2])] == ["text 50000", "text 50001"]
     assert len(rows.copies) < 40_000

@@ -1,6 +1,7 @@
 """A maintainer that is saved and restored at any batch goes on as if nothing had happened."""
 
 import random
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -8,9 +9,10 @@ import pytest
 from holdfast.constraints import PredicateSpace, StateRefused
 from holdfast.discovery.discover import discover
 from holdfast.indexes.encoding import Labels
-from holdfast.state import codecs
+from holdfast.state import codecs, pieces
 from holdfast.state.memory import MemoryStore
-from holdfast.state.store import WriteBatch
+from holdfast.state.rocks import RocksStore
+from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.tables import ReadOptions, Table, from_arrow, space_of
 
@@ -25,10 +27,14 @@ def _table(rows: Rows) -> Table:
     return from_arrow(pa.table(columns), "r", ReadOptions(ordered={"c2": True}))
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_saving_and_restoring_changes_nothing(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(60))
+def test_saving_and_restoring_changes_nothing(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a store of either kind, with pieces of a few rows, which are cleaned all the time, and of the usual size."""
     dice = random.Random(seed)
     key = ["c0"] if seed % 3 == 0 else []
+    if seed % 4:
+        monkeypatch.setattr(pieces, "PIECE", dice.choice([1, 2, 5]))
+        monkeypatch.setattr(pieces, "_SLACK", dice.choice([0, 4]))
 
     def row() -> tuple[object, ...]:
         return tuple(dice.choice(domain) for domain in DOMAINS)
@@ -40,7 +46,7 @@ def test_saving_and_restoring_changes_nothing(seed: int) -> None:
     space = space_of(table) if seed % 2 else PredicateSpace(table.schema, ((0, 3),))
     bound = dice.choice([0, 2])
     maintainer = Maintainer.seed(table, key=key, max_predicates=bound, space=space, threads=1)
-    store = MemoryStore()
+    store: Store = RocksStore(tmp_path / "state") if seed % 5 == 0 else MemoryStore()
     for batch in maintainer.save(7, everything=True):
         store.write(batch)
     for step in range(8):
@@ -56,12 +62,79 @@ def test_saving_and_restoring_changes_nothing(seed: int) -> None:
         if dice.random() < 0.7:
             for batch in maintainer.save(7):
                 store.write(batch)
+            maintainer._rows.check_saved()
             if dice.random() < 0.7:
+                if isinstance(store, RocksStore):
+                    store.close()
+                    store = RocksStore(tmp_path / "state")
                 maintainer = Maintainer.restore(store, 7, threads=1)
+                maintainer._rows.check_saved()
         maintainer.check_invariants()
         expected = discover(_table(current), space=space, max_predicates=bound, threads=1)
         assert {str(c) for c in maintainer.constraints} == {str(c) for c in expected}, step
         assert maintainer.row_count == len(current)
+    store.close()
+
+
+@pytest.mark.parametrize("size", [1, 3, 512])
+def test_owed_copies_freed_slots_and_relabelled_columns_are_as_they_were(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "PIECE", size)
+    monkeypatch.setattr(pieces, "_SLACK", 0)
+    store = MemoryStore()
+    running = Maintainer.seed(_table([(i, 1.0, "x", i) for i in range(9)]), max_predicates=2, threads=1)
+
+    def saved(*, everything: bool = False) -> None:
+        for batch in running.save(everything=everything):
+            store.write(batch)
+        running._rows.check_saved()
+        again = Maintainer.restore(store, threads=1)
+        again.check_invariants()
+        again._rows.check_saved()
+        assert _state(again) == _state(running)
+
+    saved(everything=True)
+    rows: Rows = [(i, 1.0, "x", i) for i in range(9)]
+    running.apply(deletes=_table([(77, 1.0, "x", 77), (78, 2.0, "owed", None), *rows[2:5]]))
+    saved()
+    assert running._rows.owed_copies == 2
+    running.apply(inserts=_table([(-(2**63), float("nan"), "new", 5), (77, 1.0, "x", 77)]))  # the column gets labels
+    saved()
+    running.apply(inserts=_table([(50, 1.0, f"m{i}", 10**20 + i) for i in range(90)]))  # all labels are given anew
+    saved()
+    running.apply(deletes=_table([(50, 1.0, f"m{i}", 10**20 + i) for i in range(90)]))
+    running.apply(inserts=_table([(51, 1.0, f"n{i}", i) for i in range(40)]))  # takes slots that were freed
+    saved()
+    live = running._rows.values(running._rows.live())
+    running.apply(deletes=_table([tuple(row.values()) for row in live]))
+    assert running.row_count == 0
+    saved()
+    running = Maintainer.restore(store, threads=1)
+    running.apply(inserts=_table([*rows, (78, 2.0, "owed", None)]))
+    assert running._rows.owed_copies == 0
+    saved()
+    for _ in range(5):
+        running = Maintainer.restore(store, threads=1)
+        saved()
+    saved(everything=True)
+    assert running.row_count == 9
+
+
+def _state(maintainer: Maintainer) -> object:
+    """Return all that has to survive: rows by slot, copies, constraints, evidences and their witnesses."""
+    rows, certificate = maintainer._rows, maintainer._denial.certificate
+    used = rows._in_use()
+    pairs = zip(certificate.words[certificate.held].tolist(), certificate.pairs[certificate.held].tolist(), strict=True)
+    return (
+        used.tolist(),
+        rows.copies[used].tolist(),
+        repr(rows.values(used)),
+        rows.codes[used].tolist(),
+        (rows.live_copies, rows.owed_copies),
+        sorted(map(str, maintainer.constraints)),
+        sorted((words, sorted(some)) for words, some in pairs),
+    )
 
 
 def test_what_is_written_is_proportional_to_the_batch() -> None:

@@ -1,0 +1,111 @@
+"""A hash table of texts by their bytes.
+
+    data     (m,)  uint8   bytes of texts, one behind the other
+    start    (n,)  int64   where the text of each code begins in `data`
+    size     (n,)  int64   how many bytes it has; FREE where the code has no text
+    table    (T,)  int32   codes, T a power of two; EMPTY where free
+
+Texts that are looked up or put in lie in an array of their own: text i is `given[bounds[i] : bounds[i + 1]]`. At most
+half of the table is used, so every search ends. None is taken out: who forgets texts makes the table anew.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit, uint64
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int64]
+Table = NDArray[np.int32]
+
+EMPTY, FREE = -1, -1
+_OFFSET = np.uint64(0xCBF29CE484222325)
+_PRIME = np.uint64(0x100000001B3)
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit(cache=True, nogil=True)
+def _place(given: Bytes, low: int, high: int, places: int) -> Any:
+    mixed = uint64(_OFFSET)
+    for i in range(low, high):
+        mixed = (mixed ^ uint64(given[i])) * _PRIME
+    mixed *= _MULTIPLIER
+    return np.int64((mixed >> uint64(32)) & uint64(places - 1))
+
+
+@njit(cache=True, nogil=True)
+def _same(given: Bytes, low: int, high: int, data: Bytes, start: int, size: int) -> bool:
+    i = 0 if high - low == size else size + 1
+    while i < size and given[low + i] == data[start + i]:
+        i += 1
+    return i == size
+
+
+@njit(cache=True, nogil=True)
+def find_texts_kernel(
+    given: Bytes, bounds: Ints, data: Bytes, start: Ints, size: Ints, table: Table, out: Ints
+) -> None:
+    """Fill `out` with the code of each given text, -1 where there is none."""
+    for i in range(len(out)):
+        low, high = bounds[i], bounds[i + 1]
+        place = _place(given, low, high, len(table))
+        while table[place] != EMPTY and not _same(given, low, high, data, start[table[place]], size[table[place]]):
+            place = (place + 1) & (len(table) - 1)
+        out[i] = table[place]
+
+
+@njit(cache=True, nogil=True)
+def put_texts_kernel(
+    given: Bytes,
+    bounds: Ints,
+    numbers: Ints,
+    codes: Ints,
+    end: int,
+    data: Bytes,
+    start: Ints,
+    size: Ints,
+    table: Table,
+    out: Ints,
+) -> int:
+    """Put some given texts in that are not there, behind `end` in `data`; return how many of `codes` they took.
+
+    `out` gets the code of each; one that is listed twice has one code.
+    """
+    taken = 0
+    for n in range(len(numbers)):
+        i = numbers[n]
+        low, high = bounds[i], bounds[i + 1]
+        place = _place(given, low, high, len(table))
+        while table[place] != EMPTY and not _same(given, low, high, data, start[table[place]], size[table[place]]):
+            place = (place + 1) & (len(table) - 1)
+        if table[place] == EMPTY:
+            code = codes[taken]
+            taken += 1
+            start[code], size[code] = end, high - low
+            data[end : end + high - low] = given[low:high]
+            end += high - low
+            table[place] = code
+        out[n] = table[place]
+    return taken
+
+
+@njit(cache=True, nogil=True)
+def hash_texts_kernel(data: Bytes, start: Ints, size: Ints, codes: Ints, table: Table) -> None:
+    """Put the texts of some codes, all different, into an empty table."""
+    for n in range(len(codes)):
+        code = codes[n]
+        place = _place(data, start[code], start[code] + size[code], len(table))
+        while table[place] != EMPTY:
+            place = (place + 1) & (len(table) - 1)
+        table[place] = code
+
+
+@njit(cache=True, nogil=True)
+def gather_texts_kernel(data: Bytes, start: Ints, size: Ints, codes: Ints, out: Bytes) -> None:
+    """Fill `out` with the texts of some codes, one behind the other."""
+    end = 0
+    for n in range(len(codes)):
+        low, many = start[codes[n]], size[codes[n]]
+        out[end : end + many] = data[low : low + many]
+        end += many
