@@ -27,6 +27,7 @@ from holdfast.jobs.settings import Settings
 from holdfast.state.commits import READY, Commits
 from holdfast.state.log import CommitLog
 from holdfast.state.rocks import RocksStore
+from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.output_rows import time_text
 from holdfast.streaming.pipeline import Limits, Pipeline, restore, seed, tables_of
 from holdfast.streaming.publisher import Publisher
@@ -70,12 +71,13 @@ def run(configuration: Configuration, *, available_now: bool, quiet: bool) -> No
     _prepare(configuration, progress)
     with _stopped_by_signals() as stop, _opened(settings) as (store, commits):
         session = _Session(settings)
+        tables = None
         if commits.identity.status == READY:
             about = {noted["name"]: noted for _, noted in tables_of(store)}
             refuse_contradictions(settings, about)
             session.begin()  # while the state is restored
         else:
-            _seed(settings, store, commits, session, progress)
+            tables = _seed(settings, store, commits, session, progress)
             about = {noted["name"]: noted for _, noted in tables_of(store)}
         publisher = Publisher(
             commits,
@@ -84,12 +86,8 @@ def run(configuration: Configuration, *, available_now: bool, quiet: bool) -> No
             settings.publish.max_lag,
             settings.publish.compact_every,
         )
-        began = time.perf_counter()
-        tables = restore(store)
-        rows = sum(maintainer.row_count for maintainer in tables.values())
-        progress.note(
-            f"state: {rows:,} rows of {len(tables)} table(s), restored in {time.perf_counter() - began:.1f} s"
-        )
+        if tables is None:
+            tables = _restored(store, progress)
         publisher.start()
         try:
             quarantine = settings.quarantine
@@ -224,7 +222,7 @@ def _opened(settings: Settings) -> Iterator[tuple[RocksStore, Commits]]:
 
 def _seed(
     settings: Settings, store: RocksStore, commits: Commits, session: Callable[[], "SparkSession"], progress: Progress
-) -> None:
+) -> dict[str, Maintainer]:
     from holdfast.jobs.streams import checkpoint_of
 
     for table in settings.tables:
@@ -234,7 +232,30 @@ def _seed(
                 f"the state in {settings.state} is missing, while the checkpoint {place} says that table {table.name} "
                 "was followed before. Restore the state (holdfast rebuild), or start over: holdfast seed --replace"
             )
-    seed(store, commits, seeded_tables(settings, session, progress))
+    published = _published(settings, commits)
+    return seed(store, commits, seeded_tables(settings, session, progress), published)
+
+
+def _restored(store: RocksStore, progress: Progress) -> dict[str, Maintainer]:
+    began = time.perf_counter()
+    tables = restore(store)
+    rows = sum(maintainer.row_count for maintainer in tables.values())
+    progress.note(f"state: {rows:,} rows of {len(tables)} table(s), restored in {time.perf_counter() - began:.1f} s")
+    return tables
+
+
+def _published(settings: Settings, commits: Commits) -> list[dict[str, Any]]:
+    """Return the constraints that an earlier state of this application published; the outputs go on from them."""
+    from deltalake import DeltaTable
+
+    outputs = _outputs(settings, commits)  # refuses those of another application
+    if outputs["constraints"].is_new:
+        return []
+    place = f"{settings.output}/constraints"
+    rows: list[dict[str, Any]] = (
+        DeltaTable(place, storage_options=dict(settings.storage_options)).to_pyarrow_table().to_pylist()
+    )
+    return rows
 
 
 def _discard(settings: Settings) -> None:

@@ -48,13 +48,15 @@ def run(conf: Path, *, available_now: bool, quiet: bool) -> None:
 @click.command(short_help="Say how tables and rules are doing.")
 @CONF
 @options.answering
-def status(conf: Path, **_: Any) -> None:
+def status(conf: Path, format_: str, output: Path | None, *, quiet: bool) -> int:
     """Say how each table and rule is doing; exit code 1 if a rule of severity error is broken.
 
     Works while `holdfast run` runs, and needs no Java.
     """
-    _load(conf)
-    raise NotBuiltYet("status")
+    configuration = _load(conf)
+    from holdfast.jobs.status import show_status
+
+    return show_status(configuration, options.Answering(format_ == "json", output, quiet))
 
 
 @click.command(short_help="Restore the state from backup or source.")
@@ -70,18 +72,22 @@ def rebuild(conf: Path, **_: Any) -> None:
 @click.command("skip-batch", short_help="Quarantine a batch that keeps failing.")
 @CONF
 @click.argument("source", metavar="SOURCE")
-def skip_batch(conf: Path, source: str) -> None:
+@click.option("--retry", is_flag=True, help="Try it again instead, as often as before.")
+def skip_batch(conf: Path, source: str, *, retry: bool) -> None:
     """Quarantine the batch that keeps failing, so that the stream can go on.
 
-    SOURCE is the table whose source delivered it.
+    SOURCE is the table whose source delivered it. The next `holdfast run` puts its records into quarantine.
     """
-    known = [table.name for table in _load(conf).settings.tables if table.source is not None]
+    configuration = _load(conf)
+    known = [table.name for table in configuration.settings.tables if table.source is not None]
     if source not in known:
         from holdfast.constraints import UsageError
         from holdfast.constraints.columns import unknown_name
 
         raise UsageError(unknown_name(f"{conf} has no table with a source called", source, known))
-    raise NotBuiltYet("skip-batch")
+    from holdfast.jobs.skip_batch import skip
+
+    skip(configuration, source, retry=retry)
 
 
 @click.command(short_help="Show tables, constraints and rules in a browser.")

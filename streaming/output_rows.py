@@ -76,14 +76,22 @@ class OutputRows:
                 about,
             )
 
-    def appeared(self, maintainer: Maintainer) -> None:
-        """Note all constraints of a table that was seeded."""
-        constraints = maintainer.constraints
-        name = maintainer.schema.table
-        for constraint in constraints:
-            about = _about(constraint, name)
-            more = {"change": "appeared", "cause": "seed", "constraints_after": len(constraints)}
-            self.change({"source": name, **about, **more}, about)
+    def seeded(self, maintainers: Sequence[Maintainer], published: Sequence[Row] = ()) -> None:
+        """Note the constraints of newly seeded tables: the difference from those that the outputs have already."""
+        left = {row["constraint_id"]: row for row in published}
+        cause = "rebuild" if left else "seed"
+        for maintainer in maintainers:
+            name, constraints = maintainer.schema.table, maintainer.constraints
+            for constraint in constraints:
+                about = _about(constraint, name)
+                if left.pop(about["constraint_id"], None) is None:
+                    more = {"change": "appeared", "cause": cause, "constraints_after": len(constraints)}
+                    self.change({"source": name, **about, **more}, about)
+        counts = {maintainer.schema.table: len(maintainer.constraints) for maintainer in maintainers}
+        for row in left.values():
+            about = {name: row[name] for name in _ABOUT}
+            more = {"change": "disappeared", "cause": cause, "constraints_after": counts.get(row["table_name"], 0)}
+            self.change({"source": row["table_name"], **about, **more}, about)
 
     def change(self, row: Row, about: Row) -> None:
         """Note one change, and what it makes of the current constraints."""
@@ -170,6 +178,12 @@ class OutputRows:
 
     def _add(self, table: str, row: Row) -> None:
         self.payload.setdefault(table, []).append({**self._common, **row})
+
+
+_ABOUT = (
+    *("constraint_id", "table_name", "referenced_table", "family", "constraint"),
+    *("sentence", "predicates", "kind", "size"),
+)
 
 
 def time_text(moment: datetime.datetime) -> str:

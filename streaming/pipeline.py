@@ -11,7 +11,7 @@ import resource
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -23,7 +23,7 @@ from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.arrivals import Arrivals, BadRecord
 from holdfast.streaming.attempts import Attempts
 from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
-from holdfast.streaming.output_rows import OutputRows, Position, time_text
+from holdfast.streaming.output_rows import OutputRows, Position, Row, time_text
 from holdfast.streaming.publisher import Publisher
 
 Clock = Callable[[], datetime.datetime]
@@ -245,8 +245,19 @@ class Pipeline:
         self._busy[source] = 0, 0.0
 
 
-def seed(store: Store, commits: Commits, tables: Iterable[SeededTable], now: Clock = _now) -> None:
-    """Write newly seeded tables into an empty state; it is ready with the last write, in one piece."""
+def seed(
+    store: Store,
+    commits: Commits,
+    tables: Iterable[SeededTable],
+    published: Sequence[Row] = (),
+    now: Clock = _now,
+) -> dict[str, Maintainer]:
+    """Write newly seeded tables into an empty state, and return them; it is ready with the last write, in one piece.
+
+    Parameters
+    ----------
+    published : rows of the `constraints` table that an earlier state left: what they say already is not said again.
+    """
     if commits.identity.status != SEEDING:
         raise StateRefused(
             "the state is seeded already: use it (holdfast run), or replace it (holdfast seed --replace)"
@@ -254,6 +265,7 @@ def seed(store: Store, commits: Commits, tables: Iterable[SeededTable], now: Clo
     _wipe(store)
     rows = OutputRows(commits.identity, commits.last + 1, now())
     last = WriteBatch()
+    maintainers = []
     for number, table in enumerate(tables):
         maintainer = table.maintainer
         for part in maintainer.save(number, everything=True):
@@ -261,11 +273,13 @@ def seed(store: Store, commits: Commits, tables: Iterable[SeededTable], now: Clo
         name = maintainer.schema.table
         last.put("tables", codecs.number(number), codecs.json_bytes({**table.about, "name": name}))
         rows.table(maintainer, table.about.get("excluded", ()))
-        rows.appeared(maintainer)
+        maintainers.append(maintainer)
         progress = {"rows": maintainer.row_count, "constraints": len(maintainer.constraints), "at": rows.at}
         progress |= {"commit": commits.last + 1, "changed_commit": commits.last + 1, "changed_at": rows.at}
         last.put("progress", name.encode(), codecs.json_bytes(progress))
+    rows.seeded(maintainers, published)
     commits.commit(last, rows.payload, status=READY)
+    return {maintainer.schema.table: maintainer for maintainer in maintainers}
 
 
 def restore(store: Store, threads: int | None = None) -> dict[str, Maintainer]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,9 +60,16 @@ def session_settings(settings: Mapping[str, str] | None = None) -> dict[str, str
     chosen = {"spark.master": master, **_SETTINGS, "spark.sql.shuffle.partitions": str(cores())}
     if master.startswith("local"):
         chosen |= _LOCAL_SETTINGS
+        chosen["spark.driver.extraJavaOptions"] = f"-Xss16m {_quiet_logging()}"
     if "spark.jars" not in given:
         chosen["spark.jars"] = ",".join(map(str, spark_jars()))
     return chosen | given
+
+
+def _quiet_logging() -> str:
+    """Return the option that makes Spark write errors only: what matters is raised, and told once."""
+    file = Path(str(files("holdfast.conf"))) / "log4j2.xml"
+    return f'"-Dlog4j2.configurationFile={file.as_uri()}"'
 
 
 def launch_environment(master: str) -> dict[str, str]:
@@ -107,7 +115,7 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Less, and stopping a query while Python handles its batch overflows the stack.
+    # A smaller stack, and stopping a query while Python handles its batch overflows the stack.
     "spark.driver.extraJavaOptions": "-Xss16m",
     # A local disk needs no checksum file beside each checkpoint file.
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",

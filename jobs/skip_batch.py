@@ -1,0 +1,30 @@
+"""`holdfast skip-batch`: what to do with a batch that keeps failing."""
+
+import sys
+from pathlib import Path
+
+from holdfast.constraints import StateRefused
+from holdfast.jobs.configuration import Configuration
+from holdfast.state.commits import READY, Commits
+from holdfast.state.rocks import RocksStore
+from holdfast.streaming.attempts import Attempts
+
+
+def skip(configuration: Configuration, source: str, *, retry: bool) -> None:
+    """Mark the failed batch of a source for quarantine, or for another try."""
+    settings = configuration.settings
+    if not Path(settings.state, "CURRENT").exists():
+        raise StateRefused(f"{settings.state} holds no state yet: holdfast run {configuration.file} makes it")
+    store = RocksStore(Path(settings.state))
+    try:
+        if Commits(store, settings.name).identity.status != READY:
+            raise StateRefused(f"{settings.state} is not seeded to the end: no batch can have failed")
+        attempts = Attempts(store)
+        position = attempts.retry(source) if retry else attempts.skip(source)
+    finally:
+        store.close()
+    what = "will be tried again" if retry else "will go into quarantine"
+    sys.stderr.write(
+        f"table {source}: batch {position.batch_id}, from {position.start or 'the start'} to {position.end}, {what} "
+        f"with the next holdfast run {configuration.file}\n"
+    )

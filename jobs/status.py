@@ -1,0 +1,121 @@
+"""`holdfast status`: how each table is doing, read from the state while another process may write to it."""
+
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from holdfast.constraints import StateRefused
+from holdfast.jobs.configuration import Configuration
+from holdfast.jobs.options import Answering
+from holdfast.jobs.output import json_line, results_to
+from holdfast.state import codecs
+from holdfast.state.commits import READY
+from holdfast.state.rocks import RocksReader
+from holdfast.streaming.pipeline import progress_of, tables_of
+
+
+def show_status(configuration: Configuration, answering: Answering) -> int:
+    """Print how each table is; return the exit code."""
+    state = Path(configuration.settings.state)
+    if not (state / "CURRENT").exists():
+        raise StateRefused(f"{state} holds no state yet: holdfast run {configuration.file} makes it")
+    with RocksReader(state) as reader:
+        stored = reader.get("meta", b"identity")
+        identity = {} if stored is None else codecs.read_json(stored)
+        commit = codecs.read_number(reader.get("meta", b"commit") or b"")
+        waiting = sum(1 for _ in reader.scan("outbox"))
+        tables = list(_tables(reader)) if identity.get("status") == READY else []
+    if identity.get("application") != configuration.settings.name:
+        raise StateRefused(
+            f"{state} is of the application '{identity.get('application')}', not of '{configuration.settings.name}'"
+        )
+    if identity["status"] != READY:
+        raise StateRefused(f"{state} is being seeded, or its seed was interrupted: holdfast run seeds it anew")
+    whole = {
+        "application": identity["application"],
+        "state_id": identity["state_id"],
+        "epoch": identity["epoch"],
+        "commit": commit,
+        "commits_to_publish": waiting,
+    }
+    with results_to(answering.output) as out:
+        if answering.as_json:
+            for table in tables:
+                out.write(json_line({**whole, **table}))
+        else:
+            _print(whole, tables, out)
+    return 0
+
+
+def _tables(reader: RocksReader) -> Iterator[dict[str, Any]]:
+    for _, about in tables_of(reader):
+        name = about["name"]
+        progress = progress_of(reader, name)
+        last = reader.get("ledger", name.encode())
+        entry = {} if last is None else codecs.read_json(last)
+        failed = reader.get("attempts", name.encode())
+        failure = None
+        if failed is not None:
+            noted = codecs.read_json(failed)
+            failure = {"batch_id": noted["position"]["batch_id"], "times": noted["count"], "error": noted["error"]}
+        yield {
+            "table": name,
+            "rows": progress.get("rows"),
+            "constraints": progress.get("constraints"),
+            "owed": progress.get("owed", 0),
+            "batch_id": entry.get("batch_id"),
+            "end_offsets": entry.get("end"),
+            "last_commit": progress.get("commit"),
+            "committed_at": progress.get("at"),
+            "lag_seconds": progress.get("lag_seconds"),
+            "records": progress.get("records", 0),
+            "quarantined": progress.get("quarantined", 0),
+            "late": progress.get("late", 0),
+            "changed_commit": progress.get("changed_commit"),
+            "changed_at": progress.get("changed_at"),
+            "failed": failure,
+        }
+
+
+def _print(whole: dict[str, Any], tables: list[dict[str, Any]], out: TextIO) -> None:
+    waiting = whole["commits_to_publish"]
+    published = "all published" if not waiting else f"{waiting} to be published"
+    out.write(f"{whole['application']}: commit {whole['commit']:,}, {published}\n\n")
+    headings = ("table", "rows", "constraints", "last batch", "committed", "lag", "last change", "quarantined")
+    lines = [headings]
+    for table in tables:
+        lag = table["lag_seconds"]
+        lines.append(
+            (
+                table["table"],
+                f"{table['rows']:,}",
+                f"{table['constraints']:,}",
+                "-" if table["batch_id"] is None else str(table["batch_id"]),
+                _ago(table["committed_at"]),
+                "-" if lag is None else f"{lag:,.1f} s",
+                f"{_ago(table['changed_at'])} (commit {table['changed_commit']})",
+                f"{table['quarantined']:,}",
+            )
+        )
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    out.writelines(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines
+    )
+    for table in tables:
+        failed = table["failed"]
+        if failed is not None:
+            out.write(f"\ntable {table['table']}: batch {failed['batch_id']} failed {failed['times']} time(s): ")
+            out.write(f"{failed['error']}\n")
+
+
+def _ago(at: str | None) -> str:
+    """Return how long ago something was, for people."""
+    if at is None:
+        return "-"
+    passed = (datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(at)).total_seconds()
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if passed >= length:
+            count = int(passed // length)
+            return f"{count} {unit}{'' if count == 1 else 's'} ago"
+    return f"{max(0, int(passed))} s ago"
