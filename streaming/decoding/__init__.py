@@ -9,25 +9,24 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from holdfast.streaming.arrivals import Draft, Target
+from holdfast.streaming.decoding import debezium, plain, unwrapped, upsert
 
 Decoder = Callable[[pa.Table | pa.RecordBatch, Target, str, Mapping[str, str]], Draft]
-"""A batch (key and value: binary, partition, offset, timestamp), its target, its topic, and how change records write
-columns without a schema ({column: name of the encoding}), to a draft in the order of (partition, offset)."""
+"""A batch (key and value: binary, partition, offset, timestamp), its target, its topic, and how columns are written
+where no schema says so ({column: name of the encoding}), to a draft in the order of (partition, offset)."""
+
+_DECODERS: Mapping[str, Decoder] = {
+    "json": plain.decode,
+    "upsert": upsert.decode,
+    "debezium": debezium.decode,
+    "debezium-unwrapped": unwrapped.decode,
+}
 
 
 def decoder(encoding: str) -> Decoder:
     """Return the decoder of an encoding.
 
-    >>> decoder("json").__module__
-    'holdfast.streaming.decoding.plain'
+    >>> decoder("upsert").__module__
+    'holdfast.streaming.decoding.upsert'
     """
     return _DECODERS[encoding]
-
-
-def _decoders() -> Mapping[str, Decoder]:
-    from holdfast.streaming.decoding import plain
-
-    return {"json": plain.decode}
-
-
-_DECODERS = _decoders()

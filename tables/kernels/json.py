@@ -619,3 +619,33 @@ def _container(buffer: Bytes, i: int, end: int, stack: Bytes) -> Any:
             if code != OK:
                 return i - (byte == 34), code
             expected = _COMMA_OR_END
+
+
+@njit(cache=True, nogil=True)
+def utf8_kernel(buffer: Bytes, starts: Places, ends: Places, good: NDArray[np.bool_]) -> None:
+    """Say which records are UTF-8, whatever else they are."""
+    for r in range(len(starts)):
+        i, end = starts[r], ends[r]
+        good[r] = i >= 0
+        while good[r] and i < end:
+            width = 1 if buffer[i] < 128 else _sequence(buffer, i, end)
+            good[r] = width > 0
+            i += width
+
+
+@njit(cache=True, nogil=True)
+def same_kernel(
+    buffer: Bytes,
+    kinds: Bytes,
+    begins: Places,
+    stops: Places,
+    other_kinds: Bytes,
+    other_begins: Places,
+    other_stops: Places,
+    out: NDArray[np.bool_],
+) -> None:
+    """Say which cells are written the same in two columns."""
+    for r in range(len(kinds)):
+        out[r] = kinds[r] == other_kinds[r] and stops[r] - begins[r] == other_stops[r] - other_begins[r]
+        if out[r] and kinds[r] > NULL:
+            out[r] = _same(buffer, begins[r], stops[r], other_begins[r], other_stops[r])

@@ -1,0 +1,82 @@
+"""Encoding `debezium-unwrapped`: the row after each change, flattened out of Debezium's envelope.
+
+    {"id": 7, "name": "Ann", "__op": "u", "__deleted": "false"}
+
+A record without a value deletes the row of its key, as one does that says so. `kept` cells are those whose value the
+connector had not read, since it had not changed.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from holdfast.streaming.arrivals import UNREADABLE, Draft, Target
+from holdfast.streaming.decoding.connect import Opened, Reasons, cells_of, either, opened, struct_fields, written
+from holdfast.streaming.decoding.debezium import SKIPPED, TIME, heartbeats, not_sent, operations_of
+from holdfast.streaming.decoding.keys import key_cells
+from holdfast.streaming.decoding.messages import messages_of
+from holdfast.streaming.decoding.upsert import needs_key
+from holdfast.streaming.netting import DELETE, INSERT
+from holdfast.tables.kernels.json import NULL, OBJECT
+
+OPERATION, DELETED = "__op", "__deleted"
+
+
+def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodings: Mapping[str, str]) -> Draft:
+    """Decode a batch from Kafka. O(bytes)."""
+    needs_key(target, "debezium-unwrapped")
+    messages = messages_of(batch, topic)
+    names = [column.name for column in target.wanted]
+    found = opened(messages.values, list(dict.fromkeys([*names, OPERATION, DELETED, TIME])))
+    reasons: Reasons = {}
+    operations = _operations(found, reasons)
+    ended = ~messages.values.present | (found.whole.kinds == NULL)
+    operations[ended] = DELETE
+    if TIME not in names:
+        operations[heartbeats(found)] = SKIPPED
+    for row in np.flatnonzero((found.whole.kinds != OBJECT) & ~ended).tolist():
+        reasons[row] = found.reason(row)
+    kept, fields = not_sent(found.fields, target, operations != DELETE, reasons)
+    forms = found.schemas.columns(lambda schema: written(struct_fields(schema)))
+    cells, wrong = cells_of(fields, target.wanted, found.schemas, forms, encodings)
+    deletes = operations == DELETE
+    only_keys = [column.name for column in target.wanted if column.name in target.key]
+    for row, reason in wrong.items():
+        if not deletes[row]:
+            reasons.setdefault(row, reason)
+    if deletes.any():
+        keys, wrong = key_cells(messages.keys.where(deletes), target, encodings)
+        for name in only_keys:
+            cells[name] = either(cells[name], keys[name])
+        missing = np.zeros(len(messages), np.bool_)
+        for name in only_keys:
+            missing |= np.asarray(pc.is_null(cells[name]))
+        for row in np.flatnonzero(missing & deletes).tolist():
+            reasons.setdefault(row, wrong.get(row, "a delete whose key is not there: neither in its key nor its value"))
+    operations[list(reasons)] = UNREADABLE
+    rows = np.flatnonzero(operations != SKIPPED)
+    if len(rows) == len(operations):
+        return Draft(operations, cells, messages.record_id, messages.raw, reasons, kept, 0, messages.oldest)
+    taken = pa.array(rows)
+    places = np.cumsum(operations != SKIPPED) - 1
+    return Draft(
+        operations[rows],
+        {name: array.take(taken) for name, array in cells.items()},
+        lambda row: messages.record_id(int(rows[row])),
+        lambda row: messages.raw(int(rows[row])),
+        {int(places[row]): reason for row, reason in reasons.items()},
+        None if kept is None else kept[rows],
+        len(operations) - len(rows),
+        messages.oldest,
+    )
+
+
+def _operations(found: Opened, reasons: Reasons) -> NDArray[np.int8]:
+    """Return what each record does; one that does not say so is the row of its key from now on."""
+    deleted = np.asarray(pc.fill_null(pc.equal(found.fields[DELETED].texts(), "true"), False))
+    operations = operations_of(found.fields[OPERATION], reasons, OPERATION, INSERT)
+    operations[deleted] = DELETE
+    return operations
