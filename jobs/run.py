@@ -92,7 +92,9 @@ def run(configuration: Configuration, *, available_now: bool, quiet: bool) -> No
         try:
             quarantine = settings.quarantine
             limits = Limits(quarantine.max_share, quarantine.window, settings.publish.metrics_interval.total_seconds())
-            pipeline = Pipeline(store, commits, tables, publisher, limits)
+            pipeline = Pipeline(
+                store, commits, tables, publisher, limits, {table.name: table.settle for table in settings.tables}
+            )
             _follow(configuration, pipeline, about, session, publisher, stop, progress, available_now=available_now)
         except BaseException:
             publisher.abandon()

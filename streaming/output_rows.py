@@ -2,7 +2,7 @@
 
 import datetime
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,34 +47,6 @@ class OutputRows:
         self.at = time_text(now)
         self._commit = commit
         self._common = {"commit": commit, "application": identity.application, "state_id": identity.state_id}
-
-    def changes(
-        self,
-        source: str,
-        table: str,
-        changes: Sequence[ConstraintChange],
-        after: int,
-        cause: str = "data",
-        batch_id: int | None = None,
-    ) -> None:
-        """Note changed constraints, and bring the current ones to where they are, `after` in number."""
-        for change in changes:
-            fields = change.fields()
-            about = _about(change.constraint, table)
-            self.change(
-                {
-                    "source": source,
-                    "batch_id": batch_id,
-                    **about,
-                    "change": fields["change"],
-                    "reason": fields["reason"],
-                    "by": fields["by"],
-                    "witness": as_json(fields["witness"]),
-                    "cause": cause,
-                    "constraints_after": after,
-                },
-                about,
-            )
 
     def seeded(self, maintainers: Sequence[Maintainer], published: Sequence[Row] = ()) -> None:
         """Note the constraints of newly seeded tables: the difference from those that the outputs have already."""
@@ -184,6 +156,27 @@ _ABOUT = (
     *("constraint_id", "table_name", "referenced_table", "family", "constraint"),
     *("sentence", "predicates", "kind", "size"),
 )
+
+
+def described(
+    source: str, batch_id: int, table: str, changes: Sequence[ConstraintChange], after: int
+) -> Iterator[tuple[Row, Row]]:
+    """Yield what is told of each changed constraint, and which one it is; `after` is how many there are then."""
+    for change in changes:
+        fields = change.fields()
+        about = _about(change.constraint, table)
+        row = {
+            "source": source,
+            "batch_id": batch_id,
+            **about,
+            "change": fields["change"],
+            "reason": fields["reason"],
+            "by": fields["by"],
+            "witness": as_json(fields["witness"]),
+            "cause": "data",
+            "constraints_after": after,
+        }
+        yield row, about
 
 
 def time_text(moment: datetime.datetime) -> str:

@@ -23,13 +23,14 @@ from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.arrivals import Arrivals, BadRecord
 from holdfast.streaming.attempts import Attempts
 from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
-from holdfast.streaming.output_rows import OutputRows, Position, Row, time_text
+from holdfast.streaming.output_rows import OutputRows, Position, Row, described, time_text
 from holdfast.streaming.publisher import Publisher
+from holdfast.streaming.settling import Settling
 
 Clock = Callable[[], datetime.datetime]
 
 _WIPED_AT_ONCE = 50_000
-_FAMILIES = ("tables", "rows", "values", "evidences", "covers", "progress", "attempts", "skips")
+_FAMILIES = ("tables", "rows", "values", "evidences", "covers", "progress", "attempts", "skips", "pending")
 
 
 def _now() -> datetime.datetime:
@@ -75,6 +76,7 @@ class Pipeline:
     tables : a maintainer for each table, by name.
     publisher : is told of each commit.
     limits : see there.
+    settle : by table, for how many batches its changes wait.
     now : the clock.
     """
 
@@ -85,6 +87,7 @@ class Pipeline:
         tables: Mapping[str, Maintainer],
         publisher: Publisher,
         limits: Limits | None = None,
+        settle: Mapping[str, int] | None = None,
         now: Clock = _now,
     ) -> None:
         if commits.identity.status != READY:
@@ -95,6 +98,7 @@ class Pipeline:
         self._numbers = {about["name"]: number for number, about in tables_of(store)}
         self._publisher = publisher
         self._limits = limits or Limits()
+        self._settling = Settling(store, settle or {})
         self._now = now
         self._lock = Lock()
         self.attempts = Attempts(store)
@@ -144,7 +148,11 @@ class Pipeline:
             bad = [*came.bad, *_incomplete(came, result)]
             rows = OutputRows(self._commits.identity, self._commits.last + 1, now)
             after = len(maintainer.constraints) if result.changes else 0
-            rows.changes(source, maintainer.schema.table, result.changes, after, batch_id=position.batch_id)
+            told = described(source, position.batch_id, maintainer.schema.table, result.changes, after)
+            number = self._progress[source].get("batches", 0) + 1
+            due, waiting = self._settling.step(source, number, told, change)
+            for row, about in due:
+                rows.change(row, about)
             records = len(came.records) + len(came.bad) + came.skipped
             lag = None if came.oldest is None else max(0.0, now.timestamp() - came.oldest)
             rows.batch(source, position, records, result, len(bad), took, lag)
@@ -156,6 +164,7 @@ class Pipeline:
             where = (position.query_id, position.batch_id, position.start, position.end)
             self._commits.commit(change, rows.payload, source=source, batch=LedgerEntry(*where, commit=0))
             self._progress[source] = progress
+            self._settling.keep(source, waiting)
             self._note_share(source, records, len(bad))
         self._publisher.notify()
         return result
@@ -210,6 +219,7 @@ class Pipeline:
             "commit": commit,
             "at": at,
             "lag_seconds": lag,
+            "batches": before.get("batches", 0) + 1,
             "records": before.get("records", 0) + records,
             "good": before.get("good", 0) + records - bad,
             "quarantined": before.get("quarantined", 0) + bad,

@@ -1,0 +1,74 @@
+"""Changes that wait until they have lasted: `settle: N` publishes one only after N further batches of its table.
+
+    pending  source NUL id of the constraint   the batch after which it is due, and its rows
+
+A change that is taken back while it waits was nothing, and neither is told. So the published set is the exact one, but
+for what has changed within the last N batches.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from holdfast.state import codecs
+from holdfast.state.store import Store, WriteBatch
+
+Row = dict[str, Any]
+Described = tuple[Row, Row]
+"""A row of `constraint_changes`, and the columns that say which constraint it is about."""
+
+
+class Settling:
+    """The waiting changes of a store's tables.
+
+    Parameters
+    ----------
+    store : keeps them.
+    batches : how many batches a table's changes wait; tables that are not in it do not wait.
+    """
+
+    def __init__(self, store: Store, batches: Mapping[str, int]) -> None:
+        self._batches = {table: count for table, count in batches.items() if count}
+        self._waiting: dict[str, dict[str, tuple[int, Row, Row]]] = {table: {} for table in self._batches}
+        for table, waiting in self._waiting.items():
+            for _, stored in store.scan("pending", _prefix(table)):
+                due, row, about = codecs.read_json(stored)
+                waiting[about["constraint_id"]] = due, row, about
+
+    def step(
+        self, table: str, number: int, changes: Iterable[Described], change: WriteBatch
+    ) -> tuple[list[Described], dict[str, tuple[int, Row, Row]]]:
+        """Return the changes to publish with a batch, and what waits then; add to the commit how it is kept.
+
+        Nothing is remembered until `keep`, since the commit may fail.
+
+        Parameters
+        ----------
+        number : of the batch, among those of its table.
+        """
+        if table not in self._batches:
+            return list(changes), {}
+        waiting = dict(self._waiting[table])
+        for row, about in changes:
+            name = about["constraint_id"]
+            if name in waiting:  # the opposite: of one constraint changes alternate
+                del waiting[name]
+            else:
+                waiting[name] = number + self._batches[table], row, about
+        due = [(row, about) for at, row, about in waiting.values() if at <= number]
+        left = {name: entry for name, entry in waiting.items() if entry[0] > number}
+        before = self._waiting[table]
+        for name in before.keys() - left.keys():
+            change.delete("pending", _prefix(table) + name.encode())
+        for name, entry in left.items():
+            if before.get(name) != entry:
+                change.put("pending", _prefix(table) + name.encode(), codecs.json_bytes(entry))
+        return due, left
+
+    def keep(self, table: str, waiting: dict[str, tuple[int, Row, Row]]) -> None:
+        """Remember what waits, once it is committed."""
+        if table in self._batches:
+            self._waiting[table] = waiting
+
+
+def _prefix(table: str) -> bytes:
+    return table.encode() + b"\0"

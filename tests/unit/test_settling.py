@@ -1,0 +1,61 @@
+"""Changes wait for as many batches as they are told to, and those taken back are never told."""
+
+import random
+
+import pytest
+
+from holdfast.state.memory import MemoryStore
+from holdfast.state.store import WriteBatch
+from holdfast.streaming.settling import Described, Settling
+
+
+def _change(name: str, *, appeared: bool) -> Described:
+    return {"change": "appeared" if appeared else "disappeared", "constraint_id": name}, {"constraint_id": name}
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("wait", [0, 1, 2, 5])
+def test_what_is_told_is_what_lasted(seed: int, wait: int) -> None:
+    dice = random.Random(seed)
+    store = MemoryStore()
+    settling = Settling(store, {"t": wait})
+    history: list[frozenset[str]] = [frozenset()]
+    told: set[str] = set()
+    for number in range(1, 60):
+        now = history[-1] ^ {name for name in "abcd" if dice.random() < 0.2}
+        changes = [_change(name, appeared=name in now) for name in sorted(now ^ history[-1])]
+        history.append(now)
+        commit = WriteBatch()
+        due, waiting = settling.step("t", number, changes, commit)
+        if dice.random() < 0.1:  # the commit fails: nothing may be remembered of it
+            again = WriteBatch()
+            assert settling.step("t", number, changes, again) == (due, waiting)
+            assert again.changes == commit.changes
+        store.write(commit)
+        settling.keep("t", waiting)
+        for row, about in due:
+            if row["change"] == "appeared":
+                assert about["constraint_id"] not in told
+                told.add(about["constraint_id"])
+            else:
+                told.remove(about["constraint_id"])
+        for name in "abcd":
+            lately = {name in held for held in history[max(0, len(history) - 1 - wait) :]}
+            if len(lately) == 1:  # it has been so for `wait` batches
+                assert (name in told) == (name in now)
+        if dice.random() < 0.2:
+            settling = Settling(store, {"t": wait})
+
+
+def test_tables_do_not_mix() -> None:
+    store = MemoryStore()
+    settling = Settling(store, {"t": 1, "tt": 1, "u": 0})
+    commit = WriteBatch()
+    for table in ("t", "tt"):
+        due, waiting = settling.step(table, 1, [_change("a", appeared=True)], commit)
+        assert not due
+        settling.keep(table, waiting)
+    store.write(commit)
+    assert settling.step("u", 1, [_change("a", appeared=True)], commit)[0] == [_change("a", appeared=True)]
+    again = Settling(store, {"t": 1})
+    assert again.step("t", 2, [], WriteBatch())[0] == [_change("a", appeared=True)]
