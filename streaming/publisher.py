@@ -4,26 +4,25 @@ For each commit: its log record goes to the backup and leaves the store; then it
 commits that follow each other in one write each; then it leaves the outbox. Tables know the last commit they have, so
 doing any of this again changes nothing. A crash between two steps is repaired by the next start, which drains
 everything first.
+
+The tables are looked after behind what was published, so that upkeep holds nobody up who may still run ahead: small
+files are joined every some dozen commits, old rows and files go while nothing waits.
 """
 
-from collections.abc import Mapping, Sequence
+import datetime
+import math
+import time
+from collections.abc import Callable, Mapping
 from threading import Condition, Thread
-from typing import Any, Protocol
+from typing import Any
 
+from holdfast.constraints import StateRefused
 from holdfast.state.commits import Commits
 from holdfast.state.log import CommitLog
+from holdfast.streaming.sinks.contract import OutputTable
 
 _ROWS_AT_ONCE = 100_000
-
-
-class OutputTable(Protocol):
-    """A table that takes rows of commits, and leaves out what it has."""
-
-    def publish(self, rows: Sequence[Mapping[str, Any]], upto: int) -> None:
-        """Write the rows of commits up to `upto`."""
-
-    def compact(self) -> None:
-        """Join small files."""
+_KEPT_WHOLE = ("constraint_changes", "constraints")
 
 
 class Publisher:
@@ -35,7 +34,9 @@ class Publisher:
     log : where records go first.
     tables : by name.
     most_behind : how many commits may wait before `wait_for_room` blocks.
-    compact_every : commits between two compactions.
+    compact_every : writes of a table between two compactions.
+    tidy_every : seconds after which a table is tidied, when nothing waits; after twice as many, in any case.
+    now : the clock.
     """
 
     def __init__(
@@ -44,14 +45,19 @@ class Publisher:
         log: CommitLog,
         tables: Mapping[str, OutputTable],
         most_behind: int = 100,
-        compact_every: int = 200,
+        compact_every: int = 100,
+        tidy_every: float = 3_600.0,
+        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ) -> None:
         self._commits = commits
         self._log = log
         self._tables = tables
         self._most_behind = most_behind
         self._compact_every = compact_every
+        self._tidy_every = tidy_every
+        self._now = now
         self._since_compaction = dict.fromkeys(tables, 0)
+        self._tidied = dict.fromkeys(tables, -math.inf)
         self._changed = Condition()
         self._published = 0
         self._is_closing = False
@@ -59,8 +65,19 @@ class Publisher:
         self._failed: BaseException | None = None
         self._thread = Thread(target=self._run, name="publisher", daemon=True)
 
+    @property
+    def behind(self) -> int:
+        """How many commits wait."""
+        return self._commits.last - self._published
+
+    @property
+    def published(self) -> int:
+        """The last commit that is in all tables, as far as this process knows."""
+        return self._published
+
     def start(self) -> None:
         """Publish what was left, then go on in the background."""
+        self._refuse_lost_tables()
         while self.step():
             pass
         self._published = self._commits.last
@@ -70,6 +87,12 @@ class Publisher:
         """Say that there is a new commit."""
         with self._changed:
             self._changed.notify_all()
+
+    def check(self) -> None:
+        """Raise what stopped the thread."""
+        with self._changed:
+            if self._failed is not None:
+                raise self._failed
 
     def wait_for_room(self) -> None:
         """Block while too many commits wait; raise what stopped the thread."""
@@ -111,28 +134,52 @@ class Publisher:
                 break
         if not last:
             return False
-        for name, some in rows.items():
-            if some:
-                self._tables[name].publish(some, last)
-                self._since_compaction[name] += 1
-                if self._since_compaction[name] >= self._compact_every:
-                    self._tables[name].compact()
-                    self._since_compaction[name] = 0
+        written = [name for name, some in rows.items() if some]
+        for name in written:
+            self._tables[name].publish(rows[name], last)
         self._commits.published(last)
         with self._changed:
             self._published = last
             self._changed.notify_all()
+        for name in written:
+            self._since_compaction[name] += 1
+            if self._since_compaction[name] >= self._compact_every:
+                self._tables[name].compact()
+                self._since_compaction[name] = 0
         return True
+
+    def tidy(self, after: float = 0.0) -> bool:
+        """Tidy the table whose turn it is, if that is `after` seconds ago; say whether there was one."""
+        name = min(self._tidied, key=self._tidied.__getitem__, default=None)
+        if name is None or time.monotonic() - self._tidied[name] < after:
+            return False
+        self._tables[name].tidy(self._now())
+        self._tidied[name] = time.monotonic()
+        return True
+
+    def _refuse_lost_tables(self) -> None:
+        """Refuse to go on with new tables where they had rows: they would never have them again."""
+        first = next((number for number, _ in self._commits.unpublished()), self._commits.last + 1)
+        lost = [name for name in _KEPT_WHOLE if name in self._tables and self._tables[name].is_new]
+        if first > 1 and lost:
+            raise StateRefused(
+                f"the output table {' and '.join(lost)} is new, and commits up to {first - 1} were published before: "
+                "restore what `output` named, or publish the set anew (holdfast rebuild)"
+            )
 
     def _run(self) -> None:
         try:
             while not self._is_abandoned:
                 if self.step():
+                    self.tidy(2 * self._tidy_every)
                     continue
                 with self._changed:
                     if self._is_closing and self._published == self._commits.last:
                         return
-                    if self._published == self._commits.last:
+                if self.tidy(self._tidy_every):
+                    continue
+                with self._changed:
+                    if self._published == self._commits.last and not self._is_closing:
                         self._changed.wait(1.0)
         except BaseException as error:  # noqa: BLE001  (raised again where somebody waits)
             with self._changed:

@@ -1,23 +1,58 @@
 """Output tables written by delta-rs: milliseconds a commit, no JVM.
 
+A commit costs a listing of the log's folder and the commits since the last checkpoint. So checkpoints come every
+`CHECKPOINT_EVERY` commits, the handle is opened again as often, and the log is kept short: `compact` removes expired
+versions, which would otherwise be looked for after every commit (8 ms for each thousand of files in the log).
+
 delta-rs writes transaction records and never refuses a repeat, so the version of the last one is compared before each
-write; there is one writer of these tables. A held handle slows with the commits it has seen, so it is opened again
-every some dozen, and the table's small files are compacted every some hundred.
+write. Where two processes write all the same, its check for conflicts refuses the later one.
 """
 
-from collections.abc import Mapping, Sequence
+import datetime
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake import (
+    CommitProperties,
+    DeltaTable,
+    Field,
+    PostCommitHookProperties,
+    Schema,
+    Transaction,
+    write_deltalake,
+)
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.schema import PrimitiveType
 
-from holdfast.constraints import ExternalError, StateRefused
+from holdfast.constraints import StateRefused
+from holdfast.streaming.sinks.contract import (
+    AMENDED,
+    APPLICATION,
+    ATTEMPTS,
+    CHECKPOINT_EVERY,
+    GONE,
+    LARGE_FILES,
+    PUT,
+    SMALL_FILES,
+    STATE,
+    Retention,
+    Row,
+    check_owner,
+    delta_type,
+    missing_columns,
+    netted,
+    other_writer,
+    properties,
+    storage_errors,
+    transactions,
+)
 from holdfast.streaming.sinks.shapes import Shape
 
-_REOPEN_EVERY = 50
-APPLICATION, STATE = "holdfast.application", "holdfast.state"
+_log = logging.getLogger(__name__)
+_ERRORS = (DeltaError, OSError)
+_AFTERWARDS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 
 
 class DeltaLakeTable:
@@ -29,7 +64,7 @@ class DeltaLakeTable:
     shape : what it looks like.
     application, state_id : whose it is; one of another application is refused.
     storage : options of the object store.
-    log_retention_days : how long the table's old versions can be read.
+    retention : how long its versions and rows stay.
     """
 
     def __init__(
@@ -39,112 +74,160 @@ class DeltaLakeTable:
         application: str,
         state_id: str,
         storage: Mapping[str, str] | None = None,
-        log_retention_days: int = 2,
+        retention: Retention = Retention(),  # noqa: B008  (immutable)
     ) -> None:
         self.uri = uri
         self.shape = shape
-        self._application = application
-        self._transactions = f"{state_id}/{shape.name}"
+        self._transactions = transactions(state_id, shape)
         self._storage = dict(storage or {})
+        self._retention = retention
         self._used = 0
-        self._table = self._opened() or self._created(state_id, log_retention_days)
-        owner = self._table.metadata().configuration.get(APPLICATION)
-        if owner != application:
-            raise StateRefused(
-                f"{uri} belongs to the application '{owner}', not to '{application}': choose another `output`, or the "
-                "name that it was made with"
-            )
+        self._tidied: datetime.date | None = None
+        with storage_errors(uri, "opened", _ERRORS):
+            opened = self._opened()
+        self.is_new = opened is None
+        with storage_errors(uri, "made", _ERRORS):
+            self._table = opened or self._created(application, state_id)
+        check_owner(uri, self._table.metadata().configuration, application)
+        with storage_errors(uri, "brought to this version", _ERRORS):
+            self._evolve()
 
     @property
     def published(self) -> int:
         """The last commit of this state that the table has; 0 before the first."""
         return self._table.transaction_version(self._transactions) or 0
 
-    def publish(self, rows: Sequence[Mapping[str, Any]], upto: int) -> None:
-        """Append rows of commits up to `upto`, or merge them where the table has a key; those it has are left out.
-
-        A row of a merged table with `_gone` takes the row of its key away.
-        """
+    def publish(self, rows: Sequence[Row], upto: int) -> None:
+        """Append rows of commits up to `upto`, or merge them where the table has a key; those it has are left out."""
         done = self.published
         fresh = [row for row in rows if row["commit"] > done]
         if not fresh:
             return
-        properties = CommitProperties(app_transactions=[Transaction(self._transactions, upto)])
-        try:
-            if self.shape.key is None:
-                self._append(fresh, properties)
-            else:
-                self._merge(self.shape.key, fresh, properties)
-        except (DeltaError, OSError) as error:
-            raise ExternalError(
-                f"{self.uri} could not be written ({error}). Nothing is lost: mend the storage and start again"
-            ) from error
-        self._used += 1
-        if self._used % _REOPEN_EVERY == 0:
-            self._table = DeltaTable(self.uri, storage_options=self._storage)
+        write = self._append if self.shape.key is None else self._merge
+        commit = CommitProperties(app_transactions=[Transaction(self._transactions, upto)])
+        with storage_errors(self.uri, "written", _ERRORS):
+            for attempt in range(ATTEMPTS):
+                try:
+                    write(fresh, commit)
+                    break
+                except CommitFailedError:
+                    self._reopen()
+                    if self.published != done:
+                        raise other_writer(self.uri) from None
+                    if attempt + 1 == ATTEMPTS:
+                        raise  # somebody changes the table without pause
+            self._used += 1
+            if self._used % CHECKPOINT_EVERY == 0:
+                self._reopen()
 
     def compact(self) -> None:
-        """Join small files, and drop what no version needs any more."""
-        self._table.optimize.compact()
-        self._table.cleanup_metadata()
-        self._table = DeltaTable(self.uri, storage_options=self._storage)
+        """Join small files and forget expired versions. O(small files and log)."""
+        self._upkeep(self._join, SMALL_FILES)
+        self._upkeep(self._table.cleanup_metadata)
 
-    def _append(self, rows: Sequence[Mapping[str, Any]], properties: CommitProperties) -> None:
-        write_deltalake(self._table, self.shape.rows(rows), mode="append", commit_properties=properties)
+    def tidy(self, now: datetime.datetime) -> None:
+        """Remove old rows and join middling files, once a day; remove files that no version needs."""
+        if self._tidied != now.date():
+            day = self._retention.oldest_day(self.shape, now)
+            if day is not None:
+                self._upkeep(self._delete_before, day)
+            self._upkeep(self._join, LARGE_FILES)
+            self._tidied = now.date()
+        self._upkeep(self._vacuum)
+        self._upkeep(self._table.cleanup_metadata)
 
-    def _merge(self, key: str, rows: Sequence[Mapping[str, Any]], properties: CommitProperties) -> None:
-        """Bring each key to what its last row says."""
-        last = {row[key]: row for row in rows}
-        gone = [value for value, row in last.items() if row.get("_gone")]
-        kept = [{k: v for k, v in row.items() if k != "_gone"} for row in last.values() if not row.get("_gone")]
-        marker = self.shape.rows(kept + [{key: value} for value in gone])
-        flags = pa.array([False] * len(kept) + [True] * len(gone))
-        names = [name for name, _, _ in self.shape.columns]
-        (
+    def _append(self, rows: Sequence[Row], commit: CommitProperties) -> None:
+        write_deltalake(
+            self._table,
+            self.shape.rows(rows),
+            mode="append",
+            commit_properties=commit,
+            post_commithook_properties=_AFTERWARDS,
+        )
+
+    def _merge(self, rows: Sequence[Row], commit: CommitProperties) -> None:
+        news, what = netted(rows, self.shape)
+        every = {name: f"new.{name}" for name, _, _ in self.shape.columns}
+        merging = (
             self._table.merge(
-                marker.append_column("_gone", flags),
-                f"old.{key} = new.{key}",
+                news.append_column("_what", what),
+                f"old.{self.shape.key} = new.{self.shape.key}",
                 source_alias="new",
                 target_alias="old",
-                commit_properties=properties,
+                commit_properties=commit,
+                post_commithook_properties=_AFTERWARDS,
             )
-            .when_matched_delete("new._gone")
-            .when_matched_update({name: f"new.{name}" for name in names}, "not new._gone")
-            .when_not_matched_insert({name: f"new.{name}" for name in names}, "not new._gone")
-            .execute()
+            .when_matched_delete(f"new._what = {GONE}")
+            .when_matched_update(every, f"new._what = {PUT}")
         )
+        if self.shape.amendable:
+            amended = {name: every[name] for name in self.shape.amendable}
+            merging = merging.when_matched_update(amended, f"new._what = {AMENDED}")
+        merging.when_not_matched_insert(every, f"new._what = {PUT}").execute()
+
+    def _upkeep(self, work: Callable[..., Any], *given: Any) -> None:
+        """Do something that may be left undone till next time; where the storage itself fails, say so."""
+        with storage_errors(self.uri, "tidied up", _ERRORS):
+            try:
+                work(*given)
+            except CommitFailedError as error:
+                _log.warning("%s: left untidy till next time, since somebody else writes to it: %s", self.uri, error)
+            self._reopen()
+
+    def _join(self, size: int) -> None:
+        self._table.optimize.compact(target_size=size, post_commithook_properties=_AFTERWARDS)
+
+    def _delete_before(self, day: datetime.date) -> None:
+        self._table.delete(f"{self.shape.aged_by} < '{day}'", post_commithook_properties=_AFTERWARDS)
+
+    def _vacuum(self) -> None:
+        hours = self._retention.hours_of_log(self.shape)
+        self._table.vacuum(
+            hours, dry_run=False, enforce_retention_duration=False, full=True, post_commithook_properties=_AFTERWARDS
+        )
+
+    def _reopen(self) -> None:
+        self._table = DeltaTable(self.uri, storage_options=self._storage)
 
     def _opened(self) -> DeltaTable | None:
         try:
             return DeltaTable(self.uri, storage_options=self._storage)
         except TableNotFoundError:
             return None
-        except (DeltaError, OSError) as error:
-            raise ExternalError(f"{self.uri} could not be opened: {error}. Check `output` and permissions") from error
 
-    def _created(self, state_id: str, log_retention_days: int) -> DeltaTable:
-        fields = [Field(name, _delta_type(kind), metadata={"comment": text}) for name, kind, text in self.shape.columns]
-        try:
-            return DeltaTable.create(
-                self.uri,
-                Schema(fields),
-                name=self.shape.name,
-                description=self.shape.description,
-                partition_by=list(self.shape.partition_by),
-                storage_options=self._storage,
-                configuration={
-                    APPLICATION: self._application,
-                    STATE: state_id,
-                    "delta.logRetentionDuration": f"interval {log_retention_days} days",
-                    "delta.checkpointInterval": "50",
-                    "delta.enableChangeDataFeed": str(self.shape.change_feed).lower(),
-                },
-                raise_if_key_not_exists=False,
-            )
-        except (DeltaError, OSError) as error:
-            raise ExternalError(f"{self.uri} could not be made: {error}. Check `output` and permissions") from error
+    def _created(self, application: str, state_id: str) -> DeltaTable:
+        folder = Path(self.uri)
+        if folder.is_dir() and any(path.name != "_delta_log" for path in folder.iterdir()):
+            raise StateRefused(f"{self.uri} has files and is no Delta table: choose another `output`, or empty it")
+        return DeltaTable.create(
+            self.uri,
+            Schema([_field(*column) for column in self.shape.columns]),
+            name=self.shape.name,
+            description=self.shape.description,
+            partition_by=list(self.shape.partition_by),
+            storage_options=self._storage,
+            configuration={APPLICATION: application, STATE: state_id, **properties(self.shape, self._retention)},
+            raise_if_key_not_exists=False,
+        )
+
+    def _evolve(self) -> None:
+        """Add what a later version added, and take over settings that were changed."""
+        found = {field.name: _type_name(field) for field in self._table.schema().fields}
+        about = self._table.metadata()
+        missing = missing_columns(self.uri, self.shape, found, about.partition_columns)
+        if missing:
+            self._table.alter.add_columns([_field(*column) for column in self.shape.columns if column[0] in missing])
+        wanted = properties(self.shape, self._retention)
+        changed = {name: value for name, value in wanted.items() if about.configuration.get(name) != value}
+        if changed:
+            self._table.alter.set_table_properties(changed, raise_if_not_exists=False)
+        if missing or changed:
+            self._reopen()
 
 
-def _delta_type(kind: pa.DataType) -> PrimitiveType:
-    names = {pa.int64(): "long", pa.string(): "string", pa.float64(): "double", pa.date32(): "date"}
-    return PrimitiveType(names.get(kind, "timestamp"))
+def _field(name: str, kind: Any, text: str) -> Field:
+    return Field(name, PrimitiveType(delta_type(kind)), metadata={"comment": text})
+
+
+def _type_name(field: Any) -> str:
+    return str(getattr(field.type, "type", field.type))

@@ -43,6 +43,8 @@ class Shape:
     partition_by : the columns that split its files.
     change_feed : whether others can follow its changes.
     key : of a table that is merged, the column that identifies a row; of one that is appended to, None.
+    amendable : of a table that is merged, the columns that can be set without the others.
+    aged_by : the column that says how old a row is, where old rows may go; None where all have to stay.
     """
 
     name: str
@@ -51,6 +53,8 @@ class Shape:
     partition_by: Sequence[str] = ()
     change_feed: bool = False
     key: str | None = None
+    amendable: Sequence[str] = ()
+    aged_by: str | None = None
     names: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -103,12 +107,13 @@ CONSTRAINTS = Shape(
         *_CONSTRAINT,
         ("since_commit", _COUNT, "the commit that brought it"),
         ("since", _TIME, "when that was"),
-        ("score", pa.float64(), "how much it tells, from 0 to 1"),
-        ("rank", _COUNT, "its place by score within its table and family"),
+        ("score", pa.float64(), "how much it told as of the commit, from 0 to 1"),
+        ("rank", _COUNT, "its place by score within its table and family; null behind the first thousand"),
         ("nulls_rule", _TEXT, "what null means in it"),
     ),
     change_feed=True,
     key="constraint_id",
+    amendable=("commit", "score", "rank"),
 )
 BATCHES = Shape(
     "batches",
@@ -135,6 +140,7 @@ BATCHES = Shape(
         ("lag_seconds", pa.float64(), "age of the oldest record of the batch"),
         ("committed_at", _TIME, "when"),
     ),
+    aged_by="committed_at",
 )
 TABLES = Shape(
     "tables",
@@ -165,6 +171,7 @@ QUARANTINE = Shape(
         ("date", pa.date32(), "the day of seen_at"),
     ),
     partition_by=("date",),
+    aged_by="date",
 )
 METRICS = Shape(
     "metrics",
@@ -178,6 +185,7 @@ METRICS = Shape(
         ("date", pa.date32(), "the day"),
     ),
     partition_by=("date",),
+    aged_by="date",
 )
 
 SHAPES = {shape.name: shape for shape in (CONSTRAINT_CHANGES, CONSTRAINTS, BATCHES, TABLES, QUARANTINE, METRICS)}

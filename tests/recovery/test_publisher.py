@@ -1,5 +1,6 @@
 """Publishing: every commit's rows once and in order, whatever step fails and is done again."""
 
+import datetime
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -125,6 +126,8 @@ def test_a_crash_at_any_step_is_repaired_by_the_next_start(
 
 def test_a_stream_that_runs_ahead_waits_and_a_failure_reaches_it(tmp_path: Path) -> None:
     class Stuck:
+        published, is_new = 0, True
+
         def __init__(self) -> None:
             self.may_go = threading.Event()
 
@@ -133,6 +136,8 @@ def test_a_stream_that_runs_ahead_waits_and_a_failure_reaches_it(tmp_path: Path)
             raise OSError(f"{len(rows)} rows up to {upto}")
 
         def compact(self) -> None: ...
+
+        def tidy(self, now: datetime.datetime) -> None: ...
 
     commits = Commits(MemoryStore(), "app")
     stuck = Stuck()
