@@ -114,7 +114,7 @@ class Pipeline:
 
     def is_done(self, source: str, position: Position) -> bool:
         """Whether a batch was committed before; refuse one that does not follow the last."""
-        if self._commits.entry(source) is None and (position.batch_id or position.start):
+        if self._commits.entry(source) is None and position.batch_id:
             raise StateCheckpointMismatch(
                 f"source {source}: the checkpoint is at batch {position.batch_id}, and the state has none of its "
                 "batches. One of them was restored or lost without the other: `holdfast rebuild` brings them together"
