@@ -12,9 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from holdfast.constraints import StateRefused
+from holdfast.constraints import ExternalError, StateRefused
+from holdfast.state.commits import SEEDING, Commits
 from holdfast.state.memory import MemoryStore
-from holdfast.state.rocks import RocksStore
+from holdfast.state.rocks import RocksReader, RocksStore
 from holdfast.state.store import Store, WriteBatch
 
 
@@ -105,7 +106,7 @@ def test_what_was_written_survives_a_killed_process(tmp_path: Path) -> None:
     script = """
 import sys
 from pathlib import Path
-from holdfast.state.rocks import RocksStore
+from holdfast.state.rocks import RocksReader, RocksStore
 from holdfast.state.store import WriteBatch
 store = RocksStore(Path(sys.argv[1]))
 for i in range(1_000_000):
@@ -127,6 +128,122 @@ for i in range(1_000_000):
     found = [int(store.get(family, b"last") or b"-1") for family in "ab"]
     store.close()
     assert found[0] == found[1] >= acknowledged
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from holdfast.state.rocks import RocksStore
+from holdfast.state.store import WriteBatch
+store = RocksStore(Path(sys.argv[1]))
+for i, line in enumerate(sys.stdin):
+    batch = WriteBatch()
+    for family in "ab":
+        batch.put(family, b"last", str(i).encode())
+        batch.put(family, i.to_bytes(4, "big"), bytes(int(line)))
+        batch.delete(family, (i - 50).to_bytes(4, "big", signed=True))
+    if i == 3:
+        batch.put("new", b"k", b"v")
+    store.write(batch)
+    print(i, flush=True)
+store.close()
+print("closed", flush=True)
+"""
+
+
+def test_a_reader_sees_what_another_process_has_committed_and_does_not_disturb_it(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    stdin, stdout = process.stdin, process.stdout
+    assert stdin is not None
+    assert stdout is not None
+
+    def commit(size: int = 10) -> int:
+        stdin.write(f"{size}\n")
+        stdin.flush()
+        return int(stdout.readline())
+
+    assert commit() == 0
+    with RocksReader(path) as reader:
+        assert (reader.get("a", b"last"), reader.get("new", b"k")) == (b"0", None)
+        files = {file.name for file in path.iterdir()}
+        for _ in range(3):
+            commit()
+        assert reader.get("a", b"last") == b"0"
+        reader.refresh()
+        assert reader.get("a", b"last") == reader.get("b", b"last") == b"3"
+        assert reader.get("new", b"k") == b"v"
+        assert [key for key, _ in reader.scan("a", b"\0\0\0")] == [bytes([0, 0, 0, i]) for i in range(4)]
+        assert list(reader.scan("none")) == []
+        for _ in range(60):  # far beyond what is held in memory: files come and go under the reader
+            last = commit(1 << 20)
+            if last % 20 == 0:
+                reader.refresh()
+                assert reader.get("a", b"last") == reader.get("b", b"last") == str(last).encode()
+        assert {file.name for file in path.iterdir()} != files
+    with pytest.raises(StateRefused, match="in use by another process"):
+        RocksStore(path)
+    last = commit()
+    stdin.close()
+    assert stdout.readline() == "closed\n"
+    assert process.wait() == 0
+    with RocksReader(path) as reader:
+        assert reader.get("b", b"last") == str(last).encode()
+        store = RocksStore(path)  # the reader holds no lock
+        assert store.get("b", b"last") == str(last).encode()
+        store.close()
+
+
+def test_a_reader_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "private"))
+    (tmp_path / "private").mkdir()
+    with pytest.raises(StateRefused, match="holds no state: seed one first"):
+        RocksReader(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
+    RocksStore(tmp_path / "state").close()
+    before = {file.name: file.read_bytes() for file in (tmp_path / "state").iterdir()}
+    reader = RocksReader(tmp_path / "state")
+    assert len(list((tmp_path / "private").iterdir())) == 1
+    reader.close()
+    reader.close()
+    assert list((tmp_path / "private").iterdir()) == []
+    assert {file.name: file.read_bytes() for file in (tmp_path / "state").iterdir()} == before
+    with pytest.raises(ValueError, match="closed"):
+        reader.get("a", b"k")
+    (tmp_path / "state" / "CURRENT").write_text("MANIFEST-999999\n")
+    with pytest.raises((StateRefused, ExternalError)):
+        RocksReader(tmp_path / "state")
+    assert list((tmp_path / "private").iterdir()) == []
+
+
+def test_a_seed_that_is_killed_is_found_seeding(tmp_path: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+import numpy as np
+from holdfast.state.codecs import codes
+from holdfast.state.commits import Commits
+from holdfast.state.pieces import Pieces
+from holdfast.state.rocks import RocksStore
+commits = Commits(RocksStore(Path(sys.argv[1])), "app")
+for batch in Pieces("rows").save_all(b"t", np.arange(3_000_000), codes):
+    commits.bulk(batch)
+    print("some", flush=True)
+print("end", flush=True)
+"""
+    process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "state")], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    for _ in range(2):
+        assert process.stdout.readline() == b"some\n"
+    process.kill()
+    process.wait()
+    assert b"end" not in process.stdout.read()
+    store = RocksStore(tmp_path / "state")
+    assert Commits(store, "app").identity.status == SEEDING
+    assert len(list(store.scan("rows"))) > 0
+    store.close()
 
 
 class StoreMachine(RuleBasedStateMachine):
