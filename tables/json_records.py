@@ -22,7 +22,6 @@ from holdfast.tables.kernels import json as kernels
 from holdfast.tables.kernels.json import (
     ABSENT,
     ESCAPED,
-    NULL,
     OBJECT,
     OK,
     STRING,
@@ -30,6 +29,7 @@ from holdfast.tables.kernels.json import (
     Places,
     fields_kernel,
     place_kernel,
+    room_kernel,
     texts_kernel,
 )
 
@@ -117,7 +117,7 @@ class Cells:
     ----------
     buffer : bytes, read only.
     kinds : ABSENT, NULL, STRING, ESCAPED (a string with escapes), NUMBER, TRUE, FALSE, OBJECT or ARRAY.
-    begins, stops : where it is; of a string, what is between its quotes.
+    begins, stops : where it is; of a string, what is between its quotes. Anything where it is null or absent.
     """
 
     buffer: Bytes
@@ -170,7 +170,7 @@ class Cells:
         O(bytes). Numbers, objects and arrays keep every digit and space.
         """
         count = len(self.kinds)
-        room = int((self.stops - self.begins)[self.kinds > NULL].sum())
+        room = room_kernel(self.kinds, self.begins, self.stops)
         values, offsets = np.empty(room, np.uint8), np.empty(count + 1, np.int64)
         valid = np.zeros((count + 7) // 8, np.uint8)
         used = texts_kernel(self.buffer, self.kinds, self.begins, self.stops, values, offsets, valid)
@@ -295,8 +295,8 @@ def fields_of(spans: Spans, names: Sequence[str], repeating: Collection[str] = (
         spans,
         tuple(names),
         np.zeros((width, count), np.uint8),
-        np.zeros((width, count), np.int64),
-        np.zeros((width, count), np.int64),
+        np.empty((width, count), np.int64),
+        np.empty((width, count), np.int64),
         Cells(spans.buffer, np.empty(count, np.uint8), np.zeros(count, np.int64), np.zeros(count, np.int64)),
         np.empty(count, np.int64),
         np.empty(count, np.uint8),

@@ -64,8 +64,8 @@ def beyond_kernel(words: NDArray[np.int64], low: np.uint64, high: np.uint64, out
     for r in range(len(words)):
         a, b = np.uint64(words[r, 0]), np.uint64(words[r, 1])
         if words[r, 1] < 0:
-            a = ~a + np.uint64(1)
             b = ~b + np.uint64(a == 0)
+            a = ~a + np.uint64(1) if a else a
         out[r] = b > high or (b == high and a > low)
 
 

@@ -3,7 +3,8 @@ r"""JSON records in a buffer of bytes: where the fields of each one are, and wha
     buffer           (b,)   uint8   all records, one after another or apart
     starts, ends     (n,)   int64   the bytes of each record; a record that is not there starts at -1
     kinds            (f, n) uint8   of each wanted field in each record; ABSENT to begin with
-    begins, stops    (f, n) int64   its bytes: of a string what is between the quotes, else the whole text
+    begins, stops    (f, n) int64   its bytes: of a string what is between the quotes, else the whole text; of what is
+                                    ABSENT or NULL nothing that counts
 
 A record is read to its end whatever is wanted of it (RFC 8259, UTF-8 included), so what is found was valid. All
 positions are places in `buffer`; they fit 64 bits, and nothing is computed that could overflow.
@@ -211,6 +212,15 @@ def _members(  # noqa: PLR0915 (one walk over an object; parts of it would have 
         if buffer[i] != 44:
             return i, NO_COMMA
         i = _skip(buffer, i + 1, end)
+
+
+@njit(cache=True, nogil=True)
+def room_kernel(kinds: Bytes, begins: Places, stops: Places) -> Any:
+    """Return how many bytes the texts of a field have, escapes included."""
+    room = np.int64(0)
+    for r in range(len(kinds)):
+        room += stops[r] - begins[r] if kinds[r] > NULL else 0
+    return room
 
 
 @njit(cache=True, nogil=True)
@@ -646,6 +656,8 @@ def same_kernel(
 ) -> None:
     """Say which cells are written the same in two columns."""
     for r in range(len(kinds)):
-        out[r] = kinds[r] == other_kinds[r] and stops[r] - begins[r] == other_stops[r] - other_begins[r]
+        out[r] = kinds[r] == other_kinds[r]
         if out[r] and kinds[r] > NULL:
-            out[r] = _same(buffer, begins[r], stops[r], other_begins[r], other_stops[r])
+            out[r] = stops[r] - begins[r] == other_stops[r] - other_begins[r] and _same(
+                buffer, begins[r], stops[r], other_begins[r], other_stops[r]
+            )
