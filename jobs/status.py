@@ -12,6 +12,7 @@ from holdfast.jobs.output import json_line, results_to
 from holdfast.state import codecs
 from holdfast.state.commits import READY
 from holdfast.state.rocks import RocksReader
+from holdfast.state.store import Reader
 from holdfast.streaming.pipeline import progress_of, tables_of
 
 
@@ -48,7 +49,7 @@ def show_status(configuration: Configuration, answering: Answering) -> int:
     return 0
 
 
-def _tables(reader: RocksReader) -> Iterator[dict[str, Any]]:
+def _tables(reader: Reader) -> Iterator[dict[str, Any]]:
     for _, about in tables_of(reader):
         name = about["name"]
         progress = progress_of(reader, name)
@@ -69,6 +70,7 @@ def _tables(reader: RocksReader) -> Iterator[dict[str, Any]]:
             "last_commit": progress.get("commit"),
             "committed_at": progress.get("at"),
             "lag_seconds": progress.get("lag_seconds"),
+            "lag_records": progress.get("lag_records"),
             "records": progress.get("records", 0),
             "quarantined": progress.get("quarantined", 0),
             "late": progress.get("late", 0),

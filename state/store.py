@@ -42,14 +42,18 @@ class WriteBatch:
         return len(self.changes)
 
 
-class Store(Protocol):
-    """An open store."""
+class Reader(Protocol):
+    """A store that can be read."""
 
     def get(self, family: str, key: bytes) -> bytes | None:
         """Return the value of a key, or None. O(log n)."""
 
     def scan(self, family: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield keys that begin with `prefix` and their values, in ascending order. O(log n + k)."""
+
+
+class Store(Reader, Protocol):
+    """An open store."""
 
     def write(self, batch: WriteBatch) -> None:
         """Do everything in a batch, or nothing."""

@@ -99,6 +99,7 @@ class OutputRows:
         bad: int,
         seconds: Mapping[str, float],
         lag_seconds: float | None,
+        lag_records: int | None = None,
     ) -> None:
         """Note what a batch did."""
         self._add(
@@ -120,6 +121,7 @@ class OutputRows:
                 "table_rows": result.rows,
                 "constraints": result.constraints,
                 "seconds": as_json({step: round(value, 6) for step, value in seconds.items()}),
+                "lag_records": lag_records,
                 "lag_seconds": lag_seconds,
                 "committed_at": self.at,
             },

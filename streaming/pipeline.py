@@ -19,7 +19,7 @@ from typing import Any
 from holdfast.constraints import InputError, Schema, StateRefused
 from holdfast.state import codecs
 from holdfast.state.commits import READY, SEEDING, Commits, LedgerEntry, StateCheckpointMismatch
-from holdfast.state.store import Store, WriteBatch
+from holdfast.state.store import Reader, Store, WriteBatch
 from holdfast.streaming.arrivals import Arrivals, BadRecord
 from holdfast.streaming.attempts import Attempts
 from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
@@ -122,13 +122,19 @@ class Pipeline:
         return self._commits.is_done(source, position.query_id, position.batch_id, position.start, position.end)
 
     def batch(
-        self, source: str, position: Position, came: Arrivals, seconds: Mapping[str, float] | None = None
+        self,
+        source: str,
+        position: Position,
+        came: Arrivals,
+        seconds: Mapping[str, float] | None = None,
+        lag_records: int | None = None,
     ) -> BatchResult | None:
         """Apply and commit a batch of one table's source; return what it did, None where it was done before.
 
         Parameters
         ----------
         seconds : what it has taken so far, by step.
+        lag_records : how many records wait behind it, where somebody has asked.
         """
         began = time.perf_counter()
         with self._lock:
@@ -155,10 +161,12 @@ class Pipeline:
                 rows.change(row, about)
             records = len(came.records) + len(came.bad) + came.skipped
             lag = None if came.oldest is None else max(0.0, now.timestamp() - came.oldest)
-            rows.batch(source, position, records, result, len(bad), took, lag)
+            rows.batch(source, position, records, result, len(bad), took, lag, lag_records)
             rows.quarantine(source, bad)
             self._note_metrics(rows, source, result, records, sum(took.values()), lag, now)
             progress = self._advanced(source, result, records, len(bad), lag, rows.at)
+            if lag_records is not None:
+                progress["lag_records"] = lag_records
             change.put("progress", source.encode(), codecs.json_bytes(progress))
             self.attempts.done(source, change)
             where = (position.query_id, position.batch_id, position.start, position.end)
@@ -297,12 +305,12 @@ def restore(store: Store, threads: int | None = None) -> dict[str, Maintainer]:
     return {about["name"]: Maintainer.restore(store, number, threads) for number, about in tables_of(store)}
 
 
-def tables_of(store: Store) -> list[tuple[int, dict[str, Any]]]:
+def tables_of(store: Reader) -> list[tuple[int, dict[str, Any]]]:
     """Return the number of each table, and what was noted when it was seeded."""
     return [(codecs.read_number(key), codecs.read_json(about)) for key, about in store.scan("tables")]
 
 
-def progress_of(store: Store, table: str) -> dict[str, Any]:
+def progress_of(store: Reader, table: str) -> dict[str, Any]:
     """Return how far a table is."""
     stored = store.get("progress", table.encode())
     return {} if stored is None else codecs.read_json(stored)

@@ -8,6 +8,7 @@ the run raises.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _LOOK_EVERY = 0.2
+_LAG_EVERY = 10.0
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ class Running:
         self._gates = {stream.table: Lock() for stream in streams}
         self._is_stopping = False
         self._failure: BaseException | None = None
+        self._behind: dict[str, int | None] = {}
 
     def run(self, stop: Event, watch: Callable[[], object] = lambda: None) -> None:
         """Run until `stop` is set, all sources are drained (with such a trigger), or something fails.
@@ -112,10 +115,14 @@ class Running:
         try:
             for stream in self._streams:
                 queries[stream.table] = self._started(stream)
+            looked = time.monotonic()
             while self._failure is None and any(query.isActive for query in queries.values()):
                 if stop.wait(_LOOK_EVERY):
                     break
                 watch()
+                if time.monotonic() - looked >= _LAG_EVERY:
+                    looked = time.monotonic()
+                    self._behind = {table: _records_behind(query) for table, query in queries.items()}
                 if any(not query.isActive and query.exception() is not None for query in queries.values()):
                     break
         finally:
@@ -173,12 +180,13 @@ class Running:
             attempts.refuse_hopeless(stream.table, position, self._configuration)
         try:
             came, seconds = self._collected(stream, frame, position, is_skipped=is_skipped)
-            result = self._pipeline.batch(stream.table, position, came, seconds)
+            behind = self._behind.pop(stream.table, None)  # as fresh as this batch, told once
+            result = self._pipeline.batch(stream.table, position, came, seconds, behind)
         except PySparkException as error:
-            self._pipeline.failed(stream.table, position, error)
+            self._note_failure(stream.table, position, error)
             raise explained(error, stream.table) from error
         except Exception as error:
-            self._pipeline.failed(stream.table, position, error)
+            self._note_failure(stream.table, position, error)
             if isinstance(error, HoldfastError):
                 raise
             raise RuntimeError(
@@ -187,6 +195,10 @@ class Running:
             ) from error
         if result is not None:
             self._done(Done(stream.table, position, result, came, seconds))
+
+    def _note_failure(self, table: str, position: Position, error: Exception) -> None:
+        with suppress(Exception):  # where even this cannot be written, the first error says more
+            self._pipeline.failed(table, position, error)
 
     def _collected(
         self, stream: Stream, frame: "DataFrame", position: Position, *, is_skipped: bool
@@ -223,3 +235,12 @@ class Running:
     def _offsets(self, stream: Stream, batch_id: int) -> str:
         text = read_text(self._spark, f"{stream.checkpoint}/offsets/{batch_id}")
         return "" if text is None else "\n".join(text.splitlines()[2:])  # below a version and the query's own settings
+
+
+def _records_behind(query: Any) -> int | None:
+    """Return how many records a source had beyond the last batch, where it tells (Kafka does)."""
+    progress = query.lastProgress
+    if not progress or not progress["sources"]:
+        return None
+    told = (progress["sources"][0]["metrics"] or {}).get("maxOffsetsBehindLatest")
+    return None if told is None else int(told)
