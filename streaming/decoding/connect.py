@@ -36,7 +36,7 @@ from holdfast.tables.fitting import misfit
 from holdfast.tables.frames import texts_of
 from holdfast.tables.json_records import Cells, Fields, Flags, Rows, Spans, fields_of
 from holdfast.tables.kernels.base64 import READ, WIDE, beyond_kernel, decimals_kernel
-from holdfast.tables.kernels.json import ABSENT, ESCAPED, NULL, NUMBER, OBJECT, integers_kernel, repeats_kernel
+from holdfast.tables.kernels.json import ABSENT, ESCAPED, NULL, NUMBER, OBJECT, firsts_kernel, integers_kernel
 
 SCHEMA, PAYLOAD = "schema", "payload"
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
@@ -44,6 +44,7 @@ VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, in days since 1970-01-01
 _SECONDS = 86_400
+_KNOWN_SCHEMAS = 64
 
 Reasons = dict[int, str]
 
@@ -135,15 +136,13 @@ def opened(records: Spans, names: Collection[str]) -> Opened:
 
 
 def _schemas(cells: Cells) -> Schemas:
-    """Parse each distinct schema once; those with the bytes of the one before are only compared."""
-    there = cells.kinds == OBJECT
-    repeated = np.empty(len(cells), np.bool_)
-    repeats_kernel(cells.buffer, cells.kinds, cells.begins, cells.stops, OBJECT, repeated)
-    fresh = there & ~repeated
-    coded = pc.dictionary_encode(cells.take(np.flatnonzero(fresh)).texts())
-    numbers = np.concatenate([np.asarray(coded.indices, np.int64), [-1]])
-    ids = np.where(there, numbers[np.cumsum(fresh) - 1], -1)
-    return Schemas(ids, [_parsed(text) for text in coded.dictionary.to_pylist()])
+    """Parse each distinct schema once."""
+    firsts = np.empty(len(cells), np.int64)
+    known = np.empty(_KNOWN_SCHEMAS, np.int64)
+    firsts_kernel(cells.buffer, cells.kinds, cells.begins, cells.stops, OBJECT, known, firsts)
+    rows, ids = np.unique(firsts, return_inverse=True)
+    none = int(np.count_nonzero(rows < 0))  # -1 comes first
+    return Schemas(ids.reshape(-1) - none, [_parsed(text) for text in cells.take(rows[none:]).texts().to_pylist()])
 
 
 @lru_cache(maxsize=32)
@@ -319,13 +318,20 @@ def _numbers(
     integers_kernel(cells.buffer, cells.kinds, cells.begins, cells.stops, numbers, whole)
     low, high = max(ends[0], -(2**63)), min(ends[1], 2**63 - 1)
     there = whole & (numbers >= low) & (numbers <= high)
-    wrong = np.flatnonzero((cells.kinds > NULL) & ~there)
-    texts = cells.take(wrong).texts().to_pylist()
     reasons = {}
-    for row, text in zip(wrong.tolist(), texts, strict=True):
+    for row, text in _shown(cells, ~there):
         problem = "lies outside the years 1 to 9999" if whole[row] else f"is no whole number of {meaning}"
-        reasons[row] = f"column {column.name}: '{_shortened(text)}' {problem} ({way.name})"
+        reasons[row] = f"column {column.name}: '{text}' {problem} ({way.name})"
     return np.where(there, numbers, 0), there, reasons
+
+
+def _shown(cells: Cells, chosen: Flags) -> list[tuple[int, str]]:
+    """Return the chosen rows that have a value, with its text, shortened."""
+    rows = np.flatnonzero(chosen & (cells.kinds > NULL))
+    texts = cells.take(rows).texts().to_pylist()
+    return [
+        (row, text if len(text) <= 80 else text[:77] + "...") for row, text in zip(rows.tolist(), texts, strict=True)
+    ]
 
 
 def _decimals(cells: Cells, way: Written, column: Column) -> Read:
@@ -342,13 +348,9 @@ def _decimals(cells: Cells, way: Written, column: Column) -> Read:
     words, status = _words(cells)
     there = cells.strings & (status == READ)
     reasons = {}
-    for row in np.flatnonzero((cells.kinds > NULL) & ~there).tolist():
-        text = cells.take(np.array([row])).texts()[0].as_py()
-        reasons[row] = (
-            f"column {column.name}: a number of more than 16 bytes, '{_shortened(text)}' ({way.name})"
-            if status[row] == WIDE
-            else f"column {column.name}: '{_shortened(text)}' is no base64 of a whole number ({way.name})"
-        )
+    for row, text in _shown(cells, ~there):
+        problem = "a number of more than 16 bytes" if status[row] == WIDE else "no base64 of a whole number"
+        reasons[row] = f"column {column.name}: '{text}' is {problem} ({way.name})"
     if not 0 <= scale <= MAX_DECIMAL_PRECISION:
         return _spelled(words, there, scale), reasons
     own = column.type.name == "decimal" and column.type.scale == scale
@@ -377,12 +379,8 @@ def _variable_decimals(cells: Cells, way: Written, column: Column) -> Read:
     words, status = _words(parts["value"])
     there = (status == READ) & parts["value"].strings & whole & (np.abs(scales) <= 10_000)
     plain = cells.kinds == NUMBER
-    reasons = {}
-    for row in np.flatnonzero((cells.kinds > NULL) & ~there & ~plain).tolist():
-        text = cells.take(np.array([row])).texts()[0].as_py()
-        reasons[row] = (
-            f"column {column.name}: '{_shortened(text)}' is no object with a scale and at most 16 bytes ({way.name})"
-        )
+    problem = f"is no object with a scale and at most 16 bytes ({way.name})"
+    reasons = {row: f"column {column.name}: '{text}' {problem}" for row, text in _shown(cells, ~there & ~plain)}
     array = _spelled(words, there, np.where(there, scales, 0))
     return (either(cells.where(plain).texts(), array) if plain.any() else array), reasons
 
@@ -423,10 +421,6 @@ def _decimal_text(number: int, scale: int) -> str:
     ('-123.45', '0.005', '1200')
     """
     return format(Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale)), "f")
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 _READERS: dict[str, Callable[[Cells, Written, Column], Read]] = {

@@ -175,12 +175,14 @@ class _Rows:
         return self._draft(records, operations, cells, kept, wrong)
 
     def _refuse_partial(self, fields: Fields, removes: Flags, records: Rows, wrong: Reasons) -> None:
-        """Refuse rows before a change of which only some columns were sent, as null or not at all."""
+        """Refuse rows before a change of which only some columns were sent, the others as null or not at all."""
+        if not removes.any():
+            return
         keys = opened(self.messages.keys, fields.names)
         partial, only_key = np.zeros(len(records), np.bool_), removes.copy()
         beyond, named = np.zeros(len(records), np.bool_), np.zeros(len(records), np.bool_)
         for name in fields.names:
-            in_key = keys.fields[name].kinds[records] != ABSENT if len(keys) else partial
+            in_key = keys.fields[name].kinds[records] != ABSENT
             partial |= fields[name].kinds == ABSENT
             only_key &= in_key | (fields[name].kinds == NULL)
             beyond |= ~in_key
@@ -207,11 +209,12 @@ class _Rows:
         """Take the key of deleted rows from the records' keys, where the row before does not have it."""
         spans = self.messages.keys.take(np.where(missing, records, -1))
         keys, misread = key_cells(spans, self.target, self.encodings)
+        lost = np.zeros(len(records), np.bool_)
         for name in self.target.key:
             cells[name] = either(cells[name], keys[name])
-        for row in np.flatnonzero(missing).tolist():
-            if any(not cells[name][row].is_valid for name in self.target.key):
-                wrong.setdefault(row, misread.get(row, "a delete that does not say of which key"))
+            lost |= missing & np.asarray(pc.is_null(cells[name]))
+        for row in np.flatnonzero(lost).tolist():
+            wrong.setdefault(row, misread.get(row, "a delete that does not say of which key"))
 
     def _typed(
         self, cells: Mapping[str, pa.Array], operations: NDArray[np.int8], wrong: Reasons
@@ -227,9 +230,10 @@ class _Rows:
                 misfits = misfits & (counting | (column.name in self.target.key))
                 for row in np.flatnonzero(misfits).tolist():
                     wrong.setdefault(row, misfit(str(array[row].as_py()), column))
-            if column.name in self.target.key:
-                for row in np.flatnonzero(np.asarray(pc.is_null(typed)) & brings).tolist():
-                    wrong.setdefault(row, f"key column {column.name} is null or missing: a record needs its whole key")
+            if column.name in self.target.key or column is self.target.sequence:
+                needed = brings | (operations == DELETE)
+                for row in np.flatnonzero(np.asarray(pc.is_null(typed)) & needed).tolist():
+                    wrong.setdefault(row, f"column {column.name} is null or missing: a record needs it")
             made[column.name] = typed
         return made
 

@@ -251,17 +251,34 @@ def texts_kernel(
 
 
 @njit(cache=True, nogil=True)
-def repeats_kernel(
-    buffer: Bytes, kinds: Bytes, begins: Places, stops: Places, wanted: int, out: NDArray[np.bool_]
+def firsts_kernel(
+    buffer: Bytes, kinds: Bytes, begins: Places, stops: Places, wanted: int, known: Places, out: Places
 ) -> None:
-    """Say of each value of the wanted kind whether it has the same bytes as the last one of that kind before it."""
-    before = -1
+    """Fill `out` with the first cell that has the same bytes as each one of the wanted kind, -1 for the others.
+
+    `known` (k,) holds as many distinct ones; those beyond are compared with these alone. O(bytes) where most are as the
+    one before.
+    """
+    count, latest = 0, 0
     for r in range(len(kinds)):
-        out[r] = False
-        if kinds[r] == wanted:
-            if before >= 0 and stops[r] - begins[r] == stops[before] - begins[before]:
-                out[r] = _same(buffer, begins[r], stops[r], begins[before], stops[before])
-            before = r
+        out[r] = -1
+        if kinds[r] != wanted:
+            continue
+        for tried in range(count):
+            at = (latest + tried) % count
+            first = known[at]
+            if stops[first] - begins[first] == stops[r] - begins[r] and _same(
+                buffer, begins[r], stops[r], begins[first], stops[first]
+            ):
+                out[r] = first
+                latest = at
+                break
+        if out[r] < 0:
+            out[r] = r
+            if count < len(known):
+                known[count] = r
+                latest = count
+                count += 1
 
 
 @njit(cache=True, nogil=True)
