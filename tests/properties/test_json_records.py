@@ -96,9 +96,18 @@ ODD = [
 ]  # fmt: skip
 
 
+UTF8_EDGES = [
+    bytes([*lead, *tail])
+    for leads, width in (((0xC0, 0xC1, 0xC2, 0xDF), 1), ((0xE0, 0xE1, 0xED, 0xEF), 2), ((0xF0, 0xF1, 0xF4, 0xF5), 3))
+    for lead in ([first, second] for first in leads for second in (0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0))
+    for tail in ([0x80] * (width - 1), [0xBF] * (width - 1), [0xBF] * width, ([0xC0] * (width - 1)))
+]
+
+
 @given(st.lists(RECORDS | RECORDS | mutated() | st.sampled_from(ODD) | st.none() | st.binary(max_size=12), max_size=12))
 @example([b'{"a": %s}' % odd for odd in ODD])
 @example([b'{"a"%s: 1}' % odd for odd in ODD])
+@example([b'{"a":"%s"}' % edge for edge in UTF8_EDGES])
 @example([b'{"a": 1}%s' % odd for odd in ODD])
 @example([b'{"a": %s1%s}' % (b"[" * n, b"]" * n) for n in (254, 255, 256, 257)])
 @example([b'{"x": %s1%s}' % (b'{"a":' * n, b"}" * n) for n in (254, 255, 256, 257)])
