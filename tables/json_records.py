@@ -237,7 +237,7 @@ class Fields:
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        return {name: f for f, name in enumerate(self.names)}
+        return {name: f for f, name in reversed(list(enumerate(self.names)))}
 
 
 def spans_of(array: pa.Array | pa.ChunkedArray) -> Spans:

@@ -126,13 +126,18 @@ def opened(records: Spans, names: Collection[str]) -> Opened:
     schema, payload = outer[SCHEMA], outer[PAYLOAD]
     wrapped = (outer.counts == 2) & schema.is_kind(OBJECT, NULL) & (payload.kinds != ABSENT)
     if not wrapped.any():
-        none = Schemas(np.full(len(records), -1, np.int64), ())
-        return Opened({name: outer[name] for name in names}, outer.whole, outer.counts, none, outer)
+        fields = {name: outer[name] for name in names}
+        return Opened(fields, outer.whole, outer.counts, no_schemas(len(records)), outer)
     inner = fields_of(payload.where(wrapped).spans(), list(names))
     fields = {name: outer[name].where(~wrapped).merged(inner[name]) for name in names}
     whole = payload.where(wrapped).merged(outer.whole)
     counts = np.where(wrapped, inner.counts, outer.counts)
     return Opened(fields, whole, counts, _schemas(schema.where(wrapped)), outer)
+
+
+def no_schemas(count: int) -> Schemas:
+    """Return what records without a schema have."""
+    return Schemas(np.full(count, -1, np.int64), ())
 
 
 def _schemas(cells: Cells) -> Schemas:
@@ -494,7 +499,8 @@ def _row_fields(value: bytes) -> list[Mapping[str, Any]] | None:
     names = {str(field.get("field")) for field in fields}
     if {"before", "after", "op"} <= names:
         fields = struct_fields(schema, "after")
-    return [field for field in fields if not str(field.get("field")).startswith("__")]
+    flattened = bool({"__op", "__deleted"} & names)
+    return [field for field in fields if not (flattened and str(field.get("field")).startswith("__"))]
 
 
 def _type_of(field: Mapping[str, Any]) -> ColumnType | None:

@@ -3,7 +3,8 @@
     {"before": null | {...}, "after": {...}, "source": {...}, "op": "c", "ts_ms": 1700000000000}
 
     c, r   the row after: an insert (a snapshot's row is one too)
-    u      with a key: the row after, and if the key is another one now, the end of the row before
+    u      with a key: the row after, and if the key is another one now, the end of the row before; where before is
+           missing the record's own key has to have the columns of ours, since then it is the same
            without: the end of the row before, and the row after
     d      the end of the row before; with a key its key is enough
     t      the end of all rows
@@ -51,7 +52,10 @@ def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodin
     found = opened(messages.values, _ENVELOPE)
     reasons: Reasons = {}
     operations = _operations(messages, found, reasons)
-    changes = _keyed(found, target, operations, reasons) if target.key else _keyless(found, operations, reasons)
+    if target.key:
+        changes = _keyed(messages, found, target, operations, reasons)
+    else:
+        changes = _keyless(found, operations, reasons)
     return _Rows(messages, found, target, encodings, operations, changes, reasons).draft()
 
 
@@ -99,18 +103,37 @@ def _operations(messages: Messages, found: Opened, reasons: Reasons) -> NDArray[
     return operations
 
 
-def _keyed(found: Opened, target: Target, operations: NDArray[np.int8], reasons: Reasons) -> _Changes:
+def _keyed(
+    messages: Messages, found: Opened, target: Target, operations: NDArray[np.int8], reasons: Reasons
+) -> _Changes:
     brings = _brings(found, operations, reasons)
-    both = (operations == UPDATE) & brings & (found.fields[BEFORE].kinds == OBJECT)
-    moved = both.copy()
+    updates = (operations == UPDATE) & brings
+    both = updates & (found.fields[BEFORE].kinds == OBJECT)
+    known, moved = both.copy(), both.copy()
     if both.any():
         before, after = (fields_of(found.fields[name].where(both).spans(), target.key) for name in (BEFORE, AFTER))
         same = both.copy()
         for name in target.key:
-            moved &= ~before[name].is_kind(ABSENT, NULL)
+            known &= ~before[name].is_kind(ABSENT, NULL)
             same &= _same(before[name], after[name])
-        moved &= ~same
+        moved = known & ~same
+    if (updates & ~known).any():
+        for row in np.flatnonzero(_of_other_keys(messages, target, updates & ~known)).tolist():
+            reasons[row] = (
+                f"it does not say which row there was before, and its own key is not that of the table, "
+                f"{', '.join(target.key)}: set REPLICA IDENTITY FULL or declare the source's key"
+            )
+            brings[row] = False
     return _Changes((operations == DELETE) | moved, brings, moved)
+
+
+def _of_other_keys(messages: Messages, target: Target, chosen: Flags) -> Flags:
+    """Return which records have a key without some column of ours, which the change may then have changed."""
+    keys = opened(messages.keys.where(chosen), target.key)
+    ours = np.ones(len(messages), np.bool_)
+    for name in target.key:
+        ours &= keys.fields[name].kinds != ABSENT
+    return np.asarray((keys.whole.kinds == OBJECT) & ~ours)
 
 
 def _keyless(found: Opened, operations: NDArray[np.int8], reasons: Reasons) -> _Changes:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdfast.streaming.arrivals import UNREADABLE, Draft, Target
+from holdfast.streaming.decoding.connect import cells_of, no_schemas
 from holdfast.streaming.decoding.messages import messages_of
 from holdfast.streaming.netting import DELETE, INSERT, UPDATE
 from holdfast.tables.json_records import Cells, Spans, fields_of
@@ -24,16 +25,18 @@ _NO_VALUE = (
 )
 
 
-def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodings: Mapping[str, str]) -> Draft:  # noqa: ARG001
+def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodings: Mapping[str, str]) -> Draft:
     """Decode a batch from Kafka. O(bytes)."""
     messages = messages_of(batch, topic)
-    operations, cells, reasons = rows_of(messages.values, target)
+    operations, cells, reasons = rows_of(messages.values, target, encodings)
     for row in np.flatnonzero(~messages.values.present).tolist():
         reasons[row] = _NO_VALUE
     return Draft(operations, cells, messages.record_id, messages.raw, reasons, oldest=messages.oldest)
 
 
-def rows_of(records: Spans, target: Target) -> tuple[NDArray[np.int8], dict[str, pa.Array], dict[int, str]]:
+def rows_of(
+    records: Spans, target: Target, encodings: Mapping[str, str] | None = None
+) -> tuple[NDArray[np.int8], dict[str, pa.Array], dict[int, str]]:
     """Return the operations, the cells by column, and why records are unreadable. O(bytes).
 
     >>> from holdfast.constraints import Column, Schema, parse_type
@@ -47,7 +50,11 @@ def rows_of(records: Spans, target: Target) -> tuple[NDArray[np.int8], dict[str,
     found = fields_of(records, [*wanted, *({OPERATION} - set(wanted))])
     reasons = found.reasons
     operations = _operations(found[OPERATION], reasons)
-    cells = {name: found[name].texts() for name in wanted}
+    by_key = (operations == DELETE) & bool(target.key)
+    fields = {name: found[name] if name in target.key else found[name].where(~by_key) for name in wanted}
+    cells, wrong = cells_of(fields, target.wanted, no_schemas(len(records)), (), encodings or {})
+    for row, reason in wrong.items():
+        reasons.setdefault(row, reason)
     operations[list(reasons)] = UNREADABLE
     return operations, cells, reasons
 

@@ -212,6 +212,26 @@ def test_what_is_no_change_is_counted(form: Any) -> None:
     assert draft.record_id(0) == "topic-0-7"
 
 
+def test_an_update_may_hide_a_change_of_another_key() -> None:
+    by_email = target(CUSTOMERS, "email")
+    rows, bad = arrived(
+        "debezium",
+        by_email,
+        (key_of(1), change("u", row(1), row(1, email="x"))),
+        (key_of(1), change("u", None, row(1, email="y"))),
+        (key_of(1), change("u", {"id": 1}, row(1, email="y"))),
+        ({"email": "z", "id": 1}, change("u", None, row(1, email="z"))),
+        (None, change("u", None, row(1, email="w"))),
+        (key_of(1), change("c", None, row(1, email="v"))),
+        encodings=ENCODINGS,
+    )
+    assert [(one[0], one[3]) for one in rows] == [
+        ("delete", "a@b.c"), ("update", "x"), ("update", "z"), ("update", "w"), ("insert", "v"),
+    ]  # fmt: skip
+    assert sorted(bad) == ["1", "2"]
+    assert bad["1"].endswith("of the table, email: set REPLICA IDENTITY FULL or declare the source's key")
+
+
 def test_a_truncation_empties_the_table() -> None:
     rows, bad = arrived(
         "debezium", KEYED, change("c", None, row(1)), change("t"), change("c", None, row(2)), encodings=ENCODINGS

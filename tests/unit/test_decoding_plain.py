@@ -91,6 +91,19 @@ def test_an_empty_batch(made: object) -> None:
     assert len(arrivals(draft, PEOPLE).records) == 0
 
 
+def test_columns_may_be_written_as_configured() -> None:
+    rows, bad = arrived(
+        "json",
+        PEOPLE,
+        {"name": "Ann", "hired": 0},
+        {"name": "Bob", "hired": "2024-02-29"},
+        {"name": "Bob", "hired": "rubbish", "_op": "delete"},
+        encodings={"hired": "io.debezium.time.Date"},
+    )
+    assert rows == [("insert", "Ann", None, date(1970, 1, 1)), ("delete", "Bob", None, None)]
+    assert bad["1"].startswith("column hired: '2024-02-29' is no whole number of days since 1970-01-01")
+
+
 def test_numbers_keep_their_digits() -> None:
     texts = ["1.10", "1e5", "12345678901234567890.123456789", "-0", "100"]
     draft = drafted("json", target("a string"), *(f'{{"a": {text}}}'.encode() for text in texts))
