@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import Column, PredicateSpace, Schema
 from holdfast.constraints.types import INTEGER
+from holdfast.indexes.encoding import Codes
 from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowSet
 from holdfast.state.store import Store, WriteBatch
@@ -48,6 +49,7 @@ class KeyVersions:
         self.retention = retention
         self._clock = clock
         self._batches = 0
+        self._oldest = _LEAST
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -55,6 +57,7 @@ class KeyVersions:
     def begin(self) -> None:
         """Begin a batch: `undo` leads back to here."""
         self._rows.begin()
+        self._oldest = _LEAST
 
     def undo(self) -> None:
         """Take back what was done since `begin`."""
@@ -65,7 +68,8 @@ class KeyVersions:
         nothing = np.zeros(table.row_count, np.int64)
         codes, _ = self._rows.encode(self._table(table, nothing, nothing))
         slots = self._rows.slots_with_key(codes)
-        return np.where(slots >= 0, self._rows.codes[slots, -2], _LEAST)
+        found = np.where(slots >= 0, self._rows.codes[slots, -2], _LEAST)
+        return np.where(found == _LEAST, _LEAST - 1, found)  # no sequence is less than what is known of a new key
 
     def note(
         self, table: Table, operations: NDArray[np.int8], sequence: NDArray[np.int64], which: NDArray[np.int64]
@@ -74,6 +78,7 @@ class KeyVersions:
         now = int(self._clock())
         gone = np.where(operations == DELETE, now, 0)
         codes, _ = self._rows.encode(self._table(table, np.maximum(sequence, _LEAST), gone))
+        self._drop_if(lambda codes: codes[:, -2] < self._oldest)
         codes = codes[which[np.argsort(sequence[which], kind="stable")]]
         slots = self._rows.slots_with_key(codes)
         codes = codes[(slots < 0) | (codes[:, -2] >= self._rows.codes[slots, -2])]
@@ -82,16 +87,13 @@ class KeyVersions:
         self._replace(codes[last[last >= 0]])
         self._batches += 1
         if self.retention is not None and self._batches % _SWEEP_EVERY == 0:
-            live = self._rows.live()
-            since = self._rows.codes[live, -1]
-            self._drop(live[(since > 0) & (since < now - self.retention)])
-        self._rows.forget()
+            oldest = now - self.retention
+            self._drop_if(lambda codes: (codes[:, -1] > 0) & (codes[:, -1] < oldest))
+        self._rows.forget()  # at the end alone: until then `undo` needs the slots, and `encode` knows of no others
 
     def forget_before(self, sequence: int) -> None:
-        """Forget keys whose last change is before a sequence."""
-        live = self._rows.live()
-        self._drop(live[self._rows.codes[live, -2] < sequence])
-        self._rows.forget()
+        """Forget keys whose last change is before a sequence, with what is noted next."""
+        self._oldest = sequence
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since it was last saved, or everything."""
@@ -113,9 +115,11 @@ class KeyVersions:
         signs = np.concatenate([np.full(len(out), -1), np.ones(len(into), np.int64)])
         self._rows.change(np.concatenate([out, into]), signs)
 
-    def _drop(self, slots: NDArray[np.int64]) -> None:
-        if len(slots):
-            self._rows.change(self._rows.codes[slots], np.full(len(slots), -1))
+    def _drop_if(self, is_old: Callable[[Codes], NDArray[np.bool_]]) -> None:
+        live = self._rows.codes[self._rows.live()]
+        old = live[is_old(live)]
+        if len(old):
+            self._rows.change(old, np.full(len(old), -1))
 
     def _table(self, table: Table, sequence: NDArray[np.int64], gone: NDArray[np.int64]) -> Table:
         columns = [table[name] for name in self._key]

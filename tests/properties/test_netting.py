@@ -1,0 +1,406 @@
+"""Laws of netting: what a stream of records leaves in a table, however it is cut into batches.
+
+Oracle tests: the table is followed record by record, in dictionaries, with no code shared. Each history also has batches
+that fail halfway and are applied again, and restarts from what was saved. A failure prints the line that repeats it.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+from holdfast.constraints import Column, PredicateSpace, Schema
+from holdfast.constraints.types import INTEGER, STRING
+from holdfast.indexes.rows import RowSet
+from holdfast.state.memory import MemoryStore
+from holdfast.streaming.arrivals import TRUNCATE, UNREADABLE, Arrivals, Draft, Target, arrivals
+from holdfast.streaming.decoding import feed
+from holdfast.streaming.key_versions import KeyVersions
+from holdfast.streaming.maintainers.denial import DenialMaintainer
+from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
+from holdfast.streaming.netting import DELETE, INSERT, UPDATE
+from holdfast.tables import from_arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+CODES = {"insert": INSERT, "update": UPDATE, "delete": DELETE, "truncate": TRUNCATE, "bad": UNREADABLE}
+LEAST = -(2**63)
+KEPT = "kept"
+KEYS, STRINGS, NUMBERS = ["x", "y", ""], [None, "", "p", "q"], [None, 0, 1, LEAST]
+SCHEMA = Schema("r", (Column("k", STRING), Column("a", STRING), Column("b", INTEGER)))
+
+STEPS: list[tuple[type, str]] = [
+    (DenialMaintainer, "apply"),
+    (RowSet, "change"),
+    (RowSet, "forget"),
+    (KeyVersions, "note"),
+    (KeyVersions, "latest"),
+    (Maintainer, "_result"),
+]
+
+Row = tuple[Any, Any, Any]
+
+
+@dataclass(frozen=True)
+class Event:
+    """A record: its number, what it does, its cells (`KEPT` where one was not sent), its sequence."""
+
+    number: int
+    operation: str
+    row: Row = (None, None, None)
+    sequence: int = 0
+
+
+def frame(rows: Sequence[Row]) -> pa.Table:
+    kinds = (pa.string(), pa.string(), pa.int64())
+    return pa.table(
+        {name: pa.array([row[i] for row in rows], kinds[i]) for i, name in enumerate(SCHEMA.names)},
+        pa.schema(list(zip(SCHEMA.names, kinds, strict=True))),
+    )
+
+
+def draft_of(batch: Sequence[Event], *, sequences: bool = False) -> Draft:
+    rows = [tuple(None if cell == KEPT else cell for cell in event.row) for event in batch]
+    cells = {
+        name: pa.array([row[i] for row in rows], pa.string() if i < 2 else pa.int64()) for i, name in enumerate("kab")
+    }
+    if sequences:
+        cells["s"] = pa.array([event.sequence for event in batch], pa.int64())
+    return Draft(
+        np.array([CODES[event.operation] for event in batch], np.int8),
+        cells,
+        lambda row: str(batch[row].number),
+        reasons={row: "bad" for row, event in enumerate(batch) if event.operation == "bad"},
+        kept=np.array([[cell == KEPT for cell in event.row] for event in batch], np.bool_).reshape(len(batch), 3),
+    )
+
+
+class Follower:
+    """A maintainer that is saved after each batch, and now and then fails or is started again."""
+
+    def __init__(
+        self, data: st.DataObject, seed: Sequence[Row], key: Sequence[str], *, remembers: bool = False
+    ) -> None:
+        self.data = data
+        table = from_arrow(frame(seed), "r")
+        self.maintainer = Maintainer.seed(table, key=key, max_predicates=1, space=PredicateSpace(SCHEMA), threads=1)
+        if remembers:
+            self.maintainer.remember()
+        self.store = MemoryStore()
+        self.save(everything=True)
+
+    def save(self, *, everything: bool = False) -> None:
+        for part in self.maintainer.save(0, everything=everything):
+            self.store.write(part)
+
+    def rows(self) -> Counter[Row]:
+        rows = self.maintainer._rows
+        slots = rows.live()
+        found: Counter[Row] = Counter()
+        for values, copies in zip(rows.values(slots), rows.copies[slots], strict=True):
+            found[values["k"], values["a"], values["b"]] += int(copies)
+        return found
+
+    def apply(self, came: Arrivals) -> BatchResult:
+        before = self.rows()
+        if self.data.draw(st.integers(0, 3), label="fails") == 0:
+            self._fail(came)
+            assert self.rows() == before
+            self.maintainer.check_invariants()
+        result = self.maintainer.apply_records(came.records)
+        self.maintainer.check_invariants()
+        self.save()
+        if self.data.draw(st.integers(0, 3), label="starts again") == 0:
+            self.maintainer = Maintainer.restore(self.store, 0, threads=1)
+        return result
+
+    def _fail(self, came: Arrivals) -> None:
+        """Interrupt a batch before or after one of its steps, its last at the latest."""
+        owner, method = self.data.draw(st.sampled_from(STEPS), label="where")
+        after = self.data.draw(st.booleans(), label="after it")
+        original = getattr(owner, method)
+
+        def failing(*given: Any, **named: Any) -> Any:
+            if after:
+                original(*given, **named)
+            raise MemoryError
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Maintainer, "_result", failing if method == "_result" else _fails)
+            patch.setattr(owner, method, failing)
+            with pytest.raises(MemoryError):
+                self.maintainer.apply_records(came.records)
+
+
+def _fails(*_: Any) -> Any:
+    raise MemoryError
+
+
+def cut(data: st.DataObject, events: Sequence[Any]) -> Iterator[list[Any]]:
+    """Cut records into batches, some of them empty."""
+    ends = sorted(data.draw(st.lists(st.integers(0, len(events)), max_size=5), label="cuts"))
+    for start, end in zip([0, *ends], [*ends, len(events)], strict=True):
+        yield list(events[start:end])
+
+
+def cells(*domains: list[Any]) -> st.SearchStrategy[Row]:
+    k, a, b = map(st.sampled_from, domains)
+    return st.tuples(k, a, b)
+
+
+def seeds(*, key: bool) -> st.SearchStrategy[list[Row]]:
+    rows = st.lists(cells(KEYS, STRINGS, NUMBERS), max_size=4)
+    return rows.map(lambda found: list({row[0]: row for row in found}.values())) if key else rows
+
+
+# With a key
+
+
+@st.composite
+def keyed_events(draw: st.DrawFn, *, kept: bool = True, truncates: bool = True) -> list[Event]:
+    words = ["insert", "update", "update", "delete", "delete", "bad", *(["truncate"] if truncates else [])]
+    events = []
+    for number in range(draw(st.integers(0, 12))):
+        cells = [[KEPT, KEPT, *domain] if kept else domain for domain in (STRINGS, NUMBERS)]
+        row = (draw(st.sampled_from(KEYS)), *(draw(st.sampled_from(domain)) for domain in cells))
+        events.append(Event(number, draw(st.sampled_from(words)), row, draw(st.integers(-2, 5))))
+    return events
+
+
+def follow(rows: dict[str, Row], batch: Sequence[Event]) -> tuple[dict[str, Row], list[int], set[str]]:
+    """Return the rows after a batch, which records lacked cells, and the keys whose last record deletes them."""
+    rows = dict(rows)
+    incomplete: list[int] = []
+    deleted: set[str] = set()
+    for event in batch:
+        key = event.row[0]
+        if event.operation == "truncate":
+            rows, incomplete, deleted = {}, [], set()  # what came before says nothing any more
+        elif event.operation == "delete":
+            rows.pop(key, None)
+            deleted.add(key)
+        elif event.operation != "bad":
+            before = rows.get(key)
+            if before is None and KEPT in event.row:
+                incomplete.append(event.number)
+                continue
+            row: list[Any] = [
+                old if new == KEPT else new for old, new in zip(before or event.row, event.row, strict=True)
+            ]
+            rows[key] = (row[0], row[1], row[2])
+            deleted.discard(key)
+    return rows, incomplete, deleted
+
+
+@given(st.data(), seeds(key=True), keyed_events())
+def test_records_of_a_keyed_table(data: st.DataObject, seed: list[Row], events: list[Event]) -> None:
+    """Cells that were not sent, chains of them, deletes and truncations in between: as if one record came at a time."""
+    follower = Follower(data, seed, ["k"])
+    rows = {row[0]: row for row in seed}
+    for batch in cut(data, events):
+        note(f"{rows}\n{batch}")
+        before = rows
+        rows, incomplete, deleted = follow(rows, batch)
+        came = arrivals(draft_of(batch), Target(SCHEMA, ("k",)))
+        result = follower.apply(came)
+        assert follower.rows() == Counter(rows.values())
+        assert [came.bad_record(row, "").record_id for row in result.incomplete] == list(map(str, incomplete))
+        assert [bad.record_id for bad in came.bad] == [str(e.number) for e in batch if e.operation == "bad"]
+        updated = sum(1 for key in before.keys() & rows.keys() if before[key] != rows[key])
+        inserted, gone = len(rows.keys() - before.keys()), len(before.keys() - rows.keys())
+        assert (result.inserted, result.deleted, result.updated) == (inserted, gone, updated)
+        assert (result.rows_in, result.rows_out, result.rows) == (inserted + updated, gone + updated, len(rows))
+        assert (result.ignored, result.late) == (len(deleted - before.keys()), 0)
+
+
+@given(st.data(), seeds(key=True), keyed_events(kept=False, truncates=False))
+def test_sequences(data: st.DataObject, seed: list[Row], events: list[Event]) -> None:
+    """The last sequence of each key counts, of equal ones the last that came; older than what was known is late."""
+    follower = Follower(data, seed, ["k"], remembers=True)
+    rows = {row[0]: row for row in seed}
+    last: dict[str, int] = {}
+    for batch in cut(data, events):
+        note(f"{rows} {last}\n{batch}")
+        known, late = dict(last), 0
+        for event in batch:
+            key = event.row[0]
+            if event.operation == "bad":
+                continue
+            late += key in known and event.sequence < known[key]
+            if key not in last or event.sequence >= last[key]:
+                last[key] = event.sequence
+                rows.pop(key, None)
+                if event.operation != "delete":
+                    rows[key] = event.row
+        target = Target(SCHEMA, ("k",), Column("s", INTEGER))
+        result = follower.apply(arrivals(draft_of(batch, sequences=True), target))
+        assert follower.rows() == Counter(rows.values())
+        assert result.late == late
+
+
+@given(st.data(), keyed_events(kept=False, truncates=False), st.permutations(range(12)), st.permutations(range(12)))
+def test_arrival_order_does_not_matter_where_sequences_differ(
+    data: st.DataObject, events: list[Event], sequences: list[int], arrival: list[int]
+) -> None:
+    numbered = [Event(e.number, e.operation, e.row, sequences[e.number]) for e in events if e.operation != "bad"]
+    target = Target(SCHEMA, ("k",), Column("s", INTEGER))
+    found = []
+    for order in (range(12), arrival):
+        follower = Follower(data, [], ["k"], remembers=True)
+        for batch in cut(data, sorted(numbered, key=lambda event: order[event.number])):
+            follower.apply(arrivals(draft_of(batch, sequences=True), target))
+        found.append(follower.rows())
+    winners = {event.row[0]: event for event in sorted(numbered, key=lambda event: event.sequence)}
+    assert found[0] == found[1] == Counter(e.row for e in winners.values() if e.operation != "delete")
+
+
+@pytest.mark.parametrize("sequence", [LEAST, LEAST + 1, 2**63 - 1])
+def test_any_number_is_a_sequence(sequence: int) -> None:
+    maintainer = Maintainer.seed(from_arrow(frame([]), "r"), key=["k"], max_predicates=1, threads=1)
+    maintainer.remember()
+    target = Target(SCHEMA, ("k",), Column("s", INTEGER))
+    for number, row in enumerate([("x", "p", 0), ("x", "q", 1)]):
+        came = arrivals(draft_of([Event(number, "insert", row, sequence)], sequences=True), target)
+        result = maintainer.apply_records(came.records)
+        assert (result.rows_in, result.late) == (1, 0), number
+
+
+# Without a key
+
+
+FEW_ROWS = cells(["x", None], [None, "p"], [None, 0, LEAST])
+KEYLESS = st.tuples(st.sampled_from(["insert", "delete", "delete", "truncate", "bad"]), FEW_ROWS)
+
+
+@given(st.data(), seeds(key=False), st.lists(KEYLESS, max_size=14))
+def test_records_of_a_table_without_a_key(data: st.DataObject, seed: list[Row], changes: list[tuple[str, Row]]) -> None:
+    """The signed sum of all records, owed copies included; a truncation leaves nothing of either."""
+    follower = Follower(data, seed, [])
+    sums: Counter[Row] = Counter(seed)
+    for batch in cut(data, [Event(number, *change) for number, change in enumerate(changes)]):
+        note(f"{sums}\n{batch}")
+        before = sums.copy()
+        for event in batch:
+            if event.operation == "truncate":
+                sums = Counter()
+            elif event.operation != "bad":
+                sums[event.row] += 1 if event.operation == "insert" else -1
+        result = follower.apply(arrivals(draft_of(batch), Target(SCHEMA)))
+        assert follower.rows() == +sums
+        every = {*before, *sums}
+        assert result.owed == sum(-count for count in sums.values() if count < 0)
+        assert result.newly_owed == sum(max(0, max(0, -sums[row]) - max(0, -before[row])) for row in every)
+        assert result.rows_in == sum(max(0, max(0, sums[row]) - max(0, before[row])) for row in every)
+        assert result.rows_out == sum(max(0, max(0, before[row]) - max(0, sums[row])) for row in every)
+
+
+# Feeds of whole rows that leave and enter
+
+
+@dataclass(frozen=True)
+class Image:
+    """A row of a change feed."""
+
+    version: int
+    kind: str
+    row: Row
+
+
+def fed(images: Sequence[Image], *, key: bool, after: int) -> Arrivals:
+    """Return rows of a feed as they are to be applied, as the product reads them."""
+    extra = {
+        feed.KIND: pa.array([image.kind for image in images], pa.string()),
+        feed.VERSION: pa.array([image.version for image in images], pa.int64()),
+        feed.TIME: pa.array(
+            [datetime.datetime(2024, 2, 29, tzinfo=datetime.UTC)] * len(images), pa.timestamp("us", "UTC")
+        ),
+    }
+    came = frame([image.row for image in images])
+    for name, values in extra.items():
+        came = came.append_column(name, values)
+    return arrivals(feed.draft_of(came, SCHEMA.names, "r", after), Target(SCHEMA, ("k",) if key else ()))
+
+
+@st.composite
+def keyed_versions(draw: st.DrawFn, seed: list[Row]) -> tuple[list[Image], list[dict[str, Row]]]:
+    """Draw commits: rows that come, go, change, change nothing that is monitored, and come back."""
+    rows = {row[0]: row for row in seed}
+    images: list[Image] = []
+    snapshots = [rows]
+    for version in range(1, draw(st.integers(1, 5)) + 1):
+        rows = dict(rows)
+        commit = []
+        for key in draw(st.lists(st.sampled_from(KEYS), unique=True)):
+            old = rows.pop(key, None)
+            new = draw(st.one_of(st.none(), st.just(old), cells([key], STRINGS, NUMBERS)))
+            is_update = old is not None and new is not None and draw(st.booleans())
+            if old is not None:
+                commit.append(Image(version, "update_preimage" if is_update else "delete", old))
+            if new is not None:
+                commit.append(Image(version, "update_postimage" if is_update else "insert", new))
+                rows[key] = new
+        images += draw(st.permutations(commit))
+        snapshots.append(rows)
+    return images, snapshots
+
+
+@given(st.data(), seeds(key=True))
+def test_a_feed_of_a_keyed_table_cut_anywhere(data: st.DataObject, seed: list[Row]) -> None:
+    images, snapshots = data.draw(keyed_versions(seed), label="feed")
+    follower = Follower(data, seed, ["k"], remembers=True)
+    done = 0
+    for batch in cut(data, images):
+        done += len(batch)
+        follower.apply(fed(data.draw(st.permutations(batch), label="read"), key=True, after=0))
+        if not done:
+            continue
+        version = images[done - 1].version
+        if all(image.version > version for image in images[done:]):  # between two versions
+            assert follower.rows() == Counter(snapshots[version].values())
+    assert follower.rows() == Counter(snapshots[images[-1].version if images else 0].values())
+
+
+@given(st.data(), seeds(key=False))
+def test_a_feed_of_a_table_without_a_key_cut_anywhere(data: st.DataObject, seed: list[Row]) -> None:
+    rows: Counter[Row] = Counter(seed)
+    images: list[Image] = []
+    snapshots = {0: rows.copy()}
+    for version in range(1, data.draw(st.integers(1, 4)) + 1):
+        gone = data.draw(st.lists(st.sampled_from(sorted(rows.elements(), key=repr)), unique=True)) if rows else []
+        come = data.draw(st.lists(cells(["x"], STRINGS, NUMBERS), max_size=3))
+        commit = [*(Image(version, "delete", row) for row in gone), *(Image(version, "insert", row) for row in come)]
+        rows = rows - Counter(gone) + Counter(come)
+        images += data.draw(st.permutations(commit))
+        snapshots[version] = rows.copy()
+    follower = Follower(data, seed, [])
+    done = 0
+    for batch in cut(data, images):
+        done += len(batch)
+        result = follower.apply(fed(data.draw(st.permutations(batch), label="read"), key=False, after=0))
+        if done and all(image.version > images[done - 1].version for image in images[done:]):
+            assert follower.rows() == snapshots[images[done - 1].version]
+            assert result.owed == 0
+
+
+def test_versions_of_the_seed_are_left_out() -> None:
+    images = [Image(4, "insert", ("x", "p", 0)), Image(5, "delete", ("x", "p", 0)), Image(6, "insert", ("y", "q", 1))]
+    came = fed(images, key=True, after=5)
+    assert came.records.versions is not None
+    assert came.records.versions.tolist() == [6]
+    assert came.records.operations.tolist() == [INSERT]
+    assert not came.bad
+
+
+def test_a_kind_of_change_that_is_not_known_is_a_bad_record() -> None:
+    came = fed([Image(6, "merge", ("x", "p", 0)), Image(6, "insert", ("y", "q", 1))], key=True, after=5)
+    assert len(came.records) == 1
+    assert [bad.reason for bad in came.bad] == ["the change feed says 'merge', which is no kind of change known here"]
