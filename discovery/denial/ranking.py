@@ -8,6 +8,9 @@
 Coverage is measured on a sample of pairs that depends on the table and its order of rows only.
 """
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +19,7 @@ from holdfast.constraints.operators import EVERY_OUTCOME
 from holdfast.discovery.codes import PairCodes
 from holdfast.discovery.kernels.evidence import Words
 from holdfast.indexes.masks import outcomes_of
+from holdfast.indexes.rows import RowSet
 
 Scores = NDArray[np.float64]
 
@@ -24,9 +28,44 @@ _FEWEST_SYMBOLS = 4
 _AT_ONCE = 1 << 22
 
 
+@dataclass(frozen=True)
+class PairSample:
+    """Random pairs of distinct rows: their evidences, and how many pairs have each."""
+
+    words: Words
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, codes: PairCodes, space: PredicateSpace) -> "PairSample":
+        """Draw pairs of a table's rows."""
+        left, right = _drawn(codes.rows)
+        return cls._compared(space, [(codes.left[p][left], codes.right[p][right]) for p in range(len(space.pairs))])
+
+    @classmethod
+    def of_rows(cls, rows: RowSet) -> "PairSample":
+        """Draw pairs of a maintained table's live rows. O(n) to list them, nanoseconds a row, and the sample."""
+        live = rows.live()
+        left, right = (rows.codes[live[drawn]] for drawn in _drawn(len(live)))
+        return cls._compared(rows.space, [(left[:, p.left], right[:, p.right]) for p in rows.space.pairs])
+
+    @classmethod
+    def _compared(cls, space: PredicateSpace, sides: list[tuple[NDArray[Any], NDArray[Any]]]) -> "PairSample":
+        every = np.zeros((len(sides[0][0]) if sides else 0, space.word_count), np.uint64)
+        for pair, (a, b) in zip(space.pairs, sides, strict=True):
+            outcome = np.where(a == b, 2, np.where(a < b, 1, 4)) if pair.ordered else np.where(a == b, 1, 2)
+            every[:, pair.offset // 64] |= outcome.astype(np.uint64) << np.uint64(pair.offset % 64)
+        words, counts = np.unique(every, axis=0, return_counts=True)
+        return cls(words, counts.astype(np.int64))
+
+
 def scores(masks: Words, codes: PairCodes, space: PredicateSpace) -> Scores:
-    """Return the score of each constraint. O(k) for k constraints, times the sample."""
-    return (succinctness(masks, space) + coverage(masks, codes, space)) / 2
+    """Return the score of each constraint of a table. O(k) for k constraints, times the sample."""
+    return scores_on(masks, PairSample.of(codes, space), space)
+
+
+def scores_on(masks: Words, sample: PairSample, space: PredicateSpace) -> Scores:
+    """Return the score of each constraint by a sample of pairs."""
+    return (succinctness(masks, space) + _coverage(masks, sample, space)) / 2
 
 
 def succinctness(masks: Words, space: PredicateSpace) -> Scores:
@@ -44,8 +83,14 @@ def succinctness(masks: Words, space: PredicateSpace) -> Scores:
 
 def coverage(masks: Words, codes: PairCodes, space: PredicateSpace) -> Scores:
     """Return how nearly pairs of rows satisfy each constraint: 1 where each satisfies all predicates but one."""
-    words, counts = _sampled(codes, space)
-    pairs = max(int(counts.sum()), 1)
+    return _coverage(masks, PairSample.of(codes, space), space)
+
+
+def _coverage(masks: Words, sample: PairSample, space: PredicateSpace) -> Scores:
+    words, counts = sample.words, sample.counts
+    pairs = int(counts.sum())
+    if not pairs:
+        return np.zeros(len(masks))  # nothing speaks for it
     sizes = (outcomes_of(masks, space) != EVERY_OUTCOME).sum(axis=0)
     satisfied = np.zeros(len(masks), np.int64)
     step = max(1, _AT_ONCE // max(len(words), 1))
@@ -58,17 +103,10 @@ def coverage(masks: Words, codes: PairCodes, space: PredicateSpace) -> Scores:
     return np.asarray((satisfied - (len(space.pairs) - sizes - 1) * pairs) / (np.maximum(sizes, 1) * pairs))
 
 
-def _sampled(codes: PairCodes, space: PredicateSpace) -> tuple[Words, NDArray[np.int64]]:
-    """Return the evidences of random pairs of distinct rows, and how many pairs have each."""
+def _drawn(rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the two sides of random pairs of different rows."""
+    if rows < 2:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     rng = np.random.default_rng(0)
-    if codes.rows < 2:
-        return np.zeros((0, space.word_count), np.uint64), np.zeros(0, np.int64)
-    left = rng.integers(0, codes.rows, _PAIRS)
-    right = (left + rng.integers(1, codes.rows, _PAIRS)) % codes.rows
-    every = np.zeros((_PAIRS, space.word_count), np.uint64)
-    for p, pair in enumerate(space.pairs):
-        a, b = codes.left[p][left], codes.right[p][right]
-        outcome = np.where(a == b, 2, np.where(a < b, 1, 4)) if pair.ordered else np.where(a == b, 1, 2)
-        every[:, pair.offset // 64] |= outcome.astype(np.uint64) << np.uint64(pair.offset % 64)
-    words, counts = np.unique(every, axis=0, return_counts=True)
-    return words, counts.astype(np.int64)
+    left = rng.integers(0, rows, _PAIRS)
+    return left, (left + rng.integers(1, rows, _PAIRS)) % rows
