@@ -27,9 +27,10 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import Column
 from holdfast.streaming.arrivals import TRUNCATE, UNREADABLE, Draft, Target
-from holdfast.streaming.decoding.connect import Opened, Reasons, cells_of, either, opened, struct_fields, written
+from holdfast.streaming.decoding.connect import Opened, cells_of, opened, struct_fields, written
 from holdfast.streaming.decoding.keys import key_cells
 from holdfast.streaming.decoding.messages import Messages, messages_of
+from holdfast.streaming.decoding.values import Reasons, either
 from holdfast.streaming.netting import DELETE, INSERT, UPDATE
 from holdfast.tables.fitting import fit, misfit
 from holdfast.tables.json_records import Cells, Fields, Flags, Rows, fields_of

@@ -11,18 +11,10 @@ import pyarrow.compute as pc
 
 from holdfast.constraints import Column, UsageError
 from holdfast.streaming.arrivals import UNREADABLE, Draft, Target
-from holdfast.streaming.decoding.connect import (
-    Reasons,
-    alike,
-    as_texts,
-    cells_of,
-    either,
-    opened,
-    struct_fields,
-    written,
-)
+from holdfast.streaming.decoding.connect import cells_of, opened, struct_fields, written
 from holdfast.streaming.decoding.keys import key_cells
 from holdfast.streaming.decoding.messages import messages_of
+from holdfast.streaming.decoding.values import Reasons, alike, as_texts, either
 from holdfast.streaming.netting import DELETE, INSERT
 from holdfast.tables.fitting import fit
 from holdfast.tables.json_records import Flags
