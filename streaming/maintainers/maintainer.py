@@ -30,6 +30,7 @@ from holdfast.discovery.denial.seeding import DenialSeed, Explained, seed_denial
 from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
+from holdfast.state.memory import MemoryStore
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.key_versions import KeyVersions
 from holdfast.streaming.maintainers.denial import DenialMaintainer, Effort, Step
@@ -424,6 +425,10 @@ def _compile() -> None:
             maintainer.apply(inserts=part)
             maintainer.apply(deletes=part)
             maintainer.apply(deletes=part, inserts=rows.slice(3, 1))
+        store = MemoryStore()
+        for written in maintainer.save(everything=True):
+            store.write(written)
+        RowSet(maintainer.space).restore(store, codecs.number(0))
 
 
 def _lies_in(words: Words, mask: Words) -> NDArray[np.bool_]:
