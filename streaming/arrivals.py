@@ -106,6 +106,7 @@ class Arrivals:
     records : to be applied.
     bad : to be quarantined.
     skipped, oldest : as in the draft.
+    is_skipped : whether somebody wants all of it in quarantine.
     bad_record : makes one of the records bad, for a reason that shows only when it is applied.
     """
 
@@ -114,6 +115,7 @@ class Arrivals:
     skipped: int = 0
     oldest: float | None = None
     bad_record: Callable[[int, str], BadRecord] = lambda row, reason: BadRecord(str(row), None, reason)
+    is_skipped: bool = False
 
 
 def arrivals(draft: Draft, target: Target) -> Arrivals:
@@ -160,7 +162,7 @@ def all_bad(draft: Draft, target: Target, reason: str) -> Arrivals:
     """Return a draft of which nothing is to be applied."""
     none = arrivals(replace(draft, operations=np.full(len(draft), UNREADABLE, np.int8), reasons={}), target)
     bad = tuple(_bad(draft, row, target, reason) for row in range(len(draft)))
-    return Arrivals(none.records, bad, draft.skipped, draft.oldest)
+    return Arrivals(none.records, bad, draft.skipped, draft.oldest, is_skipped=True)
 
 
 def _counting(draft: Draft, good: Flags) -> NDArray[np.int64]:

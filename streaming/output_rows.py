@@ -48,7 +48,7 @@ class OutputRows:
         self._commit = commit
         self._common = {"commit": commit, "application": identity.application, "state_id": identity.state_id}
 
-    def seeded(self, maintainers: Sequence[Maintainer], published: Sequence[Row] = ()) -> None:
+    def seeded(self, maintainers: Sequence[Maintainer], published: Sequence[Row], scores: Mapping[str, float]) -> None:
         """Note the constraints of newly seeded tables: the difference from those that the outputs have already."""
         left = {row["constraint_id"]: row for row in published}
         cause = "rebuild" if left else "seed"
@@ -58,21 +58,26 @@ class OutputRows:
                 about = _about(constraint, name)
                 if left.pop(about["constraint_id"], None) is None:
                     more = {"change": "appeared", "cause": cause, "constraints_after": len(constraints)}
-                    self.change({"source": name, **about, **more}, about)
+                    self.change({"source": name, **about, **more}, about, scores.get(about["constraint_id"]))
         counts = {maintainer.schema.table: len(maintainer.constraints) for maintainer in maintainers}
         for row in left.values():
             about = {name: row[name] for name in _ABOUT}
             more = {"change": "disappeared", "cause": cause, "constraints_after": counts.get(row["table_name"], 0)}
             self.change({"source": row["table_name"], **about, **more}, about)
 
-    def change(self, row: Row, about: Row) -> None:
+    def change(self, row: Row, about: Row, score: float | None = None) -> None:
         """Note one change, and what it makes of the current constraints."""
         self._add("constraint_changes", {**row, "committed_at": self.at, "date": self.at[:10]})
         if row["change"] == "appeared":
             since = {"since_commit": self._commit, "since": self.at, "nulls_rule": NULLS_RULE}
-            self._add("constraints", {**about, **since})
+            self._add("constraints", {**about, **since, "score": score})
         else:
             self._add("constraints", {"constraint_id": about["constraint_id"], "_gone": True})
+
+    def places(self, rows: Sequence[Row]) -> None:
+        """Note new places of constraints."""
+        for row in rows:
+            self._add("constraints", row)
 
     def table(self, maintainer: Maintainer, excluded: Sequence[str] = ()) -> None:
         """Note a monitored table."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from holdfast.constraints import InputError, Schema, StateRefused
+from holdfast.constraints import ConstraintChange, DenialConstraint, InputError, Schema, StateRefused
 from holdfast.state import codecs
 from holdfast.state.commits import READY, SEEDING, Commits, LedgerEntry, StateCheckpointMismatch
 from holdfast.state.store import Reader, Store, WriteBatch
@@ -26,11 +26,12 @@ from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
 from holdfast.streaming.output_rows import OutputRows, Position, Row, described, time_text
 from holdfast.streaming.publisher import Publisher
 from holdfast.streaming.settling import Settling
+from holdfast.streaming.standing import Standing
 
 Clock = Callable[[], datetime.datetime]
 
 _WIPED_AT_ONCE = 50_000
-_FAMILIES = ("tables", "rows", "values", "evidences", "covers", "progress", "attempts", "skips", "pending")
+_FAMILIES = ("tables", "rows", "values", "evidences", "covers", "progress", "attempts", "skips", "pending", "ranks")
 
 
 def _now() -> datetime.datetime:
@@ -58,12 +59,13 @@ class Limits:
     Parameters
     ----------
     max_share, window : more bad records than this share among the last `window`.
-    metrics_every : seconds.
+    metrics_every, places_every : seconds.
     """
 
     max_share: float = 0.5
     window: int = 1_000
     metrics_every: float = 10.0
+    places_every: float = 300.0
 
 
 class Pipeline:
@@ -99,6 +101,7 @@ class Pipeline:
         self._publisher = publisher
         self._limits = limits or Limits()
         self._settling = Settling(store, settle or {})
+        self._standing = Standing(store, self._limits.places_every)
         self._now = now
         self._lock = Lock()
         self.attempts = Attempts(store)
@@ -157,8 +160,11 @@ class Pipeline:
             told = described(source, position.batch_id, maintainer.schema.table, result.changes, after)
             number = self._progress[source].get("batches", 0) + 1
             due, waiting = self._settling.step(source, number, told, change)
+            appeared, gone = _split(result.changes)
+            scores = self._standing.scored(maintainer, appeared, gone)
             for row, about in due:
-                rows.change(row, about)
+                rows.change(row, about, scores.get(about["constraint_id"]))
+            rows.places(self._standing.places(maintainer, change, now.timestamp()))
             records = len(came.records) + len(came.bad) + came.skipped
             lag = None if came.oldest is None else max(0.0, now.timestamp() - came.oldest)
             rows.batch(source, position, records, result, len(bad), took, lag, lag_records)
@@ -184,7 +190,7 @@ class Pipeline:
 
     def _check_share(self, source: str, came: Arrivals) -> None:
         """Raise where the records are so bad that something else must be wrong."""
-        if not came.bad:
+        if not came.bad or came.is_skipped:
             return
         bad, good = len(came.bad), len(came.records)
         example = f"{came.bad[0].record_id}: {came.bad[0].reason}"
@@ -295,7 +301,13 @@ def seed(
         progress = {"rows": maintainer.row_count, "constraints": len(maintainer.constraints), "at": rows.at}
         progress |= {"commit": commits.last + 1, "changed_commit": commits.last + 1, "changed_at": rows.at}
         last.put("progress", name.encode(), codecs.json_bytes(progress))
-    rows.seeded(maintainers, published)
+    standing = Standing(store)
+    scores: dict[str, float] = {}
+    for maintainer in maintainers:
+        scores |= standing.scored(maintainer, list(maintainer.constraints))
+    rows.seeded(maintainers, published, scores)
+    for maintainer in maintainers:
+        rows.places(standing.places(maintainer, last, now().timestamp()))
     commits.commit(last, rows.payload, status=READY)
     return {maintainer.schema.table: maintainer for maintainer in maintainers}
 
@@ -314,6 +326,15 @@ def progress_of(store: Reader, table: str) -> dict[str, Any]:
     """Return how far a table is."""
     stored = store.get("progress", table.encode())
     return {} if stored is None else codecs.read_json(stored)
+
+
+def _split(changes: Sequence[ConstraintChange]) -> tuple[list[DenialConstraint], list[DenialConstraint]]:
+    """Return what appeared and what disappeared."""
+    sides: tuple[list[DenialConstraint], list[DenialConstraint]] = [], []
+    for change in changes:
+        assert isinstance(change.constraint, DenialConstraint)
+        sides[not change.appeared].append(change.constraint)
+    return sides
 
 
 def _incomplete(came: Arrivals, result: BatchResult) -> list[BadRecord]:

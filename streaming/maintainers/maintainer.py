@@ -25,6 +25,7 @@ from holdfast.constraints import (
     StateRefused,
     Violation,
 )
+from holdfast.discovery.denial.ranking import PairSample, scores_on
 from holdfast.discovery.denial.result import DenialSet
 from holdfast.discovery.denial.seeding import DenialSeed, Explained, seed_denial
 from holdfast.indexes.row_hash import first_equal
@@ -247,6 +248,13 @@ class Maintainer:
     def constraints(self) -> DenialSet:
         """What holds on the current rows, fewest predicates first."""
         return DenialSet(self.space, self._denial.masks)
+
+    def scores(self, constraints: Sequence[DenialConstraint]) -> list[float]:
+        """Return how much each of some constraints tells, from 0 to 1, by a sample of the current rows."""
+        words = [self.space.words(self.space.mask(constraint)) for constraint in constraints]
+        masks = np.array(words, np.uint64).reshape(len(constraints), self.space.word_count)
+        found: list[float] = scores_on(masks, PairSample.of_rows(self._rows), self.space).tolist()
+        return found
 
     @property
     def effort(self) -> Effort:
