@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holdfast.constraints import HoldfastError
+from holdfast.constraints import ExternalError, HoldfastError
 from holdfast.streaming.arrivals import Arrivals, BadRecord, Draft, Target, all_bad, arrivals
 from holdfast.streaming.maintainers.maintainer import BatchResult
 from holdfast.streaming.output_rows import Position
@@ -183,8 +183,9 @@ class Running:
             behind = self._behind.pop(stream.table, None)  # as fresh as this batch, told once
             result = self._pipeline.batch(stream.table, position, came, seconds, behind)
         except PySparkException as error:
-            self._note_failure(stream.table, position, error)
-            raise explained(error, stream.table) from error
+            meant = explained(error, stream.table)
+            self._note_failure(stream.table, position, meant)
+            raise meant from error
         except Exception as error:
             self._note_failure(stream.table, position, error)
             if isinstance(error, HoldfastError):
@@ -197,6 +198,8 @@ class Running:
             self._done(Done(stream.table, position, result, came, seconds))
 
     def _note_failure(self, table: str, position: Position, error: Exception) -> None:
+        if isinstance(error, ExternalError):  # not the batch's fault: it may be tried as often as one likes
+            return
         with suppress(Exception):  # where even this cannot be written, the first error says more
             self._pipeline.failed(table, position, error)
 
@@ -223,6 +226,7 @@ class Running:
             return Arrivals(
                 arrivals(nothing, stream.target).records,
                 (BadRecord(name, None, f"{reason} ({type(error).__name__}: {error})"),),
+                is_skipped=True,
             )
         return all_bad(draft, stream.target, reason)
 
