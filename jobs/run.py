@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,12 +65,40 @@ def seed_state(configuration: Configuration, *, replace: bool, quiet: bool) -> N
         progress.note(f"seeded: {settings.state} is ready, outputs are in {settings.output}")
 
 
-def run(configuration: Configuration, *, available_now: bool, quiet: bool) -> None:
+@dataclass(frozen=True)
+class Company:
+    """Who is told how a run goes, beside its notes, and may end it.
+
+    Parameters
+    ----------
+    seeded : is told of the tables, once they are seeded or restored.
+    ready : is given the session before the sources are followed.
+    done : is told of each committed batch, in place of the notes.
+    stop : ends the run when it is set; signals are then left to whoever gives it.
+    """
+
+    seeded: Callable[[Mapping[str, Maintainer]], object] = lambda _: None
+    ready: Callable[["SparkSession"], object] = lambda _: None
+    done: Callable[["Done"], object] | None = None
+    stop: threading.Event | None = None
+
+
+_ALONE = Company()
+
+
+def run(configuration: Configuration, *, available_now: bool, quiet: bool, company: Company = _ALONE) -> None:
     """Follow the sources until stopped; with `available_now`, until they are drained."""
-    settings = configuration.settings
     progress = progress_on(sys.stderr, quiet=quiet)
     _prepare(configuration, progress)
-    with _stopped_by_signals() as stop, _opened(settings) as (store, commits):
+    try:
+        _run(configuration, progress, company, available_now=available_now)
+    except _Stopped:
+        progress.note("stopped before anything was followed")
+
+
+def _run(configuration: Configuration, progress: Progress, company: Company, *, available_now: bool) -> None:
+    settings = configuration.settings
+    with _stopped_by_signals(company.stop) as stop, _opened(settings) as (store, commits):
         session = _Session(settings)
         tables = None
         if commits.identity.status == READY:
@@ -88,6 +117,7 @@ def run(configuration: Configuration, *, available_now: bool, quiet: bool) -> No
         )
         if tables is None:
             tables = _restored(store, progress)
+        company.seeded(tables)
         publisher.start()
         try:
             quarantine = settings.quarantine
@@ -95,7 +125,9 @@ def run(configuration: Configuration, *, available_now: bool, quiet: bool) -> No
             pipeline = Pipeline(
                 store, commits, tables, publisher, limits, {table.name: table.settle for table in settings.tables}
             )
-            _follow(configuration, pipeline, about, session, publisher, stop, progress, available_now=available_now)
+            _follow(
+                configuration, pipeline, about, session, publisher, stop, progress, company, available_now=available_now
+            )
         except BaseException:
             publisher.abandon()
             raise
@@ -109,8 +141,9 @@ def _follow(
     about: Mapping[str, Mapping[str, Any]],
     session: "_Session",
     publisher: Publisher,
-    stop: threading.Event,
+    stop: "_Stop",
     progress: Progress,
+    company: Company,
     *,
     available_now: bool,
 ) -> None:
@@ -125,11 +158,14 @@ def _follow(
     spark = session()
     for stream in found:
         stream.source.check(spark)
-    milliseconds = settings.trigger.interval // datetime.timedelta(milliseconds=1)
-    trigger: dict[str, Any] = {"availableNow": True} if available_now else {"processingTime": f"{milliseconds} ms"}
-    running = Running(spark, pipeline, found, trigger, partial(_report, progress), configuration.file)
+    every = f"{settings.trigger.interval // datetime.timedelta(milliseconds=1)} milliseconds"
+    trigger: dict[str, Any] = {"availableNow": True} if available_now else {"processingTime": every}
+    done = company.done or partial(_report, progress)
+    running = Running(spark, pipeline, found, trigger, done, configuration.file)
     progress.note(f"following {', '.join(stream.table for stream in found)}; Ctrl-C stops after the current batch")
-    running.run(stop, publisher.check)
+    company.ready(spark)
+    stop.wait_for_batch = True
+    running.run(stop.event, publisher.check)
 
 
 def _report(progress: Progress, done: "Done") -> None:
@@ -292,22 +328,41 @@ def _outputs(settings: Settings, commits: Commits) -> dict[str, OutputTable]:
     }
 
 
+class _Stopped(Exception):
+    """Somebody asked to stop before anything was followed; what is half done the next start does anew."""
+
+
+class _Stop:
+    """Whether somebody asked to stop: at once, or, once batches are applied, after the one that was begun."""
+
+    def __init__(self, event: threading.Event | None = None) -> None:
+        self.event = event or threading.Event()
+        self.wait_for_batch = False
+
+    def ask(self, *, again_interrupts: bool) -> None:
+        """Note that somebody asked."""
+        if not self.wait_for_batch:
+            raise _Stopped
+        if self.event.is_set() and again_interrupts:
+            raise KeyboardInterrupt
+        self.event.set()
+
+
 @contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
-    """Set the event on SIGTERM and Ctrl-C; a second Ctrl-C interrupts."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
+def _stopped_by_signals(given: threading.Event | None = None) -> Iterator[_Stop]:
+    """Stop on SIGTERM and Ctrl-C, unless an event is given; a second Ctrl-C interrupts."""
+    stop = _Stop(given)
+    if given is not None or threading.current_thread() is not threading.main_thread():
         yield stop
         return
 
     def asked(number: int, _frame: object) -> None:
-        if stop.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        stop.set()
+        stop.ask(again_interrupts=number == signal.SIGINT)
 
     before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
+        stop.wait_for_batch = True
         for number, handler in before.items():
             signal.signal(number, handler)
