@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from holdfast.streaming.spark.errors import SparkMismatch
 from holdfast.streaming.spark.jars import spark_jars
 from holdfast.streaming.spark.java import java_home
+from holdfast.streaming.spark.starting import start_java
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +47,7 @@ def session(name: str, settings: Mapping[str, str] | None = None) -> SparkSessio
     os.environ.update(launch_environment(chosen["spark.master"]))
     from pyspark.sql import SparkSession
 
+    start_java(chosen)
     # `builder` is one object for the whole process: a new one keeps earlier settings out.
     return SparkSession.Builder().appName(name).config(map=dict(chosen)).getOrCreate()
 
