@@ -5,10 +5,11 @@ PY := .venv/bin/python
 TESTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench fresh lock clean
+.PHONY: help setup demo demo-kafka test check bench fresh lock clean
 
 help:
-	@echo 'make demo    a whole pipeline, start to end'
+	@echo 'make demo    a whole pipeline, start to end, within a minute'
+	@echo 'make demo-kafka   the same through a real Kafka broker, which it starts and stops'
 	@echo 'make test    all tests and doctests (TESTS="tests/unit -k name" for some)'
 	@echo 'make check   style, types, layers, and the lock against pyproject.toml'
 	@echo 'make bench   the benchmarks (takes long)'
@@ -23,6 +24,9 @@ setup:
 
 demo: setup
 	@.venv/bin/holdfast demo
+
+demo-kafka: setup
+	@.venv/bin/holdfast demo --kafka
 
 test: setup
 	@$(PY) -m pytest -n 2 --dist loadgroup $(TESTS)

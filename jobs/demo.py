@@ -1,221 +1,257 @@
-"""`holdfast demo`: a small table from file to constraints, in one process and within seconds.
+"""`holdfast demo`: a whole pipeline in one process, from the first rows to tables that can be asked.
 
-What it shows is computed before the eyes of whoever runs it: the table is written, read and typed, and every
-pair of its rows is looked at. Invariant: the same on every machine and at every run, but for the folder's name;
-the folder is gone afterwards.
+    a configuration and first records are written, as a person would  ->  `run` seeds and follows them
+    a step's changes are sent  ->  `run` tells of the batch  ->  the account of it is printed  ->  the next step
+
+What runs is the pipeline itself (jobs/run.py); the demo sends changes and prints. Invariant: the same at every run, but
+for times, the folder and the ids in it; the folder stays.
 """
 
-import csv
-import random
+import shutil
+import signal
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Sequence
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich import box
-from rich.padding import Padding
-from rich.table import Table as Grid
-
-from holdfast.constraints import (
-    DenialConstraint,
-    HoldfastError,
-    OrderDependency,
-    PredicateSpace,
-    UsageError,
-    Value,
-    parse_denial,
-    parse_rule_body,
-)
-from holdfast.constraints.operators import EQUAL, GREATER, LESS
+from holdfast.constraints import UsageError
 from holdfast.jobs.terminal import console_on
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from pyspark.sql import SparkSession
 
-    from holdfast.tables import Table
+    from holdfast.jobs.demo_account import Account
+    from holdfast.jobs.demo_feeds import Feed
+    from holdfast.jobs.demo_tables import Step
+    from holdfast.streaming.arrivals import BadRecord
+    from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
+    from holdfast.streaming.spark.running import Done
 
-ROWS = 60
-HEADER = ("State", "Zip", "City", "AreaCode", "Phone", "HasChild", "ChildExemp", "Salary", "Rate")
-PLACES = {
-    "MA": (("01907", "Swampscott", 781), ("02139", "Cambridge", 617)),
-    "NY": (("10001", "New York", 212), ("14850", "Ithaca", 607)),
-    "CA": (("94103", "San Francisco", 415), ("90210", "Beverly Hills", 310)),
-}
-DECLARED = (
-    "key(AreaCode, Phone)",
-    "Zip -> City",
-    "Zip -> State",
-    "State, HasChild -> ChildExemp",
-    "not(t.State = s.State and t.Salary > s.Salary and t.Rate < s.Rate)",
-    "{State}: Salary ~ Rate",
-)
+CONF = "holdfast.yaml"
 
 
-def show(*, quiet: bool = False) -> None:
-    """Run the demo on standard output."""
-    console = console_on(sys.stdout)
-    with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as folder:
-        _show(console, Path(folder), quiet=quiet)
+def show(*, kafka: bool = False, folder: Path | None = None, quiet: bool = False) -> None:
+    """Run the demo on standard output.
 
-
-def tax_records(rows: int = ROWS, seed: int = 7) -> list[list[str]]:
-    """Return a tax table as text, one line's fields each.
-
-    State and HasChild decide ChildExemp, Zip decides City and State, and within a state the rate never falls as
-    the salary rises: except in the last row, which earns the most in its state and pays the least.
+    Parameters
+    ----------
+    kafka : sends the changes through a broker of Kafka, as Debezium does, instead of through files.
+    folder : takes everything that is made; it may not have anything in it. None makes one.
+    quiet : leaves the explanations out.
     """
-    rng = random.Random(seed)
-    first_rate = {"MA": 500, "NY": 400, "CA": 300}
-    exemption = {"MA": "1000", "NY": "1200", "CA": "900"}
-    records = []
-    for number in range(rows):
-        state = rng.choice(sorted(PLACES)) if number < rows - 1 else "MA"
-        zip_code, city, area = rng.choice(PLACES[state])
-        has_child = rng.random() < 0.5
-        salary = 1_000 * rng.randrange(20, 90) if number < rows - 1 else 95_000
-        cents = first_rate[state] + 25 * (salary // 15_000) if number < rows - 1 else 450
-        records.append(
-            [
-                *(state, zip_code, city, str(area), f"555-{100 + number:04d}"),
-                *("Y" if has_child else "N", exemption[state] if has_child else ""),
-                *(str(salary), f"{cents // 100}.{cents % 100:02d}"),
-            ]
-        )
-    return records
+    console = console_on(sys.stdout)
+    place = _empty(folder)
+    console.print(f"Holdfast at work on a small table; everything is made in {place}", style="bold")
+    from holdfast.jobs.demo_account import Account
+
+    account = Account(console, quiet=quiet)
+    starts = "Spark and a Kafka broker start" if kafka else "Spark starts"
+    account.note(f"{starts}. The first time on a machine, jars are fetched and loops compiled: half a minute more.")
+    began = time.monotonic()
+    with _interruptible():
+        _play(account, place, kafka=kafka)
+    tables = place / "var" / "tables"
+    account.outputs(tables)
+    account.note(f"   Who else can ask them; each line runs as it is in {_program('python')}:\n")
+    account.ways(ways(tables))
+    if not kafka:
+        follow = f"{_program('holdfast')} run {place / CONF}"
+        account.note(f"\n   More files of changes, renamed into {place / 'changes'}, are followed by: {follow}")
+    took = time.monotonic() - began
+    account.note(f"\n{took:.0f} s in all. {place} stays: remove it when you have seen it.")
 
 
-def write_csv(file: Path, records: Iterable[Sequence[str]]) -> None:
-    """Write a header and records."""
-    with file.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(HEADER)
-        writer.writerows(records)
+def _play(account: "Account", folder: Path, *, kafka: bool) -> None:
+    """Run the pipeline, from the first records to the last change; a broker ends with it."""
+    spark = _Starting()
+    spark.start()
+    from holdfast.jobs.demo_feeds import FolderFeed, TopicFeed, write_configuration
+    from holdfast.jobs.demo_tables import steps, tax_records
+
+    records = tax_records()
+    with ExitStack() as ending:
+        feed: Feed
+        if kafka:
+            from holdfast.jobs.demo_broker import running_broker
+
+            address = ending.enter_context(running_broker(ending.enter_context(_passing_folder())))
+            feed = TopicFeed(spark.session(), address)
+        else:
+            feed = FolderFeed(folder)
+        write_configuration(folder / CONF, feed, records)
+        from holdfast.jobs.configuration import load
+        from holdfast.jobs.run import Company, run
+
+        stop = threading.Event()
+        story = _Story(account, feed, steps(records), stop)
+
+        def seeded(tables: Mapping[str, "Maintainer"]) -> None:
+            story.seeded(tables)
+            spark.session()  # where it is started in the main thread, it takes over what Ctrl-C does
+
+        company = Company(seeded=seeded, ready=story.ready, done=story.done, stop=stop)
+        run(load(folder / CONF), available_now=False, quiet=True, company=company)
+        account.heading(len(story.steps) + 2, "Everything is in Delta tables.")
 
 
-def outcome(left: Value, right: Value) -> int:
-    """Compare two cells of one type group as denial constraints do: null equals null and is below all else."""
-    if left is None or right is None:
-        return EQUAL if left is right else LESS if left is None else GREATER
-    return EQUAL if left == right else LESS if left < right else GREATER  # type: ignore[operator]
-
-
-def evidences(space: PredicateSpace, rows: Sequence[dict[str, Value]]) -> dict[tuple[int, int], int]:
-    """Return the evidence of every ordered pair of distinct rows. O(rows² pairs)."""
-    names = space.schema.names
-    sides = [(names[pair.left], names[pair.right]) for pair in space.pairs]
+def ways(tables: Path) -> dict[str, str]:
+    """Return how to ask the tables with other engines, each in one line of Python."""
+    place = repr(str(tables / "constraints"))
+    question = "select sentence, since_commit from held where kind = 'key'"
+    columns = '"sentence", "since_commit"'
     return {
-        (i, j): space.evidence(outcome(t[left], s[right]) for left, right in sides).bits
-        for i, t in enumerate(rows)
-        for j, s in enumerate(rows)
-        if i != j
+        "pandas": f"from deltalake import DeltaTable; print(DeltaTable({place}).to_pandas()[[{columns}]])",
+        "DuckDB": (
+            f"import duckdb, deltalake; held = deltalake.DeltaTable({place}).to_pyarrow_table(); "
+            f'print(duckdb.sql("{question}"))'
+        ),
+        "Spark": (
+            "from holdfast.streaming.spark.session import session; "
+            f'session("look").read.format("delta").load({place}).select({columns}).show(99, False)'
+        ),
     }
 
 
-def _show(console: "Console", folder: Path, *, quiet: bool) -> None:
-    from holdfast.tables import overlap, read_table
+class _Story:
+    """Sends one step after the other, each when what came of the last is told.
 
-    def say(text: str) -> None:
-        if not quiet:
-            console.print(text)
+    Its methods are called by `run`, one at a time.
 
-    file = folder / "tax.csv"
-    write_csv(file, tax_records())
-    table = read_table(file)
-    rows = [table.row(i) for i in range(table.row_count)]
-    say(
-        f"1. A table of tax records, {table.row_count} rows, read from tax.csv: types are inferred, nulls kept apart.\n"
-    )
-    _columns(console, table, rows)
-    say("   Zip is a string: 01907 with its leading zero is an identifier, no number.\n")
+    Parameters
+    ----------
+    account, feed, steps : what is told, and how it is sent.
+    stop : ends the run, behind the last step.
+    """
 
-    space = PredicateSpace.build(table.schema, "auto", lambda a, b: overlap(table, a, b))
-    found = evidences(space, rows)
-    say("2. Its predicate space: each column is compared with itself, across two rows t and s.\n")
-    bits = sum(pair.width for pair in space.pairs)
-    console.print(f"   {len(space.pairs)} column pairs, {bits} bits in {space.word_count} word")
-    console.print(f"   fingerprint {space.fingerprint[:16]}")
-    console.print(f"   {len(found):,} pairs of rows give {len(Counter(found.values())):,} different evidences\n")
+    def __init__(self, account: "Account", feed: "Feed", steps: Sequence["Step"], stop: threading.Event) -> None:
+        self._account = account
+        self._feed = feed
+        self.steps = steps
+        self._stop = stop
+        self._number = 0
+        self._sent = self._left = 0
+        self._sent_at = 0.0
+        self._results: list[BatchResult] = []
+        self._bad: list[BadRecord] = []
 
-    say("3. Constraints as people write them, each held against every pair of rows.\n")
-    violated = _constraints(console, space, found)
-    for constraint, pair in violated:
-        _witness(console, constraint, pair, rows)
+    def seeded(self, tables: Mapping[str, "Maintainer"]) -> None:
+        """Tell what holds at first."""
+        for maintainer in tables.values():
+            self._account.heading(1, f"{maintainer.row_count:,} tax records are there; what holds on them is found.")
+            self._account.seeded(maintainer)
 
-    say("4. Bad input is refused with its place, and what to do.\n")
-    bad = folder / "bad.csv"
-    bad.write_text(file.read_text(encoding="utf-8") + "MA,01907,Swampscott\n", encoding="utf-8")
-    for attempt in (lambda: read_table(bad), lambda: parse_denial("not(t.Zip = s.Zip and t.City ! s.City)")):
-        try:
-            attempt()
-        except HoldfastError as error:
-            text = str(error).replace(f"{folder}/", "").replace("\n", "\n   ")
-            console.print(f"   exit code {error.exit_code}: {text}\n")
-    say("Next: holdfast init writes a configuration, holdfast validate checks it, holdfast --help lists the rest.")
+    def ready(self, _spark: "SparkSession") -> None:
+        """Send the first step."""
+        self._next()
+
+    def done(self, done: "Done") -> None:
+        """Tell of a step, once all of its records are committed."""
+        came = done.came
+        self._left -= len(came.records) + len(came.bad) + came.skipped
+        self._results.append(done.result)
+        self._bad += came.bad
+        if self._left > 0:
+            return
+        took = time.monotonic() - self._sent_at
+        self._account.applied(self._results, self._bad, self._sent, took, is_first=self._number == 1)
+        if self._number == len(self.steps):
+            self._stop.set()
+        else:
+            self._next()
+
+    def _next(self) -> None:
+        step = self.steps[self._number]
+        self._number += 1
+        self._results, self._bad = [], []
+        self._account.heading(self._number + 1, step.title)
+        self._sent_at = time.monotonic()
+        self._sent = self._left = self._feed.put(self._number + 1, step.changes)
 
 
-def _grid(console: "Console", headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table: with rules on a terminal, in plain columns elsewhere."""
-    if console.is_terminal:
-        grid = Grid(*headings, box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), show_edge=False)
-        for row in rows:
-            grid.add_row(*row)
-        console.print(Padding(grid, (0, 0, 1, 3)))
+class _Interrupted(BaseException):
+    """Somebody pressed Ctrl-C. A call of Java that is broken off by a KeyboardInterrupt prints a traceback."""
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end what is done, wherever it is."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
         return
-    lines = [headings, *rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        console.print(f"   {'  '.join(cells)}".rstrip())
-    console.print()
+
+    def asked(_number: int, _frame: object) -> None:
+        raise _Interrupted
+
+    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    except _Interrupted:
+        raise KeyboardInterrupt from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def _columns(console: "Console", table: "Table", rows: Sequence[dict[str, Value]]) -> None:
-    lines = []
-    for column in table.schema:
-        values = [row[column.name] for row in rows]
-        present = [value for value in values if value is not None]
-        sample = ", ".join("null" if value is None else str(value) for value in values[:4])
-        nulls = str(len(values) - len(present))
-        lines.append((column.name, str(column.type), str(len(set(present))), nulls, sample))
-    _grid(console, ("column", "type", "distinct", "nulls", "first rows"), lines)
+class _Starting(threading.Thread):
+    """Starts Spark while other things are done; whoever asks for the session is told what went wrong."""
+
+    def __init__(self) -> None:
+        super().__init__(name="spark", daemon=True)
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        """Start it."""
+        try:
+            self._start()
+        except BaseException as error:  # noqa: BLE001  (raised where the session is asked for)
+            self._error = error
+
+    def session(self) -> "SparkSession":
+        """Return the session."""
+        self.join()
+        if self._error is not None:
+            raise self._error
+        return self._start()
+
+    def _start(self) -> "SparkSession":
+        from holdfast.streaming.spark.session import session, session_settings
+
+        # A short life is over before the optimising compiler pays.
+        options = f"{session_settings()['spark.driver.extraJavaOptions']} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        return session("holdfast-demo", {"spark.driver.extraJavaOptions": options})
 
 
-def _constraints(
-    console: "Console", space: PredicateSpace, found: dict[tuple[int, int], int]
-) -> list[tuple[DenialConstraint, tuple[int, int]]]:
-    """Print each declared constraint and whether it holds; return those that do not, with a violating pair."""
-    lines, violated = [], []
-    for text in DECLARED:
-        body = parse_rule_body(text)
-        if not isinstance(body, (DenialConstraint, OrderDependency)):
-            raise UsageError(f"{text} is not about pairs of rows")
-        denial = body if isinstance(body, DenialConstraint) else body.as_denial()
-        mask = space.mask(denial)
-        pairs = [pair for pair, bits in found.items() if bits & ~mask == 0]
-        kind = denial.kind.value if isinstance(body, DenialConstraint) else "order_compatible"
-        lines.append((text, kind, f"violated by {len(pairs)} pairs" if pairs else "holds"))
-        if pairs and isinstance(body, DenialConstraint):
-            violated.append((space.canonical(denial), max(pairs)))
-    _grid(console, ("declared", "kind", "answer"), lines)
-    return violated
+def _program(name: str) -> str:
+    """Return how a program of this environment is called from here."""
+    path = Path(sys.executable).with_name(name)
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def _witness(
-    console: "Console", constraint: DenialConstraint, pair: tuple[int, int], rows: Sequence[dict[str, Value]]
-) -> None:
-    console.print("   In its canonical form, its mirror image, and two rows that violate it:")
-    console.print(f"   {constraint}")
-    console.print(f"   {constraint.mirror}\n")
-    names = [name for name in rows[0] if name in constraint.columns]
-    sides = zip("ts", _oriented(constraint, pair, rows), strict=True)
-    lines = [(side, str(row + 2), *(str(rows[row][name]) for name in names)) for side, row in sides]
-    _grid(console, ("", "line", *names), lines)
+def _empty(folder: Path | None) -> Path:
+    """Return a folder with nothing in it."""
+    if folder is None:
+        return Path(tempfile.mkdtemp(prefix="holdfast-demo-")).resolve()
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if any(folder.iterdir()):
+            raise UsageError(f"{folder} is not empty: name a folder that is, or one that does not exist yet")
+    except FileExistsError:
+        raise UsageError(f"{folder} is a file: name a folder") from None
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
+    return folder.resolve()
 
 
-def _oriented(constraint: DenialConstraint, pair: tuple[int, int], rows: Sequence[dict[str, Value]]) -> tuple[int, int]:
-    """Return the pair in the order in which it violates the constraint as it is written."""
-    t, s = rows[pair[0]], rows[pair[1]]
-    straight = all(outcome(t[p.left], s[p.right]) & p.operator.outcomes for p in constraint.predicates)
-    return pair if straight else (pair[1], pair[0])
+@contextmanager
+def _passing_folder() -> Iterator[Path]:
+    """Give a folder that is gone afterwards, whatever a broker that ends may still write there."""
+    made = Path(tempfile.mkdtemp(prefix="holdfast-broker-"))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)

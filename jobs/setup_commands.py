@@ -42,10 +42,16 @@ def doctor(conf: Path | None, kafka: str | None, format_: str, output: Path | No
     return diagnose(conf, options.Answering(format_ == "json", output, quiet), spark=spark, kafka=kafka)
 
 
-@click.command(short_help="Show Holdfast at work, in a few seconds.")
+@click.command(short_help="Show a whole pipeline at work, within a minute.")
+@click.option("--kafka", is_flag=True, help="Send the changes through a Kafka broker, as Debezium does.")
+@click.option("--folder", type=click.Path(path_type=Path), metavar="DIR", help="An empty folder [default: a new one].")
 @click.option("--quiet", is_flag=True, help="No notes beside the results.")
-def demo(*, quiet: bool) -> None:
-    """Show Holdfast at work on a small table, in a few seconds."""
+def demo(folder: Path | None, *, kafka: bool, quiet: bool) -> None:
+    """Show a whole pipeline at work in one process, within a minute.
+
+    Seeds a small table, streams inserts, updates and deletes, prints what appeared and disappeared, and leaves Delta
+    tables to look at. Changes come as files; with --kafka from a broker, which it starts and stops.
+    """
     from holdfast.jobs.demo import show
 
-    show(quiet=quiet)
+    show(kafka=kafka, folder=folder, quiet=quiet)

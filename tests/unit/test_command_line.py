@@ -428,33 +428,6 @@ class TestInitAndValidate:
         assert Answer(capsys, "validate", "c.yaml", "--quiet").err == ""
 
 
-class TestDemo:
-    def test_golden(self) -> None:
-        finished = run("demo")
-        assert (finished.returncode, finished.stderr) == (0, "")
-        golden("demo.txt", finished.stdout)
-
-    def test_its_table_is_what_it_says(self) -> None:
-        records = demo.tax_records()
-        assert records == demo.tax_records()
-        place = {(r[1], r[2], r[0]) for r in records}
-        assert len(place) == len({zip_code for zip_code, _, _ in place})
-        assert len({(r[0], r[5], r[6]) for r in records}) == len({(r[0], r[5]) for r in records})
-        swaps = [
-            (t, s)
-            for t, a in enumerate(records)
-            for s, b in enumerate(records)
-            if a[0] == b[0] and int(a[7]) > int(b[7]) and float(a[8]) < float(b[8])
-        ]
-        assert swaps
-        assert {t for t, _ in swaps} == {len(records) - 1}
-
-    def test_what_is_found_agrees_with_the_table(self) -> None:
-        finished = run("demo", "--quiet")
-        lines = [line for line in finished.stdout.splitlines() if "holds" in line or "violated by" in line]
-        assert [line.split("  ")[-1].strip().split(" by ")[0] for line in lines] == ["holds"] * 4 + ["violated"] * 2
-
-
 class TestProgress:
     def test_what_suits_a_stream(self) -> None:
         assert isinstance(progress_on(io.StringIO()), PlainProgress)
