@@ -158,13 +158,20 @@ class Publisher:
         return True
 
     def _refuse_lost_tables(self) -> None:
-        """Refuse to go on with new tables where they had rows: they would never have them again."""
+        """Refuse to go on with new tables where they had rows: they would never have them again.
+
+        The seed gives every state rows in `tables`, so it also shows when this was refused before.
+        """
         first = next((number for number, _ in self._commits.unpublished()), self._commits.last + 1)
+        if first == 1:
+            return
         lost = [name for name in _KEPT_WHOLE if name in self._tables and self._tables[name].is_new]
-        if first > 1 and lost:
+        if "tables" in self._tables and not self._tables["tables"].published:
+            lost = [*_KEPT_WHOLE, "tables"]
+        if lost:
             raise StateRefused(
-                f"the output table {' and '.join(lost)} is new, and commits up to {first - 1} were published before: "
-                "restore what `output` named, or publish the set anew (holdfast rebuild)"
+                f"output tables are gone that had commits up to {first - 1} ({', '.join(lost)}): restore the folder "
+                "that `output` named, or publish the set anew (holdfast rebuild)"
             )
 
     def _run(self) -> None:

@@ -7,6 +7,7 @@ any commit, and doing something again changes nothing.
 """
 
 import datetime
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -182,9 +183,10 @@ def storage_errors(uri: str, doing: str, kinds: tuple[type[BaseException], ...])
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error says, without the pages that engines add."""
-    lines = str(error).strip().splitlines()
-    return (lines[0] if lines else type(error).__name__)[:500]
+    """Return what an error says on one line, without the pages that engines add."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).partition("JVM stacktrace")[0]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
+    return " ".join(lines[:3])[:500] or type(error).__name__
 
 
 def other_writer(uri: str) -> StateRefused:

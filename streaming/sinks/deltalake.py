@@ -99,26 +99,11 @@ class DeltaLakeTable:
 
     def publish(self, rows: Sequence[Row], upto: int) -> None:
         """Append rows of commits up to `upto`, or merge them where the table has a key; those it has are left out."""
-        done = self.published
-        fresh = [row for row in rows if row["commit"] > done]
-        if not fresh:
-            return
-        write = self._append if self.shape.key is None else self._merge
-        commit = CommitProperties(app_transactions=[Transaction(self._transactions, upto)])
         with storage_errors(self.uri, "written", _ERRORS):
-            for attempt in range(ATTEMPTS):
-                try:
-                    write(fresh, commit)
-                    break
-                except CommitFailedError:
-                    self._reopen()
-                    if self.published != done:
-                        raise other_writer(self.uri) from None
-                    if attempt + 1 == ATTEMPTS:
-                        raise  # somebody changes the table without pause
-            self._used += 1
-            if self._used % CHECKPOINT_EVERY == 0:
-                self._reopen()
+            done = self.published
+            fresh = [row for row in rows if row["commit"] > done]
+            if fresh:
+                self._write(fresh, upto, done)
 
     def compact(self) -> None:
         """Join small files and forget expired versions. O(small files and log)."""
@@ -135,6 +120,23 @@ class DeltaLakeTable:
             self._tidied = now.date()
         self._upkeep(self._vacuum)
         self._upkeep(self._table.cleanup_metadata)
+
+    def _write(self, rows: Sequence[Row], upto: int, done: int) -> None:
+        write = self._append if self.shape.key is None else self._merge
+        commit = CommitProperties(app_transactions=[Transaction(self._transactions, upto)])
+        for attempt in range(ATTEMPTS):
+            try:
+                write(rows, commit)
+                break
+            except CommitFailedError:
+                self._reopen()
+                if self.published != done:
+                    raise other_writer(self.uri) from None
+                if attempt + 1 == ATTEMPTS:
+                    raise  # somebody changes the table without pause
+        self._used += 1
+        if self._used % CHECKPOINT_EVERY == 0:
+            self._reopen()
 
     def _append(self, rows: Sequence[Row], commit: CommitProperties) -> None:
         write_deltalake(

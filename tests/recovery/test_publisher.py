@@ -1,6 +1,7 @@
 """Publishing: every commit's rows once and in order, whatever step fails and is done again."""
 
 import datetime
+import shutil
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,13 +9,15 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 
-from holdfast.constraints import StateRefused
+from holdfast.constraints import ExternalError, StateRefused
 from holdfast.state.commits import Commits
 from holdfast.state.log import CommitLog
 from holdfast.state.memory import MemoryStore
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.publisher import Publisher
+from holdfast.streaming.sinks.choosing import open_tables
 from holdfast.streaming.sinks.deltalake import DeltaLakeTable
 from holdfast.streaming.sinks.shapes import BATCHES, CONSTRAINT_CHANGES, CONSTRAINTS, SHAPES
 
@@ -174,3 +177,115 @@ def test_tables_say_what_they_are(tmp_path: Path) -> None:
         assert fields["commit"].metadata["comment"].startswith("number of the commit")
         assert read.metadata().partition_columns == list(shape.partition_by)
         assert (read.metadata().configuration["delta.enableChangeDataFeed"] == "true") == shape.change_feed
+
+
+def test_slow_upkeep_holds_nobody_up_who_may_run_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commits = Commits(MemoryStore(), "app")
+    tables = _tables(tmp_path, commits)
+    started, may_end = threading.Event(), threading.Event()
+
+    def slow(self: DeltaLakeTable) -> None:
+        started.set()
+        may_end.wait(10)
+
+    monkeypatch.setattr(DeltaLakeTable, "compact", slow)
+    publisher = Publisher(commits, CommitLog(tmp_path / "log", 0), tables, most_behind=3, compact_every=1)
+    publisher.start()
+    _commit(commits, "a")
+    publisher.notify()
+    assert started.wait(10)
+    assert (publisher.published, publisher.behind) == (1, 0)  # what is compacted is published
+    for text in "bcd":
+        _commit(commits, text)
+        publisher.wait_for_room()
+    assert publisher.behind == 3
+    may_end.set()
+    publisher.close()
+    assert (publisher.published, publisher.behind) == (4, 0)
+    assert _read(tmp_path, "constraint_changes", "commit") == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("work", ["compact", "tidy"])
+def test_upkeep_that_fails_stops_the_publisher_and_loses_nothing(
+    work: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits = Commits(MemoryStore(), "app")
+    folder = tmp_path / "log"
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaLakeTable, "_join", _full)
+        often = 1 if work == "compact" else 1_000
+        publisher = Publisher(commits, CommitLog(folder, 0), _tables(tmp_path, commits), compact_every=often)
+        _commit(commits, "a")
+        does = publisher.step if often == 1 else publisher.tidy
+        if often > 1:
+            publisher.step()
+        with pytest.raises(ExternalError, match=r"could not be tidied up \(disk full\).*check the storage"):
+            does()
+    assert _read(tmp_path, "constraint_changes", "commit") == [1]
+    _commit(commits, "b")
+    publisher = Publisher(commits, CommitLog(folder, 0), _tables(tmp_path, commits))
+    publisher.start()
+    publisher.close()
+    assert _read(tmp_path, "constraint_changes", "commit") == [1, 2]
+
+
+def _full(*given: Any) -> None:
+    raise OSError("disk full")
+
+
+def test_somebody_who_writes_meanwhile_only_puts_upkeep_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def conflict(*given: Any) -> None:
+        raise CommitFailedError("a concurrent transaction")
+
+    commits = Commits(MemoryStore(), "app")
+    monkeypatch.setattr(DeltaLakeTable, "_join", conflict)
+    publisher = Publisher(commits, CommitLog(tmp_path / "log", 0), _tables(tmp_path, commits), compact_every=1)
+    for text in "ab":
+        _commit(commits, text)
+        assert publisher.step()
+    assert publisher.tidy()
+    assert _read(tmp_path, "constraint_changes", "commit") == [1, 2]
+    assert "left untidy till next time" in caplog.text
+
+
+def test_tables_are_tidied_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tidied: list[str] = []
+    monkeypatch.setattr(DeltaLakeTable, "tidy", lambda self, now: tidied.append(self.shape.name))
+    commits = Commits(MemoryStore(), "app")
+    publisher = Publisher(commits, CommitLog(tmp_path / "log", 0), _tables(tmp_path, commits), tidy_every=3_600)
+    while publisher.tidy(3_600):
+        pass
+    assert sorted(tidied) == ["batches", "constraint_changes", "constraints"]
+
+
+def test_outputs_that_are_gone_are_not_begun_anew(tmp_path: Path) -> None:
+    commits = Commits(MemoryStore(), "app")
+    identity = commits.identity
+    about = {"commit": 1, "application": "app", "state_id": identity.state_id, "table_name": "t"}
+    commits.commit(WriteBatch(), {"tables": [about]})  # as a seed does
+
+    def started() -> Publisher:
+        opened = open_tables(str(tmp_path / "out"), "app", identity.state_id)
+        publisher = Publisher(commits, CommitLog(tmp_path / "log", 0), opened)
+        publisher.start()
+        return publisher
+
+    for text in "ab":
+        _commit(commits, text)
+        started().close()
+    (tmp_path / "out").rename(tmp_path / "moved")
+    for _ in range(2):  # the tables that the first start made do not fool the second
+        with pytest.raises(StateRefused, match=r"tables are gone that had commits up to 3"):
+            started()
+    shutil.rmtree(tmp_path / "out")
+    shutil.copytree(tmp_path / "moved", tmp_path / "out")
+    shutil.rmtree(tmp_path / "out" / "constraints")
+    with pytest.raises(StateRefused, match=r"tables are gone that had commits up to 3 \(constraints\)"):
+        started()
+    shutil.rmtree(tmp_path / "out")
+    (tmp_path / "moved").rename(tmp_path / "out")
+    _commit(commits, "c")
+    started().close()
+    assert _read(tmp_path / "out", "constraint_changes", "commit") == [2, 3, 4]

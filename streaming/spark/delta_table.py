@@ -1,0 +1,267 @@
+"""Output tables written by Spark, where delta-rs does not reach the storage: half a second a commit and more.
+
+Spark itself leaves out a write whose transaction version the table has. Its settings for that are a session's, so each
+table has a session of its own. Tables are the same as those delta-rs writes, and either goes on where the other ended.
+"""
+
+import datetime
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.constraints import StateRefused
+from holdfast.streaming.sinks.contract import (
+    AMENDED,
+    APPLICATION,
+    ATTEMPTS,
+    GONE,
+    LARGE_FILES,
+    PUT,
+    SMALL_FILES,
+    STATE,
+    Retention,
+    Row,
+    check_owner,
+    delta_type,
+    first_line,
+    missing_columns,
+    netted,
+    other_writer,
+    properties,
+    storage_errors,
+    transactions,
+)
+from holdfast.streaming.sinks.shapes import Shape
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_log = logging.getLogger(__name__)
+_NEWS = "holdfast_news"
+_APPLICATION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
+_JOINED = ("spark.databricks.delta.optimize.minFileSize", "spark.databricks.delta.optimize.maxFileSize")
+
+
+class SparkTable:
+    """One output table.
+
+    Parameters
+    ----------
+    spark : any session of the Spark that is to write.
+    uri : where it is, in any file system that Spark knows.
+    shape : what it looks like.
+    application, state_id : whose it is; one of another application is refused.
+    retention : how long its versions and rows stay.
+    """
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        uri: str,
+        shape: Shape,
+        application: str,
+        state_id: str,
+        retention: Retention = Retention(),  # noqa: B008  (immutable)
+    ) -> None:
+        self.uri = uri
+        self.shape = shape
+        self._transactions = transactions(state_id, shape)
+        self._retention = retention
+        self._tidied: datetime.date | None = None
+        self._errors = _engine_errors()
+        self._session = spark.newSession()
+        self._session.conf.set("spark.sql.session.timeZone", "UTC")
+        self._session.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+        # By default VACUUM lists a handful of folders in 10,000 tasks, which takes minutes.
+        tasks = str(spark.sparkContext.defaultParallelism)
+        self._session.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", tasks)
+        self._session.conf.set("spark.databricks.delta.write.txnVersion.autoReset.enabled", "true")
+        self._table = f"delta.{_quoted(uri)}"
+        with storage_errors(uri, "opened", self._errors):
+            self._log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._session._jsparkSession, uri)
+            self.is_new = not self._snapshot().deltaLog().tableExists()
+        with storage_errors(uri, "made", self._errors):
+            if self.is_new:
+                self._create(application, state_id)
+            about = self._session.sql(f"DESCRIBE DETAIL {self._table}").collect()[0]
+        check_owner(uri, about["properties"], application)
+        with storage_errors(uri, "brought to this version", self._errors):
+            self._evolve(about)
+
+    @property
+    def published(self) -> int:
+        """The last commit of this state that the table has; 0 before the first."""
+        version = self._snapshot().transactions().get(self._transactions)
+        return int(version.get()) if version.isDefined() else 0
+
+    def publish(self, rows: Sequence[Row], upto: int) -> None:
+        """Append rows of commits up to `upto`, or merge them where the table has a key; those it has are left out."""
+        with storage_errors(self.uri, "written", self._errors):
+            done = self.published
+            fresh = [row for row in rows if row["commit"] > done]
+            if not fresh:
+                return
+            write = self._append if self.shape.key is None else self._merge
+            for attempt in range(ATTEMPTS):
+                try:
+                    write(fresh, upto)
+                    return
+                except self._errors as error:
+                    if not _is_conflict(error):
+                        raise
+                    if self.published != done:
+                        raise other_writer(self.uri) from None
+                    if attempt + 1 == ATTEMPTS:
+                        raise  # somebody changes the table without pause
+
+    def compact(self) -> None:
+        """Join small files; Spark forgets expired versions with its checkpoints."""
+        self._upkeep(self._join, SMALL_FILES)
+
+    def tidy(self, now: datetime.datetime) -> None:
+        """Remove old rows and join middling files, once a day; remove files that no version needs."""
+        if self._tidied != now.date():
+            day = self._retention.oldest_day(self.shape, now)
+            if day is not None:
+                old = f"{self.shape.aged_by} < '{day}'"
+                self._upkeep(self._session.sql, f"DELETE FROM {self._table} WHERE {old}")  # noqa: S608  (ours)
+            self._upkeep(self._join, LARGE_FILES)
+            self._tidied = now.date()
+        self._upkeep(self._session.sql, f"VACUUM {self._table} RETAIN {self._retention.hours_of_log(self.shape)} HOURS")
+
+    def _append(self, rows: Sequence[Row], upto: int) -> None:
+        (
+            self._frame(self.shape.rows(rows))
+            .write.format("delta")
+            .mode("append")
+            .option("txnAppId", self._transactions)
+            .option("txnVersion", upto)
+            .save(self.uri)
+        )
+
+    def _merge(self, rows: Sequence[Row], upto: int) -> None:
+        news, what = netted(rows, self.shape)
+        self._frame(news.append_column("_what", what)).createOrReplaceTempView(_NEWS)
+        self._session.conf.set(_APPLICATION, self._transactions)
+        self._session.conf.set(_VERSION, str(upto))
+        try:
+            self._session.sql(self._merging())
+        finally:  # they would make the next statement look like a repeat
+            self._session.conf.unset(_APPLICATION)
+            self._session.conf.unset(_VERSION)
+            self._session.catalog.dropTempView(_NEWS)
+
+    def _merging(self) -> str:
+        names = [_quoted(name) for name, _, _ in self.shape.columns]
+        steps = [
+            f"MERGE INTO {self._table} old USING {_NEWS} new ON old.{self.shape.key} = new.{self.shape.key}",
+            f"WHEN MATCHED AND new._what = {GONE} THEN DELETE",
+            f"WHEN MATCHED AND new._what = {PUT} THEN UPDATE SET {_assignments(names)}",
+        ]
+        if self.shape.amendable:
+            amended = _assignments([_quoted(name) for name in self.shape.amendable])
+            steps.append(f"WHEN MATCHED AND new._what = {AMENDED} THEN UPDATE SET {amended}")
+        values = ", ".join(f"new.{name}" for name in names)
+        steps.append(f"WHEN NOT MATCHED AND new._what = {PUT} THEN INSERT ({', '.join(names)}) VALUES ({values})")  # noqa: S608  (names of ours)
+        return " ".join(steps)
+
+    def _frame(self, rows: Any) -> "DataFrame":
+        return self._session.createDataFrame(rows).coalesce(1)
+
+    def _upkeep(self, work: Callable[..., Any], *given: Any) -> None:
+        """Do something that may be left undone till next time; where the storage itself fails, say so."""
+        with storage_errors(self.uri, "tidied up", self._errors):
+            try:
+                work(*given)
+            except self._errors as error:
+                if not _is_conflict(error):
+                    raise
+                _log.warning("%s: left untidy till next time, somebody else writes: %s", self.uri, first_line(error))
+
+    def _join(self, size: int) -> None:
+        for setting in _JOINED:
+            self._session.conf.set(setting, str(size))
+        self._session.sql(f"OPTIMIZE {self._table}")
+
+    def _create(self, application: str, state_id: str) -> None:
+        self._clear_the_place()
+        settings = {APPLICATION: application, STATE: state_id, **properties(self.shape, self._retention)}
+        columns = ", ".join(_declared(*column) for column in self.shape.columns)
+        partitions = f"PARTITIONED BY ({', '.join(map(_quoted, self.shape.partition_by))}) "
+        self._session.sql(
+            f"CREATE TABLE {self._table} ({columns}) USING delta "
+            + (partitions if self.shape.partition_by else "")
+            + f"COMMENT {_text(self.shape.description)} TBLPROPERTIES ({_listed(settings)})"
+        )
+
+    def _clear_the_place(self) -> None:
+        """Refuse a folder with files; take away a log in which a crash left no version."""
+        path = self._jvm.org.apache.hadoop.fs.Path(self.uri)
+        files = path.getFileSystem(self._session._jsparkSession.sessionState().newHadoopConf())
+        if not files.exists(path):
+            return
+        log = self._jvm.org.apache.hadoop.fs.Path(path, "_delta_log")
+        names = [found.getPath().getName() for found in files.listStatus(path)]
+        if any(name != log.getName() for name in names):
+            raise StateRefused(f"{self.uri} has files and is no Delta table: choose another `output`, or empty it")
+        if names:
+            versions = [found.getPath().getName() for found in files.listStatus(log)]
+            if any(name[:20].isdecimal() for name in versions):
+                raise StateRefused(f"{self.uri} has a damaged log: restore it, or choose another `output`")
+            files.delete(log, True)
+
+    def _evolve(self, about: Any) -> None:
+        """Add what a later version added, and take over settings that were changed."""
+        fields = json.loads(self._snapshot().metadata().schema().json())["fields"]
+        found = {field["name"]: field["type"] if isinstance(field["type"], str) else "nested" for field in fields}
+        missing = missing_columns(self.uri, self.shape, found, about["partitionColumns"])
+        if missing:
+            added = ", ".join(_declared(*column) for column in self.shape.columns if column[0] in missing)
+            self._session.sql(f"ALTER TABLE {self._table} ADD COLUMNS ({added})")
+        wanted = properties(self.shape, self._retention)
+        changed = {name: value for name, value in wanted.items() if about["properties"].get(name) != value}
+        if changed:
+            self._session.sql(f"ALTER TABLE {self._table} SET TBLPROPERTIES ({_listed(changed)})")
+
+    def _snapshot(self) -> Any:
+        """Return the table as it is now."""
+        given = [getattr(self._log, f"update$default${i}")() for i in (1, 2, 3)]
+        return self._log.update(*given)
+
+    @property
+    def _jvm(self) -> Any:
+        return self._session.sparkContext._jvm
+
+
+def _engine_errors() -> tuple[type[BaseException], ...]:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return (PySparkException, Py4JError, OSError)
+
+
+def _is_conflict(error: BaseException) -> bool:
+    """Whether a commit failed since another one came between."""
+    return "DELTA_CONCURRENT" in str(error) or "org.apache.spark.sql.delta.Concurrent" in str(error)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _text(text: str) -> str:
+    """Return a text as SQL has it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _declared(name: str, kind: Any, text: str) -> str:
+    return f"{_quoted(name)} {delta_type(kind).upper()} COMMENT {_text(text)}"
+
+
+def _listed(settings: Mapping[str, str]) -> str:
+    return ", ".join(f"{_text(name)} = {_text(value)}" for name, value in settings.items())
+
+
+def _assignments(names: Sequence[str]) -> str:
+    return ", ".join(f"old.{name} = new.{name}" for name in names)
