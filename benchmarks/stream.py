@@ -227,12 +227,15 @@ def _latency(folder: Path, batches: int) -> Point:
     with running_broker(folder) as broker:
         _create(broker, "tax", "floor")
         producer = _producer(broker)
-        done = threading.Semaphore(0)
+        came, done = 0, threading.Condition()
         steps: list[dict[str, float]] = []
 
         def note(batch: Any) -> None:
+            nonlocal came
             steps.append({**batch.seconds, "apply": batch.result.seconds})
-            done.release()
+            with done:
+                came += len(batch.came.records)
+                done.notify()
 
         application = Application(folder / "app", broker, changes.base, "tax")
         with application.running(note) as publisher:
@@ -242,7 +245,8 @@ def _latency(folder: Path, batches: int) -> Point:
                 messages = changes.batch(100)
                 _send(producer, "tax", messages)
                 began = time.perf_counter()
-                done.acquire()
+                with done:
+                    done.wait_for(lambda wanted=100 * (number + 1): came >= wanted)
                 while publisher.behind:
                     time.sleep(0.0005)
                 if number >= 20:
@@ -275,11 +279,8 @@ def _floor(spark: Any, folder: Path, broker: str, producer: Any, changes: Change
     options = {"kafka.bootstrap.servers": broker, "subscribe": "floor", "kafka.fetch.max.wait.ms": "5"}
     frame = spark.readStream.format("kafka").options(**options).option("startingOffsets", "latest").load()
     writer = frame.writeStream.foreachBatch(lambda *_: called.release())
-    query = (
-        writer.option("checkpointLocation", str(folder / f"floor-{name}"))
-        .trigger(processingTime="0 milliseconds")
-        .start()
-    )
+    writer = writer.option("checkpointLocation", str(folder / f"floor-{name}"))
+    query = writer.trigger(processingTime="0 milliseconds").start()
     messages = Changes(100, tuple(changes.base.column_names[1:4])).batch(100)
     taken = []
     time.sleep(3)
@@ -425,7 +426,7 @@ constraints: {denial: {max_predicates: 4, cross_columns: none}}
     }
     taken = []
     for number in range(3):
-        (folder / "changes" / f"{number}.json").write_text('{"_op": "delete", "id": %d}\n' % number)
+        (folder / "changes" / f"{number}.json").write_text(json.dumps({"_op": "delete", "id": number}) + "\n")
         began = time.perf_counter()
         process = subprocess.Popen(
             [sys.executable, "-c", _MAIN, "run", "conf.yaml"], cwd=folder, stderr=subprocess.PIPE, text=True
