@@ -52,8 +52,12 @@ def show(*, kafka: bool = False, folder: Path | None = None, quiet: bool = False
     starts = "Spark and a Kafka broker start" if kafka else "Spark starts"
     account.note(f"{starts}. The first time on a machine, jars are fetched and loops compiled: half a minute more.")
     began = time.monotonic()
-    with _interruptible():
-        _play(account, place, kafka=kafka)
+    account.wait("starting")
+    try:
+        with _interruptible():
+            _play(account, place, kafka=kafka)
+    finally:
+        account.waited()
     tables = place / "var" / "tables"
     account.outputs(tables)
     account.note(f"   Who else can ask them; each line runs as it is in {_program('python')}:\n")
@@ -168,6 +172,7 @@ class _Story:
         self._number += 1
         self._results, self._bad = [], []
         self._account.heading(self._number + 1, step.title)
+        self._account.wait("on its way")
         self._sent_at = time.monotonic()
         self._sent = self._left = self._feed.put(self._number + 1, step.changes)
 

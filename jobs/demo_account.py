@@ -20,6 +20,7 @@ from holdfast.streaming.sinks.shapes import SHAPES
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.status import Status
 
     from holdfast.streaming.arrivals import BadRecord
     from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
@@ -52,6 +53,18 @@ class Account:
         self._console = console
         self._quiet = quiet
         self._schema: Schema | None = None
+        self._waiting: Status | None = None
+
+    def wait(self, text: str) -> None:
+        """Show on a terminal that something is being done, until more is told."""
+        self._waiting = self._console.status(f"   {text}")
+        self._waiting.start()
+
+    def waited(self) -> None:
+        """Show it no longer."""
+        if self._waiting is not None:
+            self._waiting.stop()
+            self._waiting = None
 
     def note(self, text: str = "") -> None:
         """Explain something."""
@@ -60,6 +73,7 @@ class Account:
 
     def heading(self, number: int, text: str) -> None:
         """Begin a step."""
+        self.waited()
         self._console.print(f"\n{number}. {text}\n", style="bold")
 
     def seeded(self, maintainer: "Maintainer") -> None:
@@ -86,6 +100,7 @@ class Account:
         is_first: bool = False,
     ) -> None:
         """Say what a step did, and what it took; the first one waits for the stream to start."""
+        self.waited()
         for record in bad:
             place = "/".join(Path(record.record_id).parts[-2:])
             self._console.print(f"   ! {place}  in quarantine", style="yellow")
