@@ -150,7 +150,7 @@ constraints: {{denial: {{max_predicates: 4, cross_columns: none}}}}
         session = job._Session(settings)
         tables = job._seed(settings, store, commits, session, progress)
         about = {noted["name"]: noted for _, noted in tables_of(store)}
-        publisher = Publisher(commits, job._log(settings, commits), job._outputs(settings, commits))
+        publisher = Publisher(commits, job._log(settings, commits), job._outputs(settings, commits, session))
         publisher.start()
         pipeline = Pipeline(store, commits, tables, publisher)
         found = streams(settings, pipeline.schemas, about)

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from holdfast.jobs.progress import Progress, progress_on
 from holdfast.jobs.quantities import is_remote
 from holdfast.jobs.seeding import refuse_contradictions, seeded_tables
 from holdfast.jobs.settings import Settings
+from holdfast.state import codecs
 from holdfast.state.commits import READY, Commits
 from holdfast.state.log import CommitLog
 from holdfast.state.rocks import RocksStore
@@ -32,9 +33,9 @@ from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.output_rows import time_text
 from holdfast.streaming.pipeline import Limits, Pipeline, restore, seed, tables_of
 from holdfast.streaming.publisher import Publisher
+from holdfast.streaming.sinks.choosing import open_tables, writer_for
 from holdfast.streaming.sinks.contract import OutputTable, Retention
-from holdfast.streaming.sinks.deltalake import DeltaLakeTable
-from holdfast.streaming.sinks.shapes import SHAPES
+from holdfast.streaming.sinks.shapes import SHAPES, Shape
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +60,7 @@ def seed_state(configuration: Configuration, *, replace: bool, quiet: bool) -> N
             )
         session = _Session(settings)
         _seed(settings, store, commits, session, progress)
-        publisher = Publisher(commits, _log(settings, commits), _outputs(settings, commits))
+        publisher = Publisher(commits, _log(settings, commits), _outputs(settings, commits, session))
         publisher.start()
         publisher.close()
         progress.note(f"seeded: {settings.state} is ready, outputs are in {settings.output}")
@@ -111,7 +112,7 @@ def _run(configuration: Configuration, progress: Progress, company: Company, *, 
         publisher = Publisher(
             commits,
             _log(settings, commits),
-            _outputs(settings, commits),
+            _outputs(settings, commits, session),
             settings.publish.max_lag,
             settings.publish.compact_every,
         )
@@ -199,33 +200,42 @@ def _report(progress: Progress, done: "Done") -> None:
 
 
 class _Session:
-    """A Spark session that is started when it is first needed, or a little before."""
+    """A Spark session that is started when it is first needed, or a little before.
+
+    On a thread of its own: on the main one, PySpark takes over what Ctrl-C does.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._start, name="spark", daemon=True)
         self._spark: SparkSession | None = None
+        self._failed: Exception | None = None
 
     def begin(self) -> None:
         """Start it in the background; what goes wrong is told when it is asked for."""
-
-        def start() -> None:
-            with suppress(Exception):
-                self()
-
-        threading.Thread(target=start, name="spark", daemon=True).start()
+        if self._thread.ident is None:
+            self._thread.start()
 
     def __call__(self) -> "SparkSession":
         """Return the session."""
-        with self._lock:
-            if self._spark is None:
-                from holdfast.streaming.spark.session import session
+        self.begin()
+        self._thread.join()
+        if self._failed is not None:
+            raise self._failed
+        assert self._spark is not None
+        return self._spark
 
-                settings = self._settings
-                storage = {f"spark.hadoop.{k}": v for k, v in settings.storage_options.items() if k.startswith("fs.")}
-                self._spark = session(f"holdfast-{settings.name}", {**storage, **settings.spark})
-                self._spark.sparkContext.setLogLevel("ERROR")
-            return self._spark
+    def _start(self) -> None:
+        try:
+            from holdfast.streaming.spark.session import session
+
+            settings = self._settings
+            storage = {f"spark.hadoop.{k}": v for k, v in settings.storage_options.items() if k.startswith("fs.")}
+            started = session(f"holdfast-{settings.name}", {**storage, **settings.spark})
+            started.sparkContext.setLogLevel("ERROR")
+            self._spark = started
+        except Exception as error:  # noqa: BLE001  (raised where somebody asks for the session)
+            self._failed = error
 
 
 def _prepare(configuration: Configuration, progress: Progress) -> None:
@@ -270,7 +280,7 @@ def _seed(
                 f"the state in {settings.state} is missing, while the checkpoint {place} says that table {table.name} "
                 "was followed before. Restore the state (holdfast rebuild), or start over: holdfast seed --replace"
             )
-    published = _published(settings, commits)
+    published = _published(settings, commits, session)
     return seed(store, commits, seeded_tables(settings, session, progress), published)
 
 
@@ -282,53 +292,68 @@ def _restored(store: RocksStore, progress: Progress) -> dict[str, Maintainer]:
     return tables
 
 
-def _published(settings: Settings, commits: Commits) -> list[dict[str, Any]]:
+def _published(settings: Settings, commits: Commits, session: Callable[[], "SparkSession"]) -> list[dict[str, Any]]:
     """Return the constraints that an earlier state of this application published; the outputs go on from them."""
     from deltalake import DeltaTable
 
-    outputs = _outputs(settings, commits)  # refuses those of another application
+    outputs = _outputs(settings, commits, session)  # refuses those of another application
     if outputs["constraints"].is_new:
         return []
     place = f"{settings.output}/constraints"
-    rows: list[dict[str, Any]] = (
-        DeltaTable(place, storage_options=dict(settings.storage_options)).to_pyarrow_table().to_pylist()
-    )
+    rows: list[dict[str, Any]]
+    if writer_for(settings.output, settings.publish.writer) == "spark":
+        rows = session().read.format("delta").load(place).toArrow().to_pylist()
+    else:
+        rows = DeltaTable(place, storage_options=dict(settings.storage_options)).to_pyarrow_table().to_pylist()
     return rows
 
 
 def _discard(settings: Settings) -> None:
     """Throw the state and its checkpoints away; the outputs stay, and go on from what they say."""
-    state = Path(settings.state)
-    if state.exists():
-        RocksStore(state).close()  # refused while another process has it
-        shutil.rmtree(state)
     if is_remote(settings.checkpoint):
         raise UsageError(f"remove the checkpoint {settings.checkpoint} yourself, then seed: it is not on this machine")
+    state = Path(settings.state)
+    if state.exists():
+        store = RocksStore(state)  # refused while another process has it
+        identity = store.get("meta", b"identity")
+        store.close()
+        shutil.rmtree(state)
+        if identity is not None:
+            shutil.rmtree(_backup(settings, codecs.read_json(identity)["state_id"]), ignore_errors=True)
     shutil.rmtree(settings.checkpoint, ignore_errors=True)
 
 
 def _log(settings: Settings, commits: Commits) -> CommitLog:
     identity = commits.identity
-    return CommitLog(Path(settings.backup), identity.epoch)
+    return CommitLog(_backup(settings, identity.state_id), identity.epoch)
 
 
-def _outputs(settings: Settings, commits: Commits) -> dict[str, OutputTable]:
-    identity = commits.identity
-    kept = settings.retention
-    return {
-        name: DeltaLakeTable(
-            f"{settings.output}/{name}",
-            shape,
-            identity.application,
-            identity.state_id,
-            settings.storage_options,
-            Retention(kept.delta_log, getattr(kept, name, None)),
-        )
-        for name, shape in SHAPES.items()
-    }
+def _backup(settings: Settings, state_id: str) -> Path:
+    """Return the folder for one state: that of another one stays what it is."""
+    return Path(settings.backup, state_id)
 
 
-class _Stopped(Exception):
+def _outputs(settings: Settings, commits: Commits, session: Callable[[], "SparkSession"]) -> dict[str, OutputTable]:
+    identity, kept = commits.identity, settings.retention
+
+    def spark_table(uri: str, shape: Shape, application: str, state_id: str, retention: Retention) -> OutputTable:
+        from holdfast.streaming.spark.delta_table import SparkTable
+
+        return SparkTable(session(), uri, shape, application, state_id, retention)
+
+    return open_tables(
+        settings.output,
+        identity.application,
+        identity.state_id,
+        writer=settings.publish.writer,
+        spark_table=spark_table,
+        storage=settings.storage_options,
+        log=kept.delta_log,
+        rows={name: getattr(kept, name, None) for name in SHAPES},
+    )
+
+
+class _Stopped(BaseException):
     """Somebody asked to stop before anything was followed; what is half done the next start does anew."""
 
 

@@ -1,6 +1,6 @@
 """The log in the backup: one file a commit, written once.
 
-    <backup>/log/<epoch>/<number of the commit, 20 digits>
+    <folder of the state>/log/<epoch>/<number of the commit, 20 digits>
     8 bytes length of the record, 32 bytes its SHA-256, the record
 
 A file that is there already must have the same record: two writers of one backup are noticed here, at the latest.
@@ -23,7 +23,7 @@ class CommitLog:
 
     Parameters
     ----------
-    backup : the backup's folder.
+    backup : the folder of the state in the backup.
     epoch : of the state.
     """
 

@@ -1,6 +1,7 @@
 """The Java process of Spark, started so that what it says of its own start does not drown what matters.
 
-Invariant: every line that it writes to standard error gets there, but for those of `_SAYS_NOTHING`.
+Invariant: every line that it writes gets to standard error, but for those of `_SAYS_NOTHING`; standard output is for
+results.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 
 _SAYS_NOTHING = re.compile(
     rb"WARNING: |(NOTE: )?Picked up |Setting default log level|To adjust logging level|Using Spark's default log4j"
+    rb"|Deleted \d+ files and directories"
 )
-"""Java's own notes on modules and options that Spark asked for, and Spark's on its log level."""
+"""Java's own notes on modules and options that Spark asked for, Spark's on its log level, Delta's on a vacuum."""
 
 _lock = Lock()
 
@@ -34,7 +36,7 @@ def start_java(settings: Mapping[str, str]) -> None:
         ours, its = os.pipe()
         Thread(target=_pass_on, args=(ours,), name="java's errors", daemon=True).start()
         try:
-            gateway = launch_gateway(conf, {"stderr": its})  # type: ignore[no-untyped-call]
+            gateway = launch_gateway(conf, {"stdout": its, "stderr": its})  # type: ignore[no-untyped-call]
         finally:
             os.close(its)
         SparkContext._ensure_initialized(gateway=gateway, conf=conf)
