@@ -2,8 +2,8 @@
 
 Milliseconds of `Publisher.step`: a row for `batches` with each commit, rows for `constraint_changes` and `constraints`
 with every tenth; compaction as configured is part of the step that does it. `fresh_ms` is what an append of the same
-row costs by a handle opened for it, in the same run. The log stays a minute, which at this pace is as many versions as
-an hour of one-second commits, or as by default, where nothing expires during the run.
+row costs by a handle opened for it, in the same run. The log stays a minute, which at this pace is some thousand
+versions and as many as half an hour of one-second commits, or as by default, where nothing expires during the run.
 
 `opening`: what a start does with a table: open it, ask for its last commit, append. After 100,000 real commits with the
 log kept a minute; and with 100,000 versions in the log, which is more than a day of one-second commits to a table
