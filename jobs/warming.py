@@ -1,0 +1,41 @@
+"""Compiles the loops before somebody waits for them: `python -m holdfast.jobs.warming`, once after an installation.
+
+numba keeps what it compiled beside the modules; without this the first command that needs a loop compiles it.
+"""
+
+import pyarrow as pa
+
+
+def warm() -> None:
+    """Run everything compiled once on next to nothing."""
+    from holdfast.constraints import Column, Schema, parse_type
+    from holdfast.discovery.discover import discover
+    from holdfast.streaming.arrivals import Target, arrivals
+    from holdfast.streaming.decoding import decoder
+    from holdfast.streaming.maintainers.maintainer import Maintainer
+
+    rows = pa.table({"a": [1, 2, 3], "b": ["x", "y", "y"], "c": [0.5, None, 2.5]})
+    Maintainer.seed(rows, name="rows")
+    discover(rows, name="rows")
+    target = Target(Schema("rows", (Column("a", parse_type("integer")), Column("b", parse_type("string")))), ("a",))
+    values = {
+        "json": b'{"_op": "insert", "a": 1, "b": "x\\n"}',
+        "upsert": b'{"a": 1, "b": "x"}',
+        "debezium": b'{"op": "c", "before": null, "after": {"a": 1, "b": "x"}, "ts_ms": 1}',
+        "debezium-unwrapped": b'{"__op": "c", "__deleted": "false", "a": 1, "b": "x"}',
+    }
+    for encoding, value in values.items():
+        batch = pa.table(
+            {
+                "key": pa.array([b'{"a": 1}'], pa.binary()),
+                "value": pa.array([value], pa.binary()),
+                "partition": pa.array([0], pa.int32()),
+                "offset": pa.array([0], pa.int64()),
+                "timestamp": pa.array([0], pa.timestamp("ms")),
+            }
+        )
+        assert len(arrivals(decoder(encoding)(batch, target, "rows", {}), target).records) == 1
+
+
+if __name__ == "__main__":
+    warm()
