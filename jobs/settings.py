@@ -47,7 +47,7 @@ class PublishSettings(Section):
     """How the output tables are written: lags and intervals; which engine writes."""
 
     max_lag: AtLeastOne = 100
-    compact_every: AtLeastOne = 200
+    compact_every: AtLeastOne = 100
     writer: Literal["auto", "deltalake", "spark"] = "auto"
     status_interval: Duration = datetime.timedelta(minutes=5)
     metrics_interval: Duration = datetime.timedelta(seconds=10)
