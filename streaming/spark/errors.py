@@ -51,18 +51,10 @@ def explained(error: Exception, table: str) -> HoldfastError:
 
 _KNOWN: tuple[tuple[str, type[HoldfastError], str], ...] = (
     (
-        r"Some data may have been lost|data loss|failOnDataLoss|OffsetOutOfRange|KAFKA_DATA_LOSS",
-        InputError,
-        (
-            "Kafka no longer has records that were not read yet (retention, or a topic made anew), so no answer would "
-            "be exact. Keep records longer, and seed anew: holdfast seed --replace"
-        ),
-    ),
-    (
         (
             r"DELTA_CHANGE_DATA_FILE_NOT_FOUND|DELTA_VERSIONS_NOT_CONTIGUOUS|VersionNotFound|DELTA_LOG_FILE_NOT_FOUND|"
             r"DELTA_VERSION_NOT_FOUND|FileNotFoundException|cannot find.*_change_data|DELTA_FILE_NOT_FOUND|"
-            r"DELTA_TRUNCATED_TRANSACTION_LOG|FAILED_READ_FILE"
+            r"DELTA_TRUNCATED_TRANSACTION_LOG|DELTA_MISSING_FILES_UNEXPECTED_VERSION|FAILED_READ_FILE"
         ),
         InputError,
         (
@@ -81,7 +73,8 @@ _KNOWN: tuple[tuple[str, type[HoldfastError], str], ...] = (
     (
         (
             r"DELTA_SCHEMA_CHANGE|DELTA_STREAMING_INCOMPATIBLE|DELTA_CHANGE_DATA_FEED_INCOMPATIBLE|"
-            r"incompatible schema"
+            r"DELTA_STREAMING_SCHEMA_MISMATCH|DELTA_STREAMING_METADATA_EVOLUTION|"
+            r"DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION|incompatible schema"
         ),
         InputError,
         (
@@ -93,6 +86,25 @@ _KNOWN: tuple[tuple[str, type[HoldfastError], str], ...] = (
         r"differentDeltaTable|DIFFERENT_DELTA_TABLE|does not match the table id",
         InputError,
         "The table was replaced by another one. Seed anew: holdfast seed --replace",
+    ),
+    (
+        (
+            r"DELTA_STREAMING_TRAILING_COMMIT_MISSING|DELTA_CDC_START_VERSION_AFTER_LATEST|DELTA_INVALID_CDC_RANGE|"
+            r"load a non-existent version"
+        ),
+        InputError,
+        (
+            "The table has fewer versions than were seen before: an older copy stands in its place. Put the newest one "
+            "back, or seed anew: holdfast seed --replace"
+        ),
+    ),
+    (
+        r"Some data may have been lost|data loss|failOnDataLoss|OffsetOutOfRange|KAFKA_DATA_LOSS",
+        InputError,
+        (
+            "Kafka no longer has records that were not read yet (retention, or a topic made anew), so no answer would "
+            "be exact. Keep records longer, and seed anew: holdfast seed --replace"
+        ),
     ),
     (
         r"UnknownTopicOrPartition",
@@ -127,9 +139,14 @@ _DEEPEST = 10
 def _first_line(text: str) -> str:
     r"""Return the sentence that says most, without stacks.
 
-    >>> _first_line("[STREAM_FAILED] Query [id = 1] terminated with exception: no such file\\n at x.y(z.scala)")
+    >>> _first_line("[STREAM_FAILED] Query [id = 1] terminated with exception: no such file\n at x.y(z.scala)")
     'no such file'
+    >>> _first_line("An error occurred while calling o1.\n: x.E: y\n at x.y\nCaused by: java.io.IOError: no disk")
+    'no disk'
     """
+    causes = re.findall(r"^Caused by: (?:[\w.$]+: )?(.+)$", text, re.MULTILINE)
+    if text.startswith("An error occurred while calling") and causes:
+        return str(causes[-1])[:600]
     text = re.split(r"\n\s*at |\nJVM stacktrace|\n=== |\nTraceback", text)[0]
     text = re.sub(r"^.*?terminated with exception: ", "", text, flags=re.DOTALL)
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,22 @@ def read_text(spark: "SparkSession", place: str) -> str | None:
         return str(_jvm(spark).org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
     finally:
         stream.close()
+
+
+def read_file(spark: "SparkSession", place: str) -> tuple[bytes, datetime] | None:
+    """Return a file's bytes and when it was written, None where it is not there."""
+    if "://" not in place:
+        try:
+            written = datetime.fromtimestamp(Path(place).stat().st_mtime, UTC)
+            return Path(place).read_bytes(), written
+        except FileNotFoundError:
+            return None
+    system, path = _resolved(spark, place)
+    if not system.exists(path):
+        return None
+    written = datetime.fromtimestamp(system.getFileStatus(path).getModificationTime() / 1_000, UTC)
+    with fetched(spark, place) as here:
+        return here.read_bytes(), written
 
 
 @contextmanager

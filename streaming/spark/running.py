@@ -9,13 +9,13 @@ the run raises.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holdfast.constraints import ExternalError, HoldfastError
+from holdfast.constraints import ExternalError, HoldfastError, InputError
 from holdfast.streaming.arrivals import Arrivals, BadRecord, Draft, Target, all_bad, arrivals
 from holdfast.streaming.maintainers.maintainer import BatchResult
 from holdfast.streaming.output_rows import Position
@@ -169,6 +169,7 @@ class Running:
                 raise
 
     def _apply(self, stream: Stream, frame: "DataFrame", batch_id: int) -> None:
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         position = self._position(stream, frame, batch_id)
@@ -182,7 +183,7 @@ class Running:
             came, seconds = self._collected(stream, frame, position, is_skipped=is_skipped)
             behind = self._behind.pop(stream.table, None)  # as fresh as this batch, told once
             result = self._pipeline.batch(stream.table, position, came, seconds, behind)
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:
             meant = explained(error, stream.table)
             self._note_failure(stream.table, position, meant)
             raise meant from error
@@ -210,8 +211,14 @@ class Running:
         if is_skipped:
             return self._skipped(stream, frame, position), {}
         began = time.perf_counter()
-        rows = frame.toArrow()
+        rows, lost = stream.source.sifted(self._spark, frame.toArrow(), stream.checkpoint, position)
         read = time.perf_counter()
+        if lost:
+            more = f" and {len(lost) - 1} more" if lost[1:] else ""
+            raise InputError(
+                f"table {stream.table}: {lost[0]}{more} came, and is not there any more: put it back where it was, or "
+                f"go on without its batch: `holdfast skip-batch {self._configuration} {stream.table}`"
+            )
         came = arrivals(stream.source.draft(rows, stream.target), stream.target)
         return came, {"read": read - began, "decode": time.perf_counter() - read}
 
@@ -220,15 +227,19 @@ class Running:
         reason = "skipped: the batch kept failing"
         nothing = Draft(np.zeros(0, np.int8), {}, str)
         try:
-            draft = stream.source.draft(frame.toArrow(), stream.target)
+            rows, lost = stream.source.sifted(self._spark, frame.toArrow(), stream.checkpoint, position)
+            draft = stream.source.draft(rows, stream.target)
         except Exception as error:  # noqa: BLE001  (it is what made somebody skip it)
             name = f"{stream.table}: {position.start or 'the start'} to {position.end}"
+            meant = explained(error, stream.table)
             return Arrivals(
                 arrivals(nothing, stream.target).records,
-                (BadRecord(name, None, f"{reason} ({type(error).__name__}: {error})"),),
+                (BadRecord(name, None, f"{reason} ({meant})"),),
                 is_skipped=True,
             )
-        return all_bad(draft, stream.target, reason)
+        came = all_bad(draft, stream.target, reason)
+        gone = tuple(BadRecord(name, None, f"{reason}, and this is not there any more") for name in lost)
+        return replace(came, bad=came.bad + gone)
 
     def _position(self, stream: Stream, frame: "DataFrame", batch_id: int) -> Position:
         """Return where a batch stands: the checkpoint says so before the batch begins."""

@@ -7,10 +7,13 @@ is wrong with a source is found before its first batch (`check`), and named.
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from holdfast.streaming.arrivals import Draft, Target
+    from holdfast.streaming.output_rows import Position
 
 
 class StreamSource(Protocol):
@@ -21,6 +24,11 @@ class StreamSource(Protocol):
 
     def frame(self, spark: "SparkSession") -> "DataFrame":
         """Return the stream, from its start; a checkpoint goes on where it was."""
+
+    def sifted(
+        self, spark: "SparkSession", came: "pa.Table", checkpoint: str, position: "Position"
+    ) -> "tuple[pa.Table, Sequence[str]]":
+        """Return what belongs to a micro-batch of what Spark read, and the names of what it lacks."""
 
     def draft(self, came: "pa.Table", target: "Target") -> "Draft":
         """Return the records of a micro-batch."""

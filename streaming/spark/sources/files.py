@@ -4,14 +4,17 @@ Spark lists the folder and remembers which files were read; their bytes are read
 be named. No file is ever too old: Spark's own limit of 7 days would drop some silently.
 """
 
+import json
+import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from holdfast.constraints import UsageError
 from holdfast.streaming.arrivals import Draft, Target
 from holdfast.streaming.decoding.files import ChangedFile, Kind, draft_of
-from holdfast.streaming.spark.places import exists
+from holdfast.streaming.output_rows import Position
+from holdfast.streaming.spark.places import exists, read_file, read_text
 from holdfast.tables import ReadOptions
 
 if TYPE_CHECKING:
@@ -58,7 +61,38 @@ class FolderSource:
 
     def frame(self, spark: "SparkSession") -> "DataFrame":
         """Return the stream of files."""
-        return spark.readStream.format("binaryFile").schema(_SHAPE).options(**self._options).load(self.path)
+        return (
+            spark.readStream.format("binaryFile").schema(_SHAPE).options(**self._options).load(_no_pattern(self.path))
+        )
+
+    def sifted(
+        self, spark: "SparkSession", came: "pa.Table", checkpoint: str, position: Position
+    ) -> "tuple[pa.Table, list[str]]":
+        """Return the files that Spark listed, each once, and the names of those that are gone.
+
+        Spark takes a name such as `?.json` for a pattern: all files that it fits come too, and perhaps not the file
+        itself; and it leaves files that are gone out without a word.
+        """
+        import pyarrow as pa
+
+        first = json.loads(position.start)["logOffset"] + 1 if position.start else 0
+        last = json.loads(position.end)["logOffset"]
+        lacking = dict.fromkeys(p for number in range(first, last + 1) for p in _listed(spark, checkpoint, number))
+        wanted = []
+        for path in map(_plain, came.column("path").to_pylist()):
+            wanted.append(path in lacking)
+            lacking.pop(path, None)
+        parts = [came if all(wanted) else came.filter(wanted)]
+        lost = []
+        for path in lacking:
+            found = read_file(spark, path)
+            if found is None:
+                lost.append(path)
+            else:
+                content, modified = found
+                row = {"path": path, "modificationTime": modified, "length": len(content), "content": content}
+                parts.append(pa.Table.from_pylist([row], came.schema))
+        return parts[0] if len(parts) == 1 else pa.concat_tables(parts), lost
 
     def draft(self, came: "pa.Table", target: Target) -> Draft:
         """Return the records of a micro-batch."""
@@ -67,11 +101,27 @@ class FolderSource:
         return draft_of(files, target, self._kind, self._reading, self._known)
 
 
+def _listed(spark: "SparkSession", checkpoint: str, number: int) -> list[str]:
+    """Return the files of one entry of Spark's list; every tenth has those before it as well."""
+    place = f"{checkpoint}/sources/0/{number}"
+    text = read_text(spark, place) or read_text(spark, f"{place}.compact") or ""
+    entries = [json.loads(line) for line in text.split("\n")[1:] if line]
+    return [_plain(unquote(entry["path"])) for entry in entries if entry["batchId"] == number]
+
+
+def _no_pattern(path: str) -> str:
+    r"""Return a path in which nothing stands for something else.
+
+    >>> print(_no_pattern("/data/changes"), _no_pattern("/data/[new] {a,b}"))
+    /data/changes /data/\[new\] \{a,b\}
+    """
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)
+
+
 def _plain(path: str) -> str:
     """Return a path as people write it.
 
-    >>> _plain("file:/data/new%20ones/1.json"), _plain("s3a://lake/1.json")
-    ('/data/new ones/1.json', 's3a://lake/1.json')
+    >>> _plain("file:/data/100%20.json"), _plain("file:///data/#1.json"), _plain("s3a://lake/1.json")
+    ('/data/100%20.json', '/data/#1.json', 's3a://lake/1.json')
     """
-    parts = urlsplit(path)
-    return unquote(parts.path) if parts.scheme == "file" else path
+    return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path

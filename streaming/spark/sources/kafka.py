@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.constraints import ExternalError, UsageError
 from holdfast.constraints.columns import unknown_name
 from holdfast.streaming.arrivals import Draft, Target
+from holdfast.streaming.output_rows import Position
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,6 +85,16 @@ class TopicSource:
         messages = spark.read.format("kafka").options(**reading).option("startingOffsets", start).load()
         found = messages.where("value is not null").select("value").limit(1).collect()
         return bytes(found[0][0]) if found else None
+
+    def sifted(
+        self,
+        spark: "SparkSession",  # noqa: ARG002
+        came: "pa.Table",
+        checkpoint: str,  # noqa: ARG002
+        position: Position,  # noqa: ARG002
+    ) -> "tuple[pa.Table, list[str]]":
+        """Return everything: Spark fails where records are gone."""
+        return came, []
 
     def draft(self, came: "pa.Table", target: Target) -> Draft:
         """Return the records of a micro-batch."""

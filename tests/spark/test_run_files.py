@@ -1,0 +1,156 @@
+"""`holdfast run` on folders of files: the outputs are those of the rows, whatever came in between."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.streams import Application, Row
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+COLUMNS = {"k": "string", "a": "integer", "b": "string", "c": "decimal(6,2)"}
+
+
+@dataclass
+class History:
+    """Random changes of one table, and the rows that they leave."""
+
+    dice: random.Random
+    key: bool
+    rows: list[Row] = field(default_factory=list)
+    bad: list[str] = field(default_factory=list)
+    changes: int = 0
+
+    def row(self) -> Row:
+        dice = self.dice
+        return {
+            "k": f"k{dice.randint(0, 12)}",
+            "a": dice.choice([None, 1, 2, 3]),
+            "b": dice.choice([None, "x", 'yé, "z"\n', "01907"]),
+            "c": dice.choice([None, "1.10", "2.00"]),
+        }
+
+    def change(self) -> Row:
+        """Return a change, and follow it."""
+        dice, row = self.dice, self.row()
+        self.changes += 1
+        words = ["insert", "delete", *(["update"] if self.key else [])]
+        word = dice.choices(words, [4, 2, 3][: len(words)])[0]
+        if self.key:
+            self.rows = [old for old in self.rows if old["k"] != row["k"]]
+            if word != "delete":
+                self.rows.append(row)
+        elif word == "delete" and self.rows:
+            row = self.rows.pop(dice.randrange(len(self.rows)))
+        else:
+            word = "insert"
+            self.rows.append(row)
+        return {"_op": word, **row}
+
+
+def typed(rows: list[Row]) -> list[Row]:
+    from decimal import Decimal
+
+    return [{**row, "c": None if row["c"] is None else Decimal(row["c"])} for row in rows]
+
+
+def json_file(history: History, name: str, count: int) -> bytes:
+    lines: list[str] = []
+    for _ in range(count):
+        if history.dice.random() < 0.1:
+            history.bad.append(f"{name}-{len(lines) + 1}")
+            lines.append(
+                history.dice.choice(['{"k": ', '{"k": "k1", "_op": "remove"}', '{"a": 1}', '{"k": "k1", "a": "x"}'])
+            )
+        else:
+            lines.append(json.dumps(history.change()))
+    return "\n".join(lines).encode()
+
+
+def csv_file(history: History, name: str, count: int) -> bytes:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, ["_op", *COLUMNS])
+    writer.writeheader()
+    for _ in range(count):
+        if history.dice.random() < 0.1:
+            history.bad.append(f"{name}-{out.getvalue().count(chr(10)) + 1}")
+            writer.writerow({"_op": "insert", "k": "k1", "a": "1.5"})
+        else:
+            change = history.change()
+            writer.writerow({name: "" if value is None else value for name, value in change.items()})
+    return out.getvalue().encode()
+
+
+def parquet_file(history: History, name: str, count: int) -> bytes:
+    rows = [history.change() for _ in range(count)]
+    order = list(range(len(rows)))
+    history.dice.shuffle(order)
+    arrays = {n: [rows[i][n] for i in order] for n in ("_op", "k", "b", "c")}
+    columns = {
+        **{n: pa.array(values, pa.string()) for n, values in arrays.items()},
+        "a": pa.array([rows[i]["a"] for i in order], pa.int32()),
+        "_seq": pa.array([history.changes - count + i for i in order], pa.int64()),
+    }
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), out)
+    return bytes(out.getvalue())
+
+
+WRITERS = {"json": json_file, "csv": csv_file, "parquet": parquet_file}
+
+
+def three_tables(**source: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": f"{encoding} table",
+            "columns": COLUMNS,
+            **({"key": ["k"]} if encoding != "csv" else {}),
+            "source": {"format": "files", "path": f"./[{encoding}] ?", "encoding": encoding, **source},
+        }
+        for encoding in WRITERS
+    ]
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_histories_of_three_folders(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    app = Application(
+        tmp_path, three_tables(options={"maxFilesPerTrigger": "2"})
+    )  # folders and files with names that are patterns
+    histories = {encoding: History(dice, key=encoding != "csv") for encoding in WRITERS}
+
+    def come(files: int) -> None:
+        for _ in range(files):
+            for encoding, history in histories.items():
+                name = f"{app.written:04} é%*.{encoding}"
+                app.put(name, WRITERS[encoding](history, name, dice.randint(0, 12)), f"[{encoding}] ?")
+
+    def check() -> None:
+        app.check(
+            {f"{encoding} table": typed(history.rows) for encoding, history in histories.items()},
+            {f"{encoding} table": history.bad for encoding, history in histories.items()},
+        )
+
+    come(5)
+    app.drain()
+    check()
+    app.drain()  # nothing came
+    come(4)
+    app.drain()
+    check()
+    status = app.status()
+    assert status["csv table"]["rows"] == len(histories["csv"].rows)
+    assert len(app.output("batches")) >= 15

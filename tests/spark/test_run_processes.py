@@ -1,0 +1,80 @@
+"""`holdfast run` as a process: told to stop, killed and started again, nothing is lost and nothing comes twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from tests.streams import Application, Row
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}  # a short life
+
+
+def test_a_run_that_is_killed_then_interrupted_then_stopped(spark: SparkSession, tmp_path: Path) -> None:
+    seed = 5
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    table = {
+        "name": "t",
+        "key": ["k"],
+        "columns": {"k": "integer", "a": "integer", "b": "string"},
+        "source": {"format": "files", "path": "./changes", "encoding": "json", "options": {"maxFilesPerTrigger": "1"}},
+    }
+    app = Application(tmp_path, [table], trigger={"interval": "100 ms"})
+    rows: dict[int, Row] = {}
+
+    def come(files: int) -> None:
+        for _ in range(files):
+            lines: list[Row] = []
+            for _ in range(dice.randint(1, 5)):
+                row: Row = {"k": dice.randint(0, 9), "a": dice.randint(0, 2), "b": dice.choice("xy")}
+                rows[row["k"]] = row
+                lines.append({**row, "_op": "update"})
+                if dice.random() < 0.3:
+                    del rows[row["k"]]
+                    lines.append({"_op": "delete", "k": row["k"]})
+            app.put(f"{app.written:04}.json", "\n".join(map(json.dumps, lines)).encode())
+
+    come(12)
+    process = app.started(environment=QUICK)
+    process.wait_for(lambda: " batch=4 " in process.said)
+    process.kill()
+    assert " batch=11 " not in process.said
+
+    process = app.started(environment=QUICK)
+    process.wait_for(lambda: " batch=7 " in process.said)
+    code, said = app("run", "--available-now")
+    assert code == 4, said
+    assert "another process" in said
+    assert process.interrupt() == 0
+    assert "stopped: everything that was read is committed and published" in process.said
+    assert "Traceback" not in process.said
+
+    come(2)
+    done = tmp_path / "checkpoint" / "t" / "commits" / "13"
+    ending = threading.Thread(target=end_when, args=(done,))
+    ending.start()
+    code, said = app("run")
+    ending.join()
+    assert code == 0
+    assert "stopped: everything that was read is committed and published" in said
+    app.check({"t": rows.values()}, {})
+    assert [row["batch_id"] for row in app.output("batches")] == list(range(14))
+
+
+def end_when(done: Path) -> None:
+    """Send this process what ends a run, once a file is there; its own answer to it is the run's."""
+    end = time.monotonic() + 60
+    while not done.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,215 @@
+"""Applications for the tests of `holdfast run`: a configuration in a folder, and what must be true of its outputs.
+
+Differential: the constraints that a run leaves are compared with `discover` on rows that the test followed by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from holdfast.discovery.discover import discover
+from holdfast.jobs.command_line import exit_code_of
+from holdfast.state.rocks import RocksStore
+from holdfast.streaming.maintainers.maintainer import Maintainer
+from holdfast.streaming.pipeline import tables_of
+from holdfast.tables import from_arrow
+from holdfast.tables.keys import arrow_type_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+Row = dict[str, Any]
+
+_PATIENCE_SECONDS = 90
+_FIRST_TIME = 1_700_000_000.0
+
+
+class Application:
+    """One configuration in a folder of its own.
+
+    Parameters
+    ----------
+    folder : for everything.
+    tables : the `tables` section; more sections by name.
+    """
+
+    def __init__(self, folder: Path, tables: Sequence[Mapping[str, Any]], **sections: Any) -> None:
+        self.folder = folder
+        self.tables = [dict(table) for table in tables]
+        self.sections = sections
+        self.file = folder / "holdfast.yaml"
+        self.written = 0
+        self.configure()
+
+    def configure(self, **sections: Any) -> None:
+        """Write the configuration, with some sections changed."""
+        self.sections |= sections
+        places = {name: f"./{name}" for name in ("state", "backup", "output", "checkpoint")}
+        whole = {
+            "name": "app",
+            **places,
+            "tables": self.tables,
+            "constraints": {"denial": {"max_predicates": 3}},
+            **self.sections,
+        }
+        self.file.write_text(json.dumps(whole), encoding="utf-8")
+
+    def put(self, name: str, content: bytes, folder: str = "changes") -> Path:
+        """Rename a file into a folder of changes; each is written a second after the one before."""
+        target = self.folder / folder / name
+        target.parent.mkdir(exist_ok=True)
+        made = self.folder / "being-written"
+        made.write_bytes(content)
+        self.written += 1
+        os.utime(made, (_FIRST_TIME + self.written,) * 2)
+        return made.rename(target)
+
+    # Running
+
+    def __call__(self, command: str, *more: str) -> tuple[int, str]:
+        """Run a command in this process; return its exit code and what it said."""
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            code = exit_code_of([command, str(self.file), *more])
+        return code, said.getvalue()
+
+    def drain(self) -> str:
+        """Run until the sources are drained."""
+        code, said = self("run", "--available-now")
+        assert code == 0, said
+        assert "stopped: everything that was read is committed and published" in said
+        return said
+
+    def started(self, *more: str, environment: Mapping[str, str] | None = None) -> Process:
+        """Run in a process of its own."""
+        return Process([sys.executable, "-m", "holdfast", "run", str(self.file), *more], self.folder, environment)
+
+    # Looking
+
+    def output(self, name: str) -> list[Row]:
+        """Return the rows of an output table, in the order of the commits; none where it is not there."""
+        place = self.folder / "output" / name
+        if not DeltaTable.is_deltatable(str(place)):
+            return []
+        rows: list[Row] = DeltaTable(place).to_pyarrow_table().to_pylist()
+        return sorted(rows, key=lambda row: row["commit"])
+
+    def status(self) -> dict[str, Row]:
+        """Return what `holdfast status` says of each table."""
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            assert exit_code_of(["status", str(self.file), "--format", "json"]) == 0
+        return {row["table"]: row for row in map(json.loads, said.getvalue().splitlines())}
+
+    def check(self, tables: Mapping[str, Iterable[Row]], bad: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Assert that the outputs are those of these rows, and that nothing was lost or doubled on the way.
+
+        Parameters
+        ----------
+        bad : the names of the records in quarantine, by table; not looked at where it is not given.
+        """
+        held = self.output("constraints")
+        summed: dict[str, set[str]] = {name: set() for name in tables}
+        for change in self.output("constraint_changes"):
+            of_table = summed[change["table_name"]]
+            if change["change"] == "appeared":
+                assert change["constraint"] not in of_table, change
+                of_table.add(change["constraint"])
+            else:
+                of_table.remove(change["constraint"])
+        for name, rows in tables.items():
+            expected = self.expected(name, list(rows))
+            assert sorted(row["constraint"] for row in held if row["table_name"] == name) == sorted(expected), name
+            assert summed[name] == expected, name
+        self.check_batches()
+        if bad is not None:
+            found = {name: Counter[str]() for name in tables}
+            for row in self.output("quarantine"):
+                assert row["reason"]
+                found[row["table_name"]][Path(row["record_id"]).name] += 1
+            expected_bad = {name: Counter(bad.get(name, ())) for name in tables}
+        assert found == expected_bad, self.output("quarantine")
+
+    def check_batches(self) -> None:
+        """Assert that each batch of each table was published once, and each commit has its batch or its seed."""
+        batches = self.output("batches")
+        commits = [row["commit"] for row in batches]
+        seeds = {row["commit"] for row in self.output("constraint_changes") if row["cause"] != "data"}
+        first = 1 + max(seeds, default=1) if not batches else min(commits)
+        assert commits == list(range(first, first + len(commits))), "commits have gaps"
+        for name in {row["source"] for row in batches}:
+            state = max(row["state_id"] for row in batches if row["source"] == name)
+            numbers = [row["batch_id"] for row in batches if row["source"] == name and row["state_id"] == state]
+            assert numbers == list(range(len(numbers))), name
+
+    def expected(self, name: str, rows: list[Row]) -> set[str]:
+        """Return the constraints of some rows, in the space of the state."""
+        store = RocksStore(self.folder / "state")
+        try:
+            numbers = {about["name"]: number for number, about in tables_of(store)}
+            maintainer = Maintainer.restore(store, numbers[name], threads=1)
+        finally:
+            store.close()
+        assert maintainer.row_count == len(rows), name
+        columns = {
+            c.name: pa.array([row[c.name] for row in rows], arrow_type_of(c.type)) for c in maintainer.schema.columns
+        }
+        space, most = maintainer.space, maintainer.max_predicates
+        table = from_arrow(pa.table(columns), name)
+        return {str(c) for c in discover(table, space=space, max_predicates=most, threads=1)}
+
+
+class Process:
+    """A run in a process of its own, which may be told to stop, or killed."""
+
+    def __init__(self, command: list[str], folder: Path, environment: Mapping[str, str] | None) -> None:
+        self._log = folder / "said.txt"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, env={**os.environ, **(environment or {})}, start_new_session=True
+            )
+
+    def wait_for(self, seen: Callable[[], bool]) -> None:
+        """Wait until something is seen."""
+        end = time.monotonic() + _PATIENCE_SECONDS
+        while not seen():
+            assert self._process.poll() is None, f"it ended: {self.said}"
+            assert time.monotonic() < end, f"it takes too long: {self.said}"
+            time.sleep(0.05)
+
+    def signal(self, number: signal.Signals) -> int:
+        """Send a signal to the process alone; return the exit code."""
+        self._process.send_signal(number)
+        return self.ended()
+
+    def interrupt(self) -> int:
+        """Send what Ctrl-C sends, which all of a terminal's processes get; return the exit code."""
+        os.killpg(self._process.pid, signal.SIGINT)
+        return self.ended()
+
+    def kill(self) -> None:
+        """Kill it with all that it started."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(_PATIENCE_SECONDS)
+
+    def ended(self) -> int:
+        """Wait for the end; return the exit code."""
+        return self._process.wait(_PATIENCE_SECONDS)
+
+    @property
+    def said(self) -> str:
+        """What it said so far."""
+        return self._log.read_text(errors="replace")
