@@ -69,18 +69,18 @@ class Changes:
         self._dice = random.Random(seed)
 
     def batch(self, count: int) -> list[tuple[str, str]]:
-        """Return keys and values: three inserts to an update and a delete."""
+        """Return keys and values: two inserts to two deletes and an update, so that the table keeps its size."""
         dice, made = self._dice, []
         for _ in range(count):
             kind = dice.random()
-            if kind < 0.6 or len(self._ids) < 10:
+            if kind < 0.4 or len(self._ids) < 10:
                 row = dict(self._more[self._next % len(self._more)])
                 row["id"] = len(self.base) + self._next
                 self._next += 1
                 self._rows[row["id"]] = row
                 self._ids.append(row["id"])
                 made.append({"_op": "insert", **row})
-            elif kind < 0.8:
+            elif kind < 0.6:
                 row = dict(self._more[dice.randrange(len(self._more))])
                 row["id"] = self._ids[dice.randrange(len(self._ids))]
                 self._rows[row["id"]] = row
