@@ -14,8 +14,8 @@ from holdfast.discovery.discover import discover
 from holdfast.state.commits import READY, Commits, StateCheckpointMismatch
 from holdfast.state.log import CommitLog
 from holdfast.state.rocks import RocksStore
-from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
 from holdfast.streaming.arrivals import Arrivals, BadRecord
+from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
 from holdfast.streaming.pipeline import Pipeline, Position, SeededTable, restore, seed
 from holdfast.streaming.publisher import Publisher
 from holdfast.streaming.sinks.deltalake import DeltaLakeTable
