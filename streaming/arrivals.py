@@ -134,7 +134,7 @@ def arrivals(draft: Draft, target: Target) -> Arrivals:
             cells = pc.if_else(pa.array(deletes), pa.scalar(None, cells.type), cells)
         typed[column.name], wrong = fit(cells, column)
         for row in () if wrong is None else np.flatnonzero(wrong).tolist():
-            reasons.setdefault(row, misfit(str(cells[row].as_py()), column))
+            reasons.setdefault(row, misfit(str(readable(cells[row])), column))
     about_rows = operations != TRUNCATE
     for name in target.key:
         for row in np.flatnonzero(_is_null(typed[name]) & about_rows).tolist():
@@ -163,6 +163,18 @@ def all_bad(draft: Draft, target: Target, reason: str) -> Arrivals:
     none = arrivals(replace(draft, operations=np.full(len(draft), UNREADABLE, np.int8), reasons={}), target)
     bad = tuple(_bad(draft, row, target, reason) for row in range(len(draft)))
     return Arrivals(none.records, bad, draft.skipped, draft.oldest, is_skipped=True)
+
+
+def readable(cell: pa.Scalar) -> object:
+    """Return a cell's value; what Python has none for, a time outside of the years 1 to 9999, as its number.
+
+    >>> readable(pa.scalar(7)), readable(pa.scalar(4 * 10**17, pa.timestamp("us")))
+    (7, '400000000000000000 (timestamp[us])')
+    """
+    try:
+        return cell.as_py()
+    except (OverflowError, ValueError):
+        return f"{cell.value} ({cell.type})"
 
 
 def _counting(draft: Draft, good: Flags) -> NDArray[np.int64]:

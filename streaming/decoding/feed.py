@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.streaming.arrivals import UNREADABLE, Draft
+from holdfast.streaming.arrivals import UNREADABLE, Draft, readable
 from holdfast.streaming.netting import DELETE, INSERT
 from holdfast.tables.keys import Flags
 
@@ -46,7 +46,7 @@ def draft_of(came: pa.Table, names: Collection[str], table: str, after: int = -1
         operations,
         {name: rows.column(name).combine_chunks() for name in names if name in rows.column_names},
         lambda row: f"{table}-{versions[row]}-{row}",
-        lambda row: str({name: rows.column(name)[row].as_py() for name in names if name in rows.column_names}),
+        lambda row: str({name: readable(rows.column(name)[row]) for name in names if name in rows.column_names}),
         reasons,
         oldest=None if oldest is None else oldest.timestamp(),
         versions=versions,

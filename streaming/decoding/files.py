@@ -96,6 +96,7 @@ def draft_of(
     order = np.arange(count)
     if SEQUENCE in cells:
         places, wrong = _sequence(cells.pop(SEQUENCE))
+        wrong &= np.repeat([SEQUENCE in part.cells for part in parts], counts)  # a file may have none at all
         for row in np.flatnonzero(wrong).tolist():
             reasons.setdefault(row, f"{SEQUENCE} is missing or no whole number: a record needs its place")
         whole = all(SEQUENCE in part.cells or not part.count or part.count == len(part.reasons) for part in parts)

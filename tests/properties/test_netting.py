@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from holdfast.constraints import Column, PredicateSpace, Schema
+from holdfast.constraints import Column, PredicateSpace, Schema, parse_type
 from holdfast.constraints.types import INTEGER, STRING
 from holdfast.indexes.rows import RowSet
 from holdfast.state.memory import MemoryStore
@@ -404,3 +404,23 @@ def test_a_kind_of_change_that_is_not_known_is_a_bad_record() -> None:
     came = fed([Image(6, "merge", ("x", "p", 0)), Image(6, "insert", ("y", "q", 1))], key=True, after=5)
     assert len(came.records) == 1
     assert [bad.reason for bad in came.bad] == ["the change feed says 'merge', which is no kind of change known here"]
+
+
+def test_a_time_that_python_has_not_is_a_bad_record() -> None:
+    came = frame([("x", "p", 0), ("y", "q", 1)])
+    for name, values in {
+        "at": pa.array([4 * 10**17, 0], pa.timestamp("us", "UTC")),
+        feed.KIND: pa.array(["insert", "insert"]),
+        feed.VERSION: pa.array([6, 6]),
+        feed.TIME: pa.array([0, 0], pa.timestamp("us", "UTC")),
+    }.items():
+        came = came.append_column(name, values)
+    columns = (*SCHEMA.columns, Column("at", parse_type("timestamp")))
+    target = Target(Schema("r", columns), ("k",))
+    found = arrivals(feed.draft_of(came, target.schema.names, "r"), target)
+    assert len(found.records) == 1
+    assert len(found.bad) == 1
+    assert found.bad[0].reason.startswith(
+        "column at: '400000000000000000 (timestamp[us, tz=UTC])' is not a time such as"
+    )
+    assert found.bad[0].raw == "{'k': 'x', 'a': 'p', 'b': 0, 'at': '400000000000000000 (timestamp[us, tz=UTC])'}"
