@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from holdfast.constraints import StateRefused, UsageError
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.progress import Progress, progress_on
@@ -280,8 +282,8 @@ def _seed(
                 f"the state in {settings.state} is missing, while the checkpoint {place} says that table {table.name} "
                 "was followed before. Restore the state (holdfast rebuild), or start over: holdfast seed --replace"
             )
-    published = _published(settings, commits, session)
-    return seed(store, commits, seeded_tables(settings, session, progress), published)
+    published, after = _published(settings, commits, session)
+    return seed(store, commits, seeded_tables(settings, session, progress), published, after)
 
 
 def _restored(store: RocksStore, progress: Progress) -> dict[str, Maintainer]:
@@ -292,20 +294,29 @@ def _restored(store: RocksStore, progress: Progress) -> dict[str, Maintainer]:
     return tables
 
 
-def _published(settings: Settings, commits: Commits, session: Callable[[], "SparkSession"]) -> list[dict[str, Any]]:
-    """Return the constraints that an earlier state of this application published; the outputs go on from them."""
-    from deltalake import DeltaTable
+def _published(
+    settings: Settings, commits: Commits, session: Callable[[], "SparkSession"]
+) -> tuple[list[dict[str, Any]], int]:
+    """Return the constraints that an earlier state of this application published, and its last commit."""
+    from deltalake import DeltaTable, QueryBuilder
 
     outputs = _outputs(settings, commits, session)  # refuses those of another application
     if outputs["constraints"].is_new:
-        return []
-    place = f"{settings.output}/constraints"
-    rows: list[dict[str, Any]]
-    if writer_for(settings.output, settings.publish.writer) == "spark":
-        rows = session().read.format("delta").load(place).toArrow().to_pylist()
-    else:
-        rows = DeltaTable(place, storage_options=dict(settings.storage_options)).to_pyarrow_table().to_pylist()
-    return rows
+        return [], 0
+    is_spark = writer_for(settings.output, settings.publish.writer) == "spark"
+
+    def asked(table: str, query: str) -> list[dict[str, Any]]:
+        place = f"{settings.output}/{table}"
+        if is_spark:
+            frame = session().read.format("delta").load(place)
+            found: list[dict[str, Any]] = frame.sparkSession.sql(query, published=frame).toArrow().to_pylist()
+            return found
+        opened = DeltaTable(place, storage_options=dict(settings.storage_options))
+        batches = QueryBuilder().register("published", opened).execute(query.replace("{published}", "published"))
+        return list(pa.table(batches.read_all()).to_pylist())
+
+    lasts = [asked(name, "SELECT max(commit) AS last FROM {published}")[0]["last"] or 0 for name in outputs]
+    return asked("constraints", "SELECT * FROM {published}"), max(lasts)
 
 
 def _discard(settings: Settings) -> None:

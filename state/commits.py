@@ -102,6 +102,11 @@ class Commits:
         """The number of the last commit, 0 before the first."""
         return codecs.read_number(self._store.get("meta", b"commit") or b"")
 
+    @property
+    def first(self) -> int:
+        """The number of the first commit of this state."""
+        return codecs.read_number(self._store.get("meta", b"first") or codecs.number(1))
+
     def is_done(self, source: str, query_id: str, batch_id: int, start: str, end: str) -> bool:
         """Return whether a batch is committed already; refuse one that does not follow the last one."""
         last = self.entry(source)
@@ -150,6 +155,15 @@ class Commits:
         whole.put("log", codecs.number(number), record)
         self._store.write(whole)
         return number
+
+    def continue_after(self, number: int) -> None:
+        """Let the commits of a new state come behind those that an earlier one published: their order stays one."""
+        if self.identity.status != SEEDING:
+            raise StateRefused("the state is seeded already: its commits have their numbers")
+        first = WriteBatch()
+        first.put("meta", b"commit", codecs.number(max(number, self.last)))
+        first.put("meta", b"first", codecs.number(max(number, self.last) + 1))
+        self._store.write(first)
 
     def bulk(self, change: WriteBatch) -> None:
         """Write a part of a seed, while the status is `seeding`: it counts only once a commit says `ready`."""

@@ -29,7 +29,13 @@ class CommitLog:
 
     def __init__(self, backup: Path, epoch: int) -> None:
         self._folder = backup / "log" / f"{epoch:010d}"
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ExternalError(
+                f"the backup {self._folder} cannot be made ({error.strerror}): mend what is in its place, or name "
+                "another `backup`"
+            ) from error
 
     def put(self, number: int, record: bytes) -> None:
         """Write the record of a commit; nothing happens where the same one is there."""

@@ -274,6 +274,7 @@ def seed(
     commits: Commits,
     tables: Iterable[SeededTable],
     published: Sequence[Row] = (),
+    after: int = 0,
     now: Clock = _now,
 ) -> dict[str, Maintainer]:
     """Write newly seeded tables into an empty state, and return them; it is ready with the last write, in one piece.
@@ -281,12 +282,14 @@ def seed(
     Parameters
     ----------
     published : rows of the `constraints` table that an earlier state left: what they say already is not said again.
+    after : the last commit that is in the outputs.
     """
     if commits.identity.status != SEEDING:
         raise StateRefused(
             "the state is seeded already: use it (holdfast run), or replace it (holdfast seed --replace)"
         )
     _wipe(store)
+    commits.continue_after(after)
     rows = OutputRows(commits.identity, commits.last + 1, now())
     last = WriteBatch()
     maintainers = []

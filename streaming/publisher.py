@@ -163,7 +163,7 @@ class Publisher:
         The seed gives every state rows in `tables`, so it also shows when this was refused before.
         """
         first = next((number for number, _ in self._commits.unpublished()), self._commits.last + 1)
-        if first == 1:
+        if first <= self._commits.first:
             return
         lost = [name for name in _KEPT_WHOLE if name in self._tables and self._tables[name].is_new]
         if "tables" in self._tables and not self._tables["tables"].published:

@@ -148,11 +148,12 @@ class Application:
         batches = self.output("batches")
         commits = [row["commit"] for row in batches]
         seeds = {row["commit"] for row in self.output("constraint_changes") if row["cause"] != "data"}
-        first = 1 + max(seeds, default=1) if not batches else min(commits)
-        assert commits == list(range(first, first + len(commits))), "commits have gaps"
-        for name in {row["source"] for row in batches}:
-            state = max(row["state_id"] for row in batches if row["source"] == name)
-            numbers = [row["batch_id"] for row in batches if row["source"] == name and row["state_id"] == state]
+        seeds |= {row["commit"] for row in self.output("tables")}
+        known = sorted({*commits, *seeds})
+        assert len(commits) == len(set(commits)), "a batch was published twice"
+        assert known == list(range(known[0], known[0] + len(known))), "commits have gaps"
+        for name, state in {(row["source"], row["state_id"]) for row in batches}:
+            numbers = [row["batch_id"] for row in batches if (row["source"], row["state_id"]) == (name, state)]
             assert numbers == list(range(len(numbers))), name
 
     def expected(self, name: str, rows: list[Row]) -> set[str]:

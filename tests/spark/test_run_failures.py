@@ -101,9 +101,6 @@ def test_a_state_and_a_configuration_that_contradict_each_other(spark: SparkSess
     (tmp_path / "elsewhere").rename(tmp_path / "state")
 
 
-@pytest.mark.xfail(
-    reason="the log of the state that was replaced stays in the backup, and is taken for another writer's"
-)
 def test_outputs_go_on_when_a_state_is_replaced(spark: SparkSession, tmp_path: Path) -> None:
     app = people(tmp_path)
     put(app, {"name": "D", "zip": "x1", "city": "w"}, {"name": "A", "_op": "delete"})
@@ -113,7 +110,8 @@ def test_outputs_go_on_when_a_state_is_replaced(spark: SparkSession, tmp_path: P
     before = app.output("constraint_changes")
     code, said = app("seed", "--replace")
     assert code == 0, said
-    assert app.output("constraint_changes")[: len(before)] == before
+    after = app.output("constraint_changes")
+    assert all(row in after for row in before)  # numbered anew: a state has its own order of commits
     app.drain()  # all files again
     app.check({"people": rows}, {})
     put(app, {"name": "E", "zip": "x2", "city": "u"})
@@ -176,7 +174,6 @@ def test_outputs_that_cannot_be_written(spark: SparkSession, tmp_path: Path) -> 
     app.check({"people": [*rows, {"name": "E", "zip": "x2", "city": "u"}]}, {})
 
 
-@pytest.mark.xfail(reason="a backup whose folder cannot be made ends the run with exit code 70")
 def test_a_backup_that_cannot_be_written(spark: SparkSession, tmp_path: Path) -> None:
     app = people(tmp_path)
     put(app, {"name": "D", "zip": "x1", "city": "w"})
