@@ -65,13 +65,17 @@ def session_settings(settings: Mapping[str, str] | None = None) -> dict[str, str
         chosen["spark.driver.extraJavaOptions"] = f"-Xss16m {_quiet_logging()}"
     if "spark.jars" not in given:
         chosen["spark.jars"] = ",".join(map(str, spark_jars()))
-    return chosen | given
+    ours, its = chosen[_JAVA_OPTIONS], given.get(_JAVA_OPTIONS)
+    return chosen | given | ({} if its is None else {_JAVA_OPTIONS: f"{ours} {its}"})  # of two the last one counts
 
 
 def _quiet_logging() -> str:
     """Return the option that makes Spark write errors only: what matters is raised, and told once."""
     file = Path(str(files("holdfast.conf"))) / "log4j2.xml"
     return f'"-Dlog4j2.configurationFile={file.as_uri()}"'
+
+
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def launch_environment(master: str) -> dict[str, str]:
