@@ -124,7 +124,12 @@ def _run(configuration: Configuration, progress: Progress, company: Company, *, 
         publisher.start()
         try:
             quarantine = settings.quarantine
-            limits = Limits(quarantine.max_share, quarantine.window, settings.publish.metrics_interval.total_seconds())
+            limits = Limits(
+                quarantine.max_share,
+                quarantine.window,
+                settings.publish.metrics_interval.total_seconds(),
+                settings.publish.status_interval.total_seconds(),
+            )
             pipeline = Pipeline(
                 store, commits, tables, publisher, limits, {table.name: table.settle for table in settings.tables}
             )

@@ -15,6 +15,8 @@ from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
 NULLS_RULE = "null equals null, and sorts below every value"
 
 Row = dict[str, Any]
+Described = tuple[Row, Row]
+"""A row of `constraint_changes`, and the columns that say which constraint it is about."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,7 @@ _ABOUT = (
 
 def described(
     source: str, batch_id: int, table: str, changes: Sequence[ConstraintChange], after: int
-) -> Iterator[tuple[Row, Row]]:
+) -> Iterator[Described]:
     """Yield what is told of each changed constraint, and which one it is; `after` is how many there are then."""
     for change in changes:
         fields = change.fields()

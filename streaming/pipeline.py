@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from holdfast.constraints import ConstraintChange, DenialConstraint, InputError, Schema, StateRefused
+from holdfast.constraints import InputError, Schema, StateRefused
 from holdfast.state import codecs
 from holdfast.state.commits import READY, SEEDING, Commits, LedgerEntry, StateCheckpointMismatch
 from holdfast.state.store import Reader, Store, WriteBatch
@@ -156,12 +156,10 @@ class Pipeline:
             now = self._now()
             bad = [*came.bad, *_incomplete(came, result)]
             rows = OutputRows(self._commits.identity, self._commits.last + 1, now)
-            after = len(maintainer.constraints) if result.changes else 0
-            told = described(source, position.batch_id, maintainer.schema.table, result.changes, after)
+            told = described(source, position.batch_id, maintainer.schema.table, result.changes, result.constraints)
             number = self._progress[source].get("batches", 0) + 1
             due, waiting = self._settling.step(source, number, told, change)
-            appeared, gone = _split(result.changes)
-            scores = self._standing.scored(maintainer, appeared, gone)
+            scores = self._standing.scored(maintainer, due)
             for row, about in due:
                 rows.change(row, about, scores.get(about["constraint_id"]))
             rows.places(self._standing.places(maintainer, change, now.timestamp()))
@@ -170,7 +168,8 @@ class Pipeline:
             rows.batch(source, position, records, result, len(bad), took, lag, lag_records)
             rows.quarantine(source, bad)
             self._note_metrics(rows, source, result, records, sum(took.values()), lag, now)
-            progress = self._advanced(source, result, records, len(bad), lag, rows.at)
+            good = len(came.records) - len(result.incomplete)
+            progress = self._advanced(source, result, records, good, len(bad), lag, rows.at)
             if lag_records is not None:
                 progress["lag_records"] = lag_records
             change.put("progress", source.encode(), codecs.json_bytes(progress))
@@ -218,7 +217,7 @@ class Pipeline:
             recent.popleft()
 
     def _advanced(
-        self, source: str, result: BatchResult, records: int, bad: int, lag: float | None, at: str
+        self, source: str, result: BatchResult, records: int, good: int, bad: int, lag: float | None, at: str
     ) -> dict[str, Any]:
         """Return how far a table is: what `holdfast status` says of it."""
         before = self._progress[source]
@@ -235,7 +234,7 @@ class Pipeline:
             "lag_seconds": lag,
             "batches": before.get("batches", 0) + 1,
             "records": before.get("records", 0) + records,
-            "good": before.get("good", 0) + records - bad,
+            "good": before.get("good", 0) + good,
             "quarantined": before.get("quarantined", 0) + bad,
             "late": before.get("late", 0) + result.late,
         }
@@ -307,7 +306,7 @@ def seed(
     standing = Standing(store)
     scores: dict[str, float] = {}
     for maintainer in maintainers:
-        scores |= standing.scored(maintainer, list(maintainer.constraints))
+        scores |= standing.seeded(maintainer)
     rows.seeded(maintainers, published, scores)
     for maintainer in maintainers:
         rows.places(standing.places(maintainer, last, now().timestamp()))
@@ -329,15 +328,6 @@ def progress_of(store: Reader, table: str) -> dict[str, Any]:
     """Return how far a table is."""
     stored = store.get("progress", table.encode())
     return {} if stored is None else codecs.read_json(stored)
-
-
-def _split(changes: Sequence[ConstraintChange]) -> tuple[list[DenialConstraint], list[DenialConstraint]]:
-    """Return what appeared and what disappeared."""
-    sides: tuple[list[DenialConstraint], list[DenialConstraint]] = [], []
-    for change in changes:
-        assert isinstance(change.constraint, DenialConstraint)
-        sides[not change.appeared].append(change.constraint)
-    return sides
 
 
 def _incomplete(came: Arrivals, result: BatchResult) -> list[BadRecord]:

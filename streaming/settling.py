@@ -7,14 +7,10 @@ for what has changed within the last N batches.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
-
-Row = dict[str, Any]
-Described = tuple[Row, Row]
-"""A row of `constraint_changes`, and the columns that say which constraint it is about."""
+from holdfast.streaming.output_rows import Described, Row
 
 
 class Settling:

@@ -7,15 +7,13 @@ has changed since (`sinks/ranks.py` says what they mean).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from holdfast.constraints import DenialConstraint, constraint_id
+from holdfast.constraints import DenialConstraint, constraint_id, parse_denial
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
 from holdfast.streaming.maintainers.maintainer import Maintainer
+from holdfast.streaming.output_rows import Described, Row
 from holdfast.streaming.sinks.ranks import Ranks
-
-Row = dict[str, Any]
 
 
 class Standing:
@@ -34,17 +32,26 @@ class Standing:
         self._at: dict[str, float] = {}
         self._changed: set[str] = set()
 
-    def scored(
-        self, maintainer: Maintainer, appeared: Sequence[DenialConstraint], gone: Sequence[DenialConstraint] = ()
-    ) -> Mapping[str, float]:
-        """Return the score of each constraint that appeared, by its id."""
+    def seeded(self, maintainer: Maintainer) -> Mapping[str, float]:
+        """Return the score of each constraint of a new table, by its id. O(constraints)."""
         table = maintainer.schema.table
-        found = _scores(maintainer, appeared)
-        if table in self._ranks:
-            self._ranks[table].disappeared(constraint_id(constraint, table) for constraint in gone)
-            self._ranks[table].appeared(found.items())
-        if appeared or gone:
+        found = _scores(maintainer, list(maintainer.constraints))
+        self._ranks[table] = Ranks()
+        self._ranks[table].appeared(found.items())
+        self._changed.add(table)
+        return found
+
+    def scored(self, maintainer: Maintainer, told: Sequence[Described]) -> Mapping[str, float]:
+        """Return the score of each constraint that is told to have appeared, by its id, on the rows there are now."""
+        table = maintainer.schema.table
+        texts = [about["constraint"] for row, about in told if row["change"] == "appeared"]
+        found = _scores(maintainer, [parse_denial(text) for text in texts])
+        if told:
             self._changed.add(table)
+        if table in self._ranks:
+            gone = [about["constraint_id"] for row, about in told if row["change"] == "disappeared"]
+            self._ranks[table].disappeared(gone)
+            self._ranks[table].appeared(found.items())
         return found
 
     def places(self, maintainer: Maintainer, change: WriteBatch, now: float) -> list[Row]:

@@ -16,7 +16,7 @@ from holdfast.state.log import CommitLog
 from holdfast.state.rocks import RocksStore
 from holdfast.streaming.arrivals import Arrivals, BadRecord
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
-from holdfast.streaming.pipeline import Pipeline, Position, SeededTable, restore, seed
+from holdfast.streaming.pipeline import Limits, Pipeline, Position, SeededTable, restore, seed
 from holdfast.streaming.publisher import Publisher
 from holdfast.streaming.sinks.deltalake import DeltaLakeTable
 from holdfast.streaming.sinks.shapes import SHAPES
@@ -200,3 +200,24 @@ def test_a_stream_that_jumped_is_refused_and_changes_nothing(tmp_path: Path) -> 
         running.batch(2, [(INSERT, (3, 3, "y"))])
     assert running.tables["r"].row_count == 2
     running.stop()
+
+
+@pytest.mark.parametrize("settle", [0, 2])
+def test_every_published_constraint_has_its_score_and_its_place(settle: int, tmp_path: Path) -> None:
+    first, history, _ = _history(random.Random(4), 12)
+    running = Running(tmp_path, first)
+    limits = Limits(places_every=0.0)
+    running.pipeline = Pipeline(
+        running.store, running.commits, running.tables, running.publisher, limits, {"r": settle}
+    )
+    for number, changes in enumerate(history):
+        running.batch(number, changes)
+    running.stop()
+    held = DeltaTable(tmp_path / "out" / "constraints").to_pyarrow_table().to_pylist()
+    summed: set[str] = set()
+    for change in DeltaTable(tmp_path / "out" / "constraint_changes").to_pyarrow_table().sort_by("commit").to_pylist():
+        (summed.add if change["change"] == "appeared" else summed.remove)(change["constraint_id"])
+    assert {row["constraint_id"] for row in held} == summed
+    assert all(0 < row["score"] <= 1 for row in held)
+    if not settle:  # with it, those that are gone already keep their places until that is told
+        assert sorted(row["rank"] for row in held) == list(range(1, len(held) + 1))

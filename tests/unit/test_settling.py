@@ -6,7 +6,8 @@ import pytest
 
 from holdfast.state.memory import MemoryStore
 from holdfast.state.store import WriteBatch
-from holdfast.streaming.settling import Described, Settling
+from holdfast.streaming.output_rows import Described
+from holdfast.streaming.settling import Settling
 
 
 def _change(name: str, *, appeared: bool) -> Described:
