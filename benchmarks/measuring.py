@@ -25,13 +25,25 @@ class Measured:
     answer: Any
 
 
-def measured(work: Callable[..., Any], *arguments: Any, prepare: Callable[..., Any] | None = None) -> Measured:
-    """Run `work(prepare(*arguments))`, or `work(*arguments)`, in a new process and time `work` alone."""
+def measured(
+    work: Callable[..., Any],
+    *arguments: Any,
+    prepare: Callable[..., Any] | None = None,
+    limit: float | None = None,
+) -> Measured:
+    """Run `work(prepare(*arguments))`, or `work(*arguments)`, in a new process and time `work` alone.
+
+    What takes longer than `limit` seconds, preparing included, is killed: its answer is None.
+    """
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=_run, args=(there, work, arguments, prepare))
     process.start()
     there.close()
+    if not here.poll(limit):
+        process.kill()
+        process.join()
+        return Measured(float(limit or 0), 0, None)
     try:
         seconds, peak, answer = here.recv()
     except EOFError:

@@ -143,8 +143,9 @@ def _updated(path: Path) -> Point:
         codes, copies = np.unique(np.concatenate([old, new]), axis=0, return_inverse=True)
         signs = np.bincount(copies, np.repeat([-1.0, 1.0], len(slots)), len(codes)).astype(np.int64)
         rows.begin()
-        maintainer._denial.begin()
-        maintainer._denial.apply(rows.change(codes[signs != 0], signs[signs != 0]))
+        for family in maintainer._families:
+            family.begin()
+        maintainer._followed(rows.change(codes[signs != 0], signs[signs != 0]))
         rows.forget()
         first = time.perf_counter()
         change = WriteBatch()

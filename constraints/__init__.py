@@ -21,7 +21,7 @@ from holdfast.constraints.evidence import Evidence
 from holdfast.constraints.identity import Constraint, constraint_fields, constraint_id
 from holdfast.constraints.inclusion import InclusionDependency
 from holdfast.constraints.operators import Operator
-from holdfast.constraints.order import OrderDependency
+from holdfast.constraints.order import OrderDependency, OrderKind
 from holdfast.constraints.parsing import (
     parse_condition,
     parse_constraint,
@@ -58,6 +58,7 @@ __all__ = [
     "InputError",
     "Operator",
     "OrderDependency",
+    "OrderKind",
     "Predicate",
     "PredicateSpace",
     "Reason",

@@ -9,6 +9,7 @@ Invariant: targets are distinct and not in the context. `A ~ B` and `B ~ A` are 
 are written in column order where `canonical` made them.
 """
 
+import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,13 @@ from holdfast.constraints.names import quoted
 from holdfast.constraints.operators import Operator
 from holdfast.constraints.predicates import Predicate
 from holdfast.constraints.types import Family
+
+
+class OrderKind(enum.Enum):
+    """The two forms of order dependencies."""
+
+    CONSTANT = "constant"
+    ORDER_COMPATIBLE = "order_compatible"
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +76,11 @@ class OrderDependency:
         return len(self.target) == 1
 
     @property
+    def kind(self) -> OrderKind:
+        """Which of the two forms it has."""
+        return OrderKind.CONSTANT if self.is_constant else OrderKind.ORDER_COMPATIBLE
+
+    @property
     def size(self) -> int:
         """How many columns it names."""
         return len(self.context) + len(self.target)
@@ -98,7 +111,7 @@ class OrderDependency:
         """Return the fields of its JSON line that only this family has, in their order."""
         fields: dict[str, Any] = {
             "context": list(self.context),
-            "kind": "constant" if self.is_constant else "order_compatible",
+            "kind": self.kind.value,
             "target": list(self.target),
         }
         if not self.is_constant:

@@ -1,10 +1,15 @@
-"""Denial constraints in plain words, for people who read tables and alerts.
+"""Constraints in plain words, for people who read tables and alerts.
 
 The sentence says the same as the text; it is not parsed back.
 """
 
+from collections.abc import Sequence
+
 from holdfast.constraints.denial import DenialConstraint, DenialKind
+from holdfast.constraints.identity import Constraint
+from holdfast.constraints.inclusion import InclusionDependency
 from holdfast.constraints.operators import Operator
+from holdfast.constraints.order import OrderDependency
 from holdfast.constraints.predicates import Predicate
 
 _WORDS = {
@@ -25,8 +30,16 @@ _CROSSING = {
 }
 
 
-def sentence(constraint: DenialConstraint) -> str:
-    """Return a denial constraint as a sentence.
+def sentence(constraint: Constraint) -> str:
+    """Return a constraint as a sentence.
+
+    >>> from holdfast.constraints.columns import ColumnRef
+    >>> print(sentence(OrderDependency(("State",), ("Salary", "Rate"))))
+    Among rows with the same State, Rate never falls as Salary rises.
+    >>> print(sentence(InclusionDependency(ColumnRef("orders", "customer"), ColumnRef("customers", "id"))))
+    Every value of orders.customer is a value of customers.id.
+    >>> print(sentence(OrderDependency((), ("Age", "Birth"), opposite=True)))
+    Birth never rises as Age rises.
 
     >>> from holdfast.constraints.parsing import parse_denial
     >>> for text in (
@@ -43,6 +56,12 @@ def sentence(constraint: DenialConstraint) -> str:
     All rows have the same State.
     No row has a Low above the High of another row.
     """
+    if isinstance(constraint, InclusionDependency):
+        return f"Every value of {constraint.dependent} is a value of {constraint.referenced}."
+    if isinstance(constraint, OrderDependency):
+        return _order(constraint)
+    if not isinstance(constraint, DenialConstraint):
+        raise TypeError(f"no sentence for {type(constraint).__name__}")
     names = [p.left for p in constraint.predicates]
     match constraint.kind:
         case DenialKind.KEY:
@@ -62,9 +81,18 @@ def sentence(constraint: DenialConstraint) -> str:
     return f"No row has {_listed(own)} another row{within}."
 
 
+def _order(dependency: OrderDependency) -> str:
+    context, target = dependency.context, dependency.target
+    if dependency.is_constant:
+        among = f"Rows with the same {_listed(context)}" if context else "All rows"
+        return f"{among} have the same {target[0]}."
+    among = f"Among rows with the same {_listed(context)}, " if context else ""
+    return f"{among}{target[1]} never {'rises' if dependency.opposite else 'falls'} as {target[0]} rises."
+
+
 def _crossing(predicate: Predicate) -> str:
     return f"a {predicate.left} {_CROSSING[predicate.operator]} the {predicate.right}"
 
 
-def _listed(parts: list[str]) -> str:
+def _listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

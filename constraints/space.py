@@ -88,6 +88,7 @@ class PredicateSpace:
     ----------
     schema : the table's columns.
     crossing : pairs (left, right) of column positions, left before right, that may be compared across.
+    family : whose order of values it takes: strings and booleans are ordered in order dependencies.
 
     Examples
     --------
@@ -104,6 +105,7 @@ class PredicateSpace:
 
     schema: Schema
     crossing: tuple[tuple[int, int], ...] = ()
+    family: Family = Family.DENIAL
 
     def __post_init__(self) -> None:
         crossing = tuple(sorted((int(a), int(b)) for a, b in self.crossing))
@@ -150,6 +152,10 @@ class PredicateSpace:
         named = [(schema.index(a), schema.index(b)) for a, b in cross_columns]
         return cls(schema, tuple({(min(pair), max(pair)) for pair in named if pair[0] != pair[1]}))
 
+    def of_family(self, family: Family) -> "PredicateSpace":
+        """Return the space that a family of constraints has over these columns."""
+        return PredicateSpace(self.schema, () if family is Family.ORDER else self.crossing, family)
+
     @cached_property
     def pairs(self) -> tuple[ColumnPair, ...]:
         """The column pairs in space order."""
@@ -157,7 +163,7 @@ class PredicateSpace:
         pairs = []
         offset = 0
         for left, right in [*((i, i) for i in range(len(columns))), *self.crossing]:
-            ordered = columns[left].ordered_in(Family.DENIAL) and columns[right].ordered_in(Family.DENIAL)
+            ordered = columns[left].ordered_in(self.family) and columns[right].ordered_in(self.family)
             width = 3 if ordered else 2
             if offset % WORD + width > WORD:
                 offset += WORD - offset % WORD
@@ -201,7 +207,7 @@ class PredicateSpace:
         if pair is None:
             raise UsageError(f"'{predicate}' is outside the predicate space: these two columns are not compared there")
         if predicate.operator.needs_order and not pair.ordered:
-            raise UsageError(f"'{predicate}': these values have no order in denial constraints; use = or !=")
+            raise UsageError(f"'{predicate}': these values have no order in {self.family.words}; use = or !=")
         return pair
 
     def mask(self, constraint: DenialConstraint) -> int:
@@ -258,6 +264,7 @@ class PredicateSpace:
                 {"name": c.name, "type": str(c.type), "ordered": c.ordered, "assumed": c.assumed} for c in self.schema
             ],
             "cross_columns": [[names[a], names[b]] for a, b in self.crossing],
+            **({} if self.family is Family.DENIAL else {"family": self.family.value}),
         }
 
     @classmethod
@@ -265,6 +272,10 @@ class PredicateSpace:
         """Read back what `to_json` returned (`--space`)."""
         if not isinstance(value, dict) or value.get("format") != 1:
             raise UsageError('not a predicate space: expected what --write-space wrote, with "format": 1')
+        families = {family.value: family for family in (Family.DENIAL, Family.ORDER)}
+        family = families.get(value.get("family", Family.DENIAL.value))
+        if family is None:
+            raise UsageError(f"not a predicate space: family '{value['family']}' is none of {', '.join(families)}")
         try:
             columns = tuple(
                 Column(str(c["name"]), parse_type(c["type"]), c.get("ordered"), bool(c.get("assumed", False)))
@@ -274,7 +285,7 @@ class PredicateSpace:
             crossing = tuple((schema.index(a), schema.index(b)) for a, b in value["cross_columns"])
         except (KeyError, TypeError, AttributeError) as error:
             raise UsageError(f"not a predicate space: {error} is missing or has another form") from error
-        return cls(schema, crossing)
+        return cls(schema, crossing, family)
 
 
 def _joinable(schema: Schema, overlap: Overlap) -> Iterable[tuple[int, int]]:

@@ -33,6 +33,18 @@ class Family(enum.Enum):
     ORDER = "od"
     INCLUSION = "ind"
 
+    @property
+    def words(self) -> str:
+        """What people call them."""
+        return _FAMILY_WORDS[self]
+
+
+_FAMILY_WORDS = {
+    Family.DENIAL: "denial constraints",
+    Family.ORDER: "order dependencies",
+    Family.INCLUSION: "inclusion dependencies",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:

@@ -9,7 +9,6 @@ they end with `TooManyEvidences`.
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Event
 
@@ -18,6 +17,7 @@ import numpy as np
 from holdfast.constraints import PredicateSpace
 from holdfast.discovery.codes import PairCodes
 from holdfast.discovery.kernels.evidence import TILE, Places, Words, insert_all_kernel, listed_kernel, pairs_kernel
+from holdfast.discovery.threads import spread
 
 MOST_BYTES = 1 << 30
 _RECENT = 1 << 13
@@ -203,9 +203,8 @@ def group_evidences(
     if not space.pairs:
         return sets[0]
     side_by_side = codes.taken(groups.numbers)
-    stopped = Event()
 
-    def fill(part: int) -> None:
+    def fill(part: int, stopped: Event) -> None:
         for block in range(part, len(bounds) - 1, threads):
             if stopped.is_set():
                 return
@@ -213,12 +212,7 @@ def group_evidences(
             if progress is not None:
                 progress(int(bounds[block + 1] - bounds[block]))
 
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            list(pool.map(fill, range(threads)))
-        except BaseException:
-            stopped.set()  # leaving the pool waits for its threads
-            raise
+    spread(range(threads), threads, fill)
     while len(sets) > 1:
         sets[0].add(*sets.pop().entries())
     if not both_ways:

@@ -18,9 +18,7 @@ shape; crossing equalities split two lists of rows at once.
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from threading import Event
 
 import numpy as np
@@ -30,6 +28,7 @@ from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
 from holdfast.discovery.codes import PairCodes
 from holdfast.discovery.kernels.evidence import Places, Words
 from holdfast.discovery.kernels.partitions import LEAF, Rows, refine_same_kernel, refine_two_kernel, search_kernel
+from holdfast.discovery.threads import cut, spread
 from holdfast.indexes.curve import CELLS, interleaved
 from holdfast.indexes.masks import outcomes_of
 
@@ -104,15 +103,11 @@ class ViolationSearch:
         tasks = sorted(self._tasks(masks), key=lambda t: (t.order, t.equalities, t.position))
         for order in dict.fromkeys(task.order for task in tasks):
             self._root(order)
-        bounds = np.linspace(0, len(tasks), self._threads * 4 + 1).astype(int)
-        parts = [tasks[a:b] for a, b in pairwise(bounds) if a < b]
-        stopped = Event()
-        with ThreadPoolExecutor(self._threads) as pool:
-            try:
-                found = list(pool.map(lambda part: _Walk(self, limit, budget, stopped).walk(part), parts))
-            except BaseException:
-                stopped.set()  # leaving the pool waits for its threads
-                raise
+        found = spread(
+            cut(tasks, self._threads),
+            self._threads,
+            lambda part, stopped: _Walk(self, limit, budget, stopped).walk(part),
+        )
         empty = np.zeros((0, 3), np.int64)
         rows = np.concatenate([empty, *(f for f, _ in found)])
         comparisons = np.zeros(len(masks), np.int64)

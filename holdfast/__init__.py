@@ -19,6 +19,8 @@ if TYPE_CHECKING:
         parse_rule_body,
     )
     from holdfast.discovery.discover import discover
+    from holdfast.discovery.inclusion.discover import discover_inclusions
+    from holdfast.streaming.maintainers.across import InclusionsAcross
     from holdfast.streaming.maintainers.maintainer import Maintainer
     from holdfast.tables import ReadOptions, Table, from_arrow, from_pandas, read_table
 
@@ -26,6 +28,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "HoldfastError",
+    "InclusionsAcross",
     "Maintainer",
     "PredicateSpace",
     "ReadOptions",
@@ -33,6 +36,7 @@ __all__ = [
     "Table",
     "__version__",
     "discover",
+    "discover_inclusions",
     "from_arrow",
     "from_pandas",
     "parse_constraint",
@@ -45,8 +49,10 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(("ReadOptions", "Table", "from_arrow", "from_pandas", "read_table"), "holdfast.tables"),
+    "InclusionsAcross": "holdfast.streaming.maintainers.across",
     "Maintainer": "holdfast.streaming.maintainers.maintainer",
     "discover": "holdfast.discovery.discover",
+    "discover_inclusions": "holdfast.discovery.inclusion.discover",
 }
 
 

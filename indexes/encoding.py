@@ -6,7 +6,7 @@ code of all.
 
     direct    the table's own keys (`tables/keys.py`), where one type covers the domain; not where the least 64-bit
               integer occurs, since that stands for null
-    texts     a number for each distinct string: equality only, as strings have no order in denial constraints
+    texts     a number for each distinct string: equality only, where no family of the space orders strings
     labels    numbers with gaps, in the order of the values: ordered strings, wide decimals, mixed number types
 
 A new label is put into the middle of the gap where its value belongs. Where a gap is used up, all labels of the domain
@@ -26,11 +26,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdfast.constraints import Column, PredicateSpace, Value
-from holdfast.constraints.types import Family
 from holdfast.indexes.texts import NULL, Texts
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
 from holdfast.tables import EncodedColumn, Table
+from holdfast.tables.columnar import encoded
 from holdfast.tables.keys import Flags, arrow_type_of, floats, narrow_values, needs_dictionary
 
 __all__ = ["NULL", "Codes", "Direct", "Encoding", "Labels", "Relabelled", "Texts"]
@@ -79,7 +79,7 @@ class Encoding:
         for members in _domains(space):
             columns = [self._columns[c] for c in members]
             domain: Direct | Texts | Labels
-            if all(column.type.name == "string" and not column.ordered_in(Family.DENIAL) for column in columns):
+            if all(column.type.name == "string" and not column.ordered_in(space.family) for column in columns):
                 domain = texts
             elif _one_type(columns):
                 domain = Direct()
@@ -116,6 +116,16 @@ class Encoding:
         """Return the values of some rows by column name."""
         found = {column.name: self._domains[c].values(codes[:, c], column) for c, column in enumerate(self._columns)}
         return [{name: values[i] for name, values in found.items()} for i in range(len(codes))]
+
+    def column(self, c: int, codes: Codes) -> EncodedColumn:
+        """Return values of a column, given by their codes and none of them null, as tables have them. O(codes)."""
+        column, domain = self._columns[c], self._domains[c]
+        if isinstance(domain, Direct):
+            return EncodedColumn(column, codes, None)
+        if isinstance(domain, Texts):
+            return EncodedColumn(column, np.arange(len(codes)), None, domain.array(codes))
+        values = pa.chunked_array([pa.array(domain.values(codes, column), arrow_type_of(column.type))])
+        return encoded("values", [column], {column.name: values}, len(codes)).columns[0]
 
     def release(self, codes: Codes) -> None:
         """Forget the values that none of these rows has, once they are the most. Amortised O(1) a value."""

@@ -30,6 +30,35 @@ def outcomes_of(masks: Words, space: PredicateSpace) -> Outcomes:
     return found
 
 
+def words_of(outcomes: Outcomes, space: PredicateSpace) -> Words:
+    """Return masks by what each allows on each column pair, or evidences by what they have: (P, k), as `outcomes_of`.
+
+    Without an order `<` and `>` are `!=`, so one of the two is enough.
+    """
+    words = np.zeros((outcomes.shape[1], space.word_count), np.uint64)
+    unordered = np.array([(o & EQUAL) >> 1 | (2 if o & (LESS | GREATER) else 0) for o in range(8)], np.uint64)
+    for pair, allowed in zip(space.pairs, outcomes, strict=True):
+        bits = allowed.astype(np.uint64) if pair.ordered else unordered[allowed]
+        words[:, pair.offset // 64] |= bits << np.uint64(pair.offset % 64)
+    return words
+
+
+def seen_in(words: Words, here: PredicateSpace, there: PredicateSpace) -> Words:
+    """Return masks or evidences of one space as those of another one over the same columns.
+
+    Column pairs that only the other space has are left open; an order that it does not have is forgotten.
+    """
+    if here == there:
+        return words
+    outcomes = outcomes_of(words, here)
+    place = {(pair.left, pair.right): p for p, pair in enumerate(here.pairs)}
+    seen = np.full((len(there.pairs), len(words)), EVERY_OUTCOME, np.int8)
+    for p, pair in enumerate(there.pairs):
+        if (pair.left, pair.right) in place:
+            seen[p] = outcomes[place[pair.left, pair.right]]
+    return words_of(seen, there)
+
+
 def as_items(masks: Words) -> NDArray[Any]:
     """Return each mask as one item, for set operations."""
     masks = np.ascontiguousarray(masks)

@@ -37,6 +37,7 @@ class RowDelta:
         became a pair with themselves, or are no longer.
     copies_in, copies_out : how many live copies came and went.
     newly_owed : how many deletes found no copy.
+    changed, copies : slots of rows that have more or fewer live copies now, and how many more.
     """
 
     appeared: Slots
@@ -46,6 +47,8 @@ class RowDelta:
     copies_in: int
     copies_out: int
     newly_owed: int
+    changed: Slots
+    copies: Slots
 
     @property
     def is_empty(self) -> bool:
@@ -174,6 +177,8 @@ class RowSet:
             int(np.maximum(change, 0).sum()),
             int(np.maximum(-change, 0).sum()),
             int(np.maximum(owed, 0).sum()),
+            slots[change != 0],
+            change[change != 0],
         )
 
     def forget(self) -> None:

@@ -126,7 +126,7 @@ class TableIndex:
         self._tests = Tests.of(rows.space)
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, "probe")
-        self._masks: Words = np.zeros((0, rows.space.word_count), np.uint64)
+        self.masks: Words = np.zeros((0, rows.space.word_count), np.uint64)
         self._served: dict[Order, _Served] = {}
         self._idle: list[Order] = []
         self._is_used = True
@@ -145,7 +145,7 @@ class TableIndex:
 
         Whether trees pay is decided here, if it is not said.
         """
-        self._masks = masks
+        self.masks = masks
         self._is_used = self._pays(len(masks)) if trees is None else trees
         if not self._is_used:
             self._served, self._idle = {}, []
@@ -190,7 +190,7 @@ class TableIndex:
         """Measure and make all trees anew, as is needed when codes were relabelled too."""
         self.measure()
         self._served, self._idle = {}, []
-        self.hold(self._masks)
+        self.hold(self.masks)
 
     def probe(self, slots: Slots) -> tuple[Words, Slots]:
         """Return the evidences of pairs with one of some rows that violate a box, and pairs that have them.
@@ -204,7 +204,7 @@ class TableIndex:
             trees = sorted(self._served.values(), key=lambda served: -served.effort)
             parts = np.array_split(slots, self._threads)
             found = list(self._pool.map(lambda task: self._probe(*task), product(trees, parts)))
-        words = np.concatenate([n.entries()[0] for n in found] or [self._masks[:0]])
+        words = np.concatenate([n.entries()[0] for n in found] or [self.masks[:0]])
         pairs = np.concatenate([n.entries()[1] for n in found] or [np.zeros((0, WITNESSES, 2), np.int64)])
         return words, pairs
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.constraints import Family
 from holdfast.jobs import options
 from holdfast.jobs.errors import NotBuiltYet
 
@@ -21,6 +22,12 @@ FILES = click.argument("files", nargs=-1, required=True, type=options.EXISTING, 
 @FILES
 @options.searching
 @click.option("--spark", is_flag=True, help="Search on Spark.")
+@click.option(
+    "--min-coverage",
+    type=click.FloatRange(0, 1, min_open=True),
+    metavar="SHARE",
+    help="Also inclusions that hold for this share of values (ind).",
+)
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the N that tell most, best first.")
 @options.reading
 @options.answering
@@ -31,15 +38,33 @@ def discover(files: tuple[Path, ...], **given: Any) -> None:
     the other families in each.
     """
     reading = _reading(given)
-    if given["spark"] or given["family"] != "dc":
-        raise NotBuiltYet("discover --spark" if given["spark"] else f"discover --family {given['family']}")
+    if given["spark"]:
+        raise NotBuiltYet("discover --spark")
+    if given["family"] == "ind":
+        from holdfast.jobs.discover_inclusion import discover_inclusions_in
+
+        if given["space"] or given["write_space"]:
+            raise click.UsageError("--space and --write-space are for one table: inclusions are across tables.")
+        discover_inclusions_in(
+            files,
+            reading,
+            _answering(given),
+            min_coverage=given["min_coverage"],
+            explain=given["explain"],
+            top=given["top"],
+        )
+        return
+    if given["min_coverage"] is not None:
+        raise click.UsageError("--min-coverage is for inclusion dependencies: add --family ind.")
     from holdfast.jobs.discover import discover_files
 
     discover_files(
         files,
         reading,
         _answering(given),
+        family=Family(given["family"]),
         max_predicates=given["max_predicates"],
+        max_context=given["max_context"],
         cross_columns=not given["no_cross_columns"],
         space_file=given["space"],
         write_space=given["write_space"],
@@ -98,9 +123,8 @@ def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
     if key is not None and not all(key.split(",")):
         raise click.BadParameter("expected names with commas between them", param_hint="--key")
     reading = _reading(given)
-    if given["family"] != "dc":
-        raise NotBuiltYet("replay")
     from holdfast.jobs.replay import Searched, replay_changes
+    from holdfast.streaming.maintainers.maintainer import Bounds
 
     replay_changes(
         base,
@@ -108,7 +132,11 @@ def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
         reading,
         _answering(given),
         Searched(
-            max_predicates=given["max_predicates"],
+            bounds=Bounds(
+                given["max_predicates"] if given["family"] == "dc" else None,
+                given["max_context"] if given["family"] == "od" else None,
+            ),
+            inclusion=given["family"] == "ind",
             cross_columns=not given["no_cross_columns"],
             threads=given["threads"],
             space=given["space"],

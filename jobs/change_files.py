@@ -23,13 +23,12 @@ from holdfast.constraints import Column, InputError, Schema, read_value
 from holdfast.constraints.columns import unknown_name
 from holdfast.constraints.types import INTEGER, STRING
 from holdfast.constraints.values import EXPECTED
-from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, UPDATE, Records
+from holdfast.streaming.arrivals import UNREADABLE
+from holdfast.streaming.decoding.files import SEQUENCE
+from holdfast.streaming.decoding.operations import OPERATION, operations_of
+from holdfast.streaming.maintainers.maintainer import INSERT, UPDATE, Records
 from holdfast.tables import EncodedColumn, ReadOptions, Table, from_arrow, read_table
 from holdfast.tables.keys import Flags, Keys, arrow_type_of, needs_dictionary
-
-OPERATION, SEQUENCE = "_op", "_seq"
-_CODES = {"insert": INSERT, "update": UPDATE, "delete": DELETE}
-_UNKNOWN = -1
 
 Rows: TypeAlias = NDArray[np.int64]
 
@@ -72,7 +71,8 @@ class ChangeFile:
         self.sequence = self._checked_sequence(read)
         self._table = _with_all_columns(read, schema)
         self._texts = read[OPERATION] if OPERATION in read.schema else None
-        self._operations = _operations(self._texts, read.row_count)
+        words = pa.nulls(read.row_count, pa.large_string()) if self._texts is None else self._texts.values()
+        self._operations, self._unknown = operations_of(words, INSERT if self._texts is None else UNREADABLE)
         self.bad = self._bad_records()
 
     def __len__(self) -> int:
@@ -86,11 +86,8 @@ class ChangeFile:
         """Return what is wrong with a bad record, and where it is."""
         at = self._locate(row)
         operation = int(self._operations[row])
-        if operation == _UNKNOWN:
-            assert self._texts is not None
-            given = self._texts.values([row])[0].as_py()
-            shown = "is empty" if given is None else f"is '{_shortened(given)}'"
-            return f"{at}: {OPERATION} {shown}: expected {', '.join(_CODES)}"
+        if operation == UNREADABLE:
+            return f"{at}: {self._unknown(row)}"
         if operation == UPDATE and not self._key:
             return f"{at}: an update needs a key that tells its row: name one with --key, or write delete and insert"
         for misfit in self._misfits:
@@ -128,7 +125,7 @@ class ChangeFile:
         return column.keys
 
     def _bad_records(self) -> Flags:
-        bad: Flags = self._operations == _UNKNOWN
+        bad: Flags = self._operations == UNREADABLE
         if not self._key:
             bad |= self._operations == UPDATE
         for name in self._key:
@@ -215,19 +212,6 @@ def _fits(text: str, column: Column) -> bool:
 
 def _without(texts: pa.Array, wrong: Flags | None) -> pa.Array:
     return texts if wrong is None else pc.if_else(pa.array(~wrong), texts, None)
-
-
-def _operations(texts: EncodedColumn | None, rows: int) -> NDArray[np.int8]:
-    if texts is None:
-        return np.full(rows, INSERT, np.int8)
-    operations = np.full(rows, _UNKNOWN, np.int8)
-    assert texts.dictionary is not None
-    for text, code in _CODES.items():
-        key = pc.index(texts.dictionary, pa.scalar(text, texts.dictionary.type)).as_py()
-        operations[texts.keys == key] = code
-    if texts.valid is not None:
-        operations[~texts.valid] = _UNKNOWN
-    return operations
 
 
 # Tables of records

@@ -79,11 +79,12 @@ class Account:
     def seeded(self, maintainer: "Maintainer") -> None:
         """Say what holds at the beginning."""
         self._schema = maintainer.schema
-        constraints = sorted(maintainer.constraints, key=self._by_interest)
+        denial = [c for c in maintainer.constraints if isinstance(c, DenialConstraint)]
+        constraints = sorted(denial, key=self._by_interest)
         listed: list[DenialConstraint] = []
         for kind in _ORDER:
             listed += [c for c in constraints if c.kind is kind][: _LISTED.get(kind, 1)]
-        bound = f"of at most {maintainer.max_predicates} predicates"
+        bound = f"of at most {maintainer.bounds.max_predicates} predicates"
         self._console.print(f"   {len(constraints)} constraints {bound}: {_counts(constraints)}.\n")
         for constraint in listed:
             self._say("", constraint)

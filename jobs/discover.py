@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.constraints import PredicateSpace, UsageError, constraint_fields
+from holdfast.constraints import Family, UsageError, constraint_fields
+from holdfast.jobs.counting import counted_constraints
 from holdfast.jobs.options import Answering
 from holdfast.jobs.output import json_line, results_to
-from holdfast.jobs.space_files import read_space, reading_in
+from holdfast.jobs.space_files import read_space, reading_in, space_for
 
 if TYPE_CHECKING:
     from holdfast.discovery.discover import Discovered
@@ -26,7 +27,9 @@ def discover_files(
     reading: "ReadOptions",
     answering: Answering,
     *,
+    family: Family,
     max_predicates: int,
+    max_context: int,
     cross_columns: bool,
     space_file: Path | None,
     write_space: Path | None,
@@ -34,7 +37,7 @@ def discover_files(
     explain: bool,
     top: int | None,
 ) -> None:
-    """Discover the denial constraints of each file."""
+    """Discover the constraints of one family on each file."""
     from holdfast.tables import read_table
 
     files = list(files)
@@ -47,15 +50,18 @@ def discover_files(
 
     def find(table: "Table", task: "Task") -> "Discovered":
         from holdfast.discovery.discover import discover
-        from holdfast.tables import space_of
 
         task.describe(f"{table.schema.table}: comparing columns")
-        if given_space is not None:
-            space = _checked_space(given_space, table)
-        else:
-            space = space_of(table, "auto" if cross_columns else "none")
-        reporter = _Reporter(table.schema.table, task)
-        return discover(table, max_predicates=max_predicates, space=space, threads=threads, report=reporter)
+        space = space_for(given_space, table, family, cross_columns=cross_columns)
+        return discover(
+            table,
+            family=family,
+            max_predicates=max_predicates,
+            max_context=max_context,
+            space=space,
+            threads=threads,
+            report=_Reporter(table.schema.table, task),
+        )
 
     found = []
     for file in files:
@@ -74,7 +80,7 @@ def discover_files(
     for one in found:
         if explain:
             _explain(one, progress)
-        progress.note(_summary(one, max_predicates))
+        progress.note(_summary(one, max_predicates, max_context))
 
 
 class _Reporter:
@@ -86,15 +92,6 @@ class _Reporter:
 
     def __call__(self, doing: str) -> None:
         self._task.describe(f"{self._name}: {doing}")
-
-
-def _checked_space(space: PredicateSpace, table: "Table") -> PredicateSpace:
-    if space.schema.names != table.schema.names:
-        raise UsageError(
-            f"the space has the columns {', '.join(space.schema.names)} in this order, "
-            f"the file {', '.join(table.schema.names)}"
-        )
-    return space
 
 
 def _json_lines(found: "Discovered", top: int | None) -> Iterator[str]:
@@ -114,21 +111,20 @@ def _text_lines(found: "Discovered", top: int | None) -> Iterator[str]:
         yield f"{score:.3f}  {constraint.kind.value.ljust(_KIND_WIDTH)}  {constraint}\n"
 
 
-def _summary(found: "Discovered", max_predicates: int) -> str:
-    bound = f" of at most {max_predicates} predicates" if max_predicates else ""
+def _summary(found: "Discovered", max_predicates: int, max_context: int) -> str:
     counts = found.constraints.counts().items()
     counted = ", ".join(f"{count:,} {kind.value.replace('_', ' ')}" for kind, count in counts) or "none"
-    table = found.table
-    plural = "" if len(found) == 1 else "s"
-    return (
-        f"{table.schema.table}: {table.row_count:,} rows, {len(table.schema)} columns; "
-        f"{len(found):,} denial constraint{plural}{bound} ({counted})"
-    )
+    table, family = found.table, found.space.family
+    known = counted_constraints(len(found), family, max_context if family is Family.ORDER else max_predicates)
+    return f"{table.schema.table}: {table.row_count:,} rows, {len(table.schema)} columns; {known} ({counted})"
 
 
 def _explain(found: "Discovered", progress: "Progress") -> None:
-    progress.note(f"{found.table.schema.table}: plan: {found.explained.plan}")
+    plan = f"plan: {found.explained.plan}" if found.explained.plan else "steps"
+    progress.note(f"{found.table.schema.table}: {plan}")
     for step, seconds in found.explained.steps:
         progress.note(f"  {seconds:8.3f} s  {step}")
+    if found.space.family is not Family.DENIAL:
+        return
     crossing = [f"({found.space.schema.names[a]}, {found.space.schema.names[b]})" for a, b in found.space.crossing]
     progress.note(f"  compared across: {', '.join(crossing) or 'nothing'}; space {found.space.fingerprint[:16]}")

@@ -17,15 +17,19 @@ from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 
-from holdfast.constraints import InputError, PredicateSpace, UsageError
-from holdfast.jobs.change_files import OPERATION, SEQUENCE, ChangeFile, Rows, column_names
+from holdfast.constraints import Family, InputError, PredicateSpace, UsageError
+from holdfast.jobs.change_files import ChangeFile, Rows, column_names
+from holdfast.jobs.counting import counted, counted_constraints
 from holdfast.jobs.options import Answering
 from holdfast.jobs.output import results_to
 from holdfast.jobs.progress import SilentProgress
-from holdfast.jobs.replay_lines import AppliedBatch, Totals, counted, json_lines, text_lines
-from holdfast.jobs.space_files import read_space, reading_in
-from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
-from holdfast.tables import ReadOptions, Table, read_table, space_of, table_name
+from holdfast.jobs.replay_lines import AppliedBatch, Totals, json_lines, text_lines
+from holdfast.jobs.space_files import read_space, reading_in, space_for
+from holdfast.streaming.decoding.files import SEQUENCE
+from holdfast.streaming.decoding.operations import OPERATION
+from holdfast.streaming.maintainers.across import InclusionsAcross
+from holdfast.streaming.maintainers.maintainer import BatchResult, Bounds, Maintainer
+from holdfast.tables import ReadOptions, Table, read_table, table_name
 
 if TYPE_CHECKING:
     from holdfast.jobs.progress import Progress
@@ -37,15 +41,17 @@ class Searched:
 
     Parameters
     ----------
-    max_predicates, threads : as in `discover`.
+    bounds, threads : which family, and how large its constraints may be; as in `discover`.
+    inclusion : whether inclusions across all tables are looked for, in place of constraints of each.
     cross_columns : whether columns are compared with others.
     space : the file of a space to use, instead of measuring one on the base.
     write_space : where to write the space that was used.
     """
 
-    max_predicates: int
+    bounds: Bounds
     cross_columns: bool
     threads: int | None
+    inclusion: bool = False
     space: Path | None = None
     write_space: Path | None = None
 
@@ -76,11 +82,12 @@ def replay_changes(
         with results_to(searched.write_space) as out:
             out.write(json.dumps(tables[0].maintainer.space.to_json(), ensure_ascii=False, indent=1) + "\n")
     for table in tables:
-        progress.note(table.summary(searched.max_predicates))
+        progress.note(table.summary())
         if explain:
             table.explain(progress)
+    across = _across(tables, texts=reading.strings == "all", progress=progress) if searched.inclusion else None
     with results_to(answering.output) as out:
-        totals = _replay(tables, order, batch_size, out, answering, progress)
+        totals = _replay(tables, across, order, batch_size, out, answering, progress)
     progress.note(totals.summary())
     if explain:
         totals.explain(progress)
@@ -178,13 +185,13 @@ class _Replayed:
         self.rows, self.constraints, self.owed = result.rows, result.constraints, result.owed
         return result
 
-    def summary(self, max_predicates: int) -> str:
-        bound = f" of at most {max_predicates} predicates" if max_predicates else ""
+    def summary(self) -> str:
         schema = self.source.table.schema
-        return (
-            f"{schema.table}: {counted(self.rows, 'row')}, {counted(len(schema), 'column')}; "
-            f"{counted(self.constraints, 'denial constraint')}{bound}"
-        )
+        known = [
+            f"; {counted_constraints(self.constraints, family, bound)}"
+            for family, bound in self.maintainer.bounds.families.items()
+        ]
+        return f"{schema.table}: {counted(self.rows, 'row')}, {counted(len(schema), 'column')}{''.join(known)}"
 
     def explain(self, progress: "Progress") -> None:
         progress.note(
@@ -192,9 +199,21 @@ class _Replayed:
         )
         progress.note(f"  {self.seconds:8.3f} s  seeding")
         space = self.maintainer.space
+        if self.maintainer.bounds.max_predicates is None:
+            return
         names = space.schema.names
         crossing = ", ".join(f"({names[a]}, {names[b]})" for a, b in space.crossing)
         progress.note(f"  compared across: {crossing or 'nothing'}; space {space.fingerprint[:16]}")
+
+
+def _across(tables: Sequence[_Replayed], *, texts: bool, progress: "Progress") -> InclusionsAcross:
+    """Find the inclusions across all tables."""
+    with progress.task("comparing columns across tables"):
+        maintainers = {table.maintainer.name: table.maintainer for table in tables}
+        across = InclusionsAcross(maintainers, [table.source.table for table in tables], texts=texts)
+    found = counted(len(across.inclusions), "inclusion dependency", "inclusion dependencies")
+    progress.note(f"{counted(len(tables), 'table')}; {found}")
+    return across
 
 
 def _read(
@@ -221,28 +240,25 @@ def _seeded(source: _Source, searched: Searched, given: PredicateSpace | None, p
     start = perf_counter()
     name = source.table.schema.table
     with progress.task(f"{name}: comparing columns") as task:
-        space = given or space_of(source.table, "auto" if searched.cross_columns else "none")
+        family = Family.ORDER if searched.bounds.max_predicates is None else Family.DENIAL
+        space = space_for(given, source.table, family, cross_columns=searched.cross_columns)
         maintainer = Maintainer.seed(
             source.table,
             key=source.key,
-            max_predicates=searched.max_predicates,
+            max_predicates=searched.bounds.max_predicates,
+            max_context=searched.bounds.max_context,
             space=space,
             threads=searched.threads,
             report=lambda doing: task.describe(f"{name}: {doing}"),
         )
     seconds = perf_counter() - start
-    return _Replayed(source, maintainer, seconds, maintainer.row_count, len(maintainer.constraints))
+    return _Replayed(source, maintainer, seconds, maintainer.row_count, maintainer.count)
 
 
 def _read_base(base: Path, name: str, reading: ReadOptions, given: PredicateSpace | None) -> Table:
     if given is not None:
         reading = reading_in(given, reading)
     table = read_table(base, reading, name if given is None else given.schema.table)
-    if given is not None and given.schema.names != table.schema.names:
-        raise UsageError(
-            f"the space has the columns {', '.join(given.schema.names)} in this order, "
-            f"{base} has {', '.join(table.schema.names)}"
-        )
     for column in table.schema:
         if column.name in {OPERATION, SEQUENCE}:
             raise UsageError(
@@ -293,6 +309,7 @@ def _arrival(files: Sequence[ChangeFile], *, sequenced: bool) -> _Arrival:
 
 def _replay(
     tables: Sequence[_Replayed],
+    across: InclusionsAcross | None,
     order: _Arrival,
     size: int,
     out: TextIO,
@@ -304,7 +321,7 @@ def _replay(
     beside = SilentProgress() if out is sys.stdout and out.isatty() else progress
     with beside.task("applying changes", total=len(order.rows)) as task:
         for number, batch in enumerate(order.batches(size), 1):
-            applied = _applied(tables, batch, number)
+            applied = _applied(tables, across, batch, number)
             lines = json_lines(applied) if answering.as_json else text_lines(applied, named=len(tables) > 1)
             out.write("".join(lines))
             out.flush()
@@ -313,7 +330,9 @@ def _replay(
     return totals
 
 
-def _applied(tables: Sequence[_Replayed], batch: _Arrival, number: int) -> AppliedBatch:
+def _applied(
+    tables: Sequence[_Replayed], across: InclusionsAcross | None, batch: _Arrival, number: int
+) -> AppliedBatch:
     """Apply one batch to all tables, or raise `InputError` for its first bad record before any is touched."""
     owners = np.unique(batch.tables).tolist()
     bad = np.zeros(len(batch.rows), np.bool_)
@@ -323,11 +342,16 @@ def _applied(tables: Sequence[_Replayed], batch: _Arrival, number: int) -> Appli
         first = int(np.argmax(bad))
         raise InputError(tables[batch.tables[first]].source.changes.problem(int(batch.rows[first])))
     results = [tables[owner].apply(batch.rows_of(owner)) for owner in owners]
+    started = perf_counter()
+    changes = [] if across is None else across.follow(results)
+    seconds = perf_counter() - started
     return AppliedBatch(
         number,
         len(batch.rows),
         results,
         rows=sum(table.rows for table in tables),
-        constraints=sum(table.constraints for table in tables),
+        constraints=sum(table.constraints for table in tables) + (0 if across is None else len(across.inclusions)),
         owed=sum(table.owed for table in tables),
+        across=changes,
+        across_seconds=seconds,
     )

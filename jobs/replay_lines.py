@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holdfast.constraints import Constraint, ConstraintChange, DenialConstraint, RowImage, json_value
+from holdfast.constraints import (
+    Constraint,
+    ConstraintChange,
+    DenialConstraint,
+    Family,
+    OrderDependency,
+    RowImage,
+    json_value,
+)
 from holdfast.constraints.names import quoted
+from holdfast.jobs.counting import counted
 from holdfast.jobs.output import json_line
 
 if TYPE_CHECKING:
@@ -28,6 +37,7 @@ class AppliedBatch:
     number, records : from 1; how many changes it had before netting.
     results : of the tables that it had changes for.
     rows, constraints, owed : of all tables, after it.
+    across, across_seconds : what changed across tables, and how long that took.
     """
 
     number: int
@@ -36,11 +46,13 @@ class AppliedBatch:
     rows: int
     constraints: int
     owed: int
+    across: Sequence[ConstraintChange] = ()
+    across_seconds: float = 0.0
 
     @property
     def changes(self) -> list[ConstraintChange]:
-        """What appeared and disappeared, table by table."""
-        return [change for result in self.results for change in result.changes]
+        """What appeared and disappeared, table by table, then across tables."""
+        return [*(change for result in self.results for change in result.changes), *self.across]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -54,7 +66,7 @@ class AppliedBatch:
     @property
     def seconds(self) -> float:
         """How long `apply` alone took."""
-        return sum(result.seconds for result in self.results)
+        return sum(result.seconds for result in self.results) + self.across_seconds
 
 
 def json_lines(applied: AppliedBatch) -> Iterator[str]:
@@ -68,7 +80,8 @@ def json_lines(applied: AppliedBatch) -> Iterator[str]:
 def text_lines(applied: AppliedBatch, *, named: bool) -> Iterator[str]:
     """Return a batch as people read it, its changes with their tables' names where `named`."""
     for change in applied.changes:
-        yield f"{change.table + ': ' if named else ''}{_change_text(change)}\n"
+        within = named and change.constraint.family is not Family.INCLUSION
+        yield f"{change.table + ': ' if within else ''}{_change_text(change)}\n"
     counts = applied.counts
     did = [counted(applied.records, "record"), f"{counts['rows_in']:,} in", f"{counts['rows_out']:,} out"]
     did += [f"{n:,} {what}" for what, n in (("ignored", counts["ignored"]), ("owed", applied.owed)) if n]
@@ -116,15 +129,6 @@ class Totals:
             progress.note(f"  {self.seconds[slowest]:8.3f} s  the slowest one, batch {slowest + 1}")
 
 
-def counted(count: int, what: str) -> str:
-    """Return a number of things.
-
-    >>> counted(1, "row"), counted(1200, "row")
-    ('1 row', '1,200 rows')
-    """
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
-
-
 def _change_text(change: ConstraintChange) -> str:
     """Return a change and its proof on a line."""
     cause = ""
@@ -133,12 +137,15 @@ def _change_text(change: ConstraintChange) -> str:
     elif change.witness is not None and change.witness.rows:
         rows = " and ".join(_row_text(row, change.constraint) for row in change.witness.rows)
         cause = f" by {'the loss of ' if change.appeared else ''}{rows}"
+    elif change.witness is not None:
+        missing = json.dumps(json_value(change.witness.value), ensure_ascii=False)
+        cause = f", as {missing} is missing no more" if change.appeared else f" by {missing}, which is missing"
     return f"{'+' if change.appeared else '-'} {change.constraint}  ({change.reason.value}{cause})"
 
 
 def _row_text(row: RowImage, constraint: Constraint) -> str:
     """Return what tells a row apart: its key, and the columns that the constraint compares."""
-    compared = constraint.columns if isinstance(constraint, DenialConstraint) else row.values.keys()
-    values = {**row.key, **{name: value for name, value in row.values.items() if name in compared}}
+    named = constraint.columns if isinstance(constraint, DenialConstraint | OrderDependency) else None
+    values = {**row.key, **{name: value for name, value in row.values.items() if named is None or name in named}}
     fields = (f"{quoted(name)}={json.dumps(json_value(value), ensure_ascii=False)}" for name, value in values.items())
     return f"({', '.join(fields)})"

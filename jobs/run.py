@@ -256,14 +256,13 @@ def _prepare(configuration: Configuration, progress: Progress) -> None:
             "folder on a disk that survives the machine"
         )
     constraints = settings.constraints
-    unbuilt = [name for name in ("order", "inclusion") if getattr(constraints, name) is not None]
-    unbuilt += ["rules"] if settings.rules else []
-    if constraints.denial is None:
+    if not constraints.families:
         raise UsageError(
-            f"{configuration.file}: this version maintains denial constraints alone: add constraints.denial"
+            f"{configuration.file}: this version maintains constraints, not rules: add constraints.denial, "
+            "constraints.order or constraints.inclusion"
         )
-    for name in unbuilt:
-        progress.note(f"warning: {configuration.file}: '{name}' is not maintained by this version, and is left out")
+    if settings.rules:
+        progress.note(f"warning: {configuration.file}: 'rules' are not maintained by this version, and are left out")
 
 
 @contextmanager

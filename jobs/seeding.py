@@ -14,11 +14,12 @@ import pyarrow as pa
 from holdfast.constraints import Column, ColumnType, InputError, Schema, StateRefused, UsageError
 from holdfast.constraints.columns import unknown_name
 from holdfast.constraints.types import parse_type
+from holdfast.discovery.inclusion.seeding import column_values
 from holdfast.jobs.change_files import column_names
 from holdfast.jobs.quantities import is_remote
 from holdfast.jobs.settings import DenialSettings, Settings
 from holdfast.jobs.table_settings import DeltaSource, FilesSource, KafkaSource, TableSettings
-from holdfast.streaming.maintainers.maintainer import Maintainer
+from holdfast.streaming.maintainers.maintainer import Bounds, Maintainer
 from holdfast.streaming.pipeline import SeededTable
 from holdfast.tables import ReadOptions, Table, from_arrow, read_table, space_of
 from holdfast.tables.keys import NARROW_DECIMAL, arrow_type_of
@@ -60,6 +61,7 @@ def seeded_tables(
     spark : starts a session, where a source has to be asked.
     """
     denial = settings.constraints.denial or DenialSettings()
+    bounds = bounds_of(settings)
     for table in settings.tables:
         with progress.task(f"reading table {table.name}") as task:
             first = _first_rows(table, settings, spark)
@@ -77,17 +79,25 @@ def seeded_tables(
             maintainer = Maintainer.seed(
                 first.table,
                 key=table.key or (),
-                max_predicates=denial.max_predicates,
-                space=space_of(first.table, cross),
+                max_predicates=bounds.max_predicates,
+                max_context=bounds.max_context,
+                space=space_of(first.table, cross if bounds.max_predicates is not None else "none"),
                 report=report,
             )
             _remember(maintainer, table, first)
-        progress.note(f"table {table.name}: {maintainer.row_count:,} rows, {len(maintainer.constraints):,} constraints")
+        progress.note(f"table {table.name}: {maintainer.row_count:,} rows, {maintainer.count:,} constraints")
         excluded = [name for name in first.known if name not in first.table.schema]
         about = {"settings": relevant_settings(table, settings), "excluded": excluded, "known": list(first.known)}
         if first.sequence is not None:
             about["sequence"] = {"name": first.sequence.name, "type": str(first.sequence.type)}
-        yield SeededTable(maintainer, {**about, "source": dict(first.source or {})})
+        values = None if settings.constraints.inclusion is None else column_values(first.table)
+        yield SeededTable(maintainer, {**about, "source": dict(first.source or {})}, values)
+
+
+def bounds_of(settings: Settings) -> Bounds:
+    """Return which families are maintained, and how large their constraints may be."""
+    denial, order = settings.constraints.denial, settings.constraints.order
+    return Bounds(None if denial is None else denial.max_predicates, None if order is None else order.max_context)
 
 
 def relevant_settings(table: TableSettings, settings: Settings) -> dict[str, Any]:
@@ -104,7 +114,8 @@ def relevant_settings(table: TableSettings, settings: Settings) -> dict[str, Any
         "exclude": list(table.exclude),
         "sequence": table.sequence,
         "source": _which(source),
-        "max_predicates": denial.max_predicates,
+        **vars(bounds_of(settings)),
+        "inclusion": settings.constraints.inclusion is not None,
         "cross_columns": denial.cross_columns
         if isinstance(denial.cross_columns, str)
         else [list(pair) for pair in denial.cross_columns],

@@ -14,7 +14,7 @@ The record of a commit holds the whole write but its own copy, so that replaying
 """
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -170,6 +170,12 @@ class Commits:
         if self.identity.status != SEEDING:
             raise StateRefused("the state is seeded already: parts of a seed may not be written over it")
         self._store.write(change)
+
+    def load(self, family: str, items: Iterable[tuple[bytes, bytes]]) -> None:
+        """Write sorted keys of a seed into a family that has none of them, as `bulk` does."""
+        if self.identity.status != SEEDING:
+            raise StateRefused("the state is seeded already: parts of a seed may not be written over it")
+        self._store.load(family, items)
 
     def unlogged(self) -> Iterator[tuple[int, bytes]]:
         """Yield the records that are not in the backup yet, in order."""

@@ -1,6 +1,6 @@
 """A store in memory: for batch commands and tests. What is in it is gone with the process."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from threading import Lock
 
 from sortedcontainers import SortedDict
@@ -20,6 +20,10 @@ class MemoryStore:
         """Return the value of a key, or None. O(1)."""
         found: bytes | None = self._open(family).get(key)
         return found
+
+    def get_many(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the value of each key, or None. O(k)."""
+        return list(map(self._open(family).get, keys))
 
     def scan(self, family: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield keys that begin with `prefix` and their values, in ascending order. O(log n + k)."""
@@ -41,6 +45,11 @@ class MemoryStore:
                     values.pop(key, None)
                 else:
                     values[key] = value
+
+    def load(self, family: str, items: Iterable[tuple[bytes, bytes]]) -> None:
+        """Put many keys. O(k log n)."""
+        with self._lock:
+            self._open(family).update(items)
 
     def close(self) -> None:
         """Give the store up."""

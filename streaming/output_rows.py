@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.constraints import ConstraintChange, DenialConstraint, constraint_fields
+from holdfast.constraints import Constraint, ConstraintChange, InclusionDependency, constraint_fields
 from holdfast.constraints.sentences import sentence
 from holdfast.state.commits import Identity
 from holdfast.streaming.arrivals import BadRecord
 from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
 
 NULLS_RULE = "null equals null, and sorts below every value"
+NULLS_IGNORED = "nulls are ignored"
 
 Row = dict[str, Any]
 Described = tuple[Row, Row]
@@ -50,18 +51,26 @@ class OutputRows:
         self._commit = commit
         self._common = {"commit": commit, "application": identity.application, "state_id": identity.state_id}
 
-    def seeded(self, maintainers: Sequence[Maintainer], published: Sequence[Row], scores: Mapping[str, float]) -> None:
-        """Note the constraints of newly seeded tables: the difference from those that the outputs have already."""
+    def seeded(
+        self,
+        constraints: Sequence[tuple[Constraint, str]],
+        counts: Mapping[str, int],
+        published: Sequence[Row],
+        scores: Mapping[str, float],
+    ) -> None:
+        """Note the constraints of newly seeded tables: the difference from those that the outputs have already.
+
+        Parameters
+        ----------
+        constraints, counts : each with its table; how many there are of each table.
+        """
         left = {row["constraint_id"]: row for row in published}
         cause = "rebuild" if left else "seed"
-        for maintainer in maintainers:
-            name, constraints = maintainer.schema.table, maintainer.constraints
-            for constraint in constraints:
-                about = _about(constraint, name)
-                if left.pop(about["constraint_id"], None) is None:
-                    more = {"change": "appeared", "cause": cause, "constraints_after": len(constraints)}
-                    self.change({"source": name, **about, **more}, about, scores.get(about["constraint_id"]))
-        counts = {maintainer.schema.table: len(maintainer.constraints) for maintainer in maintainers}
+        for constraint, name in constraints:
+            about = _about(constraint, name)
+            if left.pop(about["constraint_id"], None) is None:
+                more = {"change": "appeared", "cause": cause, "constraints_after": counts[name]}
+                self.change({"source": name, **about, **more}, about, scores.get(about["constraint_id"]))
         for row in left.values():
             about = {name: row[name] for name in _ABOUT}
             more = {"change": "disappeared", "cause": cause, "constraints_after": counts.get(row["table_name"], 0)}
@@ -71,7 +80,8 @@ class OutputRows:
         """Note one change, and what it makes of the current constraints."""
         self._add("constraint_changes", {**row, "committed_at": self.at, "date": self.at[:10]})
         if row["change"] == "appeared":
-            since = {"since_commit": self._commit, "since": self.at, "nulls_rule": NULLS_RULE}
+            rule = NULLS_IGNORED if about["family"] == "ind" else NULLS_RULE
+            since = {"since_commit": self._commit, "since": self.at, "nulls_rule": rule}
             self._add("constraints", {**about, **since, "score": score})
         else:
             self._add("constraints", {"constraint_id": about["constraint_id"], "_gone": True})
@@ -81,7 +91,7 @@ class OutputRows:
         for row in rows:
             self._add("constraints", row)
 
-    def table(self, maintainer: Maintainer, excluded: Sequence[str] = ()) -> None:
+    def table(self, maintainer: Maintainer, excluded: Sequence[str] = (), *, inclusion: bool = False) -> None:
         """Note a monitored table."""
         space = maintainer.space
         self._add(
@@ -92,7 +102,7 @@ class OutputRows:
                 "excluded": as_json(list(excluded)),
                 "fingerprint": space.fingerprint,
                 "rows": maintainer.row_count,
-                "bounds": as_json({"max_predicates": maintainer.max_predicates}),
+                "bounds": as_json({**maintainer.bounds.fields(), **({"inclusion": True} if inclusion else {})}),
                 "nulls_rule": NULLS_RULE,
             },
         )
@@ -103,6 +113,7 @@ class OutputRows:
         position: Position,
         records: int,
         result: BatchResult,
+        constraints: int,
         bad: int,
         seconds: Mapping[str, float],
         lag_seconds: float | None,
@@ -126,7 +137,7 @@ class OutputRows:
                 "late": result.late,
                 "quarantined": bad,
                 "table_rows": result.rows,
-                "constraints": result.constraints,
+                "constraints": constraints,
                 "seconds": as_json({step: round(value, 6) for step, value in seconds.items()}),
                 "lag_records": lag_records,
                 "lag_seconds": lag_seconds,
@@ -168,12 +179,12 @@ _ABOUT = (
 
 
 def described(
-    source: str, batch_id: int, table: str, changes: Sequence[ConstraintChange], after: int
+    source: str, batch_id: int, changes: Sequence[ConstraintChange], after: Mapping[str, int]
 ) -> Iterator[Described]:
-    """Yield what is told of each changed constraint, and which one it is; `after` is how many there are then."""
+    """Yield what is told of each changed constraint, and which one it is; `after` is how many each table has then."""
     for change in changes:
         fields = change.fields()
-        about = _about(change.constraint, table)
+        about = _about(change.constraint, change.table)
         row = {
             "source": source,
             "batch_id": batch_id,
@@ -183,7 +194,7 @@ def described(
             "by": fields["by"],
             "witness": as_json(fields["witness"]),
             "cause": "data",
-            "constraints_after": after,
+            "constraints_after": after[change.table],
         }
         yield row, about
 
@@ -202,15 +213,16 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _about(constraint: Any, table: str) -> Row:
+def _about(constraint: Constraint, table: str) -> Row:
     """Return the columns that say which constraint it is."""
     fields = constraint_fields(constraint, table)
     return {
         "constraint_id": fields["id"],
         "table_name": table,
+        "referenced_table": constraint.referenced.table if isinstance(constraint, InclusionDependency) else None,
         "family": fields["family"],
         "constraint": fields["constraint"],
-        "sentence": sentence(constraint) if isinstance(constraint, DenialConstraint) else None,
+        "sentence": sentence(constraint),
         "predicates": as_json(fields.get("predicates")),
         "kind": fields.get("kind"),
         "size": fields.get("size"),

@@ -12,26 +12,34 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
 
-from holdfast.constraints import InputError, Schema, StateRefused
+from holdfast.constraints import ConstraintChange, InputError, Schema, StateRefused
+from holdfast.discovery.inclusion.seeding import ColumnValues, clustering
 from holdfast.state import codecs
 from holdfast.state.commits import READY, SEEDING, Commits, LedgerEntry, StateCheckpointMismatch
+from holdfast.state.memory import MemoryStore
 from holdfast.state.store import Reader, Store, WriteBatch
 from holdfast.streaming.arrivals import Arrivals, BadRecord
 from holdfast.streaming.attempts import Attempts
+from holdfast.streaming.maintainers.inclusion import CLUSTERS, MEMBERS, VALUES, InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
 from holdfast.streaming.output_rows import OutputRows, Position, Row, described, time_text
 from holdfast.streaming.publisher import Publisher
 from holdfast.streaming.settling import Settling
-from holdfast.streaming.standing import Standing
+from holdfast.streaming.standing import Scored, Standing
 
 Clock = Callable[[], datetime.datetime]
 
 _WIPED_AT_ONCE = 50_000
-_FAMILIES = ("tables", "rows", "values", "evidences", "covers", "progress", "attempts", "skips", "pending", "ranks")
+ACROSS = ""
+"""Stands for all tables where changes wait: none has this name."""
+_FAMILIES = (
+    *("tables", "rows", "values", "evidences", "covers", "progress", "attempts", "skips", "pending", "ranks"),
+    *(VALUES, MEMBERS, CLUSTERS),
+)
 
 
 def _now() -> datetime.datetime:
@@ -46,10 +54,12 @@ class SeededTable:
     ----------
     maintainer : its rows and constraints.
     about : what a later start has to know of it: settings, where its source begins, columns left out.
+    values : of its columns, where inclusions are maintained.
     """
 
     maintainer: Maintainer
     about: Mapping[str, Any] = field(default_factory=dict)
+    values: Sequence[ColumnValues] | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +110,12 @@ class Pipeline:
         self._numbers = {about["name"]: number for number, about in tables_of(store)}
         self._publisher = publisher
         self._limits = limits or Limits()
-        self._settling = Settling(store, settle or {})
+        self._inclusion = InclusionMaintainer.restore(store)
+        if self._inclusion is not None:
+            for maintainer in self._tables.values():
+                maintainer.follow_values(texts=self._inclusion.texts)
+        longest = max((settle or {}).values(), default=0)  # inclusions are across tables: they wait as one more
+        self._settling = Settling(store, {**(settle or {}), ACROSS: longest})
         self._standing = Standing(store, self._limits.places_every)
         self._now = now
         self._lock = Lock()
@@ -134,6 +149,8 @@ class Pipeline:
     ) -> BatchResult | None:
         """Apply and commit a batch of one table's source; return what it did, None where it was done before.
 
+        What it did to inclusions, of other tables too, is among its changes.
+
         Parameters
         ----------
         seconds : what it has taken so far, by step.
@@ -152,35 +169,60 @@ class Pipeline:
             change = WriteBatch()
             for part in maintainer.save(self._numbers[source]):
                 change.add(part)
+            across = self._across(result, change)
             took |= {"apply": result.seconds, "save": time.perf_counter() - began}
             now = self._now()
             bad = [*came.bad, *_incomplete(came, result)]
             rows = OutputRows(self._commits.identity, self._commits.last + 1, now)
-            told = described(source, position.batch_id, maintainer.schema.table, result.changes, result.constraints)
+            included = {} if self._inclusion is None else self._inclusion.counts
+            counts = {name: known.count + included.get(name, 0) for name, known in self._tables.items()}
             number = self._progress[source].get("batches", 0) + 1
-            due, waiting = self._settling.step(source, number, told, change)
-            scores = self._standing.scored(maintainer, due)
-            for row, about in due:
-                rows.change(row, about, scores.get(about["constraint_id"]))
-            rows.places(self._standing.places(maintainer, change, now.timestamp()))
+            waiting = {}
+            for group, batch, subject, changes in (
+                (source, number, maintainer, result.changes),
+                (ACROSS, self._commits.last + 1, self._inclusion, across),
+            ):
+                if subject is None:
+                    continue
+                told = described(source, position.batch_id, changes, counts)
+                due, waiting[group] = self._settling.step(group, batch, told, change)
+                scores = self._standing.scored(subject, due)
+                for row, about in due:
+                    rows.change(row, about, scores.get(about["constraint_id"]))
+                rows.places(self._standing.places(subject, change, now.timestamp()))
             records = len(came.records) + len(came.bad) + came.skipped
             lag = None if came.oldest is None else max(0.0, now.timestamp() - came.oldest)
-            rows.batch(source, position, records, result, len(bad), took, lag, lag_records)
+            rows.batch(source, position, records, result, counts[source], len(bad), took, lag, lag_records)
             rows.quarantine(source, bad)
-            self._note_metrics(rows, source, result, records, sum(took.values()), lag, now)
+            self._note_metrics(rows, source, result, counts[source], records, sum(took.values()), lag, now)
             good = len(came.records) - len(result.incomplete)
-            progress = self._advanced(source, result, records, good, len(bad), lag, rows.at)
+            progress = self._advanced(source, result, counts[source], records, good, len(bad), lag, rows.at)
+            if across:
+                progress |= {"changed_commit": self._commits.last + 1, "changed_at": rows.at}
             if lag_records is not None:
                 progress["lag_records"] = lag_records
-            change.put("progress", source.encode(), codecs.json_bytes(progress))
+            moved = {source: progress}
+            for name in {told.table for told in across} - {source}:
+                moved[name] = {**self._progress[name], "constraints": counts[name]}
+            for name, where in moved.items():
+                change.put("progress", name.encode(), codecs.json_bytes(where))
             self.attempts.done(source, change)
-            where = (position.query_id, position.batch_id, position.start, position.end)
-            self._commits.commit(change, rows.payload, source=source, batch=LedgerEntry(*where, commit=0))
-            self._progress[source] = progress
-            self._settling.keep(source, waiting)
+            entry = LedgerEntry(position.query_id, position.batch_id, position.start, position.end, commit=0)
+            self._commits.commit(change, rows.payload, source=source, batch=entry)
+            self._progress |= moved
+            for group, left in waiting.items():
+                self._settling.keep(group, left)
             self._note_share(source, records, len(bad))
         self._publisher.notify()
-        return result
+        return replace(result, changes=[*result.changes, *across], constraints=counts[source])
+
+    def _across(self, result: BatchResult, change: WriteBatch) -> list[ConstraintChange]:
+        """Follow what a batch did to values; add to the commit what that changed in the state."""
+        if self._inclusion is None:
+            return []
+        changes = self._inclusion.apply(result.values)
+        change.add(self._inclusion.save())
+        return changes
 
     def failed(self, source: str, position: Position, error: BaseException) -> None:
         """Note that a batch failed, so that it is not tried for ever."""
@@ -217,7 +259,15 @@ class Pipeline:
             recent.popleft()
 
     def _advanced(
-        self, source: str, result: BatchResult, records: int, good: int, bad: int, lag: float | None, at: str
+        self,
+        source: str,
+        result: BatchResult,
+        constraints: int,
+        records: int,
+        good: int,
+        bad: int,
+        lag: float | None,
+        at: str,
     ) -> dict[str, Any]:
         """Return how far a table is: what `holdfast status` says of it."""
         before = self._progress[source]
@@ -227,7 +277,7 @@ class Pipeline:
             **before,
             **changed,
             "rows": result.rows,
-            "constraints": result.constraints,
+            "constraints": constraints,
             "owed": result.owed,
             "commit": commit,
             "at": at,
@@ -244,6 +294,7 @@ class Pipeline:
         rows: OutputRows,
         source: str,
         result: BatchResult,
+        constraints: int,
         records: int,
         seconds: float,
         lag: float | None,
@@ -257,7 +308,7 @@ class Pipeline:
             return
         figures = {
             "rows": result.rows,
-            "constraints": result.constraints,
+            "constraints": constraints,
             "records": count,
             "busy_seconds": busy,
             "memory_bytes": _memory(),
@@ -292,26 +343,41 @@ def seed(
     rows = OutputRows(commits.identity, commits.last + 1, now())
     last = WriteBatch()
     maintainers = []
+    values: list[ColumnValues] | None = None
     for number, table in enumerate(tables):
         maintainer = table.maintainer
         for part in maintainer.save(number, everything=True):
             commits.bulk(part)
-        name = maintainer.schema.table
-        last.put("tables", codecs.number(number), codecs.json_bytes({**table.about, "name": name}))
-        rows.table(maintainer, table.about.get("excluded", ()))
+        last.put("tables", codecs.number(number), codecs.json_bytes({**table.about, "name": maintainer.name}))
+        rows.table(maintainer, table.about.get("excluded", ()), inclusion=table.values is not None)
         maintainers.append(maintainer)
-        progress = {"rows": maintainer.row_count, "constraints": len(maintainer.constraints), "at": rows.at}
+        if table.values is not None:
+            values = [*(values or ()), *table.values]
+    inclusion = None if values is None else _seeded_inclusion(values, commits, last)
+    included = {} if inclusion is None else inclusion.counts
+    counts = {maintainer.name: maintainer.count + included.get(maintainer.name, 0) for maintainer in maintainers}
+    for maintainer in maintainers:
+        progress = {"rows": maintainer.row_count, "constraints": counts[maintainer.name], "at": rows.at}
         progress |= {"commit": commits.last + 1, "changed_commit": commits.last + 1, "changed_at": rows.at}
-        last.put("progress", name.encode(), codecs.json_bytes(progress))
+        last.put("progress", maintainer.name.encode(), codecs.json_bytes(progress))
     standing = Standing(store)
+    subjects: list[Scored] = [*maintainers, *([] if inclusion is None else [inclusion])]
     scores: dict[str, float] = {}
-    for maintainer in maintainers:
-        scores |= standing.seeded(maintainer)
-    rows.seeded(maintainers, published, scores)
-    for maintainer in maintainers:
-        rows.places(standing.places(maintainer, last, now().timestamp()))
+    for subject in subjects:
+        scores |= standing.seeded(subject)
+    known = [(constraint, subject.name) for subject in subjects for constraint in subject.constraints]
+    rows.seeded([(c, name or c.dependent.table) for c, name in known], counts, published, scores)
+    for subject in subjects:
+        rows.places(standing.places(subject, last, now().timestamp()))
     commits.commit(last, rows.payload, status=READY)
-    return {maintainer.schema.table: maintainer for maintainer in maintainers}
+    return {maintainer.name: maintainer for maintainer in maintainers}
+
+
+def _seeded_inclusion(values: list[ColumnValues], commits: Commits, last: WriteBatch) -> InclusionMaintainer:
+    """Write the values of all columns, the rest with the last write; return what keeps their inclusions."""
+    clusters, parts = clustering(values)
+    last.add(InclusionMaintainer.seed(clusters, parts, commits.load))
+    return InclusionMaintainer(MemoryStore(), clusters)
 
 
 def restore(store: Store, threads: int | None = None) -> dict[str, Maintainer]:

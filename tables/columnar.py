@@ -25,6 +25,7 @@ from holdfast.tables.keys import (
     normalised,
     ranked_keys,
     validity,
+    with_dictionary,
 )
 
 
@@ -61,6 +62,10 @@ class EncodedColumn:
     def counts(self) -> tuple[Keys, Keys]:
         """The distinct keys of its values in ascending order, and how often each occurs; nulls left out."""
         present = self.keys if self.valid is None else self.keys[self.valid]
+        if self.dictionary is not None and len(self.dictionary) <= 4 * len(present):  # keys are places in it
+            counted = np.bincount(present, minlength=len(self.dictionary))
+            distinct = np.flatnonzero(counted)
+            return distinct, counted[distinct]
         distinct, count = np.unique(present, return_counts=True)
         return distinct, count.astype(np.int64)
 
@@ -155,8 +160,9 @@ def encoded(
 def _distinct_texts(array: pa.ChunkedArray) -> pa.DictionaryArray:
     """Return a string column as one dictionary array."""
     if not pa.types.is_dictionary(array.type) or array.type.index_type.bit_width < 32:  # might not hold all chunks'
-        array = pc.dictionary_encode(array.cast(pa.large_string()))
-    combined = array.unify_dictionaries().combine_chunks()
+        combined = with_dictionary(array.cast(pa.large_string()))
+    else:
+        combined = array.unify_dictionaries().combine_chunks()
     if isinstance(combined, pa.ChunkedArray):  # no rows
         combined = combined.chunk(0) if combined.num_chunks else pa.array([], array.type)
     distinct = combined.dictionary.cast(pa.large_string())

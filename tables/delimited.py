@@ -64,16 +64,19 @@ class DelimitedFile:
 
     def columns(self, selection: Selection) -> tuple[list[Column], dict[str, pa.ChunkedArray], int]:
         """Return the chosen columns' types and typed values, and the number of rows."""
-        texts = self._texts()
+        chosen = selection.chosen(self.header.names)
+        places = {name: str(i) for i, name in enumerate(self.header.names)}
+        read = self._texts([places[name] for name in chosen] or ["0"])
+        texts, rows = {name: read.column(places[name]) for name in chosen}, read.num_rows
+        del read  # so that the texts of a column go once it is typed
         declared = dict(zip(self.header.names, self.header.types, strict=True)) | dict(self.options.types)
         columns, arrays = [], {}
-        places = {name: i for i, name in enumerate(self.header.names)}
-        for name in selection.chosen(self.header.names):
+        for name in chosen:
             wanted = STRING if selection.as_string(name) else declared.get(name)
             ordered = self.options.ordered.get(name)
-            column, arrays[name] = typed(texts.column(places[name]), name, wanted, self.locate, ordered=ordered)
+            column, arrays[name] = typed(texts.pop(name), name, wanted, self.locate, ordered=ordered)
             columns.append(column)
-        return columns, arrays, texts.num_rows
+        return columns, arrays, rows
 
     def warnings(self) -> list[str]:
         """Return what looks odd, yet can be read."""
@@ -117,14 +120,14 @@ class DelimitedFile:
             seen[name] = i
         return Header(tuple(n for n, _ in typed_names), tuple(t for _, t in typed_names), lines)
 
-    def _texts(self) -> pa.Table:
-        """Return every field as a string, in columns named by their position."""
+    def _texts(self, chosen: list[str]) -> pa.Table:
+        """Return the fields of some columns as strings, in columns named by their position."""
         try:
             if next(self.records(), None) is None:  # Arrow refuses a file of nothing but a header
-                return pa.table({str(i): pa.array([], pa.string()) for i in range(len(self.header.names))})
+                return pa.table({place: pa.array([], pa.string()) for place in chosen})
             for block_size in _BLOCK_SIZES:
                 try:
-                    return self._parsed(block_size)
+                    return self._parsed(block_size, chosen)
                 except pa.ArrowInvalid as error:
                     if "block size" not in str(error) or block_size == _BLOCK_SIZES[-1]:
                         self._explain(error)
@@ -135,7 +138,7 @@ class DelimitedFile:
             raise self._unreadable(error) from error
         raise AssertionError  # the last block size returns or raises
 
-    def _parsed(self, block_size: int) -> pa.Table:
+    def _parsed(self, block_size: int, chosen: list[str]) -> pa.Table:
         places = [str(i) for i in range(len(self.header.names))]
         options = {
             "read_options": arrow_csv.ReadOptions(
@@ -149,6 +152,7 @@ class DelimitedFile:
                 null_values=list(self.options.null_tokens),
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=True,
+                include_columns=chosen,
             ),
         }
         with self._text.blocks() as blocks:

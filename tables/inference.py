@@ -27,7 +27,7 @@ from holdfast.constraints.types import (
     TIMESTAMP_NS,
     WIDE_INTEGER,
 )
-from holdfast.tables.keys import arrow_type_of, beyond_calendar
+from holdfast.tables.keys import arrow_type_of, beyond_calendar, with_dictionary
 
 _SAMPLE = 64
 
@@ -41,9 +41,7 @@ def typed(
     ordered: bool | None,
 ) -> tuple[Column, pa.ChunkedArray]:
     """Return a text column with its type, declared or inferred, and its typed values. O(n)."""
-    encoded = pc.dictionary_encode(texts).unify_dictionaries().combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.chunk(0) if encoded.num_chunks else pa.array([], pa.string()).dictionary_encode()
+    encoded = with_dictionary(texts)
     distinct = encoded.dictionary
     if declared is None:
         column_type, parsed = infer(distinct)

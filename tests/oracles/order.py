@@ -2,8 +2,8 @@
 
 Readings taken where the definition leaves room:
 
-- Every column has the order of its values here (strings by code point, false < true): the setting `ordered`
-  of a column is about denial constraints.
+- Every column has the order of its values here (strings by code point, false < true). A column that is declared
+  unordered takes part in no compatibility: leave those out that name it.
 - *No smaller X does* is minimality among valid dependencies of one target and direction. A compatibility is
   hidden by a constant on the same context; with a constant on a smaller context it is not minimal anyway.
 - The bound counts the attributes in X, for constants and compatibilities alike; 0 is no bound.

@@ -7,14 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.constraints import PredicateSpace, UsageError, constraint_fields, parse_denial
-from holdfast.discovery import evidences, hitting_sets
+from holdfast.discovery import evidences, hitting_sets, sampling
 from holdfast.discovery.codes import pair_codes
-from holdfast.discovery.denial import sampling, seeding
+from holdfast.discovery.denial import seeding
 from holdfast.discovery.denial.anchors import Anchors, Costs
-from holdfast.discovery.denial.result import DenialSet
-from holdfast.discovery.denial.sampling import Variety
-from holdfast.discovery.denial.seeding import Explained, seed_denial
+from holdfast.discovery.denial.seeding import seed_denial
 from holdfast.discovery.discover import discover
+from holdfast.discovery.explained import Explained
+from holdfast.discovery.reported import ReportedSet
+from holdfast.discovery.sampling import Variety
 from holdfast.tables import ReadOptions, Table, from_arrow, overlap
 from holdfast.tables.taxes import tax_records
 from tests.oracles import denial as oracle
@@ -80,7 +81,7 @@ def test_the_certificate_proves_the_set_complete(both: tuple[OracleTable, Table]
         points.append(point)
     boxes = {oracle.written(b, expected, theirs.columns) for b in oracle.maximal_boxes(points, expected)}
     texts = {oracle.text(b, expected, theirs.columns) for b in boxes} - {"not()"}
-    assert texts == {str(c) for c in DenialSet(space, seed.masks)}
+    assert texts == {str(c) for c in ReportedSet(space, seed.masks)}
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -13,7 +13,6 @@ from holdfast.constraints.operators import EQUAL, GREATER, LESS
 from holdfast.constraints.types import FLOAT, STRING
 from holdfast.discovery import evidences as evidences_module
 from holdfast.discovery.codes import pair_codes
-from holdfast.discovery.denial.sampling import sample_random
 from holdfast.discovery.evidences import (
     EvidenceSet,
     RowGroups,
@@ -24,6 +23,7 @@ from holdfast.discovery.evidences import (
     most_evidences,
 )
 from holdfast.discovery.hitting_sets import HittingSetSearch, transposed
+from holdfast.discovery.sampling import sample_random
 from holdfast.tables import Table, from_arrow, overlap
 from tests.oracles import denial as oracle
 from tests.oracles.values import Table as OracleTable

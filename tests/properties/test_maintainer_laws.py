@@ -26,13 +26,15 @@ from holdfast.state.memory import MemoryStore
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, UPDATE, BatchResult, Records
 from holdfast.tables import Table, from_arrow, space_of
 from holdfast.tables.taxes import tax_records
-from tests.oracles import changes, denial
+from tests.oracles import changes, denial, order
 from tests.oracles.changes import Counts, KeyedChange, KeylessChange
 from tests.oracles.values import Column, Row, canonical, canonical_row, same_row
 from tests.properties.tables import DOMAINS
 
 CODES = {"insert": INSERT, "update": UPDATE, "delete": DELETE}
 MANY_ROWS = 9
+BOUNDS = [*((n, None) for n in (0, 1, 2, 4)), *((None, n) for n in (0, 0, 1)), (0, 0), (2, 0), (1, 1)]
+"""Of denial constraints and of order dependencies: each family alone, and both."""
 
 Record = tuple[str, Row]
 T = TypeVar("T")
@@ -49,11 +51,17 @@ def tiny_pieces() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Setting:
-    """A table's columns, key, bound and space, as the oracle and as the product see them."""
+    """A table's columns, key, bounds and space, as the oracle and as the product see them.
+
+    Parameters
+    ----------
+    bound, context : of denial constraints and of order dependencies; None where there are none.
+    """
 
     kinds: tuple[str, ...]
     key: tuple[int, ...]
-    bound: int
+    bound: int | None
+    context: int | None
     crossing: str
 
     @property
@@ -89,7 +97,30 @@ class Setting:
         pairs = tuple(self._pairs()) if self.crossing == "all" else ()
         space = space_of(table) if self.crossing == "auto" else PredicateSpace(table.schema, pairs)
         key = [self.names[i] for i in self.key]
-        return Maintainer.seed(table, key=key, max_predicates=self.bound, space=space, threads=1)
+        return Maintainer.seed(
+            table, key=key, max_predicates=self.bound, max_context=self.context, space=space, threads=1
+        )
+
+    def reported(self, rows: Sequence[Row], space: denial.Space) -> set[str]:
+        """Return the texts of all constraints of the families by the definition."""
+        found: set[str] = set()
+        if self.bound is not None:
+            found |= denial.reported(rows, space, self.columns, self.bound).keys()
+        if self.context is not None:
+            dependencies = order.reported(rows, len(self.columns), self.context)
+            found |= {order.text(dependency, self.columns) for dependency in dependencies}
+        return found
+
+    def changes(
+        self, before: changes.Versions, after: changes.Versions, space: denial.Space
+    ) -> dict[str, changes.Change]:
+        """Return the change between two states by the definition, by the texts of the constraints."""
+        found: set[changes.Change] = set()
+        if self.bound is not None:
+            found |= changes.denial_changes(before, after, space, self.columns, self.bound)
+        if self.context is not None:
+            found |= changes.order_changes(before, after, self.columns, self.context)
+        return {change.constraint: change for change in found}
 
     def _pairs(self) -> list[tuple[int, int]]:
         groups = [column.group for column in self.columns]
@@ -101,10 +132,11 @@ class Setting:
 
 @st.composite
 def setting_and_seed(draw: st.DrawFn) -> tuple[Setting, list[Row]]:
-    kinds = tuple(draw(listed(st.sampled_from(sorted(DOMAINS)), 1, 3)))
+    kinds = tuple(draw(listed(st.sampled_from(sorted(DOMAINS)), 1, draw(st.sampled_from([3, 3, 4])))))
     keys = [()] * 3 + [c for n in (1, 2, 3) for c in itertools.permutations(range(len(kinds)), n)]
-    bound, crossing = draw(st.sampled_from([0, 1, 2, 4])), draw(st.sampled_from(["all", "auto", "none"]))
-    setting = Setting(kinds, draw(st.sampled_from(keys)), bound, crossing)
+    bound, context = draw(st.sampled_from(BOUNDS))
+    crossing = draw(st.sampled_from(["all", "auto", "none"]))
+    setting = Setting(kinds, draw(st.sampled_from(keys)), bound, context, crossing)
     rows = draw(listed(rows_of(setting), 0, 6))
     return setting, list({setting.key_of(row): row for row in rows}.values()) if setting.key else rows
 
@@ -182,8 +214,8 @@ class Law:
         self.maintainer = setting.maintainer(seed)
         self.compare()
 
-    def reported(self) -> dict[str, denial.Box]:
-        return denial.reported(self.model.rows, self.space, self.setting.columns, self.setting.bound)
+    def reported(self) -> set[str]:
+        return self.setting.reported(self.model.rows, self.space)
 
     def compare(self) -> None:
         """The set equals the oracle's on the current rows."""
@@ -191,7 +223,8 @@ class Law:
         found = [str(constraint) for constraint in self.maintainer.constraints]
         note(f"rows: {self.model.rows}")
         assert len(found) == len(set(found)) == len(self.maintainer.constraints)
-        assert set(found) == set(expected)
+        assert set(found) == expected
+        assert self.maintainer.count == len(found)
         assert self.maintainer.row_count == len(self.model.rows)
         self.maintainer.check_invariants()
 
@@ -219,8 +252,8 @@ class Law:
     def check_changes(self, before: changes.Versions, found: Sequence[ConstraintChange]) -> None:
         """The changes are the difference of the sets, each with an admissible reason and a proof that checks."""
         after = self.model.versions
-        columns, bound = self.setting.columns, self.setting.bound
-        expected = {c.constraint: c for c in changes.denial_changes(before, after, self.space, columns, bound)}
+        expected = self.setting.changes(before, after, self.space)
+        assert [change.appeared for change in found] == sorted(change.appeared for change in found)
         assert sorted(str(change.constraint) for change in found) == sorted(expected)
         for change in found:
             theirs = expected[str(change.constraint)]
@@ -289,7 +322,7 @@ class Histories(RuleBasedStateMachine):
         self.law.apply_frames(inserts, deletes)
         self.remember(batch, before, standing)
 
-    def remember(self, batch: list[Record], before: changes.Versions, standing: dict[str, denial.Box]) -> None:
+    def remember(self, batch: list[Record], before: changes.Versions, standing: set[str]) -> None:
         """Keep how to undo a batch: with a key by its rows, without one by its records."""
         after = self.law.model.versions
         if self.law.setting.key:
@@ -408,8 +441,10 @@ def test_pandas_frames_and_what_may_be_left_out() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("bound", "keyed"), [(0, False), (4, True)])
-def test_larger_tables_agree_with_discovery(seed: int, bound: int, keyed: bool) -> None:
+@pytest.mark.parametrize(
+    ("bound", "context", "keyed"), [(0, None, False), (4, None, True), (None, 0, False), (None, 2, True), (2, 0, True)]
+)
+def test_larger_tables_agree_with_discovery(seed: int, bound: int | None, context: int | None, keyed: bool) -> None:
     """Differential: hundreds of rows in and out, at several sizes of batches, against `discover` on what is there."""
     rng = np.random.default_rng(seed)
     names = ["AreaCode", "Phone", "State", "Zip", "HasChild", "Salary", "Rate"]
@@ -417,7 +452,9 @@ def test_larger_tables_agree_with_discovery(seed: int, bound: int, keyed: bool) 
     everything = everything.append_column("id", pa.array(range(len(everything))))
     table = from_arrow(everything.slice(0, 400), "tax")
     space = PredicateSpace(table.schema, ((names.index("Salary"), names.index("Rate")),))
-    maintainer = Maintainer.seed(table, key=["id"] if keyed else (), max_predicates=bound, space=space, threads=2)
+    maintainer = Maintainer.seed(
+        table, key=["id"] if keyed else (), max_predicates=bound, max_context=context, space=space, threads=2
+    )
     live = set(range(400))
     for size in (1, 7, 60, 200, 1, 150):
         dead = rng.choice(sorted(live), size // 2, replace=False)
@@ -428,6 +465,10 @@ def test_larger_tables_agree_with_discovery(seed: int, bound: int, keyed: bool) 
             found ^= {str(change.constraint)}
         live = live - set(dead.tolist()) | set(born.tolist())
         current = from_arrow(everything.take(sorted(live)), "tax")
-        expected = {str(c) for c in discover(current, max_predicates=bound, space=space)}
+        expected: set[str] = set()
+        if bound is not None:
+            expected |= {str(c) for c in discover(current, max_predicates=bound, space=space)}
+        if context is not None:
+            expected |= {str(c) for c in discover(current, family="od", max_context=context)}
         assert {str(c) for c in maintainer.constraints} == expected == found, f"seed {seed}, batch of {size}"
         assert maintainer.row_count == len(live)

@@ -11,10 +11,13 @@ from deltalake import DeltaTable
 
 from holdfast.constraints import StateRefused
 from holdfast.discovery.discover import discover
+from holdfast.discovery.inclusion.discover import discover_inclusions
+from holdfast.discovery.inclusion.seeding import column_values
 from holdfast.state.commits import READY, Commits, StateCheckpointMismatch
 from holdfast.state.log import CommitLog
 from holdfast.state.rocks import RocksStore
 from holdfast.streaming.arrivals import Arrivals, BadRecord
+from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
 from holdfast.streaming.pipeline import Limits, Pipeline, Position, SeededTable, restore, seed
 from holdfast.streaming.publisher import Publisher
@@ -39,7 +42,9 @@ class Running:
         self.store = RocksStore(folder / "state")
         self.commits = Commits(self.store, "app")
         if self.commits.identity.status != READY:
-            seed(self.store, self.commits, [SeededTable(Maintainer.seed(_table(first or []), key=["k"], threads=1))])
+            table = _table(first or [])
+            maintainer = Maintainer.seed(table, key=["k"], max_context=3, threads=1)
+            seed(self.store, self.commits, [SeededTable(maintainer, values=column_values(table))])
         identity = self.commits.identity
         tables = {
             name: DeltaLakeTable(str(folder / "out" / name), shape, identity.application, identity.state_id)
@@ -88,8 +93,17 @@ def _history(dice: random.Random, batches: int) -> tuple[Rows, list[list[tuple[i
 
 def _check_outputs(folder: Path, current: Rows, batches: int) -> None:
     space = Maintainer.restore(store := RocksStore(folder / "state"), 0, threads=1).space
+    inclusion = InclusionMaintainer.restore(store)
+    assert inclusion is not None
+    inclusion.check_invariants()
     store.close()
-    expected = {str(c) for c in discover(_table(current), space=space, threads=1)}
+    table = _table(current)
+    found = [
+        *discover(table, space=space, threads=1),
+        *discover(table, family="od", threads=1),
+        *discover_inclusions([table]),
+    ]
+    expected = {str(c) for c in found}
     held = DeltaTable(folder / "out" / "constraints").to_pyarrow_table().to_pylist()
     assert sorted(row["constraint"] for row in held) == sorted(expected)
     assert all(row["sentence"] and row["table_name"] == "r" for row in held)
@@ -107,8 +121,8 @@ def _check_outputs(folder: Path, current: Rows, batches: int) -> None:
     assert [row["commit"] for row in done] == list(range(2, batches + 2))
     quarantined = DeltaTable(folder / "out" / "quarantine").to_pyarrow_table().to_pylist()
     assert sorted(row["record_id"] for row in quarantined) == sorted(f"r-0-{n}" for n in range(batches) if n % 2)
-    (table,) = DeltaTable(folder / "out" / "tables").to_pyarrow_table().to_pylist()
-    assert table["fingerprint"] == space.fingerprint
+    (about,) = DeltaTable(folder / "out" / "tables").to_pyarrow_table().to_pylist()
+    assert about["fingerprint"] == space.fingerprint
 
 
 @pytest.mark.parametrize("seed_of", range(3))
@@ -128,6 +142,7 @@ def test_a_run_leaves_tables_that_say_what_holds(seed_of: int, tmp_path: Path) -
 CRASHES: list[tuple[type, str]] = [
     (Maintainer, "apply_records"),
     (Maintainer, "save"),
+    (InclusionMaintainer, "apply"),
     (Commits, "commit"),
     (RocksStore, "write"),
     (CommitLog, "put"),
@@ -220,4 +235,6 @@ def test_every_published_constraint_has_its_score_and_its_place(settle: int, tmp
     assert {row["constraint_id"] for row in held} == summed
     assert all(0 < row["score"] <= 1 for row in held)
     if not settle:  # with it, those that are gone already keep their places until that is told
-        assert sorted(row["rank"] for row in held) == list(range(1, len(held) + 1))
+        for family in {row["family"] for row in held}:
+            ranks = sorted(row["rank"] for row in held if row["family"] == family)
+            assert ranks == list(range(1, len(ranks) + 1)), family

@@ -127,9 +127,9 @@ def three_tables(**source: Any) -> list[dict[str, Any]]:
 def test_histories_of_three_folders(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     print(f"seed {seed}")
     dice = random.Random(seed)
-    app = Application(
-        tmp_path, three_tables(options={"maxFilesPerTrigger": "2"})
-    )  # folders and files with names that are patterns
+    families = {"denial": {"max_predicates": 3}, "order": {"max_context": 0}, "inclusion": {}}
+    # folders and files with names that are patterns
+    app = Application(tmp_path, three_tables(options={"maxFilesPerTrigger": "2"}), constraints=families)
     histories = {encoding: History(dice, key=encoding != "csv") for encoding in WRITERS}
 
     def come(files: int) -> None:
@@ -154,3 +154,14 @@ def test_histories_of_three_folders(spark: SparkSession, tmp_path: Path, seed: i
     status = app.status()
     assert status["csv table"]["rows"] == len(histories["csv"].rows)
     assert len(app.output("batches")) >= 15
+    constraints = app.output("constraints")
+    assert {row["family"] for row in constraints} == {"dc", "od", "ind"}
+    for name, about in status.items():  # also where another table's batch changed what is included
+        assert about["constraints"] == sum(row["table_name"] == name for row in constraints), name
+    assert {row["referenced_table"] is not None for row in constraints if row["family"] == "ind"} == {True}
+    assert all(row["sentence"].endswith(".") and 0 < row["score"] <= 1 for row in constraints)
+    assert {json.loads(row["bounds"])["max_context"] for row in app.output("tables")} == {0}
+    app.configure(constraints={"denial": {"max_predicates": 3}})
+    code, said = app("run", "--available-now")
+    assert code == 4
+    assert "'max_context' is not set, and was 0" in said

@@ -30,7 +30,8 @@ def test_a_run_that_is_killed_then_interrupted_then_stopped(spark: SparkSession,
         "columns": {"k": "integer", "a": "integer", "b": "string"},
         "source": {"format": "files", "path": "./changes", "encoding": "json", "options": {"maxFilesPerTrigger": "1"}},
     }
-    app = Application(tmp_path, [table], trigger={"interval": "100 ms"})
+    families = {"denial": {"max_predicates": 3}, "order": {}, "inclusion": {}}
+    app = Application(tmp_path, [table], trigger={"interval": "100 ms"}, constraints=families)
     rows: dict[int, Row] = {}
 
     def come(files: int) -> None:

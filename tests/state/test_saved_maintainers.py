@@ -123,7 +123,7 @@ def test_owed_copies_freed_slots_and_relabelled_columns_are_as_they_were(
 
 def _state(maintainer: Maintainer) -> object:
     """Return all that has to survive: rows by slot, copies, constraints, evidences and their witnesses."""
-    rows, certificate = maintainer._rows, maintainer._denial.certificate
+    rows, certificate = maintainer._rows, maintainer._families[0].certificate
     used = rows._in_use()
     pairs = zip(certificate.words[certificate.held].tolist(), certificate.pairs[certificate.held].tolist(), strict=True)
     return (

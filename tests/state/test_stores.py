@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from holdfast.constraints import ExternalError, StateRefused
+from holdfast.state import rocks
 from holdfast.state.commits import SEEDING, Commits
 from holdfast.state.memory import MemoryStore
 from holdfast.state.rocks import RocksReader, RocksStore
@@ -57,6 +58,42 @@ def test_a_batch_is_written_whole_and_the_last_word_on_a_key_counts(store: Store
     batch.delete("a", b"never")
     store.write(batch)
     assert [store.get("a", b"k"), store.get("b", b"k"), store.get("a", b"gone")] == [b"2", b"3", None]
+
+
+def test_many_keys_are_looked_up_together(store: Store) -> None:
+    assert store.get_many("a", [b"k"]) == [None]
+    batch = WriteBatch()
+    for i in range(0, 3_000, 3):
+        batch.put("a", str(i).encode(), str(-i).encode())
+    store.write(batch)
+    keys = [str(i).encode() for i in range(2_999, -1, -1)]
+    assert store.get_many("a", keys) == [store.get("a", key) for key in keys]
+    assert store.get_many("a", []) == []
+
+
+def test_sorted_keys_are_loaded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rocks, "_LOADED_AT_ONCE", 7)
+    keys = sorted(str(i).encode() for i in range(30))
+    store.load("a", ((key, key + b"!") for key in keys))
+    store.load("b", iter(()))
+    batch = WriteBatch()
+    batch.put("a", b"5", b"new")
+    batch.delete("a", b"6")
+    store.write(batch)
+    expected = {key: key + b"!" for key in keys} | {b"5": b"new"}
+    del expected[b"6"]
+    assert list(store.scan("a")) == sorted(expected.items())
+    assert list(store.scan("b")) == []
+    store.load("c", [(b"x", b"y")])
+    assert store.get("c", b"x") == b"y"
+
+
+def test_what_a_killed_process_was_loading_goes(tmp_path: Path) -> None:
+    RocksStore(tmp_path).close()
+    (tmp_path / "loading-x").mkdir()
+    (tmp_path / "loading-x" / "0.sst").write_bytes(b"half")
+    RocksStore(tmp_path).close()
+    assert not list(tmp_path.glob("loading-*"))
 
 
 def test_a_scan_ascends_and_keeps_to_its_prefix_and_family(store: Store) -> None:

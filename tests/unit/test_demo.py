@@ -63,7 +63,7 @@ class TestTable:
 
     def test_what_holds_is_what_was_meant_to(self, maintainer: Maintainer) -> None:
         places = ("Zip", "City", "State")
-        assert sorted(map(short, maintainer.constraints)) == sorted(
+        assert sorted(short(c) for c in maintainer.constraints if isinstance(c, DenialConstraint)) == sorted(
             [
                 "key(Id)",
                 "key(Phone)",

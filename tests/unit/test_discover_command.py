@@ -21,7 +21,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _discover(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = exit_code_of(["discover", *arguments, "--family", "dc"])
+    family = () if "--family" in arguments else ("--family", "dc")
+    code = exit_code_of(["discover", *arguments, *family])
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 
@@ -39,6 +40,44 @@ def test_text_names_kinds_and_ends_with_a_summary(capsys: pytest.CaptureFixture[
     assert err == (
         "tax: 3 rows, 3 columns; 4 denial constraints of at most 4 predicates (2 key, 2 functional dependency)\n"
     )
+
+
+@pytest.mark.usefixtures("folder")
+def test_order_dependencies(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = _discover(capsys, "tax.csv", "--family", "od", "--max-context", "1", "--explain")
+    assert code == 0
+    assert sorted(out.splitlines()) == [
+        "constant               {City}: [] -> Zip",
+        "constant               {Zip}: [] -> City",
+        "order_compatible       {}: City ~ Salary desc",
+        "order_compatible       {}: Zip ~ City desc",
+        "order_compatible       {}: Zip ~ Salary",
+    ]
+    assert (
+        "tax: 3 rows, 3 columns; 5 order dependencies with at most 1 column in the context "
+        "(2 constant, 3 order compatible)\n"
+    ) in err
+    assert "compared across" not in err
+    assert "evidences of a sample" in err
+    code, out, _ = _discover(capsys, "tax.csv", "--family", "od", "--format", "json", "--quiet", "--top", "1")
+    (line,) = (json.loads(line) for line in out.splitlines())
+    assert (code, line["family"], line["rank"]) == (0, "od", 1)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_space_of_one_family_gives_its_types_to_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    """One of order dependencies says nothing of crossed columns, which are measured then."""
+    Path("tax.csv").write_text("a,b,s\n1,2,x\n2,3,y\n3,1,\n")
+    for family, other in (("dc", "od"), ("od", "dc")):
+        space = f"{family}.json"
+        assert _discover(capsys, "tax.csv", "--family", family, "--write-space", space, "--quiet")[0] == 0
+        anew = _discover(capsys, "tax.csv", "--family", other, "--quiet")
+        assert _discover(capsys, "tax.csv", "--family", other, "--space", space, "--quiet") == anew
+        assert anew[0] == 0
+    assert "t.a != s.b" in anew[1]
+    Path("ind.json").write_text(Path("od.json").read_text().replace('"od"', '"ind"'))
+    code, _, err = _discover(capsys, "tax.csv", "--space", "ind.json")
+    assert (code, err) == (2, "ind.json: not a predicate space: family 'ind' is none of dc, od\n")
 
 
 @pytest.mark.usefixtures("folder")

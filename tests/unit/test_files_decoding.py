@@ -89,7 +89,7 @@ def test_bad_lines_of_json_are_named_and_kept() -> None:
     assert list(reasons) == [f"/in/0.json-{line}" for line in (2, 4, 5, 6, 7, 8)]
     assert reasons["/in/0.json-5"] == "column n: '1.5' is not a whole number within 64 bits (integer)"
     assert reasons["/in/0.json-7"] == "key column k is null or missing: a record needs its whole key"
-    assert reasons["/in/0.json-8"] == "_op is 'x': expected insert, update, delete"
+    assert reasons["/in/0.json-8"] == "_op is 'x': expected insert, update or delete"
     assert [record.raw for record in found.bad][:2] == ['{"k": "a"', "[]"]
     assert found.bad[3].raw == '{"k": "\\xff"}'
 
@@ -271,3 +271,12 @@ def test_records_are_named_after_they_were_put_in_order() -> None:
     assert list(bad(found)) == ["/in/1.csv-2", "/in/0.csv-3"]
     assert found.bad_record(0, "why").record_id == "/in/0.csv-2"
     assert found.bad_record(1, "why").record_id == "/in/1.csv-3"
+
+
+def test_an_empty_operation_is_no_insert() -> None:
+    found = came("csv", b"_op,k\ninsert,a\n,b\n", b"k\nc\n")
+    assert [row[1] for row in rows(found)] == ["a", "c"]
+    assert bad(found) == {"/in/0.csv-3": "_op is empty: expected insert, update or delete"}
+    found = came("parquet", parquet({"k": ["a", "b"], "_op": ["delete", None]}))
+    assert list(bad(found).values()) == ["_op is empty: expected insert, update or delete"]
+    assert not came("json", b'{"k": "a"}\n').bad

@@ -39,5 +39,32 @@ def test_replay_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     assert not shown.err
 
 
+def test_order_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    text = README.read_text("utf-8")
+    people = re.search(r"\$ cat people\.csv\n(.*?)\n\n\$", text, re.DOTALL)
+    example = re.search(r"\$ holdfast (discover people\.csv --family od .*)\n((?:.+\n)+?)```", text)
+    assert people is not None
+    assert example is not None
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_text(people[1] + "\n")
+    assert exit_code_of(example[1].split()) == 0
+    shown = capsys.readouterr()
+    assert shown.out + shown.err == example[2]
+
+
+def test_inclusion_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    text = README.read_text("utf-8")
+    monkeypatch.chdir(tmp_path)
+    for name in ("orders.csv", "customers.csv"):
+        data = re.search(rf"\$ cat {name}\n(.*?)\n\n\$", text, re.DOTALL)
+        assert data is not None
+        Path(name).write_text(data[1] + "\n")
+    example = re.search(r"\$ holdfast (discover orders\.csv .*)\n((?:.+\n)+?)```", text)
+    assert example is not None
+    assert exit_code_of(example[1].split()) == 0
+    shown = capsys.readouterr()
+    assert shown.out + shown.err == example[2]
+
+
 def _without_seconds(text: str) -> str:
     return re.sub(r"; [0-9.]+ s$", "", text, flags=re.MULTILINE)

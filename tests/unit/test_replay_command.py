@@ -55,7 +55,9 @@ class Replayed:
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     if "--batch-size" not in arguments:
         arguments = (*arguments, "--batch-size", "1")
-    code = exit_code_of(["replay", *arguments, "--family", "dc"])
+    if "--family" not in arguments:
+        arguments = (*arguments, "--family", "dc")
+    code = exit_code_of(["replay", *arguments])
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 
@@ -105,6 +107,38 @@ class TestWhatIsPrinted:
         assert "3 batches, 3 records: 1 appeared, 1 disappeared; now 3 rows, 3 constraints\n" in replayed.err
         assert "compared across: nothing; space " in replayed.err
         assert "s  the slowest one, batch " in replayed.err
+
+    def test_order_dependencies(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Boston breaks the orders of zips, Lynn splits a zip and ends the order of cities, until it goes."""
+        changes = "_op,id,zip,city\ninsert,4,02139,Boston\ninsert,5,01907,Lynn\ndelete,5,,\n"
+        replayed = Replayed(capsys, changes, *KEYED, "--family", "od", "--max-context", "1")
+        assert replayed.code == 0
+        assert "people: 3 rows, 3 columns; 7 order dependencies with at most 1 column in the context\n" in replayed.err
+        parts = replayed.out.split("batch ")
+        assert '- {}: id ~ zip  (violated by (id=3, zip="10001") and (id=4, zip="02139"))' in parts[0]
+        cases = [sorted(line.partition("  (")[0] for line in part.splitlines() if line[0] in "+-") for part in parts]
+        assert cases == [
+            ["- {}: id ~ zip", "- {}: zip ~ city desc"],
+            ["+ {zip}: id ~ city desc", "- {zip}: [] -> city", "- {}: id ~ city desc"],
+            ["+ {zip}: [] -> city", "+ {}: id ~ city desc", "- {zip}: id ~ city desc"],
+            [],
+        ]
+        assert "+ {zip}: id ~ city desc  (weakened from {zip}: [] -> city)" in parts[1]
+        assert "- {zip}: id ~ city desc  (implied by {zip}: [] -> city)" in parts[2]
+        assert '+ {zip}: [] -> city  (released by the loss of (id=5, zip="01907", city="Lynn"))' in parts[2]
+
+    def test_order_dependencies_as_json(self, capsys: pytest.CaptureFixture[str]) -> None:
+        replayed = Replayed(capsys, "id,zip,city\n4,01907,Lynn\n", *KEYED, *JSON, "--family", "od")
+        lines = {line["constraint"]: line for line in replayed.lines if "change" in line}
+        gone = lines["{zip}: [] -> city"]
+        assert list(gone) == [
+            *("batch", "change", "reason", "by", "witness"),
+            *("family", "table", "constraint", "id", "context", "kind", "target", "size"),
+        ]
+        assert (gone["change"], gone["reason"], gone["family"]) == ("disappeared", "violated", "od")
+        assert (gone["context"], gone["kind"], gone["target"], gone["size"]) == (["zip"], "constant", ["city"], 2)
+        assert gone["id"] == constraint_id("od", "people", "{zip}: [] -> city")
+        assert replayed.batches[0]["constraints"] == 4
 
     def test_implied_and_weakened_constraints_name_another(self, capsys: pytest.CaptureFixture[str]) -> None:
         """A second row of one key breaks `not(t.id = s.id)`, and its extensions by the other columns appear."""
@@ -229,8 +263,8 @@ class TestRecords:
 
 
 BAD = [
-    ("_op,id\ninsert,4\nupsert,5\n", "changes.csv, line 3: _op is 'upsert': expected insert, update, delete"),
-    ("_op,id\ninsert,4\n,5\n", "changes.csv, line 3: _op is empty: expected insert, update, delete"),
+    ("_op,id\ninsert,4\nupsert,5\n", "changes.csv, line 3: _op is 'upsert': expected insert, update or delete"),
+    ("_op,id\ninsert,4\n,5\n", "changes.csv, line 3: _op is empty: expected insert, update or delete"),
     ("_op,id\ninsert,4\nInsert,5\n", "changes.csv, line 3: _op is 'Insert'"),
     ("id\n4\nfive\n", "changes.csv, line 3, column id: 'five' is not a whole number within 64 bits (integer)"),
     ("id,zip\n4,x\n,y\n", "changes.csv, line 3: key column id is null"),

@@ -8,7 +8,7 @@ import pytest
 from holdfast import Maintainer, PredicateSpace, discover, from_arrow
 from holdfast.discovery.codes import pair_codes
 from holdfast.discovery.current import current_codes
-from holdfast.discovery.denial.ranking import PairSample, scores, scores_on
+from holdfast.discovery.ranking import PairSample, scores, scores_on
 from holdfast.streaming.sinks.ranks import Ranks
 from holdfast.tables.taxes import tax_records
 
@@ -62,7 +62,7 @@ def test_scores_of_live_rows_are_those_of_the_table() -> None:
     maintainer = Maintainer.seed(table, space=space, threads=1)
     masks = discover(table, space=space).constraints.masks
     rows = maintainer._rows
-    live = scores_on(masks, PairSample.of_rows(rows), space)
+    live = scores_on(masks, PairSample.of_rows(rows, space), space)
     assert live.tolist() == scores(masks, current_codes(rows, space), space).tolist()
     assert ((live > 0) & (live <= 1)).all()
     batch = scores(masks, pair_codes(table, space), space)
@@ -74,4 +74,4 @@ def test_no_rows_have_scores_too() -> None:
     space = PredicateSpace(table.schema)
     rows = Maintainer.seed(table, space=space, threads=1)._rows
     masks = discover(from_arrow(tax_records(50), "tax"), space=space).constraints.masks
-    assert (scores_on(masks, PairSample.of_rows(rows), space) >= 0).all()
+    assert (scores_on(masks, PairSample.of_rows(rows, space), space) >= 0).all()

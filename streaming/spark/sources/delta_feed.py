@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.constraints import InputError, UsageError
 from holdfast.streaming.arrivals import Draft, Target
 from holdfast.streaming.decoding.feed import KIND, TIME, VERSION, draft_of
-from holdfast.streaming.output_rows import Position
+from holdfast.streaming.spark.sources import StreamSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FEED = "delta.enableChangeDataFeed"
 
 
-class FeedSource:
+class FeedSource(StreamSource):
     """One table's feed.
 
     Parameters
@@ -79,16 +79,6 @@ class FeedSource:
         stream = spark.readStream.format("delta").options(**self._options).option("readChangeFeed", "true")
         frame = stream.option("startingVersion", self._seeded).load(self.path)
         return frame.select(*(f"`{name.replace('`', '``')}`" for name in (*self._columns, KIND, VERSION, TIME)))
-
-    def sifted(
-        self,
-        spark: "SparkSession",  # noqa: ARG002
-        came: "pa.Table",
-        checkpoint: str,  # noqa: ARG002
-        position: Position,  # noqa: ARG002
-    ) -> "tuple[pa.Table, list[str]]":
-        """Return everything: Spark fails where records are gone."""
-        return came, []
 
     def draft(self, came: "pa.Table", target: Target) -> Draft:
         """Return the records of a micro-batch."""

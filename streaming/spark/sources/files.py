@@ -15,6 +15,7 @@ from holdfast.streaming.arrivals import Draft, Target
 from holdfast.streaming.decoding.files import ChangedFile, Kind, draft_of
 from holdfast.streaming.output_rows import Position
 from holdfast.streaming.spark.places import exists, read_file, read_text
+from holdfast.streaming.spark.sources import StreamSource
 from holdfast.tables import ReadOptions
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _SHAPE = "path string, modificationTime timestamp, length long, content binary"
 
 
-class FolderSource:
+class FolderSource(StreamSource):
     """Files in a folder.
 
     Parameters

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.constraints import ExternalError, UsageError
 from holdfast.constraints.columns import unknown_name
 from holdfast.streaming.arrivals import Draft, Target
-from holdfast.streaming.output_rows import Position
+from holdfast.streaming.spark.sources import StreamSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +25,7 @@ _PATIENCE_MS = 15_000
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 
 
-class TopicSource:
+class TopicSource(StreamSource):
     """One topic.
 
     Parameters
@@ -85,16 +85,6 @@ class TopicSource:
         messages = spark.read.format("kafka").options(**reading).option("startingOffsets", start).load()
         found = messages.where("value is not null").select("value").limit(1).collect()
         return bytes(found[0][0]) if found else None
-
-    def sifted(
-        self,
-        spark: "SparkSession",  # noqa: ARG002
-        came: "pa.Table",
-        checkpoint: str,  # noqa: ARG002
-        position: Position,  # noqa: ARG002
-    ) -> "tuple[pa.Table, list[str]]":
-        """Return everything: Spark fails where records are gone."""
-        return came, []
 
     def draft(self, came: "pa.Table", target: Target) -> Draft:
         """Return the records of a micro-batch."""

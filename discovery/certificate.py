@@ -1,4 +1,4 @@
-"""The evidences that prove a set of denial constraints complete, each with live pairs of rows that have it.
+"""The evidences that prove a set of constraints complete, each with live pairs of rows that have it.
 
 Every evidence has a number while it is held; numbers are given again. A batch is taken back by `rollback`, up to the
 last `begin`.
@@ -85,10 +85,9 @@ class Certificate:
         """Give evidences more witnesses, as far as there is room for them."""
         listed = pairs.reshape(-1, 2).astype(np.int64)
         self._reach(int(listed.max(initial=-1)) + 1)
-        done = np.empty((len(listed), 4), np.int64)
+        done = self._noted("put", len(listed))
         owners = np.repeat(numbers, pairs.shape[1])
-        taken = add_kernel(owners, listed, self.pairs, self._counts, self._head, self._before, self._after, done)
-        self._journal.append(("put", done[:taken]))
+        add_kernel(owners, listed, self.pairs, self._counts, self._head, self._before, self._after, done)
 
     def kill(self, vanished: Numbers, single: Numbers) -> tuple[Numbers, Numbers]:
         """Take away the witnesses with rows that vanished, and those of rows with themselves that are single now.
@@ -162,10 +161,10 @@ class Certificate:
         while self._journal:
             what, rows = self._journal.pop()
             if what == "put":
-                for e, k, _, _ in rows[::-1].tolist():
+                for e, k, _, _ in rows[rows[:, 0] >= 0][::-1].tolist():
                     take_witness_kernel(e, k, *lists)
             elif what == "taken":
-                for e, k, t, s in rows[::-1].tolist():
+                for e, k, t, s in rows[rows[:, 0] >= 0][::-1].tolist():
                     put_witness_kernel(e, k, t, s, *lists)
             else:
                 self._held[rows] = what == "dropped"
@@ -189,11 +188,17 @@ class Certificate:
 
     def _killed(self, rows: Numbers, *, with_itself_only: bool) -> Numbers:
         rows = rows[rows < len(self._head)]
-        done = np.empty((uses_kernel(rows, self._head, self._after), 4), np.int64)
-        lists = (self.pairs, self._counts, self._head, self._before, self._after)
-        taken = kill_kernel(rows, with_itself_only, *lists, done)
-        self._journal.append(("taken", done[:taken]))
+        done = self._noted("taken", uses_kernel(rows, self._head, self._after))
+        taken = kill_kernel(
+            rows, with_itself_only, self.pairs, self._counts, self._head, self._before, self._after, done
+        )
         return done[:taken]
+
+    def _noted(self, what: str, most: int) -> Numbers:
+        """Return where a kernel is to list what it does: in the journal already, wherever an interrupt comes."""
+        done: Numbers = np.full((most, 4), -1, np.int64)
+        self._journal.append((what, done))
+        return done
 
     def _reach(self, rows: int) -> None:
         if rows > len(self._head):
@@ -213,4 +218,4 @@ class Certificate:
 
 def _touched(journal: Sequence[tuple[str, Numbers]]) -> list[Numbers]:
     """Return the numbers of evidences that a journal speaks of."""
-    return [rows[:, 0] if rows.ndim == 2 else rows for _, rows in journal]
+    return [rows[rows[:, 0] >= 0, 0] if rows.ndim == 2 else rows for _, rows in journal]

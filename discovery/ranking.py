@@ -1,4 +1,4 @@
-"""How much a denial constraint tells a person: a score between 0 and 1, the mean of two [FASTDC, 5].
+"""How much a denial constraint or order dependency tells a person: from 0 to 1, the mean of two scores [FASTDC, 5].
 
 - *succinctness*: four symbols, the fewest possible (two rows, an operator, a column), divided by the distinct symbols
   of this constraint. What can be said shortly overfits least.
@@ -42,11 +42,11 @@ class PairSample:
         return cls._compared(space, [(codes.left[p][left], codes.right[p][right]) for p in range(len(space.pairs))])
 
     @classmethod
-    def of_rows(cls, rows: RowSet) -> "PairSample":
+    def of_rows(cls, rows: RowSet, space: PredicateSpace) -> "PairSample":
         """Draw pairs of a maintained table's live rows. O(n) to list them, nanoseconds a row, and the sample."""
         live = rows.live()
         left, right = (rows.codes[live[drawn]] for drawn in _drawn(len(live)))
-        return cls._compared(rows.space, [(left[:, p.left], right[:, p.right]) for p in rows.space.pairs])
+        return cls._compared(space, [(left[:, p.left], right[:, p.right]) for p in space.pairs])
 
     @classmethod
     def _compared(cls, space: PredicateSpace, sides: list[tuple[NDArray[Any], NDArray[Any]]]) -> "PairSample":

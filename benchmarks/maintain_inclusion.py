@@ -1,0 +1,81 @@
+"""What does a batch of changes to TPC-H's lineitem cost the inclusions of all tables, as the tables grow?
+
+Milliseconds of one batch: rows and their values, clusters, and the synced write of what changed; median over batches.
+Spider is run once, anew, on the files of scale 0.1. A throughput is that of 10,000 rows of eight columns a batch.
+"""
+
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.measuring import Point, measured
+from benchmarks.seed_inclusion import _spider, files_of
+
+KEY = ("l_orderkey", "l_linenumber")
+EIGHT = (*KEY, "l_partkey", "l_suppkey", "l_quantity", "l_extendedprice", "l_shipdate", "l_comment")
+BATCHES = 10
+
+
+def points() -> Iterator[Point]:
+    peer = measured(_spider, "0.1", prepare=files_of).seconds
+    for scale in ("0.1", "1"):
+        run = measured(_history, scale, 1_000, None)
+        found = {"scale": scale, "batch": 1_000, **run.answer, "peak_mb": run.peak_mb}
+        if scale == "0.1":
+            found |= {"spider_seconds": round(peer, 2), "times_spider": round(peer * 1_000 / run.answer["insert_ms"])}
+        yield found
+    run = measured(_history, "0.1", 10_000, EIGHT)
+    yield {"scale": "0.1", "batch": 10_000, "columns": 8, **run.answer, "peak_mb": run.peak_mb}
+
+
+def _history(scale: str, size: int, columns: tuple[str, ...] | None) -> Point:
+    """Take rows of lineitem out, batch by batch, and put them back."""
+    import numpy as np
+
+    from holdfast import Maintainer, ReadOptions, from_arrow, read_table
+    from holdfast.discovery.inclusion.seeding import clustering, column_values, file_values
+    from holdfast.state.rocks import RocksStore
+    from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
+    from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
+
+    files = files_of(scale)
+    columns_of = [c for file in files if file.stem != "lineitem" for c in file_values(file)]
+    changing = read_table(next(file for file in files if file.stem == "lineitem"), ReadOptions(include=columns))
+    types = ReadOptions(types={column.name: column.type for column in changing.schema})
+    folder = Path(tempfile.mkdtemp())
+    store = RocksStore(folder / "state")
+    clusters, parts = clustering([*columns_of, *column_values(changing)])
+    store.write(InclusionMaintainer.seed(clusters, parts, store.load))
+    inclusion = InclusionMaintainer.restore(store)
+    assert inclusion is not None
+    before = list(map(str, inclusion.constraints))
+    maintainer = Maintainer.seed(changing, key=list(KEY), max_predicates=None)
+    maintainer.follow_values(texts=False)
+    for _ in maintainer.save(everything=True):
+        pass
+    taken = np.random.default_rng(1).permutation(changing.row_count)[: BATCHES * size]
+    rows = changing.to_arrow().take(taken)
+    del changing, parts, columns_of
+    point: Point = {"values": int(clusters.values.sum()), "constraints": len(before)}
+    for name, operation in (("delete", DELETE), ("insert", INSERT)):
+        times = []
+        for start in range(0, len(rows), size):
+            table = from_arrow(rows.slice(start, size), "lineitem", types)
+            records = Records(table, np.full(size, operation, np.int8))
+            first = time.perf_counter()
+            result = maintainer.apply_records(records)
+            inclusion.apply(result.values)
+            store.write(inclusion.save())
+            times.append(time.perf_counter() - first)
+        point[f"{name}_ms"] = round(statistics.median(times) * 1_000, 1)
+        point[f"{name}_slowest_ms"] = round(max(times) * 1_000, 1)
+        point[f"{name}_rows_per_second"] = round(size / statistics.median(times))
+    assert list(map(str, inclusion.constraints)) == before
+    if scale == "0.1" and columns is None:
+        inclusion.check_invariants()
+    store.close()
+    shutil.rmtree(folder)
+    return point

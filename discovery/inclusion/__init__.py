@@ -1,0 +1,1 @@
+"""Unary inclusion dependencies among all columns of some tables [IncIND]."""

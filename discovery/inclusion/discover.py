@@ -1,0 +1,123 @@
+"""Inclusion dependencies among all columns of some tables, and what is missing of those that nearly hold."""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.constraints import InclusionDependency, UsageError, Value
+from holdfast.discovery.explained import Explained
+from holdfast.discovery.inclusion.clusters import Ints
+from holdfast.discovery.inclusion.result import Inclusions
+from holdfast.discovery.inclusion.seeding import ColumnValues, GroupValues, clustering, column_values, file_values
+from holdfast.tables import ReadOptions, Table, as_table, table_name
+from holdfast.tables.canonical import shown
+
+
+@dataclass(frozen=True)
+class DiscoveredInclusions:
+    """What holds among some tables.
+
+    Parameters
+    ----------
+    constraints : all inclusions that hold.
+    values : the values that they were found by.
+    explained : times.
+    """
+
+    constraints: Inclusions
+    values: tuple[GroupValues, ...]
+    explained: Explained
+
+    def __iter__(self) -> Iterator[InclusionDependency]:
+        return iter(self.constraints)
+
+    def __len__(self) -> int:
+        return len(self.constraints)
+
+    def missing(self, dependency: InclusionDependency, most: int = 3) -> list[Value]:
+        """Return some values of the left column that are no values of the right one. O(clusters)."""
+        refs = [column.ref for column in self.constraints.clusters.columns]
+        left, right = refs.index(dependency.dependent), refs.index(dependency.referenced)
+        members = self.constraints.clusters.members
+        found: list[Value] = []
+        for group, (order, starts) in zip(self.values, self._by_cluster, strict=True):
+            for cluster in np.flatnonzero(members[:, left] & ~members[:, right]).tolist():
+                some = order[starts[cluster] : starts[cluster + 1]][: most - len(found)]
+                found += [shown(group.values[place].as_py()) for place in some.tolist()]
+        return found
+
+    @cached_property
+    def _by_cluster(self) -> list[tuple[Ints, Ints]]:
+        """For each group its values in the order of their clusters, and where each cluster begins."""
+        numbers = np.arange(len(self.constraints.clusters.members) + 1)
+        orders = [np.argsort(group.clusters, kind="stable") for group in self.values]
+        return [
+            (order, np.searchsorted(group.clusters[order], numbers))
+            for group, order in zip(self.values, orders, strict=True)
+        ]
+
+
+def discover_inclusions(
+    tables: Mapping[str, Any] | Iterable[Any],
+    *,
+    texts: bool = False,
+    options: ReadOptions | None = None,
+    report: Callable[[str], object] = lambda _: None,
+    warn: Callable[[str], object] = lambda _: None,
+) -> DiscoveredInclusions:
+    """Find all unary inclusion dependencies among all columns of some tables.
+
+    Parameters
+    ----------
+    tables : pandas or Arrow frames by name; or tables of ours and paths of files, which have names.
+    texts : compare all values by their text, as one group.
+    options : how files are read.
+    report, warn : are told what is being done, and what a file's reader found odd.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> orders = pd.DataFrame({"id": [1, 2, 3], "customer": [10, 10, 12]})
+    >>> customers = pd.DataFrame({"id": [10, 11, 12]})
+    >>> found = discover_inclusions({"orders": orders, "customers": customers})
+    >>> [str(dependency) for dependency in found]
+    ['orders.customer in customers.id']
+    >>> [(str(near.dependency), near.missing_values) for near in found.constraints.near(0.5)]
+    [('customers.id in orders.customer', 1)]
+    """
+    named = list(tables.items()) if isinstance(tables, Mapping) else [(_name_of(table), table) for table in tables]
+    names = [name for name, _ in named]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise UsageError(f"two tables are called '{twice[0]}': give them different names")
+    explained = Explained()
+    columns: list[ColumnValues] = []
+    for name, table in named:
+        started = time.perf_counter()
+        report(f"the values of {name}")
+        if isinstance(table, str | os.PathLike):
+            columns += file_values(Path(table), options, texts=texts, warn=warn)
+        else:
+            columns += column_values(as_table(table, name), texts=texts)
+        explained.add(f"read the values of {name}", started)
+    started = time.perf_counter()
+    report(f"clustering the values of {len(columns):,} columns")
+    clusters, parts = clustering(columns)
+    values = tuple(parts)
+    total = sum(len(part.values) for part in values)
+    explained.add(f"{len(clusters):,} clusters of {total:,} values", started)
+    return DiscoveredInclusions(Inclusions(clusters), values, explained)
+
+
+def _name_of(table: Any) -> str:
+    if isinstance(table, str | os.PathLike):
+        return table_name(Path(table))
+    if isinstance(table, Table):
+        return table.schema.table
+    raise UsageError("frames have no names: give them as {name: frame}")

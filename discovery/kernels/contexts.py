@@ -1,0 +1,144 @@
+"""Edges and minimal contexts of the targets of order dependencies, as words of the space (`order/targets.py`).
+
+differs  (e, W) uint64   for each evidence the columns in which its rows differ, a bit each
+less     (e, W) uint64   those in which `t` comes first
+edges    (m, W) uint64   of one target: columns of which a context needs one; none holds another
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numba import njit, uint64
+from numpy.typing import NDArray
+
+from holdfast.discovery.kernels.hitting_sets import enumerate_kernel, transpose_kernel
+
+Words = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+Word: TypeAlias = Any
+
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+_NO_LIMIT = 1 << 62
+
+
+@njit(cache=True, nogil=True)
+def _has(words: Words, bit: int) -> bool:
+    bits: Word = words[bit // 64] >> uint64(bit % 64)
+    return bool(bits & _ONE != _ZERO)
+
+
+@njit(cache=True, nogil=True)
+def missed_kernel(differs: Words, left: int, right: int, sets: Words, out: NDArray[np.bool_]) -> None:
+    """Say of sets of columns in which two rows differ whether a target's are among them and some context misses it."""
+    for d in range(len(differs)):
+        out[d] = False
+        if not (_has(differs[d], left) and _has(differs[d], right)):
+            continue
+        for i in range(len(sets)):
+            hit: Word = _ZERO
+            for w in range(differs.shape[1]):
+                hit |= sets[i, w] & differs[d, w]
+            if hit == _ZERO:
+                out[d] = True
+                break
+
+
+@njit(cache=True, nogil=True)
+def breaking_kernel(
+    less: Words, which: Ints, missed: NDArray[np.bool_], left: int, right: int, opposite: bool, out: Ints
+) -> int:
+    """List the evidences that break a target, of those whose columns `which[e]` are missed; return how many there are.
+
+    All of these differ in the target's columns, so a split needs no more, and a swap the right direction.
+    """
+    found = 0
+    for e in range(len(less)):
+        if missed[which[e]] and (left == right or (_has(less[e], left) == _has(less[e], right)) == opposite):
+            out[found] = e
+            found += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def grow_kernel(differs: Words, numbers: Ints, left: int, right: int, edges: Words, proofs: Ints, count: int) -> int:
+    """Enter the edges of evidences that break a target into its `count` edges; return how many these are then.
+
+    An edge that holds another one says nothing, and is left out. `proofs` has the number of the evidence of each.
+    """
+    width = edges.shape[1]
+    for e in range(len(differs)):
+        edges[count] = differs[e]
+        edges[count, left // 64] &= ~(_ONE << uint64(left % 64))
+        edges[count, right // 64] &= ~(_ONE << uint64(right % 64))
+        idle = False
+        for i in range(count):
+            outside: Word = _ZERO
+            for w in range(width):
+                outside |= edges[i, w] & ~edges[count, w]
+            if outside == _ZERO:
+                idle = True
+                break
+        if idle:
+            continue
+        kept = 0
+        for i in range(count):
+            outside = _ZERO
+            for w in range(width):
+                outside |= edges[count, w] & ~edges[i, w]
+            if outside != _ZERO:
+                if kept < i:
+                    edges[kept] = edges[i]
+                    proofs[kept] = proofs[i]
+                kept += 1
+        edges[kept] = edges[count]
+        proofs[kept] = numbers[e]
+        count = kept + 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def held_kernel(sets: Words, within: Words, out: NDArray[np.bool_]) -> None:
+    """Say of each set whether it holds one of some others."""
+    for i in range(len(sets)):
+        out[i] = False
+        for j in range(len(within)):
+            outside: Word = _ZERO
+            for w in range(sets.shape[1]):
+                outside |= within[j, w] & ~sets[i, w]
+            if outside == _ZERO:
+                out[i] = True
+                break
+
+
+@njit(cache=True, nogil=True)
+def contexts_kernel(edges: Words, group_bits: Words, within: Words, bound: int, out: Words) -> int:
+    """Fill `out` with the minimal contexts of at most `bound` columns (0: any number) that meet every edge.
+
+    Returns how many there are, or -1 where `out` has no room for them and one more.
+    """
+    count, width = edges.shape
+    if count == 0:
+        out[0] = _ZERO
+        return 1
+    for e in range(count):
+        if not edges[e].any():
+            return 0
+    per_edge = (count + 63) // 64
+    occurrence = np.zeros((64 * width, per_edge), np.uint64)
+    transpose_kernel(edges, occurrence)
+    levels = len(group_bits) + 2
+    depth, chosen = np.zeros(1, np.int64), np.zeros(levels, np.int64)
+    taken = np.zeros((levels, width), np.uint64)
+    candidates, branch = np.zeros((levels, width), np.uint64), np.zeros((levels, width), np.uint64)
+    uncovered, once = np.zeros((levels, per_edge), np.uint64), np.zeros((levels, per_edge), np.uint64)
+    for e in range(count):
+        uncovered[0, e // 64] |= _ONE << uint64(e % 64)
+    candidates[0] = within
+    branch[0] = edges[0] & within
+    candidates[0] &= ~edges[0]
+    steps = np.full(1, _NO_LIMIT, np.int64)
+    found = enumerate_kernel(
+        edges, occurrence, group_bits, bound, depth, chosen, taken, candidates, branch, uncovered, once, steps, out
+    )
+    return -1 if found == len(out) else found

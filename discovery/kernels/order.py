@@ -1,0 +1,102 @@
+"""Rows that split or swap a target within the groups of a context's partition.
+
+    rows (m,) int32, starts (g + 1,) int64   groups of rows that agree on the context, two rows or more in each
+    a, b (n,) int32                          codes of the target's columns
+
+One pass over the rows; for a swap those of a group come in the order of `a`. Of each group at most one pair is given.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int32]
+Codes = NDArray[np.int32]
+Ints = NDArray[np.int64]
+
+_NONE = np.int32(-1)
+
+
+@njit(cache=True, nogil=True)
+def split_kernel(rows: Rows, starts: Ints, a: Codes, out: Ints) -> int:
+    """Fill `out` (limit, 2) with pairs that differ in `a`; return how many."""
+    found = 0
+    for g in range(len(starts) - 1):
+        first = rows[starts[g]]
+        for i in range(starts[g] + 1, starts[g + 1]):
+            if a[rows[i]] != a[first]:
+                out[found, 0], out[found, 1] = first, rows[i]
+                found += 1
+                break
+        if found == len(out):
+            break
+    return found
+
+
+@njit(cache=True, nogil=True)
+def swap_kernel(rows: Rows, starts: Ints, a: Codes, b: Codes, opposite: bool, out: Ints) -> int:
+    """Fill `out` (limit, 2) with pairs that `a` and `b` order in opposite ways (or, `opposite`, in the same)."""
+    found = 0
+    sign = -1 if opposite else 1
+    for g in range(len(starts) - 1):
+        best, best_row = np.int64(-(1 << 40)), _NONE  # the greatest `b` of rows with a smaller `a`
+        run, run_row, code = best, _NONE, _NONE
+        for i in range(starts[g], starts[g + 1]):
+            row = rows[i]
+            value = np.int64(b[row]) * sign
+            if a[row] != code:
+                if run > best:
+                    best, best_row = run, run_row
+                code, run, run_row = a[row], value, row
+            elif value > run:
+                run, run_row = value, row
+            if value < best:
+                out[found, 0], out[found, 1] = best_row, row
+                found += 1
+                break
+        if found == len(out):
+            break
+    return found
+
+
+@njit(cache=True, nogil=True)
+def group_numbers_kernel(rows: Rows, starts: Ints, group: Codes) -> None:
+    """Give every row of a partition the number of its group."""
+    for g in range(len(starts) - 1):
+        for i in range(starts[g], starts[g + 1]):
+            group[rows[i]] = g
+
+
+@njit(cache=True, nogil=True)
+def in_order_kernel(order: Rows, group: Codes, ends: Ints, out: Rows) -> None:
+    """Put the rows of all groups into `order`, a group after the other; `ends` are where the groups begin."""
+    for i in range(len(order)):
+        g = group[order[i]]
+        if g >= 0:
+            out[ends[g]] = order[i]
+            ends[g] += 1
+
+
+@njit(cache=True, nogil=True)
+def forget_kernel(rows: Rows, group: Codes) -> None:
+    """Take the numbers of groups away."""
+    for i in range(len(rows)):
+        group[rows[i]] = _NONE
+
+
+@njit(cache=True, nogil=True)
+def sort_groups_kernel(rows: Rows, starts: Ints, a: Codes, out: Rows) -> None:
+    """Put the rows of each group into the order of `a`. O(m log m); quick where groups are small."""
+    for g in range(len(starts) - 1):
+        first, last = starts[g], starts[g + 1]
+        if last - first <= 32:
+            for i in range(first, last):
+                row = rows[i]
+                j = i
+                while j > first and a[out[j - 1]] > a[row]:
+                    out[j] = out[j - 1]
+                    j -= 1
+                out[j] = row
+        else:
+            members = rows[first:last]
+            out[first:last] = members[np.argsort(a[members])]

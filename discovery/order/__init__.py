@@ -1,0 +1,1 @@
+"""Order dependencies of a table as it stands [HyOD]."""

@@ -1,0 +1,176 @@
+"""Searches a table for pairs of rows that break order dependencies.
+
+Dependencies with one context share its partition, contexts with the same first columns the partitions of these: the
+contexts are walked like a trie, the most selective column first, so that after one near-key little is left. Rows that
+are alone in their group fall away. Within a partition
+
+- a split is two rows of a group that differ in the target: one pass;
+- swaps of (A, B) take the rows of each group in the order of A, once for all B: a row breaks the dependency when its B
+  lies below the greatest B of the rows with a smaller A.
+
+*Differs from the paper*: partitions live as long as their place in the walk, so there is no cache to evict from.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from threading import Event
+
+import numpy as np
+
+from holdfast.discovery.codes import PairCodes
+from holdfast.discovery.kernels.contexts import Ints, Words
+from holdfast.discovery.kernels.order import (
+    Rows,
+    forget_kernel,
+    group_numbers_kernel,
+    in_order_kernel,
+    sort_groups_kernel,
+    split_kernel,
+    swap_kernel,
+)
+from holdfast.discovery.kernels.partitions import refine_same_kernel
+from holdfast.discovery.order.targets import Targets
+from holdfast.discovery.threads import cut, spread
+
+_SORTED_BY_GROUPS = 8
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One context, its columns as the walk refines by them, and the dependencies with it."""
+
+    columns: tuple[int, ...]
+    members: Ints
+
+
+@dataclass(frozen=True)
+class _Partition:
+    rows: Rows
+    starts: Ints
+
+
+class OrderSearch:
+    """Searches one table.
+
+    Parameters
+    ----------
+    codes, targets : the table's rows, and what dependencies are about.
+    threads : contexts are spread over so many.
+    """
+
+    def __init__(self, codes: PairCodes, targets: Targets, threads: int = 1) -> None:
+        self.codes = codes
+        self._targets = targets
+        self._threads = threads
+        self._distinct = [int(column.max()) + 1 if codes.rows else 1 for column in codes.left]
+        self._group_size = [float((np.bincount(column).astype(float) ** 2).sum()) for column in codes.left]
+        self._orders: dict[int, Rows] = {}
+
+    def find(self, numbers: Ints, contexts: Words, limit: int) -> tuple[Ints, Ints]:
+        """Return up to `limit` pairs of rows that break each dependency (target, context), and whose they are.
+
+        Returns (m,) positions of dependencies and (m, 2) pairs. O(n) for each column of a context and each target.
+        """
+        tasks = sorted(self._tasks(contexts), key=lambda task: task.columns)
+        for column in {int(self._targets.left[t]) for t in numbers if t >= self._targets.constants}:
+            self._order(column)
+        found = spread(
+            cut(tasks, self._threads),
+            self._threads,
+            lambda part, stopped: _Walk(self, numbers, limit, stopped).walk(part),
+        )
+        rows = np.concatenate([np.zeros((0, 3), np.int64), *found])
+        return rows[:, 0], rows[:, 1:]
+
+    def _tasks(self, contexts: Words) -> Iterator[_Task]:
+        by_context: dict[bytes, list[int]] = {}
+        for i, context in enumerate(contexts):
+            by_context.setdefault(context.tobytes(), []).append(i)
+        bit = self._targets.bit
+        for members in by_context.values():
+            context = contexts[members[0]]
+            columns = np.flatnonzero(context[bit // 64] >> (bit % 64).astype(np.uint64) & np.uint64(1)).tolist()
+            columns.sort(key=lambda c: (self._group_size[c], c))
+            yield _Task(tuple(columns), np.array(members))
+
+    def _order(self, column: int) -> Rows:
+        """Return all rows in the order of a column. Sorted once, then kept."""
+        if column not in self._orders:
+            self._orders[column] = np.argsort(self.codes.left[column], kind="stable").astype(np.int32)
+        return self._orders[column]
+
+
+class _Walk:
+    """One thread's walk through a sorted list of tasks, with its scratch memory."""
+
+    def __init__(self, search: OrderSearch, numbers: Ints, limit: int, stopped: Event) -> None:
+        self._search = search
+        self._numbers = numbers
+        self._stopped = stopped
+        rows = search.codes.rows
+        size = max(search._distinct, default=1)
+        self._sizes, self._weights = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        self._alone = np.ones(rows, np.int64)
+        self._group = np.full(rows, -1, np.int32)
+        self._out = np.zeros((limit, 2), np.int64)
+
+    def walk(self, tasks: Sequence[_Task]) -> Ints:
+        """Return (position, t, s) of all pairs found."""
+        rows = self._search.codes.rows
+        found: list[Ints] = [np.zeros((0, 3), np.int64)]
+        path = [_Partition(np.arange(rows, dtype=np.int32), np.array([0, rows]))]
+        last: tuple[int, ...] = ()
+        for task in tasks:
+            if self._stopped.is_set():
+                break
+            shared = 0
+            while shared < min(len(last), len(task.columns)) and last[shared] == task.columns[shared]:
+                shared += 1
+            del path[shared + 1 :]
+            while len(path) <= len(task.columns) and len(path[-1].rows):
+                path.append(self._refined(path[-1], task.columns[len(path) - 1]))
+            if len(path[-1].rows):
+                found.extend(self._searched(path[-1], task.members))
+            last = task.columns
+        return np.concatenate(found)
+
+    def _refined(self, partition: _Partition, column: int) -> _Partition:
+        out = np.empty(len(partition.rows), np.int32)
+        ends = np.empty(len(partition.rows) + 1, np.int64)
+        codes = self._search.codes.left[column]
+        groups, kept = refine_same_kernel(
+            partition.rows, partition.starts, codes, self._alone, self._sizes, self._weights, out, ends
+        )
+        return _Partition(out[:kept].copy(), ends[: groups + 1].copy())
+
+    def _searched(self, partition: _Partition, members: Ints) -> Iterator[Ints]:
+        targets, codes = self._search._targets, self._search.codes.left
+        wanted = self._numbers[members]
+        left, right = targets.left[wanted], targets.right[wanted]
+        ordered, by = partition.rows, -1
+        for i in np.lexsort((right, left)).tolist():
+            a, b = int(left[i]), int(right[i])
+            if a == b:
+                found = split_kernel(partition.rows, partition.starts, codes[a], self._out)
+            else:
+                if by != a:
+                    ordered, by = self._in_order(partition, a), a
+                found = swap_kernel(
+                    ordered, partition.starts, codes[a], codes[b], bool(targets.opposite[wanted[i]]), self._out
+                )
+            if found:
+                yield np.column_stack([np.full(found, members[i]), self._out[:found]])
+
+    def _in_order(self, partition: _Partition, column: int) -> Rows:
+        """Return the rows of a partition, those of each group in the order of a column."""
+        rows, starts = partition.rows, partition.starts
+        if len(starts) == 2 and len(rows) == self._search.codes.rows:
+            return self._search._order(column)
+        out = np.empty(len(rows), np.int32)
+        if len(rows) * _SORTED_BY_GROUPS < len(self._group):
+            sort_groups_kernel(rows, starts, self._search.codes.left[column], out)
+            return out
+        group_numbers_kernel(rows, starts, self._group)
+        in_order_kernel(self._search._order(column), self._group, starts[:-1].copy(), out)
+        forget_kernel(rows, self._group)
+        return out

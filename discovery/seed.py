@@ -1,0 +1,23 @@
+"""What a discovery hands on: the constraints of a table, and what proves them complete."""
+
+from dataclasses import dataclass
+
+from holdfast.discovery.explained import Explained
+from holdfast.discovery.kernels.evidence import Places, Words
+
+
+@dataclass(frozen=True)
+class Seed:
+    """The constraints of one family on a table, and their certificate.
+
+    Parameters
+    ----------
+    masks : (k, W) the reported constraints as masks of the space.
+    evidences, witnesses : (e, W) and (e, 2): the certificate, each evidence with a pair of the table's rows.
+    explained : how it was found.
+    """
+
+    masks: Words
+    evidences: Words
+    witnesses: Places
+    explained: Explained

@@ -1,0 +1,28 @@
+"""How many of what, in words."""
+
+from holdfast.constraints import Family
+
+
+def counted(count: int, what: str, several: str = "") -> str:
+    """Return a number of things.
+
+    >>> counted(1, "row"), counted(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{count:,} {what if count == 1 else several or what + 's'}"
+
+
+def counted_constraints(count: int, family: Family, bound: int) -> str:
+    """Return how many constraints of a family there are, and how large they may be.
+
+    >>> counted_constraints(2, Family.ORDER, 3)
+    '2 order dependencies with at most 3 columns in the context'
+    >>> counted_constraints(1, Family.DENIAL, 0)
+    '1 denial constraint'
+    """
+    if family is Family.ORDER:
+        columns = counted(bound, "column")
+        found = counted(count, "order dependency", "order dependencies")
+        return f"{found} with at most {columns} in the context" if bound else found
+    found = counted(count, "denial constraint")
+    return f"{found} of at most {counted(bound, 'predicate')}" if bound else found

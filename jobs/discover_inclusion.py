@@ -1,0 +1,93 @@
+"""`holdfast discover --family ind`: read files, find which columns are included in which across all of them.
+
+Invariant: results are written when all files are done with, so an error or an interrupt leaves no half answer.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.constraints import InclusionDependency, UsageError, constraint_fields, json_value
+from holdfast.jobs.counting import counted
+from holdfast.jobs.options import Answering
+from holdfast.jobs.output import json_line, results_to
+
+if TYPE_CHECKING:
+    from holdfast.discovery.inclusion.discover import DiscoveredInclusions
+    from holdfast.discovery.inclusion.result import NearInclusion
+    from holdfast.tables import ReadOptions
+
+
+def discover_inclusions_in(
+    files: Iterable[Path],
+    reading: "ReadOptions",
+    answering: Answering,
+    *,
+    min_coverage: float | None,
+    explain: bool,
+    top: int | None,
+) -> None:
+    """Discover the inclusion dependencies across all files."""
+    from holdfast.discovery.inclusion.discover import discover_inclusions
+    from holdfast.tables import table_name
+
+    files = list(files)
+    names = [table_name(file) for file in files]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise UsageError(
+                f"{files[names.index(name)]} and {files[i]} are both of table '{name}': name files of different tables"
+            )
+    if top is not None and min_coverage is not None:
+        raise UsageError("--top and --min-coverage: use one of them")
+    progress = answering.progress()
+    with progress.task("reading") as task:
+        found = discover_inclusions(
+            files,
+            texts=reading.strings == "all",
+            options=reading,
+            report=task.describe,
+            warn=lambda warning: progress.note(f"warning: {warning}"),
+        )
+    with results_to(answering.output) as out:
+        for line in _lines(found, top, min_coverage, as_json=answering.as_json):
+            out.write(line)
+    if explain:
+        for step, seconds in found.explained.steps:
+            progress.note(f"  {seconds:8.3f} s  {step}")
+    columns = counted(len(found.constraints.clusters.columns), "column")
+    dependencies = counted(len(found), "inclusion dependency", "inclusion dependencies")
+    progress.note(f"{counted(len(files), 'table')}, {columns}; {dependencies}")
+
+
+def _lines(
+    found: "DiscoveredInclusions", top: int | None, min_coverage: float | None, *, as_json: bool
+) -> Iterator[str]:
+    if top is not None:
+        for rank, (score, dependency) in enumerate(found.constraints.top(top), 1):
+            fields = {**_fields(dependency), "score": round(score, 4), "rank": rank}
+            yield json_line(fields) if as_json else f"{score:.3f}  {dependency}\n"
+        return
+    for dependency in found:
+        yield json_line(_fields(dependency)) if as_json else f"{dependency}\n"
+    for near in () if min_coverage is None else found.constraints.near(min_coverage):
+        yield _near_line(found, near, as_json=as_json)
+
+
+def _near_line(found: "DiscoveredInclusions", near: "NearInclusion", *, as_json: bool) -> str:
+    examples = [json_value(value) for value in found.missing(near.dependency)]
+    if as_json:
+        about = {
+            "coverage": round(near.coverage, 6),
+            "missing_values": near.missing_values,
+            "missing_occurrences": near.missing_occurrences,
+            "examples": examples,
+        }
+        return json_line({**_fields(near.dependency), **about})
+    missing = f"{counted(near.missing_values, 'value')} missing, {counted(near.missing_occurrences, 'occurrence')}"
+    such = ", ".join(str(example) for example in examples)
+    return f"{near.dependency}  ({100 * near.coverage:.2f} % covered; {missing}, such as {such})\n"
+
+
+def _fields(dependency: InclusionDependency) -> dict[str, Any]:
+    return constraint_fields(dependency, dependency.dependent.table)

@@ -1,0 +1,41 @@
+"""What a batch did to one table."""
+
+from dataclasses import dataclass
+
+from holdfast.constraints import ConstraintChange
+from holdfast.streaming.maintainers.inclusion import ColumnChange
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """What a batch did.
+
+    Parameters
+    ----------
+    changes : constraints that disappeared, then those that appeared.
+    rows_in, rows_out : rows that entered and left after netting; an update is one of each.
+    inserted, deleted, updated : the same by kind; a table without a key knows no updates.
+    ignored : deletes of unknown keys.
+    newly_owed, owed : deletes of copies that are not there (table without a key): of this batch, and in all.
+    rows, constraints : how many there are now.
+    seconds : of the work on the batch alone.
+    late : records that are older than what is known of their key.
+    incomplete : numbers of records that were left out, as they leave cells as they were of rows that are not there.
+    values : what became of the values of each column, where they are followed.
+    """
+
+    changes: list[ConstraintChange]
+    rows_in: int
+    rows_out: int
+    inserted: int
+    deleted: int
+    updated: int
+    ignored: int
+    newly_owed: int
+    owed: int
+    rows: int
+    constraints: int
+    seconds: float
+    late: int = 0
+    incomplete: tuple[int, ...] = ()
+    values: tuple[ColumnChange, ...] = ()

@@ -1,0 +1,82 @@
+"""Why constraints entered or left the reported set, and the rows that prove it (semantics, Changes).
+
+A box that went is *violated* where a new evidence lies in it, else a wider one that came *implies* it; one that came
+was *weakened* from a wider one that went, else it is *released* by the rows that had held it back.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.constraints import ConstraintChange, DenialConstraint, PredicateSpace, Reason, RowImage, Violation
+from holdfast.discovery.certificate import Words
+from holdfast.discovery.reported import constraint_of
+from holdfast.indexes.rows import RowSet
+from holdfast.streaming.maintainers.certified import CertifiedMaintainer, Step
+
+
+class Reasons:
+    """The reasons of one batch's changes.
+
+    Parameters
+    ----------
+    rows : the table after the batch, the rows that went not forgotten yet.
+    """
+
+    def __init__(self, rows: RowSet) -> None:
+        self._rows = rows
+        self._images: dict[int, RowImage] = {}
+
+    def of(self, family: CertifiedMaintainer, step: Step) -> list[ConstraintChange]:
+        """Give each change of a family its reason and its proof."""
+        space = family.space
+        changes = []
+        for mask in _sorted(family.reported(step.gone)):
+            violating = _lies_in(step.found, mask)
+            if violating.any():
+                pair = step.found_pairs[int(violating.argmax())]
+                witness = Violation(tuple(self._image(int(slot)) for slot in pair))
+                changes.append(_change(space, mask, Reason.VIOLATED, witness=witness))
+            else:
+                changes.append(_change(space, mask, Reason.IMPLIED, by=_wider(mask, step.come)))
+        for mask in _sorted(family.reported(step.come)):
+            wider = _wider(mask, step.gone)
+            if wider is not None:
+                changes.append(_change(space, mask, Reason.WEAKENED, by=wider))
+                continue
+            held_back = step.lost_pairs[_lies_in(step.lost, mask)]
+            twice = held_back[:, 0] == held_back[:, 1]  # then one of the two copies was removed
+            removed = held_back[(held_back >= 0) & (twice[:, None] | (self._rows.copies[held_back] <= 0))]
+            proof = Violation((self._image(int(removed[0])),)) if len(removed) else None
+            changes.append(_change(space, mask, Reason.RELEASED, witness=proof))
+        return changes
+
+    def _image(self, slot: int) -> RowImage:
+        if slot not in self._images:
+            values = self._rows.values(np.array([slot]))[0]
+            key = {name: values[name] for name in (self._rows.space.schema.names[c] for c in self._rows.key)}
+            self._images[slot] = RowImage(key, values)
+        return self._images[slot]
+
+
+def _change(
+    space: PredicateSpace, mask: Words, reason: Reason, by: Words | None = None, witness: Violation | None = None
+) -> ConstraintChange:
+    implying = None if by is None else constraint_of(space, by)
+    if isinstance(implying, DenialConstraint):
+        implying = space.canonical(implying)
+    return ConstraintChange(constraint_of(space, mask), space.schema.table, reason, implying, witness)
+
+
+def _lies_in(words: Words, mask: Words) -> NDArray[np.bool_]:
+    """Return which evidences lie in a box."""
+    return np.asarray(~(words & ~mask).any(axis=1))
+
+
+def _wider(mask: Words, masks: Words) -> Words | None:
+    """Return a box that holds another one, or None."""
+    wider = masks[~(mask & ~masks).any(axis=1)]
+    return wider[0] if len(wider) else None
+
+
+def _sorted(masks: Words) -> Words:
+    return masks[np.lexsort(masks.T)]
