@@ -6,6 +6,7 @@ Invariant: what is printed is what happened; what is left out is counted. Lines 
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,13 +58,15 @@ class Account:
 
     def wait(self, text: str) -> None:
         """Show on a terminal that something is being done, until more is told."""
-        self._waiting = self._console.status(f"   {text}")
-        self._waiting.start()
+        if self._console.is_terminal:
+            self._waiting = self._console.status(f"   {text}")
+            self._waiting.start()
 
     def waited(self) -> None:
         """Show it no longer."""
         if self._waiting is not None:
-            self._waiting.stop()
+            with suppress(IndexError):  # rich was interrupted as it began: it takes away what it has not put there yet
+                self._waiting.stop()
             self._waiting = None
 
     def note(self, text: str = "") -> None:

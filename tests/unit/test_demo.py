@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import select
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
 from holdfast.constraints import ConstraintChange, DenialConstraint
 from holdfast.jobs.command_line import exit_code_of
 from holdfast.jobs.configuration import load
-from holdfast.jobs.demo_account import short
+from holdfast.jobs.demo_account import Account, short
 from holdfast.jobs.demo_broker import BrokerFailed, _started, _stop, _wait
 from holdfast.jobs.demo_feeds import FolderFeed, debezium, write_configuration
 from holdfast.jobs.demo_tables import KEY, Change, Record, steps, tax_records, write_csv
@@ -181,3 +183,16 @@ class TestBroker:
             _wait(process, 1, log)
         _stop(process)
         assert process.returncode == 1
+
+
+def test_an_interrupt_as_waiting_begins_is_all_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True)
+    account = Account(console, quiet=False)
+
+    def interrupted(_: object) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(console, "set_live", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        account.wait("starting")
+    account.waited()
