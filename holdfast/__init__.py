@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         parse_order,
         parse_rule_body,
     )
+    from holdfast.discovery.detection.check import Checked, check
     from holdfast.discovery.discover import discover
     from holdfast.discovery.inclusion.discover import discover_inclusions
     from holdfast.streaming.maintainers.across import InclusionsAcross
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Checked",
     "HoldfastError",
     "InclusionsAcross",
     "Maintainer",
@@ -35,6 +37,7 @@ __all__ = [
     "Rule",
     "Table",
     "__version__",
+    "check",
     "discover",
     "discover_inclusions",
     "from_arrow",
@@ -51,6 +54,7 @@ _HOMES = {
     **dict.fromkeys(("ReadOptions", "Table", "from_arrow", "from_pandas", "read_table"), "holdfast.tables"),
     "InclusionsAcross": "holdfast.streaming.maintainers.across",
     "Maintainer": "holdfast.streaming.maintainers.maintainer",
+    **dict.fromkeys(("Checked", "check"), "holdfast.discovery.detection.check"),
     "discover": "holdfast.discovery.discover",
     "discover_inclusions": "holdfast.discovery.inclusion.discover",
 }

@@ -4,9 +4,9 @@ Readings taken where the definition leaves room:
 
 - A `forbid` that speaks of one row only (all fields of t, or all of s) is a single-row rule; any other is a
   pair rule. A conjunction is violated where all its conditions are satisfied.
-- Comparisons of two columns follow the order of denial constraints (null equals null, below every value);
-  `<` and its kin on an unordered column are an error. Comparisons with a constant never follow null: they
-  are not satisfied.
+- Comparisons between two rows follow the order of denial constraints (null equals null, below every value);
+  `<` and its kin on an unordered column are an error. Comparisons with a constant, or of two columns of one
+  row, are not satisfied by a null: `require: c` is `forbid: not c`, and a null breaks no `require`.
 - `require: c and d` is violated by a row that breaks c or breaks d; a row breaks a comparison that is false
   while neither side is null, breaks `is not null` where the value is null, and never breaks `is null` by
   being null.
@@ -204,7 +204,8 @@ def _satisfied(condition: Condition, table: Table, t: Row, s: Row) -> bool:
     if isinstance(condition, NullTest):
         return (_value(condition.field, table, t, s) is None) == condition.wanted
     left, right = (_value(side, table, t, s) for side in (condition.left, condition.right))
-    if isinstance(condition.right, Constant) and (left is None or right is None):
+    in_row = isinstance(condition.right, Constant) or condition.left.row == condition.right.row
+    if in_row and (left is None or right is None):
         return False
     ordered = all(table.columns[table.index(field.column)].is_ordered for field in _fields(condition))
     if not ordered and condition.operator not in {"=", "!="}:

@@ -1,0 +1,312 @@
+"""Check declared rules on tables as they stand: exact counts, verdicts, examples, and all violating pairs for who asks.
+
+    forms of all rules, or what does not fit  ->  columns and groups that rules share  ->  one rule a thread
+
+Invariant: what is counted is the definition's, whatever is shown of it.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.constraints import (
+    InclusionDependency,
+    Rule,
+    Schema,
+    UsageError,
+    Value,
+    json_value,
+    parse_rule_body,
+)
+from holdfast.constraints.columns import ColumnRef
+from holdfast.constraints.rules import Body
+from holdfast.discovery.detection.columns import TableColumns
+from holdfast.discovery.detection.counting import Counted, count
+from holdfast.discovery.detection.forms import Form, PairForm, RowForm, form_of
+from holdfast.discovery.detection.grouping import Grouping
+from holdfast.discovery.detection.listing import lists, pairs
+from holdfast.discovery.explained import Explained
+from holdfast.discovery.inclusion.discover import DiscoveredInclusions
+from holdfast.discovery.inclusion.result import Inclusions
+from holdfast.discovery.inclusion.seeding import clustered
+from holdfast.discovery.threads import spread
+from holdfast.tables import ReadOptions, Table, as_table, table_name
+
+Pairs = NDArray[np.int64]
+
+_LOOKED_AT = 64
+_PAIRS_LOOKED_AT = 1 << 12
+
+
+@dataclass(frozen=True)
+class Example:
+    """One violation.
+
+    Parameters
+    ----------
+    rows : (t, s), or one row, by their numbers from 0; none of an inclusion.
+    value : of an inclusion, a value that is missing.
+    places, images : where the rows are, and their values by column name.
+    """
+
+    rows: tuple[int, ...] = ()
+    value: Value = None
+    places: tuple[str, ...] = ()
+    images: tuple[Mapping[str, Value], ...] = ()
+
+    def to_json(self) -> list[Any]:
+        """Return it as plain JSON values."""
+        if not self.rows:
+            return [json_value(self.value)]
+        return [
+            {"where": place, "row": {name: json_value(value) for name, value in image.items()}}
+            for place, image in zip(self.places, self.images, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One rule on the tables as they are.
+
+    Parameters
+    ----------
+    rule : which one.
+    rows : of its table.
+    violating_pairs : ordered pairs of distinct rows; None if the rule is not about pairs, or the first one was enough.
+    violating_rows : rows in at least one violation; None where the first violation was enough.
+    missing_values : of an inclusion, distinct ones.
+    examples : some violations.
+    """
+
+    rule: Rule
+    rows: int
+    violating_pairs: int | None
+    violating_rows: int | None
+    missing_values: int | None = None
+    examples: tuple[Example, ...] = ()
+    _listed: Callable[[int], Iterator[Pairs]] = field(default=lambda _: iter(()), repr=False, compare=False)
+
+    @property
+    def holds(self) -> bool:
+        """Whether there is no violation."""
+        return self.violating_rows == 0
+
+    @property
+    def broken(self) -> bool:
+        """Whether there are more violations than the rule accepts."""
+        if self.violating_rows is None:
+            return True
+        return self.rule.broken(self.violating_pairs, self.violating_rows, self.rows)
+
+    def pairs(self, at_once: int = 1 << 20) -> Iterator[Pairs]:
+        """Yield all violating pairs as (m, 2) row numbers from 0, in chunks; none of a rule that is not about pairs."""
+        return self._listed(at_once)
+
+    def __str__(self) -> str:
+        verdict = "holds" if self.holds else "broken" if self.broken else "violated"
+        counts = [(self.violating_pairs, "pairs"), (self.violating_rows, "rows"), (self.missing_values, "values")]
+        said = ", ".join(
+            f"{number:,} {what[:-1] if number == 1 else what}" for number, what in counts if number is not None
+        )
+        return f"{self.rule.name}: {verdict} ({said})" if said else f"{self.rule.name}: {verdict}"
+
+
+def check(
+    data: Any,
+    rules: Sequence[Rule | str],
+    *,
+    name: str = "table",
+    exists: bool = False,
+    examples: int = 3,
+    texts: bool = False,
+    options: ReadOptions | None = None,
+    threads: int | None = None,
+) -> list[Checked]:
+    """Count what breaks declared rules.
+
+    Parameters
+    ----------
+    data : a pandas or Arrow frame, a table of ours, a file's path; or several of them by name.
+    rules : `Rule`s, or texts such as `Zip -> City` or `not(t.Salary <= 0)`.
+    name : what a data frame is called.
+    exists : stop at the first violation of each rule that has no threshold.
+    examples : show so many violations of each rule at most.
+    texts : compare the values of inclusions by their text.
+    options : how files are read.
+    threads : all cores where it is not given.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rows = pd.DataFrame({"Zip": ["x1", "x1", "x2"], "City": ["a", "b", "b"], "Salary": [10, 20, -1]})
+    >>> for found in check(rows, ["Zip -> City", "not(t.Salary <= 0)", "key(Salary)"]):
+    ...     print(found)
+    Zip -> City: broken (2 pairs, 2 rows)
+    not(t.Salary <= 0): broken (1 row)
+    key(Salary): holds (0 pairs, 0 rows)
+    """
+    if isinstance(data, Mapping):
+        tables = {str(called): as_table(one, str(called), options) for called, one in data.items()}
+    else:
+        called = table_name(Path(data)) if isinstance(data, str | os.PathLike) else name
+        table = as_table(data, called, options)
+        tables = {table.schema.table: table}
+    schemas = {called: table.schema for called, table in tables.items()}
+    made = [rule if isinstance(rule, Rule) else declared(rule, rule, schemas) for rule in rules]
+    return check_tables(tables, made, exists=exists, examples=examples, texts=texts, threads=threads)
+
+
+def declared(name: str, text: str, schemas: Mapping[str, Schema]) -> Rule:
+    """Return a rule by its text alone: its table is the one that has all its columns."""
+    body = parse_rule_body(text)
+    return Rule(name, table_of(name, body, schemas), body)
+
+
+def table_of(name: str, body: Body, schemas: Mapping[str, Schema]) -> str:
+    """Return the table that a rule is about which does not say so."""
+    if isinstance(body, InclusionDependency):
+        return body.dependent.table
+    if len(schemas) == 1:
+        return next(iter(schemas))
+    fitting = [table for table, schema in schemas.items() if all(column in schema for column in body.columns)]
+    if len(fitting) != 1:
+        which = f"{', '.join(fitting)} have" if fitting else f"none of {', '.join(schemas)} has"
+        raise UsageError(f"rule {name}: {which} all its columns: say which table is meant (table: in a rules file)")
+    return fitting[0]
+
+
+def check_tables(
+    tables: Mapping[str, Table],
+    rules: Sequence[Rule],
+    *,
+    exists: bool = False,
+    examples: int = 3,
+    texts: bool = False,
+    threads: int | None = None,
+    report: Callable[[str], object] = lambda _: None,
+) -> list[Checked]:
+    """Count what breaks declared rules on tables by their names, as `check` does; `report` is told what is done."""
+    schemas = {name: table.schema for name, table in tables.items()}
+    forms = [form_of(rule, schemas) for rule in rules]
+    prepared = {
+        name: _Prepared(table, [f for f, r in zip(forms, rules, strict=True) if r.table == name])
+        for name, table in tables.items()
+    }
+    threads = threads or os.cpu_count() or 1
+    asked = _Asked(exists=exists, examples=examples, texts=texts, threads=threads if len(rules) == 1 else 1)
+
+    def one(task: tuple[Rule, Form], _: object) -> Checked:
+        rule, form = task
+        report(f"checking {rule.name}")
+        if isinstance(form, PairForm):
+            return _pairs_checked(prepared[rule.table], rule, form, asked)
+        if isinstance(form, RowForm):
+            return _rows_checked(prepared[rule.table], rule, form, asked)
+        return _values_checked(tables, rule, form.dependency, asked)
+
+    return spread(zip(rules, forms, strict=True), threads, one)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    exists: bool
+    examples: int
+    texts: bool
+    threads: int
+
+    def first_is_enough(self, rule: Rule) -> bool:
+        return self.exists and rule.max_violating_pairs is None and rule.max_violating_rows is None
+
+
+class _Prepared:
+    """A table as its rules share it."""
+
+    def __init__(self, table: Table, forms: Sequence[Form]) -> None:
+        self.table = table
+        self.columns = TableColumns(table)
+        self.grouping = Grouping(self.columns, [form for form in forms if isinstance(form, PairForm)])
+
+    def example(self, rows: Sequence[int]) -> Example:
+        """Return a violation by its rows."""
+        numbers = tuple(int(row) for row in rows)
+        places = tuple(self.table.locate(row) for row in numbers)
+        return Example(numbers, None, places, tuple(self.table.rows(list(numbers))))
+
+
+def _pairs_checked(prepared: _Prepared, rule: Rule, form: PairForm, asked: _Asked) -> Checked:
+    columns, grouping = prepared.columns, prepared.grouping
+    rows = prepared.table.row_count
+    if asked.first_is_enough(rule):
+        first = next(pairs(lists(columns, grouping, form), at_once=1), None)
+        if first is None:
+            return Checked(rule, rows, 0, 0)
+        return Checked(rule, rows, None, None, examples=(prepared.example(first[0].tolist()),)[: asked.examples])
+    counted = count(columns, grouping, form, asked.threads)
+
+    def listed(at_once: int) -> Iterator[Pairs]:
+        if not counted.pairs:
+            return iter(())
+        return pairs(lists(columns, grouping, form, counted.as_t > 0, counted.as_s > 0), at_once)
+
+    shown = _some_pairs(prepared, form, counted, asked.examples)
+    return Checked(
+        rule, rows, counted.pairs, counted.rows, None, tuple(prepared.example(pair) for pair in shown), listed
+    )
+
+
+def _some_pairs(prepared: _Prepared, form: PairForm, counted: Counted, most: int) -> list[tuple[int, int]]:
+    """Return some pairs of the first rows that break a rule, as different ones as there are."""
+    if not counted.pairs or not most:
+        return []
+    among = np.zeros(len(counted.as_t), np.bool_)
+    among[np.flatnonzero(counted.as_t)[:_LOOKED_AT]] = True
+    found = lists(prepared.columns, prepared.grouping, form, among, counted.as_s > 0)
+    some = sorted(map(tuple, next(pairs(found, _PAIRS_LOOKED_AT)).tolist()))
+    return chosen(some, most)
+
+
+def chosen(some: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]:
+    """Return a few of some pairs, those first that share no row, and none of them in both orders.
+
+    >>> chosen([(1, 2), (1, 3), (2, 1), (4, 5)], 2), chosen([(1, 2), (1, 3), (2, 1)], 3)
+    ([(1, 2), (4, 5)], [(1, 2), (1, 3)])
+    """
+    apart: dict[tuple[int, int], None] = {}
+    used: set[int] = set()
+    for t, s in some:
+        if t not in used and s not in used:
+            apart[t, s] = None
+            used |= {t, s}
+    for t, s in some:
+        if (s, t) not in apart:
+            apart[t, s] = None
+    return list(islice(apart, most))
+
+
+def _rows_checked(prepared: _Prepared, rule: Rule, form: RowForm, asked: _Asked) -> Checked:
+    broken = np.flatnonzero(prepared.columns.passing_any(form.alternatives))
+    shown = tuple(prepared.example([row]) for row in broken[: asked.examples].tolist())
+    return Checked(rule, prepared.table.row_count, None, len(broken), examples=shown)
+
+
+def _values_checked(tables: Mapping[str, Table], rule: Rule, dependency: InclusionDependency, asked: _Asked) -> Checked:
+    sides = (dependency.dependent, dependency.referenced)
+    parts = [_only(tables[side.table], side) for side in dict.fromkeys(sides)]
+    clusters, values = clustered(parts, texts=asked.texts)
+    found = DiscoveredInclusions(Inclusions(clusters), tuple(values), Explained())
+    last = len(parts) - 1
+    missing, occurrences = int(clusters.missing[0, last]), int(clusters.missing_occurrences[0, last])
+    shown = tuple(Example(value=value) for value in found.missing(dependency, asked.examples))
+    return Checked(rule, tables[rule.table].row_count, None, occurrences, missing, shown)
+
+
+def _only(table: Table, side: ColumnRef) -> Table:
+    """Return a table with one of its columns."""
+    kept = table[side.column]
+    return Table(Schema(side.table, (kept.column,)), (kept,), table.row_count)

@@ -1,0 +1,207 @@
+"""A table's columns as codes that compare, each made once however many rules ask for it.
+
+Codes are dense or nearly so, 0 for null; `alike` ones say equality alone, `ranked` ones order as well. They live as
+long as one computation over the table at hand: nothing that is stored holds them.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdfast.constraints.conditions import Atom
+from holdfast.discovery.codes import numbers, ranks
+from holdfast.discovery.detection.conditions import passing
+from holdfast.indexes.encoding import NULL
+from holdfast.indexes.rows import RowSet, Slots
+from holdfast.tables import EncodedColumn, Table, common_keys
+from holdfast.tables.keys import Flags, Keys
+
+Codes = NDArray[np.int32]
+Made = TypeVar("Made")
+
+_SPREAD = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Codes of each row as t and as s, all below `count`; of a column with itself the two are one array."""
+
+    left: Codes
+    right: Codes
+    count: int
+
+    @property
+    def same(self) -> bool:
+        """Whether a row has the same code on both sides."""
+        return self.left is self.right
+
+
+class Once:
+    """Makes each thing once, whichever thread asks first; the others wait for it."""
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, Future[Any]] = {}
+        self._lock = Lock()
+
+    def get(self, what: Hashable, make: Callable[[], Made]) -> Made:
+        """Return what `make` gave, or gives now."""
+        with self._lock:
+            future = self._made.get(what)
+            mine = future is None
+            if future is None:
+                future = self._made[what] = Future()
+        if mine:
+            try:
+                future.set_result(make())
+            except BaseException as error:
+                with self._lock:
+                    del self._made[what]
+                future.set_exception(error)
+                raise
+        made: Made = future.result()
+        return made
+
+
+class Columns(ABC):
+    """The rows that rules are about, column by column.
+
+    Parameters
+    ----------
+    rows : how many there are.
+    weight : of how many copies each is; None where each is one.
+    """
+
+    def __init__(self, rows: int, weight: NDArray[np.int64] | None = None) -> None:
+        self.rows = rows
+        self.weight = weight
+        self.once = Once()
+
+    @abstractmethod
+    def column(self, name: str) -> EncodedColumn:
+        """Return a column's values."""
+
+    @abstractmethod
+    def _keys(self, place: int, *, ordered: bool) -> tuple[Keys, Flags | None]:
+        """Return a column's keys, and which are not null."""
+
+    @abstractmethod
+    def _common(self, left: int, right: int) -> list[tuple[Keys, Flags | None]]:
+        """Return two columns' keys, which compare with each other, and which are not null."""
+
+    def ranked(self, left: int, right: int) -> Sides:
+        """Return codes that order as values do. O(n), and a sort of the distinct ones."""
+        return self.once.get(("ranked", left, right), lambda: self._made(left, right, ordered=True))
+
+    def alike(self, left: int, right: int) -> Sides:
+        """Return codes that are equal exactly where values are. O(n)."""
+        if left != right:
+            return self.ranked(left, right)
+        return self.once.get(("alike", left, right), lambda: self._made(left, right, ordered=False))
+
+    def passing(self, tests: tuple[Atom, ...]) -> Flags | None:
+        """Return which rows pass tests of single rows; None for all."""
+        if not tests:
+            return None
+        return self.once.get(("passing", tests), lambda: self.passing_any((tests,)))
+
+    def passing_any(self, alternatives: tuple[tuple[Atom, ...], ...]) -> Flags:
+        """Return which rows pass all tests of one of some alternatives."""
+        return passing(alternatives, self.column, self.rows)
+
+    def _made(self, left: int, right: int, *, ordered: bool) -> Sides:
+        if left == right:
+            codes, count = _dense(*self._keys(left, ordered=ordered), ordered=ordered)
+            return Sides(codes, codes, count)
+        (a, a_valid), (b, b_valid) = self._common(left, right)
+        valid = None
+        if a_valid is not None or b_valid is not None:
+            valid = np.concatenate([np.ones(len(a), np.bool_) if v is None else v for v in (a_valid, b_valid)])
+        codes, count = _dense(np.concatenate([a, b]), valid, ordered=ordered)
+        return Sides(codes[: self.rows], codes[self.rows :], count)
+
+
+class TableColumns(Columns):
+    """The rows of a table that was read."""
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table.row_count)
+        self._table = table
+
+    def column(self, name: str) -> EncodedColumn:
+        """Return a column's values."""
+        return self._table[name]
+
+    def _keys(self, place: int, *, ordered: bool) -> tuple[Keys, Flags | None]:
+        column = self._table.columns[place]
+        return self._in_order(column.keys, column) if ordered else column.keys, column.valid
+
+    def _common(self, left: int, right: int) -> list[tuple[Keys, Flags | None]]:
+        columns = self._table.columns[left], self._table.columns[right]
+        keys = common_keys(*columns)
+        return [(self._in_order(k, c), c.valid) for k, c in zip(keys, columns, strict=True)]
+
+    def _in_order(self, keys: Keys, column: EncodedColumn) -> Keys:
+        ranked = self._table.text_ranks if column.column.type.name == "string" else ()
+        return np.asarray(ranked[keys]) if len(ranked) else keys
+
+
+class RowColumns(Columns):
+    """The live rows of a maintained table; row numbers are places in `slots`."""
+
+    def __init__(self, rows: RowSet, slots: Slots | None = None) -> None:
+        self.slots = rows.live() if slots is None else slots
+        super().__init__(len(self.slots), rows.copies[self.slots])
+        self._rows = rows
+
+    def column(self, name: str) -> EncodedColumn:
+        """Return a column's values."""
+        place = self._rows.space.schema.index(name)
+        return self.once.get(("column", place), lambda: values_of(self._rows, self.slots, place))
+
+    def _keys(self, place: int, *, ordered: bool = False) -> tuple[Keys, Flags | None]:  # noqa: ARG002  (always are)
+        codes = self._rows.codes[self.slots, place]
+        valid: Flags = codes != NULL
+        return codes, None if valid.all() else valid
+
+    def _common(self, left: int, right: int) -> list[tuple[Keys, Flags | None]]:
+        return [self._keys(place) for place in (left, right)]
+
+
+def values_of(rows: RowSet, slots: Slots, place: int) -> EncodedColumn:
+    """Return some rows' values of a column as tables have them. O(k)."""
+    codes = rows.codes[slots, place]
+    valid: Flags = codes != NULL
+    distinct, where = np.unique(codes[valid], return_inverse=True)
+    made = rows.encoding.column(place, distinct)
+    keys = np.zeros(len(codes), np.int64)
+    keys[valid] = made.keys[where]
+    return EncodedColumn(made.column, keys, None if valid.all() else valid, made.dictionary)
+
+
+def _dense(keys: Keys, valid: Flags | None, *, ordered: bool) -> tuple[Codes, int]:
+    """Return codes from 1 on, 0 for null, and the first number that is none of them."""
+    if not len(keys):
+        return np.zeros(0, np.int32), 1
+    least, greatest = int(keys.min()), int(keys.max())
+    if greatest - least < _SPREAD * len(keys) + 1024:
+        codes, count = (keys - least).astype(np.int32) + np.int32(1), greatest - least + 2
+    else:
+        dense = ranks(keys) if ordered else numbers(keys)
+        codes = dense.astype(np.int32) + np.int32(1)
+        count = int(codes.max()) + 1
+    if valid is not None:
+        codes[~valid] = 0
+    return codes, count
+
+
+def factorised(values: NDArray[np.int64]) -> tuple[Codes, int]:
+    """Return a number from 0 for each value, and how many there are. O(n)."""
+    encoded = pa.array(values).dictionary_encode()
+    return encoded.indices.to_numpy(), len(encoded.dictionary)

@@ -1,0 +1,178 @@
+"""A declared rule as what it asks of rows, columns by position: what counting, listing and monitoring take.
+
+    PairForm    outcomes allowed between t and s per column pair, and tests of t alone and of s alone
+    RowForm     alternatives of tests of one row
+    ValueForm   the column whose values have to be among those of another one
+
+Invariant: a form that comes out of here fits the schema: its columns exist, are comparable where they are compared and
+ordered where order is asked for, and its literals are values of their columns' types.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from holdfast.constraints import (
+    Condition,
+    DenialConstraint,
+    Family,
+    InclusionDependency,
+    OrderDependency,
+    Predicate,
+    Rule,
+    Schema,
+    UsageError,
+)
+from holdfast.constraints.columns import unknown_name
+from holdfast.constraints.conditions import Atom, Cell, Comparison, NullTest
+from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
+from holdfast.discovery.detection.conditions import check_literal
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a rule allows between column `left` of t and column `right` of s: less, equal, greater as bits."""
+
+    left: int
+    right: int
+    allowed: int
+
+    @property
+    def mirror(self) -> "Compared":
+        """The same with t and s exchanged."""
+        turned = self.allowed & EQUAL | (self.allowed & LESS) << 2 | (self.allowed & GREATER) >> 2
+        return Compared(self.right, self.left, turned)
+
+    @property
+    def needs_order(self) -> bool:
+        """Whether less and greater are told apart."""
+        return self.allowed not in {EQUAL, LESS | GREATER, EVERY_OUTCOME, 0}
+
+
+@dataclass(frozen=True)
+class PairForm:
+    """What two rows (t, s) must be to break a rule: all of these at once.
+
+    Parameters
+    ----------
+    compared : one for each column pair that is asked about, in the order of the columns.
+    t_tests, s_tests : of one of the rows alone.
+    """
+
+    compared: tuple[Compared, ...]
+    t_tests: tuple[Atom, ...] = ()
+    s_tests: tuple[Atom, ...] = ()
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether (s, t) breaks the rule whenever (t, s) does, by its form alone."""
+        return self.t_tests == self.s_tests == () and {c.mirror for c in self.compared} == set(self.compared)
+
+    @property
+    def equalities(self) -> tuple[tuple[int, int], ...]:
+        """The column pairs that have to be equal."""
+        return tuple((c.left, c.right) for c in self.compared if c.allowed == EQUAL)
+
+    @property
+    def differences(self) -> tuple[Compared, ...]:
+        """The column pairs that have to differ."""
+        return tuple(c for c in self.compared if c.allowed == LESS | GREATER)
+
+    @property
+    def inequalities(self) -> tuple[Compared, ...]:
+        """The column pairs that have to be in an order."""
+        return tuple(c for c in self.compared if c.needs_order)
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """What a single row must be to break a rule: one of some alternatives, each of them tests that all pass."""
+
+    alternatives: tuple[tuple[Atom, ...], ...]
+
+
+@dataclass(frozen=True)
+class ValueForm:
+    """Values that have to be somewhere else, too."""
+
+    dependency: InclusionDependency
+
+
+Form = PairForm | RowForm | ValueForm
+
+
+def form_of(rule: Rule, schemas: Mapping[str, Schema]) -> Form:
+    """Return what a rule asks of the rows of some tables, or say why it cannot be asked."""
+    try:
+        if isinstance(rule.body, InclusionDependency):
+            return _value_form(rule.body, schemas)
+        if rule.table not in schemas:
+            raise UsageError(unknown_name("there is no table", rule.table, schemas))
+        schema = schemas[rule.table]
+        schema.require(sorted(rule.columns, key=lambda name: name in schema))
+        if isinstance(rule.body, OrderDependency):
+            return _pair_form(rule.body.as_denial(), schema, Family.ORDER)
+        if isinstance(rule.body, DenialConstraint):
+            return _pair_form(rule.body, schema, Family.DENIAL)
+        return _form_of_condition(rule.body, schema)
+    except UsageError as error:
+        raise type(error)(f"rule {rule.name}: {error}") from error
+
+
+def _value_form(dependency: InclusionDependency, schemas: Mapping[str, Schema]) -> ValueForm:
+    for side in (dependency.dependent, dependency.referenced):
+        if side.table not in schemas:
+            raise UsageError(unknown_name("there is no table", side.table, schemas))
+        schemas[side.table].require([side.column])
+    return ValueForm(dependency)
+
+
+def _pair_form(constraint: DenialConstraint, schema: Schema, family: Family) -> PairForm:
+    return PairForm(_compared(constraint.predicates, schema, family))
+
+
+def _form_of_condition(condition: Condition, schema: Schema) -> PairForm | RowForm:
+    for atom in condition.atoms:
+        _check_atom(atom, schema)
+    if condition.rows != {"t", "s"}:
+        return RowForm(condition.alternatives)
+    (conjunction,) = condition.alternatives
+    predicates, tests = [], {"t": list[Atom](), "s": list[Atom]()}
+    for atom in conjunction:
+        predicate = atom.predicate if isinstance(atom, Comparison) else None
+        if predicate is None:
+            tests[atom.cells[0].row].append(atom)
+        else:
+            predicates.append(predicate)
+    return PairForm(_compared(predicates, schema, Family.DENIAL), tuple(tests["t"]), tuple(tests["s"]))
+
+
+def _compared(predicates: Sequence[Predicate], schema: Schema, family: Family) -> tuple[Compared, ...]:
+    """Return one comparison for each column pair; one that allows nothing where predicates exclude each other."""
+    allowed: dict[tuple[int, int], int] = {}
+    for predicate in predicates:
+        _check_comparison(predicate.left, predicate.right, predicate, schema, family)
+        pair = schema.index(predicate.left), schema.index(predicate.right)
+        allowed[pair] = allowed.get(pair, EVERY_OUTCOME) & predicate.operator.outcomes
+    return tuple(Compared(left, right, outcomes) for (left, right), outcomes in sorted(allowed.items()))
+
+
+def _check_atom(atom: Atom, schema: Schema) -> None:
+    if isinstance(atom, NullTest):
+        return
+    if isinstance(atom.right, Cell):
+        if atom.predicate is None:
+            _check_comparison(atom.left.column, atom.right.column, atom, schema, Family.DENIAL)
+        return
+    column = schema[atom.left.column]
+    check_literal(atom, column)
+    if atom.operator.needs_order and not column.ordered_in(Family.DENIAL):
+        raise UsageError(f"'{atom}': the values of {column.name} have no order; use = or !=, or declare it ordered")
+
+
+def _check_comparison(left: str, right: str, shown: object, schema: Schema, family: Family) -> None:
+    a, b = schema[left], schema[right]
+    if a.type.group is not b.type.group:
+        raise UsageError(f"'{shown}': {a} and {b} cannot be compared: only columns of one type group can")
+    needs_order = getattr(shown, "operator").needs_order  # noqa: B009  (of a predicate or of a comparison)
+    if needs_order and not (a.ordered_in(family) and b.ordered_in(family)):
+        raise UsageError(f"'{shown}': these values have no order in {family.words}; use = or !=")

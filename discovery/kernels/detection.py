@@ -1,0 +1,341 @@
+"""Counting and listing the pairs of rows that break a rule, group by group.
+
+A group is two lists of rows, candidates for t and for s, which agree on the rule's equalities:
+
+    t_rows (m,) int32, t_starts (g + 1,) int64, and s_rows, s_starts alike
+
+`sweep_kernel` counts pairs with t.x < s.x and t.y < s.y without looking at any. `refine_kernel` splits a group by the
+values of one column pair after the other until all its rows t break the rule with all its rows s: such a pair of lists
+is given out as it is, so that a million pairs are two thousand rows.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Codes = NDArray[np.int32]
+Rows = NDArray[np.int32]
+Ints = NDArray[np.int64]
+
+SMALL = 256
+_LEAST, _GREATEST = np.int32(-(2**31)), np.int32(2**31 - 1)
+
+
+@njit(cache=True, nogil=True)
+def _below(sorted_values: Codes, value: int) -> int:
+    """Return how many values are below one."""
+    low, high = 0, len(sorted_values)
+    while low < high:
+        middle = (low + high) // 2
+        if sorted_values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def _with_partner_above(ts: Rows, ss: Rows, t_x: Codes, t_y: Codes, s_x: Codes, s_y: Codes, kept: Rows) -> int:
+    """Keep the rows t, from the greatest x down, for which some s lies above in x and y; return how many."""
+    count, j, greatest = 0, len(ss) - 1, _LEAST
+    for i in range(len(ts) - 1, -1, -1):
+        while j >= 0 and s_x[ss[j]] > t_x[ts[i]]:
+            greatest = max(greatest, s_y[ss[j]])
+            j -= 1
+        if greatest > t_y[ts[i]]:
+            kept[count] = ts[i]
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _with_partner_below(ts: Rows, ss: Rows, t_x: Codes, t_y: Codes, s_x: Codes, s_y: Codes, kept: Rows) -> int:
+    """Keep the rows s, from the least x up, for which some t lies below in x and y; return how many."""
+    count, i, least = 0, 0, _GREATEST
+    for j in range(len(ss)):
+        while i < len(ts) and t_x[ts[i]] < s_x[ss[j]]:
+            least = min(least, t_y[ts[i]])
+            i += 1
+        if least < s_y[ss[j]]:
+            kept[count] = ss[j]
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _add_at(sums: Ints, place: int, amount: int) -> None:
+    """Add to a place of a tree of partial sums."""
+    at = place + 1
+    while at < len(sums):
+        sums[at] += amount
+        at += at & -at
+
+
+@njit(cache=True, nogil=True)
+def _sum_below(sums: Ints, place: int) -> int:
+    """Return the sum of all places below one."""
+    total, at = 0, place
+    while at > 0:
+        total += sums[at]
+        at -= at & -at
+    return total
+
+
+@njit(cache=True, nogil=True)
+def sweep_kernel(
+    t_rows: Rows,
+    t_starts: Ints,
+    s_rows: Rows,
+    s_starts: Ints,
+    first: int,
+    last: int,
+    t_x: Codes,
+    t_y: Codes,
+    s_x: Codes,
+    s_y: Codes,
+    weight: Ints,
+    sign: int,
+    as_t: Ints,
+    as_s: Ints,
+) -> None:
+    """Add to `as_t[t]` the weight of all s in its group with t.x < s.x and t.y < s.y, and to `as_s[s]` that of such t.
+
+    Rows of a group are in ascending order of x; groups from `first` to `last` are swept. Rows without a partner are
+    left out first, by running extremes; the others go through a tree of partial sums. `weight` is empty if all are 1.
+    """
+    longest = 0
+    for g in range(first, last):
+        longest = max(longest, t_starts[g + 1] - t_starts[g], s_starts[g + 1] - s_starts[g])
+    t_room, s_room = np.empty(longest, np.int32), np.empty(longest, np.int32)
+    t_rank, s_rank = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    room = np.empty(longest + 2, np.int64)
+    weighted = len(weight) > 0
+    for g in range(first, last):
+        ts, ss = t_rows[t_starts[g] : t_starts[g + 1]], s_rows[s_starts[g] : s_starts[g + 1]]
+        ts_left = _with_partner_above(ts, ss, t_x, t_y, s_x, s_y, t_room)
+        if ts_left == 0:
+            continue
+        ss_left = _with_partner_below(ts, ss, t_x, t_y, s_x, s_y, s_room)
+        ts, ss = t_room[:ts_left], s_room[:ss_left]
+        values = s_y[ss]
+        values.sort()
+        for j in range(len(ss)):
+            s_rank[j] = _below(values, s_y[ss[j]])
+        for i in range(len(ts)):
+            t_rank[i] = _below(values, t_y[ts[i]] + 1)
+        sums = room[: len(ss) + 2]
+        sums[:] = 0
+        total, j = 0, len(ss) - 1
+        for i in range(len(ts)):
+            while j >= 0 and s_x[ss[j]] > t_x[ts[i]]:
+                amount = weight[ss[j]] if weighted else 1
+                total += amount
+                _add_at(sums, s_rank[j], amount)
+                j -= 1
+            as_t[ts[i]] += sign * (total - _sum_below(sums, t_rank[i]))
+        sums[:] = 0
+        i = len(ts) - 1
+        for j in range(len(ss)):
+            while i >= 0 and t_x[ts[i]] < s_x[ss[j]]:
+                _add_at(sums, t_rank[i], weight[ts[i]] if weighted else 1)
+                i -= 1
+            as_s[ss[j]] += sign * _sum_below(sums, s_rank[j] + 1)
+
+
+@njit(cache=True, nogil=True)
+def _split(rows: Rows, low: int, high: int, codes: Codes, bound: int) -> int:
+    """Bring rows with a code below `bound` to the front; return where the others begin."""
+    front, back = low, high - 1
+    while front <= back:
+        if codes[rows[front]] < bound:
+            front += 1
+        else:
+            rows[front], rows[back] = rows[back], rows[front]
+            back -= 1
+    return front
+
+
+@njit(cache=True, nogil=True)
+def _reach(rows: Rows, low: int, high: int, codes: Codes) -> tuple[int, int]:
+    """Return the least and the greatest code of some rows."""
+    least, greatest = np.int64(_GREATEST), np.int64(_LEAST)
+    for i in range(low, high):
+        code = np.int64(codes[rows[i]])
+        least, greatest = min(least, code), max(greatest, code)
+    return int(least), int(greatest)
+
+
+@njit(cache=True, nogil=True)
+def _partners(t: int, ss: Rows, left: Codes, right: Codes, allowed: Ints, dim: int, out: Rows) -> int:
+    """Write those rows s that have an allowed outcome with t on each column pair from `dim` on; return how many."""
+    count = 0
+    for s in ss:
+        breaks = True
+        for d in range(dim, len(allowed)):
+            a, b = left[d, t], right[d, s]
+            outcome = 1 if a < b else (2 if a == b else 4)
+            if allowed[d] & outcome == 0:
+                breaks = False
+                break
+        if breaks:
+            out[count] = s
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _decided(t_least: int, t_greatest: int, s_least: int, s_greatest: int) -> int:
+    """Return the one outcome that all rows t have with all rows s, 0 where there may be several."""
+    if t_greatest < s_least:
+        return 1
+    if t_least > s_greatest:
+        return 4
+    return 2 if t_least == t_greatest and s_least == s_greatest else 0
+
+
+@njit(cache=True, nogil=True)
+def _push(stack: Ints, height: int, dim: int, t_low: int, t_high: int, s_low: int, s_high: int) -> int:
+    """Put a part that is to be looked at onto the stack; return its height."""
+    stack[height, 0], stack[height, 1], stack[height, 2] = dim, t_low, t_high
+    stack[height, 3], stack[height, 4] = s_low, s_high
+    return height + 1
+
+
+@njit(cache=True, nogil=True)
+def refine_kernel(  # noqa: PLR0915  (one loop over a stack)
+    t_rows: Rows,
+    t_starts: Ints,
+    s_rows: Rows,
+    s_starts: Ints,
+    left: Codes,
+    right: Codes,
+    allowed: Ints,
+    stack: Ints,
+    state: Ints,
+    t_out: Rows,
+    t_ends: Ints,
+    s_out: Rows,
+    s_ends: Ints,
+) -> int:
+    """Give out lists of rows t and s all of which break the rule with each other; return how many pairs of lists.
+
+    Parameters
+    ----------
+    left, right : (D, n) codes of the rows as t and as s, for each column pair that is not an equality.
+    allowed : (D,) outcomes, as bits: less 1, equal 2, greater 4.
+    stack : (any, 5) of parts to look at: column pair, and where its rows begin and end; rows move within their part.
+    state : the next group, and the height of the stack: goes on from there. Done when both are as at the end.
+    t_out, t_ends, s_out, s_ends : the lists; room for the longest of them, or the result stays 0.
+    """
+    given, t_filled, s_filled = 0, 0, 0
+    groups, dims = len(t_starts) - 1, len(allowed)
+    group, height = state[0], state[1]
+    while True:
+        if height == 0:
+            if group == groups:
+                break
+            if t_starts[group] < t_starts[group + 1] and s_starts[group] < s_starts[group + 1]:
+                height = _push(stack, 0, 0, t_starts[group], t_starts[group + 1], s_starts[group], s_starts[group + 1])
+            group += 1
+            continue
+        height -= 1
+        dim, t_low, t_high = stack[height, 0], stack[height, 1], stack[height, 2]
+        s_low, s_high = stack[height, 3], stack[height, 4]
+        t_size, s_size = t_high - t_low, s_high - s_low
+        is_small = dim < dims and t_size * s_size <= SMALL
+        lists, s_room = (t_size, t_size * s_size) if is_small else (1, s_size)
+        is_full = given + lists > len(t_ends) or t_filled + t_size > len(t_out) or s_filled + s_room > len(s_out)
+        if is_full and (is_small or dim == dims):
+            height += 1
+            break
+        if dim == dims:
+            t_out[t_filled : t_filled + t_size] = t_rows[t_low:t_high]
+            s_out[s_filled : s_filled + s_size] = s_rows[s_low:s_high]
+            t_filled, s_filled = t_filled + t_size, s_filled + s_size
+            t_ends[given], s_ends[given] = t_filled, s_filled
+            given += 1
+            continue
+        if is_small:
+            for i in range(t_low, t_high):
+                found = _partners(t_rows[i], s_rows[s_low:s_high], left, right, allowed, dim, s_out[s_filled:])
+                if found:
+                    t_out[t_filled] = t_rows[i]
+                    t_filled, s_filled = t_filled + 1, s_filled + found
+                    t_ends[given], s_ends[given] = t_filled, s_filled
+                    given += 1
+            continue
+        t_least, t_greatest = _reach(t_rows, t_low, t_high, left[dim])
+        s_least, s_greatest = _reach(s_rows, s_low, s_high, right[dim])
+        decided = _decided(t_least, t_greatest, s_least, s_greatest)
+        if decided > 0:
+            if allowed[dim] & decided:
+                height = _push(stack, height, dim + 1, t_low, t_high, s_low, s_high)
+            continue
+        least, greatest = min(t_least, s_least), max(t_greatest, s_greatest)
+        bound = least + (greatest - least + 1) // 2
+        t_middle = _split(t_rows, t_low, t_high, left[dim], bound)
+        s_middle = _split(s_rows, s_low, s_high, right[dim], bound)
+        for part in range(4):
+            upper_t, upper_s = part & 1, part >> 1
+            if upper_t != upper_s and allowed[dim] & (4 if upper_t else 1) == 0:
+                continue
+            a, b = (t_middle, t_high) if upper_t else (t_low, t_middle)
+            c, d = (s_middle, s_high) if upper_s else (s_low, s_middle)
+            if a < b and c < d:
+                height = _push(stack, height, dim if upper_t == upper_s else dim + 1, a, b, c, d)
+    state[0], state[1] = group, height
+    return given
+
+
+@njit(cache=True, nogil=True)
+def add_lists_kernel(
+    given: int,
+    t_out: Rows,
+    t_ends: Ints,
+    s_out: Rows,
+    s_ends: Ints,
+    weight: Ints,
+    as_t: Ints,
+    as_s: Ints,
+) -> None:
+    """Add to every row of the lists the weight of those that it breaks the rule with."""
+    weighted = len(weight) > 0
+    t_start, s_start = 0, 0
+    for g in range(given):
+        t_sum, s_sum = t_ends[g] - t_start, s_ends[g] - s_start
+        if weighted:
+            t_sum, s_sum = 0, 0
+            for i in range(t_start, t_ends[g]):
+                t_sum += weight[t_out[i]]
+            for j in range(s_start, s_ends[g]):
+                s_sum += weight[s_out[j]]
+        for i in range(t_start, t_ends[g]):
+            as_t[t_out[i]] += s_sum
+        for j in range(s_start, s_ends[g]):
+            as_s[s_out[j]] += t_sum
+        t_start, s_start = t_ends[g], s_ends[g]
+
+
+@njit(cache=True, nogil=True)
+def expand_kernel(given: int, t_out: Rows, t_ends: Ints, s_out: Rows, s_ends: Ints, state: Ints, pairs: Ints) -> int:
+    """Write pairs of two different rows from lists into `pairs`; return how many.
+
+    `state` is the list, and the places of t and s in it, to go on with.
+    """
+    filled = 0
+    g, i, j = state[0], state[1], state[2]
+    while g < given:
+        s_start = s_ends[g - 1] if g > 0 else 0
+        while i < t_ends[g]:
+            while j < s_ends[g] - s_start:
+                if filled == len(pairs):
+                    state[0], state[1], state[2] = g, i, j
+                    return filled
+                if t_out[i] != s_out[s_start + j]:
+                    pairs[filled, 0], pairs[filled, 1] = t_out[i], s_out[s_start + j]
+                    filled += 1
+                j += 1
+            i, j = i + 1, 0
+        g += 1
+    state[0], state[1], state[2] = g, i, j
+    return filled
