@@ -136,7 +136,7 @@ def _as_body(condition: Condition) -> Body:
     return condition if predicates is None else DenialConstraint(predicates)
 
 
-_NOT = re.compile(r"¬|\\neg\b|!(?!=)|not\b", re.IGNORECASE)
+_NOT = re.compile(r"¬|\\neg\b|!(?!=)|not\b(?!\.)", re.IGNORECASE)
 _AND = re.compile(r"∧|\^|&&|\\wedge\b|and\b", re.IGNORECASE)
 _OR = re.compile(r"∨|\|\||\\vee\b|or\b", re.IGNORECASE)
 _LATEX = {"\\neq": Operator.UNEQUAL, "\\leq": Operator.LESS_EQUAL, "\\geq": Operator.GREATER_EQUAL}

@@ -115,6 +115,17 @@ class Rule:
         """What must hold, as a text that `parse_rule_body` reads back."""
         return f"not({self.body})" if isinstance(self.body, Condition) else str(self.body)
 
+    @property
+    def threshold(self) -> str | None:
+        """What is still accepted, in words; None where nothing is.
+
+        >>> from holdfast.constraints.denial import key
+        >>> Rule("k", "tax", key(["Zip"]), max_violating_pairs=Threshold.parse("0.1%")).threshold
+        'at most 0.1% violating pairs'
+        """
+        limits = (("pairs", self.max_violating_pairs), ("rows", self.max_violating_rows))
+        return "; ".join(f"at most {limit} violating {what}" for what, limit in limits if limit is not None) or None
+
     def broken(self, violating_pairs: int | None, violating_rows: int, rows: int) -> bool:
         """Whether the violations exceed a threshold, in a table (or dependent side) of `rows` rows."""
         if self.max_violating_pairs is None and self.max_violating_rows is None:

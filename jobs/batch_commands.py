@@ -29,6 +29,7 @@ FILES = click.argument("files", nargs=-1, required=True, type=options.EXISTING, 
     help="Also inclusions that hold for this share of values (ind).",
 )
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the N that tell most, best first.")
+@click.option("--as-rules", is_flag=True, help="Write a rules file, to prune and give to holdfast check.")
 @options.reading
 @options.answering
 def discover(files: tuple[Path, ...], **given: Any) -> None:
@@ -40,6 +41,10 @@ def discover(files: tuple[Path, ...], **given: Any) -> None:
     reading = _reading(given)
     if given["spark"]:
         raise NotBuiltYet("discover --spark")
+    if given["as_rules"] and given["format_"] == "json":
+        raise click.UsageError("--as-rules writes lines for people to prune: leave out --format json.")
+    if given["as_rules"] and given["min_coverage"] is not None:
+        raise click.UsageError("--as-rules writes what holds: leave out --min-coverage.")
     if given["family"] == "ind":
         from holdfast.jobs.discover_inclusion import discover_inclusions_in
 
@@ -52,6 +57,7 @@ def discover(files: tuple[Path, ...], **given: Any) -> None:
             min_coverage=given["min_coverage"],
             explain=given["explain"],
             top=given["top"],
+            as_rules=given["as_rules"],
         )
         return
     if given["min_coverage"] is not None:
@@ -71,18 +77,31 @@ def discover(files: tuple[Path, ...], **given: Any) -> None:
         threads=given["threads"],
         explain=given["explain"],
         top=given["top"],
+        as_rules=given["as_rules"],
     )
 
 
 @click.command(short_help="Count and list violations of declared rules.")
 @FILES
 @click.option("--rules", type=options.EXISTING_FILE, metavar="FILE", help="Rules, one a line, or YAML.")
-@click.option("--rule", "rule_texts", multiple=True, metavar="TEXT", help="One rule, such as 'Zip -> City'.")
-@click.option("--pairs", type=options.NEW_FILE, metavar="FILE", help="Write all violating pairs there.")
-@click.option("--exists", is_flag=True, help="Stop at the first violation.")
+@click.option(
+    "--rule", "rule_texts", multiple=True, metavar="TEXT", help="A rule, such as 'Zip -> City'; may be repeated."
+)
+@click.option(
+    "--pairs", type=options.NEW_FILE, metavar="FILE", help="Write all violating pairs there (.csv or .parquet)."
+)
+@click.option("--exists", is_flag=True, help="Stop at the first violation of a rule without threshold.")
+@click.option(
+    "--examples",
+    type=click.IntRange(min=0),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="Show so many violations of each rule at most.",
+)
 @options.reading
 @options.answering
-def check(rules: Path | None, rule_texts: tuple[str, ...], **given: Any) -> None:
+def check(files: tuple[Path, ...], rules: Path | None, rule_texts: tuple[str, ...], **given: Any) -> int:
     """Count and list the violations of declared rules.
 
     \b
@@ -92,16 +111,31 @@ def check(rules: Path | None, rule_texts: tuple[str, ...], **given: Any) -> None
       Zip -> City
       {State}: Salary ~ Rate
       orders.o_custkey in customer.c_custkey
-    and a line of a rules file is `name: rule`, or a comment after #.
+      not(t.Salary <= 0)
+
+    A line of a rules file is `name: rule`, or a comment after #; a YAML file has the `rules` of a configuration, with
+    thresholds and severities. With several files, a rule is about the one that has all its columns.
+
+    The exit code is 1 if a rule of severity error is broken.
     """  # noqa: D301
     if rules is None and not rule_texts:
         raise click.UsageError("Name rules: --rules FILE, or --rule TEXT.")
-    from holdfast.constraints import parse_rule_body
+    if given["pairs"] and given["exists"]:
+        raise click.UsageError("--pairs writes all pairs, --exists stops at the first: leave one of them out.")
+    reading = _reading(given)
+    from holdfast.jobs.check import check_files
 
-    for text in rule_texts:
-        parse_rule_body(text)
-    _reading(given)
-    raise NotBuiltYet("check")
+    return check_files(
+        files,
+        reading,
+        _answering(given),
+        rules_file=rules,
+        rule_texts=rule_texts,
+        pairs_file=given["pairs"],
+        exists=given["exists"],
+        examples=given["examples"],
+        threads=given["threads"],
+    )
 
 
 @click.command(short_help="Apply a file of changes, batch by batch.")

@@ -64,13 +64,18 @@ def load(file: str | FilePath, environment: Mapping[str, str] | None = None) -> 
     file : relative paths in it start at its folder.
     environment : what `${NAME}` stands for; the process' own by default.
     """
+    content = content_of(file, MAX_BYTES)
+    return read_configuration(content, str(file), FilePath(file).resolve().parent, environment)
+
+
+def content_of(file: str | FilePath, at_most: int) -> bytes:
+    """Return a file's bytes, of which one more than `at_most` is enough to be refused."""
     try:
         with FilePath(file).open("rb") as stream:
-            content = stream.read(MAX_BYTES + 1)
+            return stream.read(at_most + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or "not a file's name"
         raise ConfigurationError(str(file), [Problem(Place(), (), f"cannot be read: {reason}")]) from None
-    return read_configuration(content, str(file), FilePath(file).resolve().parent, environment)
 
 
 def read_configuration(
@@ -89,7 +94,7 @@ def read_configuration(
             )
         raise ConfigurationError(file, problems.ordered())
     reading = Reading(str(folder), document, problems)
-    settings = _validated(Settings, document.value, reading)
+    settings = validated(Settings, document.value, reading)
     checked = _Checked(reading)
     checked.everything()
     if problems or settings is None:
@@ -101,18 +106,23 @@ def _document(content: bytes, environment: Mapping[str, str], problems: Problems
     if len(content) > MAX_BYTES:
         problems.add(Place(1, 1), (), f"is larger than {MAX_BYTES >> 20} MiB: this is no configuration")
         return Document()
+    text = decoded(content, problems)
+    return Document() if text is None else read_yaml(text, environment, problems)
+
+
+def decoded(content: bytes, problems: Problems) -> str | None:
+    """Return a file's text, or None after noting why there is none."""
     try:
-        text = content.decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         column = error.start - content.rfind(b"\n", 0, error.start)
         byte = content[error.start]
         problems.add(Place(line, column), (), f"byte 0x{byte:02X} is not UTF-8: save the file as UTF-8 text")
-        return Document()
-    return read_yaml(text, environment, problems)
+    return None
 
 
-def _validated(section: type[AnySection], value: Any, reading: Reading, at: Path = ()) -> AnySection | None:
+def validated(section: type[AnySection], value: Any, reading: Reading, at: Path = ()) -> AnySection | None:
     """Return the section, or None after noting what is wrong."""
     try:
         return section.model_validate(value, context=reading)
@@ -130,7 +140,7 @@ class _Checked:
         self.warnings = Problems(secrets=reading.problems.secrets)
         self.tables = self.sections("tables", TableSettings)
         self.rules: list[Rule] = []
-        self.constraints = _validated(ConstraintsSettings, self.top.get("constraints") or {}, reading, ("constraints",))
+        self.constraints = validated(ConstraintsSettings, self.top.get("constraints") or {}, reading, ("constraints",))
 
     def items(self, key: str) -> list[Any]:
         value = self.top.get(key)
@@ -138,7 +148,7 @@ class _Checked:
 
     def sections(self, key: str, section: type[AnySection]) -> list[tuple[int, AnySection]]:
         """Return those items of a list that are well formed; what is wrong with the others is noted once."""
-        found = [(i, _validated(section, item, self.reading, (key, i))) for i, item in enumerate(self.items(key))]
+        found = [(i, validated(section, item, self.reading, (key, i))) for i, item in enumerate(self.items(key))]
         return [(i, item) for i, item in found if item is not None]
 
     def names(self, key: str) -> list[tuple[int, str]]:

@@ -4,7 +4,7 @@ Invariant: results are written when all files are done with, so an error or an i
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,11 +36,14 @@ def discover_files(
     threads: int | None,
     explain: bool,
     top: int | None,
+    as_rules: bool,
 ) -> None:
     """Discover the constraints of one family on each file."""
-    from holdfast.tables import read_table
+    from holdfast.tables import read_table, table_names
 
     files = list(files)
+    if as_rules:
+        table_names(files)
     if (space_file or write_space) and len(files) > 1:
         raise UsageError("--space and --write-space are for one file: name one, or leave them out")
     given_space = None if space_file is None else read_space(space_file)
@@ -74,9 +77,11 @@ def discover_files(
         with results_to(write_space) as out:
             out.write(json.dumps(found[0].space.to_json(), ensure_ascii=False, indent=1) + "\n")
     with results_to(answering.output) as out:
-        for one in found:
-            for line in _json_lines(one, top) if answering.as_json else _text_lines(one, top):
-                out.write(line)
+        if as_rules:
+            out.writelines(_rule_lines(found, top, answering.output))
+        else:
+            for one in found:
+                out.writelines(_json_lines(one, top) if answering.as_json else _text_lines(one, top))
     for one in found:
         if explain:
             _explain(one, progress)
@@ -109,6 +114,17 @@ def _text_lines(found: "Discovered", top: int | None) -> Iterator[str]:
         return
     for score, constraint in found.top(top):
         yield f"{score:.3f}  {constraint.kind.value.ljust(_KIND_WIDTH)}  {constraint}\n"
+
+
+def _rule_lines(found: Sequence["Discovered"], top: int | None, output: Path | None) -> Iterator[str]:
+    from holdfast.jobs.found_rules import rule_lines
+
+    constraints = [
+        (one.table.schema.table, constraint)
+        for one in found
+        for constraint in (one if top is None else (constraint for _, constraint in one.top(top)))
+    ]
+    return rule_lines(constraints, output, several=len(found) > 1)
 
 
 def _summary(found: "Discovered", max_predicates: int, max_context: int) -> str:

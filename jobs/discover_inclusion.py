@@ -26,18 +26,14 @@ def discover_inclusions_in(
     min_coverage: float | None,
     explain: bool,
     top: int | None,
+    as_rules: bool,
 ) -> None:
     """Discover the inclusion dependencies across all files."""
     from holdfast.discovery.inclusion.discover import discover_inclusions
-    from holdfast.tables import table_name
+    from holdfast.tables import table_names
 
     files = list(files)
-    names = [table_name(file) for file in files]
-    for i, name in enumerate(names):
-        if name in names[:i]:
-            raise UsageError(
-                f"{files[names.index(name)]} and {files[i]} are both of table '{name}': name files of different tables"
-            )
+    table_names(files)
     if top is not None and min_coverage is not None:
         raise UsageError("--top and --min-coverage: use one of them")
     progress = answering.progress()
@@ -50,8 +46,10 @@ def discover_inclusions_in(
             warn=lambda warning: progress.note(f"warning: {warning}"),
         )
     with results_to(answering.output) as out:
-        for line in _lines(found, top, min_coverage, as_json=answering.as_json):
-            out.write(line)
+        if as_rules:
+            out.writelines(_rule_lines(found, top, answering.output))
+        else:
+            out.writelines(_lines(found, top, min_coverage, as_json=answering.as_json))
     if explain:
         for step, seconds in found.explained.steps:
             progress.note(f"  {seconds:8.3f} s  {step}")
@@ -72,6 +70,13 @@ def _lines(
         yield json_line(_fields(dependency)) if as_json else f"{dependency}\n"
     for near in () if min_coverage is None else found.constraints.near(min_coverage):
         yield _near_line(found, near, as_json=as_json)
+
+
+def _rule_lines(found: "DiscoveredInclusions", top: int | None, output: Path | None) -> Iterator[str]:
+    from holdfast.jobs.found_rules import rule_lines
+
+    dependencies = found if top is None else (dependency for _, dependency in found.constraints.top(top))
+    return rule_lines([(one.dependent.table, one) for one in dependencies], output, several=False)
 
 
 def _near_line(found: "DiscoveredInclusions", near: "NearInclusion", *, as_json: bool) -> str:

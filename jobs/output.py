@@ -4,6 +4,7 @@ Invariant: a file named by --output is replaced in one step, after the last line
 error on the way leaves what was there before, and nothing beside it.
 """
 
+import io
 import json
 import os
 import stat
@@ -12,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from holdfast.constraints import UsageError
 
@@ -31,14 +32,21 @@ def results_to(file: Path | None) -> Iterator[TextIO]:
         yield sys.stdout
         sys.stdout.flush()
         return
+    with bytes_to(file) as stream, _text_on(stream) as text:
+        yield text
+
+
+@contextmanager
+def bytes_to(file: Path) -> Iterator[BinaryIO]:
+    """Open the place for results that are no text."""
     try:
         if file.exists() and not file.is_file():
             if file.is_dir():
                 raise UsageError(f"{file} is a folder: name a file")
-            with file.open("w", encoding="utf-8") as stream:
+            with file.open("wb") as stream:
                 yield stream
             return
-        with replacing(file) as stream:
+        with _replacing(file) as stream:
             yield stream
     except BrokenPipeError:
         raise
@@ -51,11 +59,17 @@ def results_to(file: Path | None) -> Iterator[TextIO]:
 @contextmanager
 def replacing(file: Path) -> Iterator[TextIO]:
     """Write a text file beside `file`, and put it in its place when all went well."""
+    with _replacing(file) as stream, _text_on(stream) as text:
+        yield text
+
+
+@contextmanager
+def _replacing(file: Path) -> Iterator[BinaryIO]:
     target = file.resolve()
     handle, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".tmp", dir=target.parent)
     temporary = Path(name)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
+        with os.fdopen(handle, "wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -65,6 +79,13 @@ def replacing(file: Path) -> Iterator[TextIO]:
         with suppress(OSError):
             temporary.unlink()
         raise
+
+
+@contextmanager
+def _text_on(stream: BinaryIO) -> Iterator[TextIO]:
+    text = io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace")
+    yield text
+    text.detach()  # flushed, and the stream stays open
 
 
 def json_line(fields: Line) -> str:

@@ -129,13 +129,9 @@ def start_text(source: KafkaSource) -> str:
 
 
 def _rule_text(rule: Rule) -> str:
-    limits = [
-        f"at most {limit} violating {what}"
-        for what, limit in (("pairs", rule.max_violating_pairs), ("rows", rule.max_violating_rows))
-        if limit is not None
-    ]
     table = "" if isinstance(rule.body, InclusionDependency) else f"{rule.table}: "
-    return "; ".join([f"{table}{rule.text}", *limits, rule.severity.value])
+    threshold = [rule.threshold] if rule.threshold else []
+    return "; ".join([f"{table}{rule.text}", *threshold, rule.severity.value])
 
 
 def _pairs(pairs: tuple[tuple[str, str], ...]) -> str:

@@ -185,6 +185,7 @@ def _compose(text: str, problems: Problems) -> _Node | None:
     anchors: dict[str, _Node] = {}
     events: Iterator[Any] = parser.parse(text)
     documents = 0
+    most = max(MAX_VALUES, len(text))  # more than that only aliases make
     for event in events:
         place = Place(event.start_mark.line + 1, event.start_mark.column + 1)
 
@@ -224,8 +225,8 @@ def _compose(text: str, problems: Problems) -> _Node | None:
             # The alias' own place: a problem in it is shown where it is used.
             finished = anchors[event.anchor]
         if finished is not None:
-            if finished.size > MAX_VALUES:
-                refuse(f"aliases and values make more than {MAX_VALUES:,} values")
+            if finished.size > most:
+                refuse(f"aliases and values make more than {most:,} values")
             if anchor is not None and not isinstance(event, AliasEvent):
                 anchors[anchor] = finished
             if open_nodes:

@@ -9,7 +9,7 @@ from holdfast.tables.columnar import EncodedColumn, Table
 from holdfast.tables.comparable import common_keys, overlap, space_of
 from holdfast.tables.frames import from_arrow, from_pandas
 from holdfast.tables.options import ReadOptions
-from holdfast.tables.reading import as_table, read_table, table_name
+from holdfast.tables.reading import as_table, read_table, table_name, table_names
 
 __all__ = [
     "EncodedColumn",
@@ -23,4 +23,5 @@ __all__ = [
     "read_table",
     "space_of",
     "table_name",
+    "table_names",
 ]

@@ -1,5 +1,6 @@
 """One door for every file format: a path and options in, an encoded table out."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,17 @@ def table_name(path: Path) -> str:
     if path.suffix.lower() in _COMPRESSIONS:
         path = path.with_suffix("")
     return path.stem if path.suffix else path.name
+
+
+def table_names(paths: Sequence[Path]) -> list[str]:
+    """Return tables' names from their files', or refuse two files of one table."""
+    names = [table_name(path) for path in paths]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise UsageError(
+                f"{paths[names.index(name)]} and {paths[i]} are both of table '{name}': name files of different tables"
+            )
+    return names
 
 
 def _delimited(path: Path, options: ReadOptions, name: str) -> Table:

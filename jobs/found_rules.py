@@ -1,0 +1,77 @@
+"""Constraints that were found, as a rules file: to be pruned by hand and given to `holdfast check`.
+
+    tax_1: not(t.Zip = s.Zip and t.City != s.City)  # Rows with the same Zip have the same City.
+
+Where a rule has to say which table it is about, or a name has a line break, the file is YAML, a rule a line, so that
+it can be pasted into a configuration.
+
+Invariant: reading the file gives the same constraints back, whatever the names of columns and tables.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from holdfast.constraints import Constraint, DenialConstraint, Family
+from holdfast.constraints.names import quoted
+from holdfast.constraints.sentences import sentence
+from holdfast.jobs.rules_files import YAML_ENDINGS
+from holdfast.jobs.yaml_text import core_value
+
+Found = tuple[str, Constraint]
+"""A constraint, and its table's name before it."""
+
+_FORMS = {Family.ORDER: "od", Family.INCLUSION: "inclusion"}
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def rule_lines(found: Sequence[Found], output: Path | None, *, several: bool) -> Iterator[str]:
+    """Return the lines of a rules file.
+
+    Parameters
+    ----------
+    output : where it goes; its ending may ask for YAML.
+    several : whether constraints of several tables may be among them that do not name their tables.
+    """
+    numbers = Counter[str]()
+    named = []
+    for table, constraint in found:
+        numbers[table] += 1
+        named.append((f"{table}_{numbers[table]}", table, constraint))
+    ending = "" if output is None else output.suffix.lower()
+    if several or ending in YAML_ENDINGS or any("\n" in f"{name}{constraint}" for name, _, constraint in named):
+        yield "rules:\n"
+        for name, table, constraint in named:
+            yield f"  - {{{_yaml_fields(name, table, constraint)}}}  # {_plain_sentence(constraint)}\n"
+        return
+    for name, _, constraint in named:
+        yield f"{quoted(name)}: {constraint}  # {_plain_sentence(constraint)}\n"
+
+
+def _yaml_fields(name: str, table: str, constraint: Constraint) -> str:
+    fields = {"name": name}
+    if constraint.family is not Family.INCLUSION:
+        fields["table"] = table
+    if isinstance(constraint, DenialConstraint):
+        fields["forbid"] = " and ".join(map(str, constraint.predicates))
+    else:
+        fields[_FORMS[constraint.family]] = str(constraint)
+    return ", ".join(f"{key}: {_yaml_text(value)}" for key, value in fields.items())
+
+
+def _yaml_text(text: str) -> str:
+    r"""Write a text so that YAML and environment variables leave it as it is.
+
+    >>> print(*map(_yaml_text, ("tax_1", "true", "a\x85b: ${c}")))
+    tax_1 "true" "a\u0085b: $${c}"
+    """
+    if _PLAIN.fullmatch(text) and core_value(text) == text:
+        return text
+    written = json.dumps(text, ensure_ascii=False).replace("${", "$${")
+    return "".join(c if c.isprintable() or ord(c) > 0xFFFF else f"\\u{ord(c):04x}" for c in written)
+
+
+def _plain_sentence(constraint: Constraint) -> str:
+    return "".join(c if c.isprintable() else " " for c in sentence(constraint))
