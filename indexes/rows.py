@@ -67,11 +67,13 @@ class RowSet:
     ----------
     space : columns, types, and which are compared with each other.
     key : names of the columns that identify a row; none for a table without a key.
+    coding : what codes have to tell, where that is more than `space` asks.
     """
 
-    def __init__(self, space: PredicateSpace, key: Sequence[str] = ()) -> None:
+    def __init__(self, space: PredicateSpace, key: Sequence[str] = (), coding: PredicateSpace | None = None) -> None:
         self.space = space
-        self.encoding = Encoding(space)
+        self.coding = coding or space
+        self.encoding = Encoding(self.coding)
         self.key = tuple(space.schema.index(name) for name in key)
         self.codes: Codes = np.zeros((_FEWEST, len(space.schema)), np.int64)
         self.copies = np.zeros(_FEWEST, np.int64)

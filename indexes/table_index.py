@@ -42,6 +42,7 @@ _FEW_ROWS = 32
 _FEW_MEASURED = 1_000
 _IDLE = 4
 _MOST_TREES = 40
+_ONE_EACH = np.zeros(0, np.int64)
 # measured on two cores, for one row
 _SECONDS_PER_TREE, _SECONDS_PER_BOX, _SECONDS_PER_OUTCOME = 3e-6, 5e-9, 8e-10
 
@@ -118,15 +119,16 @@ class TableIndex:
     ----------
     rows : the table.
     threads : trees are spread over so many.
+    space : which columns are compared; that of the rows where it is not given.
     """
 
-    def __init__(self, rows: RowSet, threads: int = 1) -> None:
+    def __init__(self, rows: RowSet, threads: int = 1, space: PredicateSpace | None = None) -> None:
         self._rows = rows
-        self._space: PredicateSpace = rows.space
-        self._tests = Tests.of(rows.space)
+        self._space: PredicateSpace = space or rows.space
+        self._tests = Tests.of(self._space)
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads, "probe")
-        self.masks: Words = np.zeros((0, rows.space.word_count), np.uint64)
+        self.masks: Words = np.zeros((0, self._space.word_count), np.uint64)
         self._served: dict[Order, _Served] = {}
         self._idle: list[Order] = []
         self._is_used = True
@@ -150,7 +152,9 @@ class TableIndex:
         if not self._is_used:
             self._served, self._idle = {}, []
             return
-        boxes = turned_boxes(masks, self._space)
+        self._hold_boxes(turned_boxes(masks, self._space))
+
+    def _hold_boxes(self, boxes: Outcomes) -> None:
         orders = self._orders_of(boxes)
         self._idle = [order for order in self._idle if order not in orders]
         for order in self._served.keys() - orders.keys() - set(self._idle):
@@ -174,12 +178,14 @@ class TableIndex:
     def insert(self, slots: Slots) -> None:
         """Take rows in. O(log n) each, for each tree."""
         codes = self._rows.codes[slots]
-        self._each(lambda s: s.tree.insert(self._rows.codes, slots, self._places(s.order, codes)), len(slots))
+        copies = self._copies()
+        self._each(lambda s: s.tree.insert(self._rows.codes, slots, self._places(s.order, codes), copies), len(slots))
 
     def remove(self, slots: Slots) -> None:
         """Take rows out, while their codes are still there. O(log n) each, for each tree."""
         codes = self._rows.codes[slots]
-        self._each(lambda s: s.tree.remove(self._rows.codes, slots, self._places(s.order, codes)), len(slots))
+        copies = self._copies()
+        self._each(lambda s: s.tree.remove(self._rows.codes, slots, self._places(s.order, codes), copies), len(slots))
 
     def renew(self) -> None:
         """Measure and build anew where there are more than twice as many rows as were measured. Amortised O(log n)."""
@@ -210,10 +216,18 @@ class TableIndex:
 
     def check_invariants(self) -> None:
         """Assert what the class promises. O(n) for each tree."""
-        live = self._rows.live()
+        live = self._live()
         for served in self._served.values():
-            served.tree.check_invariants(self._rows.codes)
+            served.tree.check_invariants(self._rows.codes, self._copies())
             assert len(served.tree) == len(live)
+
+    def _live(self) -> Slots:
+        """Return the rows that belong into the trees."""
+        return self._rows.live()
+
+    def _copies(self) -> NDArray[np.int64]:
+        """Return of how many each row counts in a tree; nothing where each counts as one."""
+        return _ONE_EACH
 
     def _pays(self, boxes: int) -> bool:
         """Whether a walk down the trees is cheaper than a comparison with every row; in doubt what is done stays."""
@@ -292,20 +306,21 @@ class TableIndex:
         """Make a tree of all live rows in each of some orders."""
         if not orders:
             return {}
-        slots, codes = self._rows.live(), self._live_codes()
-        curved = sorted({c for order in orders if not _is_plain(order) for c in (*order[0], *order[1])})
+        slots, codes, copies = self._live(), self._live_codes(), self._copies()
+        curved = sorted({c for order in orders if not is_plain(order) for c in (*order[0], *order[1])})
         columns = self._pool.map(lambda c: self._cells(c, np.ascontiguousarray(codes[:, c])), curved)
         cells = dict(zip(curved, columns, strict=True))
 
         def made(order: Order) -> ZoneTree:
-            column = np.ascontiguousarray(codes[:, order[0][0]]) if _is_plain(order) else None
-            return ZoneTree(self._rows.codes, slots, _curve(order, cells, len(codes)) if column is None else column)
+            column = np.ascontiguousarray(codes[:, order[0][0]]) if is_plain(order) else None
+            places = _curve(order, cells, len(codes)) if column is None else column
+            return ZoneTree(self._rows.codes, slots, places, copies)
 
         return dict(zip(orders, self._pool.map(made, orders), strict=True))
 
     def _places(self, order: Order, codes: Codes) -> NDArray[np.int64]:
         """Return where rows stand in an order."""
-        if _is_plain(order):
+        if is_plain(order):
             return np.ascontiguousarray(codes[:, order[0][0]])
         return _curve(order, {c: self._cells(c, codes[:, c]) for c in (*order[0], *order[1])}, len(codes))
 
@@ -315,7 +330,7 @@ class TableIndex:
 
     def _live_codes(self) -> Codes:
         """Return the codes of all live rows; a view of them where that is all there is."""
-        live = self._rows.live()
+        live = self._live()
         return self._rows.codes[: len(live)] if len(live) and live[-1] + 1 == len(live) else self._rows.codes[live]
 
     def _serve(self, order: Order, tree: ZoneTree, boxes: Outcomes) -> _Served:
@@ -347,7 +362,7 @@ def _measured(codes: Codes) -> tuple[Codes, float, int]:
     return bounds, float((counts**2).sum() / max(len(codes), 1)), len(starts)
 
 
-def _is_plain(order: Order) -> bool:
+def is_plain(order: Order) -> bool:
     """Whether rows stand in the order of one column's codes."""
     return len(order[0]) == 1 and not order[1]
 

@@ -9,10 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.indexes.encoding import Codes
-from holdfast.indexes.kernels.zones import DEPTH, FANOUT, build_kernel, insert_kernel, order_kernel, remove_kernel
+from holdfast.indexes.kernels.zones import (
+    DEPTH,
+    FANOUT,
+    build_kernel,
+    insert_kernel,
+    order_kernel,
+    remove_kernel,
+    weigh_kernel,
+)
 from holdfast.indexes.rows import Slots
 
 Places = NDArray[np.int64]
+
+_NONE: Places = np.zeros(0, np.int64)
 
 
 class ZoneTree:
@@ -22,11 +32,12 @@ class ZoneTree:
     ----------
     codes : the rows, as `RowSet.codes`.
     slots, places : the first rows.
+    copies : of how many each row counts, as `RowSet.copies`; none where each counts as one.
     """
 
-    def __init__(self, codes: Codes, slots: Slots, places: Places) -> None:
+    def __init__(self, codes: Codes, slots: Slots, places: Places, copies: Places = _NONE) -> None:
         self._make(codes.shape[1], 2 * len(slots) // (FANOUT // 2) + 4 * DEPTH)
-        build_kernel(*_in_order(slots, places), codes, *self.nodes)
+        build_kernel(*_in_order(slots, places), codes, copies, *self.nodes)
         self._held = len(slots)
 
     def __len__(self) -> int:
@@ -34,26 +45,31 @@ class ZoneTree:
 
     @property
     def nodes(self) -> tuple[NDArray[Any], ...]:
-        """The arrays that kernels take: size, leaf, entry, place, first, zone, root."""
-        return self.size, self.leaf, self.entry, self.place, self._first, self.zone, self.root
+        """The arrays that kernels take: size, leaf, entry, place, first, zone, weight, root."""
+        return self.size, self.leaf, self.entry, self.place, self._first, self.zone, self.weight, self.root
 
-    def insert(self, codes: Codes, slots: Slots, places: Places) -> None:
+    def insert(self, codes: Codes, slots: Slots, places: Places, copies: Places = _NONE) -> None:
         """Insert rows that are not there. O(log n) each."""
         at = 0
         while at < len(slots):
-            at = insert_kernel(slots, places, at, codes, *self.nodes)
+            at = insert_kernel(slots, places, at, codes, copies, *self.nodes)
             if at < len(slots):
                 self._grow()
         self._held += len(slots)
 
-    def remove(self, codes: Codes, slots: Slots, places: Places) -> None:
+    def remove(self, codes: Codes, slots: Slots, places: Places, copies: Places = _NONE) -> None:
         """Take rows out that are there, with the codes and places they were put in with. O(log n) each."""
-        missing = remove_kernel(slots, places, codes, *self.nodes)
+        missing = remove_kernel(slots, places, codes, copies, *self.nodes)
         assert missing == 0, f"{missing} rows were not where they belong"
         self._held -= len(slots)
 
-    def check_invariants(self, codes: Codes) -> None:
-        """Assert the order, the depth and the zones of the whole tree. O(n)."""
+    def weigh(self, slots: Slots, places: Places, copies: Places) -> None:
+        """Count the copies of rows anew that are there. O(log n) each."""
+        tree = (self.size, self.leaf, self.entry, self.place, self._first, self.weight, self.root)
+        weigh_kernel(slots, places, copies, *tree)
+
+    def check_invariants(self, codes: Codes, copies: Places = _NONE) -> None:
+        """Assert the order, the depth, the zones and the weights of the whole tree. O(n)."""
         seen: list[tuple[int, int]] = []
         depths = set()
 
@@ -64,15 +80,18 @@ class ZoneTree:
             if self.leaf[node]:
                 depths.add(depth)
                 seen.extend(keys)
+                weight = copies[self.entry[node, : self.size[node]]].sum() if len(copies) else self.size[node]
                 rows = codes[self.entry[node, : self.size[node]]]
                 assert [slot for _, slot in keys] == self.entry[node, : self.size[node]].tolist()
                 low, high = rows.min(axis=0, initial=2**63 - 1), rows.max(axis=0, initial=-(2**63))
             else:
                 below = self.entry[node, : self.size[node]]
                 low, high = self.zone[below, 0].min(axis=0), self.zone[below, 1].max(axis=0)
+                weight = self.weight[below].sum()
                 for key, child in zip(keys, below.tolist(), strict=True):
                     assert key == (self.place[child, 0], self._first[child, 0])
                     check(child, depth + 1)
+            assert self.weight[node] == weight
             if self.size[node]:
                 assert (self.zone[node, 0] == low).all()
                 assert (self.zone[node, 1] == high).all()
@@ -87,14 +106,15 @@ class ZoneTree:
         self.entry, self._first = (np.zeros((nodes, FANOUT), np.int32) for _ in range(2))
         self.place = np.zeros((nodes, FANOUT), np.int64)
         self.zone = np.zeros((nodes, 2, columns), np.int64)
+        self.weight = np.zeros(nodes, np.int64)
         self.root = np.zeros(3, np.int64)
 
     def _grow(self) -> None:
         """Add half as many nodes."""
         more = len(self.size) // 2 + 4 * DEPTH
-        self.size, self.leaf, self.entry, self.place, self._first, self.zone = (
+        self.size, self.leaf, self.entry, self.place, self._first, self.zone, self.weight = (
             np.concatenate([a, np.zeros((more, *a.shape[1:]), a.dtype)])
-            for a in (self.size, self.leaf, self.entry, self.place, self._first, self.zone)
+            for a in (self.size, self.leaf, self.entry, self.place, self._first, self.zone, self.weight)
         )
 
 

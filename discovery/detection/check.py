@@ -8,7 +8,6 @@ Invariant: what is counted is the definition's, whatever is shown of it.
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,8 @@ from holdfast.constraints import (
 from holdfast.constraints.columns import ColumnRef
 from holdfast.constraints.rules import Body
 from holdfast.discovery.detection.columns import TableColumns
-from holdfast.discovery.detection.counting import Counted, count
+from holdfast.discovery.detection.counting import count
+from holdfast.discovery.detection.examples import first_of, some_pairs
 from holdfast.discovery.detection.forms import Form, PairForm, RowForm, form_of
 from holdfast.discovery.detection.grouping import Grouping
 from holdfast.discovery.detection.listing import lists, pairs
@@ -39,9 +39,6 @@ from holdfast.discovery.threads import spread
 from holdfast.tables import ReadOptions, Table, as_table, table_name
 
 Pairs = NDArray[np.int64]
-
-_LOOKED_AT = 64
-_PAIRS_LOOKED_AT = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -254,39 +251,11 @@ def _pairs_checked(prepared: _Prepared, rule: Rule, form: PairForm, asked: _Aske
             return iter(())
         return pairs(lists(columns, grouping, form, counted.as_t > 0, counted.as_s > 0), at_once)
 
-    shown = _some_pairs(prepared, form, counted, asked.examples)
+    among = first_of(counted.as_t > 0)
+    shown = some_pairs(columns, grouping, form, asked.examples, among, counted.as_s > 0) if counted.pairs else []
     return Checked(
         rule, rows, counted.pairs, counted.rows, None, tuple(prepared.example(pair) for pair in shown), listed
     )
-
-
-def _some_pairs(prepared: _Prepared, form: PairForm, counted: Counted, most: int) -> list[tuple[int, int]]:
-    """Return some pairs of the first rows that break a rule, as different ones as there are."""
-    if not counted.pairs or not most:
-        return []
-    among = np.zeros(len(counted.as_t), np.bool_)
-    among[np.flatnonzero(counted.as_t)[:_LOOKED_AT]] = True
-    found = lists(prepared.columns, prepared.grouping, form, among, counted.as_s > 0)
-    some = sorted(map(tuple, next(pairs(found, _PAIRS_LOOKED_AT)).tolist()))
-    return chosen(some, most)
-
-
-def chosen(some: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]:
-    """Return a few of some pairs, those first that share no row, and none of them in both orders.
-
-    >>> chosen([(1, 2), (1, 3), (2, 1), (4, 5)], 2), chosen([(1, 2), (1, 3), (2, 1)], 3)
-    ([(1, 2), (4, 5)], [(1, 2), (1, 3)])
-    """
-    apart: dict[tuple[int, int], None] = {}
-    used: set[int] = set()
-    for t, s in some:
-        if t not in used and s not in used:
-            apart[t, s] = None
-            used |= {t, s}
-    for t, s in some:
-        if (s, t) not in apart:
-            apart[t, s] = None
-    return list(islice(apart, most))
 
 
 def _rows_checked(prepared: _Prepared, rule: Rule, form: RowForm, asked: _Asked) -> Checked:

@@ -83,18 +83,6 @@ class Columns(ABC):
         self.weight = weight
         self.once = Once()
 
-    @abstractmethod
-    def column(self, name: str) -> EncodedColumn:
-        """Return a column's values."""
-
-    @abstractmethod
-    def _keys(self, place: int, *, ordered: bool) -> tuple[Keys, Flags | None]:
-        """Return a column's keys, and which are not null."""
-
-    @abstractmethod
-    def _common(self, left: int, right: int) -> list[tuple[Keys, Flags | None]]:
-        """Return two columns' keys, which compare with each other, and which are not null."""
-
     def ranked(self, left: int, right: int) -> Sides:
         """Return codes that order as values do. O(n), and a sort of the distinct ones."""
         return self.once.get(("ranked", left, right), lambda: self._made(left, right, ordered=True))
@@ -110,6 +98,30 @@ class Columns(ABC):
         if not tests:
             return None
         return self.once.get(("passing", tests), lambda: self.passing_any((tests,)))
+
+    @abstractmethod
+    def passing_any(self, alternatives: tuple[tuple[Atom, ...], ...]) -> Flags:
+        """Return which rows pass all tests of one of some alternatives."""
+
+    @abstractmethod
+    def _made(self, left: int, right: int, *, ordered: bool) -> Sides:
+        """Return codes of two columns."""
+
+
+class EncodedColumns(Columns):
+    """Rows whose values are keys."""
+
+    @abstractmethod
+    def column(self, name: str) -> EncodedColumn:
+        """Return a column's values."""
+
+    @abstractmethod
+    def _keys(self, place: int, *, ordered: bool) -> tuple[Keys, Flags | None]:
+        """Return a column's keys, and which are not null."""
+
+    @abstractmethod
+    def _common(self, left: int, right: int) -> list[tuple[Keys, Flags | None]]:
+        """Return two columns' keys, which compare with each other, and which are not null."""
 
     def passing_any(self, alternatives: tuple[tuple[Atom, ...], ...]) -> Flags:
         """Return which rows pass all tests of one of some alternatives."""
@@ -127,7 +139,7 @@ class Columns(ABC):
         return Sides(codes[: self.rows], codes[self.rows :], count)
 
 
-class TableColumns(Columns):
+class TableColumns(EncodedColumns):
     """The rows of a table that was read."""
 
     def __init__(self, table: Table) -> None:
@@ -152,12 +164,37 @@ class TableColumns(Columns):
         return np.asarray(ranked[keys]) if len(ranked) else keys
 
 
-class RowColumns(Columns):
-    """The live rows of a maintained table; row numbers are places in `slots`."""
+class SomeRows(Columns):
+    """Some rows of others, which are numbered anew."""
 
-    def __init__(self, rows: RowSet, slots: Slots | None = None) -> None:
+    def __init__(self, whole: Columns, rows: NDArray[np.int64]) -> None:
+        super().__init__(len(rows), None if whole.weight is None else whole.weight[rows])
+        self._whole, self._taken = whole, rows
+
+    def passing(self, tests: tuple[Atom, ...]) -> Flags | None:
+        """Return which rows pass tests of single rows; None for all."""
+        passes = self._whole.passing(tests)
+        return None if passes is None else passes[self._taken]
+
+    def passing_any(self, alternatives: tuple[tuple[Atom, ...], ...]) -> Flags:
+        """Return which rows pass all tests of one of some alternatives."""
+        return self._whole.passing_any(alternatives)[self._taken]
+
+    def _made(self, left: int, right: int, *, ordered: bool) -> Sides:
+        whole = self._whole.ranked(left, right) if ordered else self._whole.alike(left, right)
+        codes = whole.left[self._taken]
+        return Sides(codes, codes if whole.same else whole.right[self._taken], whole.count)
+
+
+class RowColumns(EncodedColumns):
+    """Rows of a maintained table, all live ones where it is not said which; row numbers are places in `slots`.
+
+    Each counts as many times as it has copies, where it is not said how many.
+    """
+
+    def __init__(self, rows: RowSet, slots: Slots | None = None, weight: NDArray[np.int64] | None = None) -> None:
         self.slots = rows.live() if slots is None else slots
-        super().__init__(len(self.slots), rows.copies[self.slots])
+        super().__init__(len(self.slots), rows.copies[self.slots] if weight is None else weight)
         self._rows = rows
 
     def column(self, name: str) -> EncodedColumn:
@@ -191,7 +228,9 @@ def _dense(keys: Keys, valid: Flags | None, *, ordered: bool) -> tuple[Codes, in
         return np.zeros(0, np.int32), 1
     least, greatest = int(keys.min()), int(keys.max())
     if greatest - least < _SPREAD * len(keys) + 1024:
-        codes, count = (keys - least).astype(np.int32) + np.int32(1), greatest - least + 2
+        codes, count = np.empty(len(keys), np.int32), greatest - least + 2
+        np.subtract(keys, least, out=codes, casting="unsafe", dtype=np.int64)
+        codes += 1
     else:
         dense = ranks(keys) if ordered else numbers(keys)
         codes = dense.astype(np.int32) + np.int32(1)

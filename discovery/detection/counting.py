@@ -2,7 +2,7 @@
 
 - Equalities alone: a row breaks the rule with as many rows as its group has.
 - A difference (`!=`) is all of the group but the part that is equal there too: a sum over more equalities, for several
-  differences with alternating signs.
+  differences with alternating signs. Groups in which a column does not differ at all are left out before.
 - One or two inequalities are swept within each group (`sweep_kernel`): O(n log n), whatever the number of pairs.
 - What is left (three inequalities and more, many differences) is split into lists of rows that break it with each other
   (`listing.py`), and the lists are counted by their lengths.
@@ -18,18 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.constraints.operators import EQUAL, GREATER, LESS
-from holdfast.discovery.detection.columns import Codes, Columns, Sides
-from holdfast.discovery.detection.forms import Compared, PairForm
+from holdfast.discovery.detection.columns import Codes, Columns, Sides, SomeRows
+from holdfast.discovery.detection.forms import PairForm
 from holdfast.discovery.detection.grouping import Grouping
 from holdfast.discovery.detection.listing import lists
-from holdfast.discovery.kernels.detection import add_lists_kernel, sweep_kernel
-from holdfast.discovery.threads import spread
+from holdfast.discovery.detection.sweeping import swept
+from holdfast.discovery.kernels.detection import add_lists_kernel, mixed_kernel
 from holdfast.tables.keys import Flags
 
 Ints = NDArray[np.int64]
+Rows = NDArray[np.int64]
 
 _MOST_DIFFERENCES, _MOST_SWEPT = 3, 2
-_ROWS_A_THREAD = 1 << 16
+_FEW = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +67,19 @@ def count(columns: Columns, grouping: Grouping, form: PairForm, threads: int = 1
     if any(not compared.allowed for compared in form.compared):
         nothing = np.zeros(columns.rows, np.int64)
         return Counted(0, nothing, nothing, columns.weight)
+    some = _where_it_differs(columns, grouping, form)
+    if some is None:
+        as_t, as_s = _counted(columns, grouping, form, threads)
+    else:
+        part = SomeRows(columns, some)
+        as_t, as_s = (np.zeros(columns.rows, np.int64) for _ in range(2))
+        as_t[some], as_s[some] = _counted(part, Grouping(part), form, threads)
+    pairs = int(as_t.sum() if columns.weight is None else columns.weight @ as_t)
+    return Counted(pairs, as_t, as_s, columns.weight)
+
+
+def _counted(columns: Columns, grouping: Grouping, form: PairForm, threads: int) -> tuple[Ints, Ints]:
+    """Count in the way that a rule's form asks for."""
     if len(form.differences) > _MOST_DIFFERENCES or len(form.inequalities) > _MOST_SWEPT:
         as_t, as_s = _by_lists(columns, grouping, form)
     elif form.inequalities:
@@ -77,8 +91,26 @@ def count(columns: Columns, grouping: Grouping, form: PairForm, threads: int = 1
         as_t -= alone
         if as_s is not as_t:
             as_s -= alone
-    pairs = int(as_t.sum() if columns.weight is None else columns.weight @ as_t)
-    return Counted(pairs, as_t, as_s, columns.weight)
+    return as_t, as_s
+
+
+def _where_it_differs(columns: Columns, grouping: Grouping, form: PairForm) -> Rows | None:
+    """Return the rows whose groups have different values wherever a rule asks for some; None where these are most."""
+    if not (form.differences and form.equalities):
+        return None
+    groups = grouping.groups(form.equalities)
+    wanted = np.ones(groups.count, np.bool_)
+    for compared in form.differences:
+        sides = columns.alike(compared.left, compared.right)
+        first, mixed = np.full(groups.count, -1, np.int32), np.zeros(groups.count, np.bool_)
+        mixed_kernel(groups.left, sides.left, first, mixed)
+        if not (groups.same and sides.same):
+            mixed_kernel(groups.right, sides.right, first, mixed)
+        wanted &= mixed
+    flags = wanted[groups.left] if groups.same else wanted[groups.left] | wanted[groups.right]
+    if np.count_nonzero(flags) > _FEW * columns.rows:
+        return None
+    return np.flatnonzero(flags)
 
 
 def breaks_alone(columns: Columns, form: PairForm) -> Flags | None:
@@ -134,48 +166,11 @@ def _sizes(groups: Codes, count: int, passes: Flags | None, weight: Ints | None)
 def _swept(columns: Columns, grouping: Grouping, form: PairForm, threads: int) -> tuple[Ints, Ints]:
     """Count by sweeping groups."""
     as_t, as_s = np.zeros(columns.rows, np.int64), np.zeros(columns.rows, np.int64)
-    x, *others = (_ascending(columns, compared) for compared in form.inequalities)
-    flat = np.zeros(columns.rows, np.int32)
-    y = others[0] if others else (flat, flat + np.int32(1))
-    weight = np.zeros(0, np.int64) if columns.weight is None else columns.weight
-    both = columns.passing(form.t_tests), columns.passing(form.s_tests)
     for sign, groups in _signed_groups(grouping, form):
-        t_rows, t_starts = _sorted(groups.left, groups.count, x[0], both[0])
-        s_rows, s_starts = _sorted(groups.right, groups.count, x[1], both[1])
-        parts = threads if columns.rows > _ROWS_A_THREAD else 1
-        bounds = np.searchsorted(t_starts + s_starts, np.linspace(0, len(t_rows) + len(s_rows), parts + 1))
-        bounds[0], bounds[-1] = 0, groups.count
-
-        def sweep(part: int, _: object) -> None:
-            sweep_kernel(
-                t_rows, t_starts, s_rows, s_starts, bounds[part], bounds[part + 1],  # noqa: B023  (called at once)
-                x[0], y[0], x[1], y[1], weight, sign, as_t, as_s,  # noqa: B023
-            )  # fmt: skip
-
-        spread(range(parts), parts, sweep)
+        t_counts, s_counts = swept(columns, groups, form, threads)
+        as_t += sign * t_counts
+        as_s += sign * s_counts
     return as_t, as_s
-
-
-def _ascending(columns: Columns, compared: Compared) -> tuple[Codes, Codes]:
-    """Return codes of t and of s such that the rule asks for t < s."""
-    sides = columns.ranked(compared.left, compared.right)
-    left, right = sides.left, sides.right
-    if compared.allowed & GREATER:
-        left, right = sides.count - 1 - left, sides.count - 1 - right
-    two, strict = np.int32(2), np.int32(not compared.allowed & EQUAL)
-    return two * left.astype(np.int32) + strict, two * right.astype(np.int32) + np.int32(1)
-
-
-def _sorted(groups: Codes, count: int, x: Codes, passes: Flags | None) -> tuple[Codes, Ints]:
-    """Return rows in the order of (group, x), and where each group begins."""
-    rows = None if passes is None else np.flatnonzero(passes)
-    if rows is not None:
-        groups, x = groups[rows], x[rows]
-    width = int(x.max(initial=0)) + 1
-    order = np.argsort(groups.astype(np.int64) * width + x)
-    starts = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(groups, minlength=count), out=starts[1:])
-    return (order if rows is None else rows[order]).astype(np.int32), starts
 
 
 def _by_lists(columns: Columns, grouping: Grouping, form: PairForm) -> tuple[Ints, Ints]:

@@ -4,9 +4,10 @@ A group is two lists of rows, candidates for t and for s, which agree on the rul
 
     t_rows (m,) int32, t_starts (g + 1,) int64, and s_rows, s_starts alike
 
-`sweep_kernel` counts pairs with t.x < s.x and t.y < s.y without looking at any. `refine_kernel` splits a group by the
-values of one column pair after the other until all its rows t break the rule with all its rows s: such a pair of lists
-is given out as it is, so that a million pairs are two thousand rows.
+`sweep_kernel` counts pairs with t.x < s.x and t.y < s.y without looking at any, nor at rows: those of a group that are
+at one place (x, y) are one *point*, with their number for a weight.
+`refine_kernel` splits a group by the values of one column pair after the other until all its rows t break the rule with
+all its rows s: such a pair of lists is given out as it is, so that a million pairs are two thousand rows.
 """
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 Codes = NDArray[np.int32]
 Rows = NDArray[np.int32]
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 SMALL = 256
 _LEAST, _GREATEST = np.int32(-(2**31)), np.int32(2**31 - 1)
@@ -35,29 +37,72 @@ def _below(sorted_values: Codes, value: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _with_partner_above(ts: Rows, ss: Rows, t_x: Codes, t_y: Codes, s_x: Codes, s_y: Codes, kept: Rows) -> int:
-    """Keep the rows t, from the greatest x down, for which some s lies above in x and y; return how many."""
-    count, j, greatest = 0, len(ss) - 1, _LEAST
-    for i in range(len(ts) - 1, -1, -1):
-        while j >= 0 and s_x[ss[j]] > t_x[ts[i]]:
-            greatest = max(greatest, s_y[ss[j]])
+def mixed_kernel(groups: Codes, codes: Codes, first: Codes, mixed: Flags) -> None:
+    """Say of which groups the rows differ in their codes; `first` has a code of each group, or -1."""
+    for row in range(len(groups)):
+        group = groups[row]
+        if first[group] < 0:
+            first[group] = codes[row]
+        elif first[group] != codes[row]:
+            mixed[group] = True
+
+
+@njit(cache=True, nogil=True)
+def by_group_kernel(rows: Rows, groups: Codes, ends: Ints, out: Rows) -> None:
+    """Bring rows group by group, each in the order that they come in; `ends` are where groups begin, then end."""
+    for row in rows:
+        group = groups[row]
+        out[ends[group]] = row
+        ends[group] += 1
+
+
+@njit(cache=True, nogil=True)
+def points_kernel(
+    rows: Rows, groups: Codes, places: Codes, weight: Ints, point: Codes, at: Codes, weights: Ints, starts: Ints
+) -> int:
+    """Give a number to each point of rows that come in the order of (group, place); return how many there are.
+
+    Written are the `point` of each row, where each point is `at`, its weight, and where the points of each group begin
+    (`starts`, all 0 before). `weight` is empty if all are 1.
+    """
+    count, last_group, last_place = 0, np.int32(-1), np.int32(-1)
+    for row in rows:
+        if groups[row] != last_group or places[row] != last_place:
+            last_group, last_place = groups[row], places[row]
+            at[count], weights[count] = last_place, 0
+            count += 1
+        point[row] = count - 1
+        weights[count - 1] += weight[row] if len(weight) > 0 else 1
+        starts[last_group + 1] = count
+    for group in range(1, len(starts)):
+        starts[group] = max(starts[group], starts[group - 1])
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _with_partner_above(t_x: Codes, t_y: Codes, s_x: Codes, s_y: Codes, kept: Ints) -> int:
+    """Keep the points t, from the greatest x down, for which some s lies above in x and y; return how many."""
+    count, j, greatest = 0, len(s_x) - 1, _LEAST
+    for i in range(len(t_x) - 1, -1, -1):
+        while j >= 0 and s_x[j] > t_x[i]:
+            greatest = max(greatest, s_y[j])
             j -= 1
-        if greatest > t_y[ts[i]]:
-            kept[count] = ts[i]
+        if greatest > t_y[i]:
+            kept[count] = i
             count += 1
     return count
 
 
 @njit(cache=True, nogil=True)
-def _with_partner_below(ts: Rows, ss: Rows, t_x: Codes, t_y: Codes, s_x: Codes, s_y: Codes, kept: Rows) -> int:
-    """Keep the rows s, from the least x up, for which some t lies below in x and y; return how many."""
+def _with_partner_below(t_x: Codes, t_y: Codes, s_x: Codes, s_y: Codes, kept: Ints) -> int:
+    """Keep the points s, from the least x up, for which some t lies below in x and y; return how many."""
     count, i, least = 0, 0, _GREATEST
-    for j in range(len(ss)):
-        while i < len(ts) and t_x[ts[i]] < s_x[ss[j]]:
-            least = min(least, t_y[ts[i]])
+    for j in range(len(s_x)):
+        while i < len(t_x) and t_x[i] < s_x[j]:
+            least = min(least, t_y[i])
             i += 1
-        if least < s_y[ss[j]]:
-            kept[count] = ss[j]
+        if least < s_y[j]:
+            kept[count] = j
             count += 1
     return count
 
@@ -83,63 +128,56 @@ def _sum_below(sums: Ints, place: int) -> int:
 
 @njit(cache=True, nogil=True)
 def sweep_kernel(
-    t_rows: Rows,
     t_starts: Ints,
-    s_rows: Rows,
-    s_starts: Ints,
-    first: int,
-    last: int,
     t_x: Codes,
     t_y: Codes,
+    t_weight: Ints,
+    s_starts: Ints,
     s_x: Codes,
     s_y: Codes,
-    weight: Ints,
-    sign: int,
+    s_weight: Ints,
+    first: int,
+    last: int,
     as_t: Ints,
     as_s: Ints,
 ) -> None:
-    """Add to `as_t[t]` the weight of all s in its group with t.x < s.x and t.y < s.y, and to `as_s[s]` that of such t.
+    """Write for each point t the weight of all s in its group with t.x < s.x and t.y < s.y, and for s that of such t.
 
-    Rows of a group are in ascending order of x; groups from `first` to `last` are swept. Rows without a partner are
-    left out first, by running extremes; the others go through a tree of partial sums. `weight` is empty if all are 1.
+    Points of a group are in ascending order of (x, y); groups from `first` to `last` are swept. Points without a
+    partner are left out first, by running extremes, and stay 0; the others go through a tree of partial sums.
     """
     longest = 0
     for g in range(first, last):
         longest = max(longest, t_starts[g + 1] - t_starts[g], s_starts[g + 1] - s_starts[g])
-    t_room, s_room = np.empty(longest, np.int32), np.empty(longest, np.int32)
-    t_rank, s_rank = np.empty(longest, np.int64), np.empty(longest, np.int64)
-    room = np.empty(longest + 2, np.int64)
-    weighted = len(weight) > 0
+    room = np.empty((5, longest + 2), np.int64)
     for g in range(first, last):
-        ts, ss = t_rows[t_starts[g] : t_starts[g + 1]], s_rows[s_starts[g] : s_starts[g + 1]]
-        ts_left = _with_partner_above(ts, ss, t_x, t_y, s_x, s_y, t_room)
-        if ts_left == 0:
+        t, s = slice(t_starts[g], t_starts[g + 1]), slice(s_starts[g], s_starts[g + 1])
+        t_left = _with_partner_above(t_x[t], t_y[t], s_x[s], s_y[s], room[0])
+        if t_left == 0:
             continue
-        ss_left = _with_partner_below(ts, ss, t_x, t_y, s_x, s_y, s_room)
-        ts, ss = t_room[:ts_left], s_room[:ss_left]
-        values = s_y[ss]
-        values.sort()
-        for j in range(len(ss)):
-            s_rank[j] = _below(values, s_y[ss[j]])
-        for i in range(len(ts)):
+        s_left = _with_partner_below(t_x[t], t_y[t], s_x[s], s_y[s], room[1])
+        ts, ss = room[0, :t_left] + t_starts[g], room[1, :s_left] + s_starts[g]
+        values = np.sort(s_y[ss])
+        t_rank, s_rank, sums = room[2], room[3], room[4, : s_left + 2]
+        for i in range(t_left):
             t_rank[i] = _below(values, t_y[ts[i]] + 1)
-        sums = room[: len(ss) + 2]
+        for j in range(s_left):
+            s_rank[j] = _below(values, s_y[ss[j]])
         sums[:] = 0
-        total, j = 0, len(ss) - 1
-        for i in range(len(ts)):
+        total, j = 0, s_left - 1
+        for i in range(t_left):
             while j >= 0 and s_x[ss[j]] > t_x[ts[i]]:
-                amount = weight[ss[j]] if weighted else 1
-                total += amount
-                _add_at(sums, s_rank[j], amount)
+                total += s_weight[ss[j]]
+                _add_at(sums, s_rank[j], s_weight[ss[j]])
                 j -= 1
-            as_t[ts[i]] += sign * (total - _sum_below(sums, t_rank[i]))
+            as_t[ts[i]] = total - _sum_below(sums, t_rank[i])
         sums[:] = 0
-        i = len(ts) - 1
-        for j in range(len(ss)):
+        i = t_left - 1
+        for j in range(s_left):
             while i >= 0 and t_x[ts[i]] < s_x[ss[j]]:
-                _add_at(sums, t_rank[i], weight[ts[i]] if weighted else 1)
+                _add_at(sums, t_rank[i], t_weight[ts[i]])
                 i -= 1
-            as_s[ss[j]] += sign * _sum_below(sums, s_rank[j] + 1)
+            as_s[ss[j]] = _sum_below(sums, s_rank[j] + 1)
 
 
 @njit(cache=True, nogil=True)

@@ -10,11 +10,13 @@ on it.
     place   (N, B)     int64   place of each entry: a row's, or the first row's below the node
     first   (N, B)     int32   slot of each entry: the row, or the first row below the node
     zone    (N, 2, C)  int64   least and greatest code of each column
+    weight  (N,)       int64   copies of the rows below
     root    (3,)       int64   the root, the head of the list of nodes given back (linked by `entry[., 0]`; -1), and the
                                first node that was never used: those behind it are free too
 
 Every leaf is at the same depth. A node is split in two when it is full, and given back when it is empty; half-empty
-nodes are left alone. Zones are exact at all times.
+nodes are left alone. Zones are exact at all times, weights once rows whose copies changed were told (`weigh_kernel`).
+Where `copies` is empty every row counts as one.
 """
 
 from typing import Any
@@ -49,8 +51,23 @@ def _child(node: int, place: int, slot: int, size: Ints, places: Codes, first: E
 
 
 @njit(cache=True, nogil=True)
-def _tighten(node: int, codes: Codes, size: Ints, leaf: Ints, entry: Entries, zone: Codes) -> None:
-    """Compute a node's zone from its entries."""
+def _weigh(node: int, copies: Ints, size: Ints, leaf: Ints, entry: Entries, weight: Ints) -> None:
+    """Compute a node's weight from its entries."""
+    total = 0
+    for i in range(size[node]):
+        if not leaf[node]:
+            total += weight[entry[node, i]]
+        else:
+            total += copies[entry[node, i]] if len(copies) else 1
+    weight[node] = total
+
+
+@njit(cache=True, nogil=True)
+def _tighten(
+    node: int, codes: Codes, copies: Ints, size: Ints, leaf: Ints, entry: Entries, zone: Codes, weight: Ints
+) -> None:
+    """Compute a node's zone and weight from its entries."""
+    _weigh(node, copies, size, leaf, entry, weight)
     for k in range(codes.shape[1]):
         least, greatest = _GREATEST, _LEAST
         for i in range(size[node]):
@@ -99,12 +116,14 @@ def _give_back(node: int, size: Ints, entry: Entries, root: Ints) -> None:
 def _split(
     node: int,
     codes: Codes,
+    copies: Ints,
     size: Ints,
     leaf: Ints,
     entry: Entries,
     places: Codes,
     first: Entries,
     zone: Codes,
+    weight: Ints,
     root: Ints,
 ) -> int:
     """Give the upper half of a full node to a new one, and return that."""
@@ -119,8 +138,8 @@ def _split(
             first[node, keep + i],
         )
     size[node] = keep
-    _tighten(node, codes, size, leaf, entry, zone)
-    _tighten(new, codes, size, leaf, entry, zone)
+    _tighten(node, codes, copies, size, leaf, entry, zone, weight)
+    _tighten(new, codes, copies, size, leaf, entry, zone, weight)
     return new
 
 
@@ -130,12 +149,14 @@ def insert_kernel(
     of_slots: Codes,
     start: int,
     codes: Codes,
+    copies: Ints,
     size: Ints,
     leaf: Ints,
     entry: Entries,
     places: Codes,
     first: Entries,
     zone: Codes,
+    weight: Ints,
     root: Ints,
 ) -> int:
     """Insert rows from number `start` on, `of_slots` their places; return the number to go on with.
@@ -154,6 +175,7 @@ def insert_kernel(
                 code = codes[slot, k]
                 zone[node, 0, k] = min(zone[node, 0, k], code)
                 zone[node, 1, k] = max(zone[node, 1, k], code)
+            weight[node] += copies[slot] if len(copies) else 1
             path[depth] = node
             if leaf[node]:
                 break
@@ -168,13 +190,13 @@ def insert_kernel(
             at += 1
         _put(node, at, slot, place, slot, size, entry, places, first)
         while size[node] == FANOUT:
-            new = _split(node, codes, size, leaf, entry, places, first, zone, root)
+            new = _split(node, codes, copies, size, leaf, entry, places, first, zone, weight, root)
             if depth == 0:
                 top = _new_node(entry, root)
                 leaf[top], size[top] = 0, 0
                 _put(top, 0, node, places[node, 0], first[node, 0], size, entry, places, first)
                 _put(top, 1, new, places[new, 0], first[new, 0], size, entry, places, first)
-                _tighten(top, codes, size, leaf, entry, zone)
+                _tighten(top, codes, copies, size, leaf, entry, zone, weight)
                 root[0] = top
                 break
             depth -= 1
@@ -188,12 +210,14 @@ def remove_kernel(
     slots: Ints,
     of_slots: Codes,
     codes: Codes,
+    copies: Ints,
     size: Ints,
     leaf: Ints,
     entry: Entries,
     places: Codes,
     first: Entries,
     zone: Codes,
+    weight: Ints,
     root: Ints,
 ) -> int:
     """Take rows out that are there, codes and places as they were put in; return how many were not found."""
@@ -233,7 +257,7 @@ def remove_kernel(
             if level < depth:
                 below = entry[node, taken[level]]
                 places[node, taken[level]], first[node, taken[level]] = places[below, 0], first[below, 0]
-            _tighten(node, codes, size, leaf, entry, zone)
+            _tighten(node, codes, copies, size, leaf, entry, zone, weight)
         while not leaf[root[0]] and size[root[0]] == 1:
             old = root[0]
             root[0] = entry[old, 0]
@@ -242,16 +266,45 @@ def remove_kernel(
 
 
 @njit(cache=True, nogil=True)
+def weigh_kernel(
+    slots: Ints,
+    of_slots: Codes,
+    copies: Ints,
+    size: Ints,
+    leaf: Ints,
+    entry: Entries,
+    places: Codes,
+    first: Entries,
+    weight: Ints,
+    root: Ints,
+) -> None:
+    """Compute the weights above rows that are there anew: the numbers of their copies have changed."""
+    path = np.empty(DEPTH, np.int64)
+    for i in range(len(slots)):
+        node, depth = root[0], 0
+        while True:
+            path[depth] = node
+            if leaf[node]:
+                break
+            node = entry[node, _child(node, of_slots[i], slots[i], size, places, first)]
+            depth += 1
+        for level in range(depth, -1, -1):
+            _weigh(path[level], copies, size, leaf, entry, weight)
+
+
+@njit(cache=True, nogil=True)
 def build_kernel(
     slots: Ints,
     of_slots: Codes,
     codes: Codes,
+    copies: Ints,
     size: Ints,
     leaf: Ints,
     entry: Entries,
     places: Codes,
     first: Entries,
     zone: Codes,
+    weight: Ints,
     root: Ints,
 ) -> None:
     """Fill an empty tree with rows in the order of (place, slot); nodes are three quarters full."""
@@ -270,10 +323,11 @@ def build_kernel(
                 code = row[k]
                 least[k] = min(least[k], code)
                 greatest[k] = max(greatest[k], code)
+        _weigh(used, copies, size, leaf, entry, weight)
         used += 1
     if used == 0:
         leaf[0], used = 1, 1
-        _tighten(0, codes, size, leaf, entry, zone)
+        _tighten(0, codes, copies, size, leaf, entry, zone, weight)
     low = 0
     while used - low > 1:
         high = used
@@ -281,7 +335,7 @@ def build_kernel(
             leaf[used] = 0
             for i in range(start, min(start + fill, high)):
                 _put(used, i - start, i, places[i, 0], first[i, 0], size, entry, places, first)
-            _tighten(used, codes, size, leaf, entry, zone)
+            _tighten(used, codes, copies, size, leaf, entry, zone, weight)
             used += 1
         low = high
     root[0], root[1], root[2] = used - 1, -1, used

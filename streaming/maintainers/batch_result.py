@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from holdfast.constraints import ConstraintChange
 from holdfast.streaming.maintainers.inclusion import ColumnChange
+from holdfast.streaming.maintainers.rule_state import RuleState
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class BatchResult:
     late : records that are older than what is known of their key.
     incomplete : numbers of records that were left out, as they leave cells as they were of rows that are not there.
     values : what became of the values of each column, where they are followed.
+    rules : what is known of each monitored rule now.
     """
 
     changes: list[ConstraintChange]
@@ -39,3 +41,4 @@ class BatchResult:
     late: int = 0
     incomplete: tuple[int, ...] = ()
     values: tuple[ColumnChange, ...] = ()
+    rules: tuple[RuleState, ...] = ()

@@ -19,10 +19,12 @@ from holdfast.constraints import (
     DenialConstraint,
     Family,
     PredicateSpace,
+    Rule,
     Schema,
     StateRefused,
 )
 from holdfast.discovery.denial.seeding import seed_denial
+from holdfast.discovery.detection.check import declared
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.kernels.order import sort_groups_kernel
 from holdfast.discovery.order.seeding import seed_order
@@ -42,6 +44,8 @@ from holdfast.streaming.maintainers.denial import DenialMaintainer
 from holdfast.streaming.maintainers.inclusion import ColumnChange, changed_values
 from holdfast.streaming.maintainers.order import OrderMaintainer
 from holdfast.streaming.maintainers.reasons import Reasons
+from holdfast.streaming.maintainers.rule_state import RuleState
+from holdfast.streaming.maintainers.rules import MonitoredRule, RuleMaintainer, coding_space, refuse_uncoded
 from holdfast.streaming.maintainers.shared_index import SharedIndex
 from holdfast.streaming.netting import DELETE, INSERT, UPDATE, Netted, Records, check, net, no_key_is_twice
 from holdfast.tables import ReadOptions, Table, as_table, from_arrow, space_of
@@ -87,6 +91,7 @@ class Maintainer:
         self._families = families
         self._threads = threads
         self._index = SharedIndex(rows, families, threads)
+        self._rules = RuleMaintainer(rows)
         self._versions: KeyVersions | None = None
         self._follows: bool | None = None
         self.bounds = bounds
@@ -101,6 +106,7 @@ class Maintainer:
         key: Sequence[str] = (),
         max_predicates: int | None = 4,
         max_context: int | None = None,
+        rules: Sequence[Rule | MonitoredRule | str] = (),
         space: PredicateSpace | None = None,
         threads: int | None = None,
         report: Callable[[str], object] = lambda _: None,
@@ -114,13 +120,15 @@ class Maintainer:
         key : the columns that identify a row; without them a row is identified by all its columns.
         max_predicates : denial constraints on at most so many column pairs; 0 for all, None for no denial constraints.
         max_context : order dependencies with at most so many columns in the context; 0 for all, None for none.
+        rules : declared rules whose violations are counted, or texts such as `Zip -> City`; see `rules`.
         space : which column pairs are compared; measured on the table where it is not given.
         threads : all cores where it is not given.
         report : is told what is being done.
         """
         bounds = Bounds(max_predicates, max_context)
         _compile()
-        return cls._seeded(as_table(data, name), key, bounds, space, threads, report)
+        table = as_table(data, name)
+        return cls._seeded(table, key, bounds, space, threads, report, monitored(rules, table.schema))
 
     @classmethod
     def _seeded(
@@ -131,11 +139,13 @@ class Maintainer:
         space: PredicateSpace | None,
         threads: int | None,
         report: Callable[[str], object],
+        rules: Sequence[MonitoredRule] = (),
     ) -> "Maintainer":
         threads = threads or os.cpu_count() or 1
         space = space or space_of(table, "none" if bounds.max_predicates is None else "auto")
         key = [table.schema.names[table.schema.index(column)] for column in key]
-        rows = RowSet(bounds.widest(space), key)
+        widest = bounds.widest(space)
+        rows = RowSet(widest, key, coding_space(widest, rules))
         codes, _ = rows.encode(table)
         if key:
             no_key_is_twice(table, codes, rows.key)
@@ -155,7 +165,12 @@ class Maintainer:
             explained.plan = explained.plan or found.explained.plan
             explained.steps += found.explained.steps
         report("building the index")
-        return cls(rows, families, bounds, explained, threads)
+        maintainer = cls(rows, families, bounds, explained, threads)
+        if rules:
+            report("counting what breaks rules")
+            maintainer._rules = RuleMaintainer(rows, rules, threads)
+            maintainer._rules.seed()
+        return maintainer
 
     def save(self, table: int = 0, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since it was last saved; the first time, and into an empty store, ask for everything.
@@ -173,6 +188,8 @@ class Maintainer:
                 "key": [self.schema.names[c] for c in self._rows.key],
                 "bounds": self.bounds.fields(),
             }
+            if self._rows.coding != self._rows.space:
+                meta["coding"] = self._rows.coding.to_json()
             if self._versions is not None:
                 meta["remembers"] = {"retention": self._versions.retention}
             first.put("meta", prefix + b"table", codecs.json_bytes(meta))
@@ -180,12 +197,18 @@ class Maintainer:
         yield from self._rows.save(prefix, everything=everything)
         for family in self._families:
             yield from family.save(_prefix_of(family.space.family, table), everything=everything)
+        yield from self._rules.save(prefix, everything=everything)
         if self._versions is not None:
             yield from self._versions.save(_versions_prefix(table), everything=everything)
 
     @classmethod
-    def restore(cls, store: Store, table: int = 0, threads: int | None = None) -> "Maintainer":
-        """Take a table over from a store, as it was when it was last saved. O(n log n)."""
+    def restore(
+        cls, store: Store, table: int = 0, threads: int | None = None, rules: Sequence[MonitoredRule] = ()
+    ) -> "Maintainer":
+        """Take a table over from a store, as it was when it was last saved. O(n log n).
+
+        Of `rules`, those that are new or worded otherwise are counted.
+        """
         _compile()
         prefix = codecs.number(table)
         stored = store.get("meta", prefix + b"table")
@@ -199,7 +222,9 @@ class Maintainer:
             )
         bounds = Bounds(**{"max_predicates": None, **meta["bounds"]})
         space = PredicateSpace.from_json(meta["space"])
-        rows = RowSet(space, meta["key"])
+        coding = PredicateSpace.from_json(meta["coding"]) if "coding" in meta else space
+        refuse_uncoded(coding, space.schema, rules)
+        rows = RowSet(space, meta["key"], coding)
         rows.restore(store, prefix)
         threads = threads or os.cpu_count() or 1
         families = [
@@ -209,6 +234,8 @@ class Maintainer:
             for family, bound in bounds.families.items()
         ]
         maintainer = cls(rows, families, bounds, Explained(), threads)
+        maintainer._rules = RuleMaintainer(rows, rules, threads)
+        maintainer._rules.restore(store, prefix)
         if "remembers" in meta:
             maintainer.remember(meta["remembers"]["retention"])
             assert maintainer._versions is not None
@@ -266,6 +293,11 @@ class Maintainer:
         """How many constraints hold."""
         return sum(len(family.masks) for family in self._families)
 
+    @property
+    def rules(self) -> list[RuleState]:
+        """What is known of each monitored rule: counts, whether it holds, examples that the last batch changed."""
+        return self._rules.states
+
     def scores(self, constraints: Sequence[Reported]) -> list[float]:
         """Return how much each of some constraints tells, from 0 to 1, by a sample of the current rows. O(n)."""
         found = np.zeros(len(constraints))
@@ -319,15 +351,18 @@ class Maintainer:
         self._rows.begin()
         for family in self._families:
             family.begin()
+        self._rules.begin()
         if self._versions is not None:
             self._versions.begin()
         try:
             codes, relabelled = self._rows.encode(records.table)
             if relabelled:
                 self._index.table.rebuild()
+                self._rules.rebuild()
             netted = net(records, codes, self._rows, self._latest(records))
             delta = self._rows.change(netted.codes, netted.signs)
             changes = [] if delta.is_empty else self._followed(delta)
+            self._rules.apply(delta)
             values = () if self._follows is None else changed_values(self._rows, delta, texts=self._follows)
             self._rows.forget()
             self._remember(records, netted)
@@ -336,6 +371,7 @@ class Maintainer:
             self._rows.undo()
             for family in self._families:
                 family.undo()
+            self._rules.undo()
             self._index = SharedIndex(self._rows, self._families, self._threads)
             if self._versions is not None:
                 self._versions.undo()
@@ -397,6 +433,7 @@ class Maintainer:
             constraints=self.count,
             seconds=time.perf_counter() - started,
             values=tuple(values),
+            rules=tuple(self._rules.states),
         )
 
     def check_invariants(self) -> None:
@@ -405,6 +442,7 @@ class Maintainer:
         self._index.table.check_invariants()
         for family in self._families:
             family.check_invariants()
+        self._rules.check_invariants()
 
     def _arrow(self, data: Any) -> pa.Table:
         """Return a data frame's rows with the columns of the monitored table; those it lacks are null."""
@@ -425,6 +463,12 @@ class Maintainer:
                 for c in self.schema.columns
             }
         )
+
+
+def monitored(rules: Sequence[Rule | MonitoredRule | str], schema: Schema) -> list[MonitoredRule]:
+    """Return rules as they are monitored, those that are texts read for one table."""
+    made = [declared(rule, rule, {schema.table: schema}) if isinstance(rule, str) else rule for rule in rules]
+    return [rule if isinstance(rule, MonitoredRule) else MonitoredRule(rule) for rule in made]
 
 
 _MAINTAINERS: dict[Family, type[DenialMaintainer] | type[OrderMaintainer]] = {

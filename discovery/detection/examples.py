@@ -1,0 +1,98 @@
+"""A few of the pairs that break a rule, for people to look at.
+
+Invariant: what is shown breaks the rule; which pairs are shown depends on the rows alone.
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+
+import numpy as np
+
+from holdfast.constraints.conditions import Atom
+from holdfast.constraints.operators import EQUAL, GREATER, LESS
+from holdfast.discovery.detection.columns import Columns, RowColumns
+from holdfast.discovery.detection.counting import breaks_alone
+from holdfast.discovery.detection.forms import PairForm
+from holdfast.discovery.detection.grouping import Grouping
+from holdfast.discovery.detection.listing import lists, pairs
+from holdfast.indexes.rows import RowSet, Slots
+from holdfast.tables.keys import Flags
+
+Pair = tuple[int, int]
+
+_LOOKED_AT = 64
+_PAIRS_LOOKED_AT = 1 << 12
+
+
+def first_of(flags: Flags) -> Flags:
+    """Return the first few rows of many."""
+    first = np.zeros(len(flags), np.bool_)
+    first[np.flatnonzero(flags)[:_LOOKED_AT]] = True
+    return first
+
+
+def some_pairs(
+    columns: Columns,
+    grouping: Grouping,
+    form: PairForm,
+    most: int,
+    t_among: Flags | None = None,
+    s_among: Flags | None = None,
+) -> list[Pair]:
+    """Return some pairs that break a rule, as different ones as there are; two copies of a row are that row twice.
+
+    Parameters
+    ----------
+    t_among, s_among : the rows that are looked at in either place.
+    """
+    if not most:
+        return []
+    found = next(pairs(lists(columns, grouping, form, t_among, s_among), _PAIRS_LOOKED_AT), None)
+    some: list[Pair] = [] if found is None else sorted((t, s) for t, s in found.tolist())
+    if columns.weight is not None and (alone := breaks_alone(columns, form)) is not None:
+        some += [(row, row) for row in np.flatnonzero(alone & (columns.weight > 1))[:most].tolist()]
+    return chosen(some, most)
+
+
+def chosen(some: Sequence[Pair], most: int) -> list[Pair]:
+    """Return a few of some pairs, those first that share no row, and none of them in both orders.
+
+    >>> chosen([(1, 2), (1, 3), (2, 1), (4, 5)], 2), chosen([(1, 2), (1, 3), (2, 1)], 3)
+    ([(1, 2), (4, 5)], [(1, 2), (1, 3)])
+    """
+    apart: dict[Pair, None] = {}
+    used: set[int] = set()
+    for t, s in some:
+        if t not in used and s not in used:
+            apart[t, s] = None
+            used |= {t, s}
+    for t, s in some:
+        if (s, t) not in apart:
+            apart[t, s] = None
+    return list(islice(apart, most))
+
+
+def pair_with(rows: RowSet, form: PairForm, row: int) -> Pair | None:
+    """Return a pair of live rows that breaks a rule, one of them given by its slot. O(n)."""
+    sides = (
+        (form.compared, form.t_tests, form.s_tests),
+        (tuple(c.mirror for c in form.compared), form.s_tests, form.t_tests),
+    )
+    for turned, (compared, own_tests, their_tests) in enumerate(sides):
+        if not len(_passing(rows, np.array([row]), own_tests)):
+            continue
+        others = rows.live()
+        for c in sorted(compared, key=lambda c: c.allowed != EQUAL):
+            mine, theirs = rows.codes[row, c.left], rows.codes[others, c.right]
+            outcome = np.where(mine < theirs, LESS, np.where(mine == theirs, EQUAL, GREATER))
+            others = others[(outcome & c.allowed) != 0]
+        others = _passing(rows, others[(others != row) | (rows.copies[row] > 1)], their_tests)
+        if len(others):
+            other = int(others[0])
+            return (other, row) if turned else (row, other)
+    return None
+
+
+def _passing(rows: RowSet, slots: Slots, tests: tuple[Atom, ...]) -> Slots:
+    passes = RowColumns(rows, slots).passing(tests)
+    return slots if passes is None else slots[passes]

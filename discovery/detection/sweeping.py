@@ -1,0 +1,159 @@
+"""Counting the pairs of one or two inequalities, group by group, in O(n log n) whatever their number.
+
+Turned so that a rule asks for t.x < s.x and t.y < s.y, two inequalities are a plane. Its *places* (x, y) are numbered
+once for all rules with the same inequalities. The rows of a group at one place are a *point*: they have the same
+partners, so points are swept, not rows. On a million tax records `State=, Salary>, Rate<` has some 1,500 of them.
+
+Invariant: points come in the order of (group, place), and places in that of (x, y).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.constraints.operators import EQUAL, GREATER
+from holdfast.discovery.detection.columns import Codes, Columns, Sides
+from holdfast.discovery.detection.forms import Compared, PairForm
+from holdfast.discovery.kernels.detection import by_group_kernel, points_kernel, sweep_kernel
+from holdfast.discovery.threads import spread
+from holdfast.tables.keys import Flags
+
+Ints = NDArray[np.int64]
+
+_SPREAD, _ANYWAY = 4, 1024
+_POINTS_A_THREAD = 1 << 14
+
+
+@dataclass(frozen=True, eq=False)
+class _Plane:
+    """Where rows are.
+
+    Parameters
+    ----------
+    place : of each row.
+    order : the rows in the order of their places.
+    x, y : of each place, even numbers.
+    """
+
+    place: Codes
+    order: Codes
+    x: Codes
+    y: Codes
+
+
+@dataclass(frozen=True, eq=False)
+class _Points:
+    """The points of some rows.
+
+    Parameters
+    ----------
+    starts : where the points of each group begin; (groups + 1,).
+    at : the place of each.
+    weight : how many rows, copies included, each has.
+    number : of each row's point; of no point where the row is not looked at.
+    cells : where numbers are not those of points one by one: the number of each point.
+    count : more than any number.
+    """
+
+    starts: Ints
+    at: Codes
+    weight: Ints
+    number: Codes
+    cells: Ints | None
+    count: int
+
+    def of_rows(self, found: Ints) -> Ints:
+        """Return what was found for each row's point."""
+        numbered = np.zeros(self.count, np.int64)
+        numbered[slice(len(found)) if self.cells is None else self.cells] = found
+        return numbered[self.number]
+
+
+def swept(columns: Columns, groups: Sides, form: PairForm, threads: int) -> tuple[Ints, Ints]:
+    """Return with how many rows of its group each row has the outcomes of a rule's inequalities, as t and as s."""
+    x, *others = form.inequalities
+    y = others[0] if others else None
+    passes = columns.passing(form.t_tests), columns.passing(form.s_tests)
+    t_plane, s_plane = _plane(columns, x, y, 0), _plane(columns, x, y, 1)
+    t_points = _points(columns, t_plane, groups.left, groups.count, passes[0])
+    s_points = t_points
+    if t_plane is not s_plane or not groups.same or form.t_tests != form.s_tests:
+        s_points = _points(columns, s_plane, groups.right, groups.count, passes[1])
+    t_x, s_x = t_plane.x[t_points.at] + _strict(x), s_plane.x[s_points.at] + np.int32(1)
+    t_y, s_y = t_plane.y[t_points.at] + _strict(y), s_plane.y[s_points.at] + np.int32(1)
+    as_t, as_s = np.zeros(len(t_x), np.int64), np.zeros(len(s_x), np.int64)
+    parts = threads if len(t_x) + len(s_x) > _POINTS_A_THREAD else 1
+    bounds = np.searchsorted(t_points.starts + s_points.starts, np.linspace(0, len(t_x) + len(s_x), parts + 1))
+    bounds[0], bounds[-1] = 0, groups.count
+
+    def sweep(part: int, _: object) -> None:
+        t_side, s_side = (t_points.starts, t_x, t_y, t_points.weight), (s_points.starts, s_x, s_y, s_points.weight)
+        sweep_kernel(*t_side, *s_side, bounds[part], bounds[part + 1], as_t, as_s)
+
+    spread(range(parts), parts, sweep)
+    found = t_points.of_rows(as_t), s_points.of_rows(as_s)
+    for counts, passing in zip(found, passes, strict=True):
+        if passing is not None:
+            counts[~passing] = 0
+    return found
+
+
+def _strict(compared: Compared | None) -> np.int32:
+    """Return what makes t.x < s.x of even numbers, to which s adds 1, a comparison that allows equal ones, or not."""
+    return np.int32(compared is not None and not compared.allowed & EQUAL)
+
+
+def _plane(columns: Columns, x: Compared, y: Compared | None, side: int) -> _Plane:
+    """Return where the rows are as t (0) or as s (1). O(n log n) for inequalities that no one asked for before."""
+    if x.left == x.right and (y is None or y.left == y.right):
+        side = 0
+
+    def make() -> _Plane:
+        xs = _ascending(columns, x, side)
+        ys = np.zeros(columns.rows, np.int32) if y is None else _ascending(columns, y, side)
+        keys = xs.astype(np.int64) * (int(ys.max(initial=0)) + 1) + ys
+        order = np.argsort(keys)
+        keys = keys[order]
+        begins = np.ones(len(keys), np.bool_)
+        np.not_equal(keys[1:], keys[:-1], out=begins[1:])
+        place = np.empty(len(keys), np.int32)
+        place[order] = np.cumsum(begins, dtype=np.int32) - np.int32(1)
+        first = order[begins]
+        return _Plane(place, order.astype(np.int32), xs[first], ys[first])
+
+    return columns.once.get(("plane", x, y, side), make)
+
+
+def _ascending(columns: Columns, compared: Compared, side: int) -> Codes:
+    """Return even numbers of t, or of s, such that the rule asks for t < s or t <= s."""
+    sides = columns.ranked(compared.left, compared.right)
+    codes = sides.right if side else sides.left
+    if compared.allowed & GREATER:
+        codes = np.int32(sides.count - 1) - codes
+    return np.int32(2) * codes
+
+
+def _points(columns: Columns, plane: _Plane, groups: Codes, count: int, passes: Flags | None) -> _Points:
+    """Return the points of rows that pass. O(n), without sorting."""
+    places = len(plane.x)
+    if count * places <= _SPREAD * columns.rows + _ANYWAY:
+        number = groups * np.int32(places) + plane.place
+        taken, weight = number, columns.weight
+        if passes is not None:
+            taken, weight = number[passes], None if weight is None else weight[passes]
+        weights = np.bincount(taken, weight, minlength=count * places)
+        cells = np.flatnonzero(weights)
+        starts = np.searchsorted(cells, np.arange(count + 1) * places)
+        at = (cells % max(places, 1)).astype(np.int32)
+        return _Points(starts, at, weights[cells].astype(np.int64), number, cells, count * places)
+    rows = plane.order if passes is None else plane.order[passes[plane.order]]
+    ends = np.zeros(count, np.int64)
+    np.cumsum(np.bincount(groups[rows], minlength=count)[:-1], out=ends[1:])
+    by_group = np.empty_like(rows)
+    by_group_kernel(rows, groups, ends, by_group)
+    number = np.full(columns.rows, len(rows), np.int32)
+    at, weights, starts = np.empty(len(rows), np.int32), np.empty(len(rows), np.int64), np.zeros(count + 1, np.int64)
+    one = np.zeros(0, np.int64) if columns.weight is None else columns.weight
+    points = points_kernel(by_group, groups, plane.place, one, number, at, weights, starts)
+    return _Points(starts, at[:points], weights[:points], number, None, len(rows) + 1)

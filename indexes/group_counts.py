@@ -1,0 +1,109 @@
+"""How many pairs and rows break a key or a functional dependency, kept up to date by the sizes of groups.
+
+Rows that agree on the columns are a group. Of a key all pairs in a group break it; of a functional dependency those
+that do not agree on the dependent: all but the pairs within the parts of the group that do. A row breaks it with some
+other one exactly if its group has two rows, or two dependents.
+
+Invariant: between changes all sizes are those of the live rows, copies included.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.indexes.kernels.groups import broken_groups_kernel, change_groups_kernel, rehash_groups_kernel
+from holdfast.indexes.rows import RowSet, Slots
+
+Ints = NDArray[np.int64]
+
+Groups = tuple[Ints, Ints, NDArray[np.bool_]]
+
+_FEWEST, _AT_ONCE = 1 << 10, 1 << 14
+
+
+class GroupCounts:
+    """The groups of one table's rows.
+
+    Parameters
+    ----------
+    rows : the table.
+    columns : those that a group agrees on.
+    dependent : of a functional dependency; None for a key.
+    """
+
+    def __init__(self, rows: RowSet, columns: Sequence[int], dependent: int | None = None) -> None:
+        self._rows = rows
+        self._columns = np.array(columns, np.int64)
+        self._all_columns = self._columns if dependent is None else np.array([*columns, dependent], np.int64)
+        self.rebuild()
+
+    @property
+    def pairs(self) -> int:
+        """How many ordered pairs of rows break the rule."""
+        return int(self._totals[0])
+
+    @property
+    def breaking(self) -> int:
+        """How many rows do."""
+        return int(self._totals[1])
+
+    def rebuild(self) -> None:
+        """Count all live rows anew. O(n)."""
+        self._totals = np.zeros(4, np.int64)
+        self._groups = _table(_FEWEST, len(self._columns))
+        self._parts = _table(_FEWEST, len(self._all_columns))
+        live = self._rows.live()
+        self.change(live, self._rows.copies[live])
+
+    def change(self, slots: Slots, amounts: Ints) -> None:
+        """Add copies of rows, or take them away; their codes are still there. Amortised O(rows)."""
+        for start in range(0, len(slots), _AT_ONCE):
+            some = slots[start : start + _AT_ONCE]
+            self._make_room(len(some))
+            change_groups_kernel(
+                self._rows.codes,
+                some,
+                amounts[start : start + _AT_ONCE],
+                self._columns,
+                *self._groups,
+                self._all_columns,
+                *self._parts,
+                self._totals,
+            )
+
+    def breaks(self, slots: Slots) -> NDArray[np.bool_]:
+        """Return which rows are in a group that breaks the rule."""
+        found = np.zeros(len(slots), np.bool_)
+        has_dependent = len(self._all_columns) > len(self._columns)
+        broken_groups_kernel(self._rows.codes, slots, self._columns, *self._groups, has_dependent, found)
+        return found
+
+    def check_invariants(self) -> None:
+        """Assert that all is as counted anew. O(n)."""
+        anew = GroupCounts(self._rows, self._columns.tolist(), *self._all_columns[len(self._columns) :].tolist())
+        assert (anew.pairs, anew.breaking) == (self.pairs, self.breaking)
+
+    def _make_room(self, more: int) -> None:
+        """Leave half of each table free, whatever comes."""
+        if 2 * (self._totals[2] + more) > len(self._groups[2]):
+            self._groups, self._totals[2] = _larger(self._groups, more)
+        if 2 * (self._totals[3] + more) > len(self._parts[2]):
+            self._parts, self._totals[3] = _larger(self._parts, more)
+
+
+def _table(size: int, columns: int) -> Groups:
+    """Return an empty table."""
+    return np.zeros((size, columns), np.int64), np.zeros((size, 2), np.int64), np.zeros(size, np.bool_)
+
+
+def _larger(table: Groups, more: int) -> tuple[Groups, int]:
+    """Return a table with room for some more groups, those without rows left out, and how many it has."""
+    keys, counts, _ = table
+    kept = np.flatnonzero(counts[:, 0])
+    size = _FEWEST
+    while size < 2 * (len(kept) + 2 * more):
+        size *= 2
+    made = _table(size, keys.shape[1])
+    rehash_groups_kernel(kept, keys, counts, *made)
+    return made, len(kept)

@@ -1,0 +1,128 @@
+"""Sizes of groups of rows that agree on some columns, and what they make of keys and functional dependencies.
+
+    keys    (S, K)  int64  the codes of each group, open addressing, S a power of two
+    counts  (S, 2)  int64  its rows, copies included, and how many different dependents they have; 0, 0 where free
+
+A group stays in its place when its last row goes (`used` says so) until the table grows, so every search ends.
+"""
+
+import numpy as np
+from numba import njit, uint64
+from numpy.typing import NDArray
+
+Codes = NDArray[np.int64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit(cache=True, nogil=True)
+def _place(row: Codes, columns: Ints, keys: Codes, used: Flags) -> int:
+    """Return the place of the group of a row, where it is or where it would be."""
+    mixed = uint64(0)
+    for k in range(len(columns)):
+        mixed = (mixed ^ uint64(row[columns[k]])) * _MULTIPLIER
+        mixed ^= mixed >> uint64(29)
+    place = np.int64(mixed & uint64(len(used) - 1))
+    while used[place]:
+        same = True
+        for k in range(len(columns)):
+            same &= keys[place, k] == row[columns[k]]
+        if same:
+            break
+        place = (place + 1) & (len(used) - 1)
+    return int(place)
+
+
+@njit(cache=True, nogil=True)
+def _take(place: int, row: Codes, columns: Ints, keys: Codes, used: Flags) -> int:
+    """Give a place to the group of a row, if it has none; return how many were taken."""
+    if used[place]:
+        return 0
+    used[place] = True
+    for k in range(len(columns)):
+        keys[place, k] = row[columns[k]]
+    return 1
+
+
+@njit(cache=True, nogil=True)
+def _broken(rows: int, dependents: int, has_dependent: bool) -> int:
+    """Return how many rows of a group break the rule: all of them or none."""
+    if has_dependent:
+        return rows if dependents > 1 else 0
+    return rows if rows > 1 else 0
+
+
+@njit(cache=True, nogil=True)
+def change_groups_kernel(
+    codes: Codes,
+    slots: Ints,
+    amounts: Ints,
+    columns: Ints,
+    keys: Codes,
+    counts: Ints,
+    used: Flags,
+    all_columns: Ints,
+    part_keys: Codes,
+    part_counts: Ints,
+    part_used: Flags,
+    totals: Ints,
+) -> None:
+    """Add copies of rows to their groups, or take them away.
+
+    Parameters
+    ----------
+    columns, keys, counts, used : the groups.
+    all_columns, part_keys, part_counts, part_used : their parts that agree on the dependent, too; a key has no parts,
+        and `all_columns` no more than `columns`.
+    totals : pairs and rows that break the rule, groups and parts that have a place; all are brought up to date.
+    """
+    has_dependent = len(all_columns) > len(columns)
+    for i in range(len(slots)):
+        row, amount = codes[slots[i]], amounts[i]
+        group = _place(row, columns, keys, used)
+        totals[2] += _take(group, row, columns, keys, used)
+        before = counts[group, 0]
+        totals[1] -= _broken(before, counts[group, 1], has_dependent)
+        totals[0] += amount * (2 * before + amount)
+        counts[group, 0] += amount
+        if has_dependent:
+            part = _place(row, all_columns, part_keys, part_used)
+            totals[3] += _take(part, row, all_columns, part_keys, part_used)
+            had = part_counts[part, 0]
+            totals[0] -= amount * (2 * had + amount)
+            part_counts[part, 0] += amount
+            counts[group, 1] += (had + amount > 0) - (had > 0)
+        else:
+            totals[0] -= amount
+        totals[1] += _broken(counts[group, 0], counts[group, 1], has_dependent)
+
+
+@njit(cache=True, nogil=True)
+def rehash_groups_kernel(
+    kept: Ints, keys: Codes, counts: Ints, new_keys: Codes, new_counts: Ints, new_used: Flags
+) -> None:
+    """Put groups from some places into a table that is empty."""
+    columns = np.arange(keys.shape[1])
+    for i in range(len(kept)):
+        place = _place(keys[kept[i]], columns, new_keys, new_used)
+        _take(place, keys[kept[i]], columns, new_keys, new_used)
+        new_counts[place] = counts[kept[i]]
+
+
+@njit(cache=True, nogil=True)
+def broken_groups_kernel(
+    codes: Codes,
+    slots: Ints,
+    columns: Ints,
+    keys: Codes,
+    counts: Ints,
+    used: Flags,
+    has_dependent: bool,
+    out: Flags,
+) -> None:
+    """Say of rows whether their groups break the rule."""
+    for i in range(len(slots)):
+        place = _place(codes[slots[i]], columns, keys, used)
+        out[i] = used[place] and _broken(counts[place, 0], counts[place, 1], has_dependent) > 0
