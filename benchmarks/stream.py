@@ -140,16 +140,18 @@ constraints: {{denial: {{max_predicates: 4, cross_columns: none}}}}
         from holdfast.jobs.streams import streams
         from holdfast.state.commits import Commits
         from holdfast.state.rocks import RocksStore
-        from holdfast.streaming.pipeline import Pipeline, tables_of
+        from holdfast.streaming.pipeline import Pipeline
         from holdfast.streaming.publisher import Publisher
+        from holdfast.streaming.seeding import tables_of
         from holdfast.streaming.spark.running import Running
 
-        settings = load(self.file).settings
+        configuration = load(self.file)
+        settings = configuration.settings
         progress = progress_on(sys.stderr)
         store = RocksStore(Path(settings.state))
         commits = Commits(store, settings.name)
         session = job._Session(settings)
-        tables = job._seed(settings, store, commits, session, progress)
+        tables = job._seed(configuration, store, commits, session, progress)
         about = {noted["name"]: noted for _, noted in tables_of(store)}
         publisher = Publisher(commits, job._log(settings, commits), job._outputs(settings, commits, session))
         publisher.start()

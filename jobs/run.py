@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -25,16 +25,18 @@ from holdfast.constraints import StateRefused, UsageError
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.progress import Progress, progress_on
 from holdfast.jobs.quantities import is_remote
-from holdfast.jobs.seeding import refuse_contradictions, seeded_tables
+from holdfast.jobs.seeding import monitored_rules, refuse_contradictions, seeded_tables
 from holdfast.jobs.settings import Settings
 from holdfast.state import codecs
 from holdfast.state.commits import READY, Commits
 from holdfast.state.log import CommitLog
 from holdfast.state.rocks import RocksStore
 from holdfast.streaming.maintainers.maintainer import Maintainer
+from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.output_rows import time_text
-from holdfast.streaming.pipeline import Limits, Pipeline, restore, seed, tables_of
+from holdfast.streaming.pipeline import Limits, Pipeline
 from holdfast.streaming.publisher import Publisher
+from holdfast.streaming.seeding import restore, seed, tables_of
 from holdfast.streaming.sinks.choosing import open_tables, writer_for
 from holdfast.streaming.sinks.contract import OutputTable, Retention
 from holdfast.streaming.sinks.shapes import SHAPES, Shape
@@ -45,6 +47,12 @@ if TYPE_CHECKING:
     from holdfast.streaming.spark.running import Done
 
 _SHOWN_CHANGES = 5
+_SHOWN = """
+    SELECT rule, table_name, example_id, max(left_key) AS left_key, max(left_row) AS left_row,
+        max(right_key) AS right_key, max(right_row) AS right_row
+    FROM {published} GROUP BY rule, table_name, example_id
+    HAVING sum(CASE change WHEN 'added' THEN 1 ELSE -1 END) > 0
+"""
 
 
 def seed_state(configuration: Configuration, *, replace: bool, quiet: bool) -> None:
@@ -61,7 +69,7 @@ def seed_state(configuration: Configuration, *, replace: bool, quiet: bool) -> N
                 "holdfast seed --replace"
             )
         session = _Session(settings)
-        _seed(settings, store, commits, session, progress)
+        _seed(configuration, store, commits, session, progress)
         publisher = Publisher(commits, _log(settings, commits), _outputs(settings, commits, session))
         publisher.start()
         publisher.close()
@@ -109,7 +117,7 @@ def _run(configuration: Configuration, progress: Progress, company: Company, *, 
             refuse_contradictions(settings, about)
             session.begin()  # while the state is restored
         else:
-            tables = _seed(settings, store, commits, session, progress)
+            tables = _seed(configuration, store, commits, session, progress)
             about = {noted["name"]: noted for _, noted in tables_of(store)}
         publisher = Publisher(
             commits,
@@ -118,8 +126,9 @@ def _run(configuration: Configuration, progress: Progress, company: Company, *, 
             settings.publish.max_lag,
             settings.publish.compact_every,
         )
+        rules = monitored_rules(configuration)
         if tables is None:
-            tables = _restored(store, progress)
+            tables = _restored(store, rules, progress)
         company.seeded(tables)
         publisher.start()
         try:
@@ -130,9 +139,10 @@ def _run(configuration: Configuration, progress: Progress, company: Company, *, 
                 settings.publish.metrics_interval.total_seconds(),
                 settings.publish.status_interval.total_seconds(),
             )
-            pipeline = Pipeline(
-                store, commits, tables, publisher, limits, {table.name: table.settle for table in settings.tables}
-            )
+            settle = {table.name: table.settle for table in settings.tables}
+            pipeline = Pipeline(store, commits, tables, publisher, limits, settle, rules)
+            for state in pipeline.announce():
+                progress.note(f"  {state}")
             _follow(
                 configuration, pipeline, about, session, publisher, stop, progress, company, available_now=available_now
             )
@@ -201,6 +211,8 @@ def _report(progress: Progress, done: "Done") -> None:
         progress.note(f"  {change}")
     if len(result.changes) > _SHOWN_CHANGES:
         progress.note(f"  and {len(result.changes) - _SHOWN_CHANGES} more: see constraint_changes")
+    for state in result.rules:
+        progress.note(f"  {state}")
 
 
 # Parts
@@ -255,14 +267,6 @@ def _prepare(configuration: Configuration, progress: Progress) -> None:
             f"backup: {settings.backup} is on an object store, which this version cannot write the log to: name a "
             "folder on a disk that survives the machine"
         )
-    constraints = settings.constraints
-    if not constraints.families:
-        raise UsageError(
-            f"{configuration.file}: this version maintains constraints, not rules: add constraints.denial, "
-            "constraints.order or constraints.inclusion"
-        )
-    if settings.rules:
-        progress.note(f"warning: {configuration.file}: 'rules' are not maintained by this version, and are left out")
 
 
 @contextmanager
@@ -275,10 +279,15 @@ def _opened(settings: Settings) -> Iterator[tuple[RocksStore, Commits]]:
 
 
 def _seed(
-    settings: Settings, store: RocksStore, commits: Commits, session: Callable[[], "SparkSession"], progress: Progress
+    configuration: Configuration,
+    store: RocksStore,
+    commits: Commits,
+    session: Callable[[], "SparkSession"],
+    progress: Progress,
 ) -> dict[str, Maintainer]:
     from holdfast.jobs.streams import checkpoint_of
 
+    settings, rules = configuration.settings, monitored_rules(configuration)
     for table in settings.tables:
         place = checkpoint_of(settings, table.name)
         if not is_remote(place) and Path(place, "offsets").is_dir():
@@ -286,13 +295,22 @@ def _seed(
                 f"the state in {settings.state} is missing, while the checkpoint {place} says that table {table.name} "
                 "was followed before. Restore the state (holdfast rebuild), or start over: holdfast seed --replace"
             )
-    published, after = _published(settings, commits, session)
-    return seed(store, commits, seeded_tables(settings, session, progress), published, after)
+    published, shown, after = _published(settings, commits, session)
+    return seed(
+        store,
+        commits,
+        seeded_tables(settings, rules, session, progress),
+        published,
+        after,
+        rules=rules,
+        watched=settings.constraints.inclusion is None,
+        shown=shown,
+    )
 
 
-def _restored(store: RocksStore, progress: Progress) -> dict[str, Maintainer]:
+def _restored(store: RocksStore, rules: Sequence[MonitoredRule], progress: Progress) -> dict[str, Maintainer]:
     began = time.perf_counter()
-    tables = restore(store)
+    tables = restore(store, rules=rules)
     rows = sum(maintainer.row_count for maintainer in tables.values())
     progress.note(f"state: {rows:,} rows of {len(tables)} table(s), restored in {time.perf_counter() - began:.1f} s")
     return tables
@@ -300,13 +318,13 @@ def _restored(store: RocksStore, progress: Progress) -> dict[str, Maintainer]:
 
 def _published(
     settings: Settings, commits: Commits, session: Callable[[], "SparkSession"]
-) -> tuple[list[dict[str, Any]], int]:
-    """Return the constraints that an earlier state of this application published, and its last commit."""
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:
+    """Return constraints and examples that an earlier state of this application left, and its last commit."""
     from deltalake import DeltaTable, QueryBuilder
 
     outputs = _outputs(settings, commits, session)  # refuses those of another application
     if outputs["constraints"].is_new:
-        return [], 0
+        return [], [], 0
     is_spark = writer_for(settings.output, settings.publish.writer) == "spark"
 
     def asked(table: str, query: str) -> list[dict[str, Any]]:
@@ -320,7 +338,7 @@ def _published(
         return list(pa.table(batches.read_all()).to_pylist())
 
     lasts = [asked(name, "SELECT max(commit) AS last FROM {published}")[0]["last"] or 0 for name in outputs]
-    return asked("constraints", "SELECT * FROM {published}"), max(lasts)
+    return asked("constraints", "SELECT * FROM {published}"), asked("violations", _SHOWN), max(lasts)
 
 
 def _discard(settings: Settings) -> None:

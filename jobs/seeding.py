@@ -4,23 +4,34 @@ What a later start has to know of a table is noted with its state (`about`): whe
 that the state was built with, so that a configuration which contradicts them is refused.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from holdfast.constraints import Column, ColumnType, InputError, Schema, StateRefused, UsageError
+from holdfast.constraints import (
+    Column,
+    ColumnRef,
+    ColumnType,
+    InclusionDependency,
+    InputError,
+    Schema,
+    StateRefused,
+    UsageError,
+)
 from holdfast.constraints.columns import unknown_name
 from holdfast.constraints.types import parse_type
 from holdfast.discovery.inclusion.seeding import column_values
 from holdfast.jobs.change_files import column_names
+from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.quantities import is_remote
 from holdfast.jobs.settings import DenialSettings, Settings
 from holdfast.jobs.table_settings import DeltaSource, FilesSource, KafkaSource, TableSettings
 from holdfast.streaming.maintainers.maintainer import Bounds, Maintainer
-from holdfast.streaming.pipeline import SeededTable
+from holdfast.streaming.maintainers.rules import MonitoredRule
+from holdfast.streaming.seeding import SeededTable, table_rules, value_rules
 from holdfast.tables import ReadOptions, Table, from_arrow, read_table, space_of
 from holdfast.tables.keys import NARROW_DECIMAL, arrow_type_of
 
@@ -52,12 +63,16 @@ class _First:
 
 
 def seeded_tables(
-    settings: Settings, spark: Callable[[], "SparkSession"], progress: "Progress"
+    settings: Settings,
+    rules: Sequence[MonitoredRule],
+    spark: Callable[[], "SparkSession"],
+    progress: "Progress",
 ) -> Iterator[SeededTable]:
     """Read and search each table in turn.
 
     Parameters
     ----------
+    rules : those that are monitored.
     spark : starts a session, where a source has to be asked.
     """
     denial = settings.constraints.denial or DenialSettings()
@@ -81,6 +96,7 @@ def seeded_tables(
                 key=table.key or (),
                 max_predicates=bounds.max_predicates,
                 max_context=bounds.max_context,
+                rules=table_rules(rules, table.name),
                 space=space_of(first.table, cross if bounds.max_predicates is not None else "none"),
                 report=report,
             )
@@ -90,8 +106,26 @@ def seeded_tables(
         about = {"settings": relevant_settings(table, settings), "excluded": excluded, "known": list(first.known)}
         if first.sequence is not None:
             about["sequence"] = {"name": first.sequence.name, "type": str(first.sequence.type)}
-        values = None if settings.constraints.inclusion is None else column_values(first.table)
-        yield SeededTable(maintainer, {**about, "source": dict(first.source or {})}, values)
+        values = column_values(first.table)
+        if settings.constraints.inclusion is None:
+            named = _columns_of_values(rules)
+            values = [column for column in values if column.member.ref in named]
+        yield SeededTable(maintainer, {**about, "source": dict(first.source or {})}, values or None)
+
+
+def monitored_rules(configuration: Configuration) -> list[MonitoredRule]:
+    """Return the declared rules of a configuration."""
+    recounts = {rule.name: rule.recount.total_seconds() for rule in configuration.settings.rules}
+    return [MonitoredRule(rule, recounts[rule.name]) for rule in configuration.rules]
+
+
+def _columns_of_values(rules: Sequence[MonitoredRule]) -> set[ColumnRef]:
+    """Return the columns whose values declared inclusions are about."""
+    found = set()
+    for monitored in value_rules(rules):
+        assert isinstance(monitored.rule.body, InclusionDependency)
+        found |= {monitored.rule.body.dependent, monitored.rule.body.referenced}
+    return found
 
 
 def bounds_of(settings: Settings) -> Bounds:

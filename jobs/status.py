@@ -1,19 +1,22 @@
 """`holdfast status`: how each table is doing, read from the state while another process may write to it."""
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from holdfast.constraints import StateRefused
+from holdfast.constraints import Severity, StateRefused
+from holdfast.jobs.check import BROKEN
 from holdfast.jobs.configuration import Configuration
+from holdfast.jobs.counting import counted
 from holdfast.jobs.options import Answering
 from holdfast.jobs.output import json_line, results_to
 from holdfast.state import codecs
 from holdfast.state.commits import READY
 from holdfast.state.rocks import RocksReader
 from holdfast.state.store import Reader
-from holdfast.streaming.pipeline import progress_of, tables_of
+from holdfast.streaming.rule_reports import Line, published_lines
+from holdfast.streaming.seeding import progress_of, tables_of
 
 
 def show_status(configuration: Configuration, answering: Answering) -> int:
@@ -26,7 +29,8 @@ def show_status(configuration: Configuration, answering: Answering) -> int:
         identity = {} if stored is None else codecs.read_json(stored)
         commit = codecs.read_number(reader.get("meta", b"commit") or b"")
         waiting = sum(1 for _ in reader.scan("outbox"))
-        tables = list(_tables(reader)) if identity.get("status") == READY else []
+        rules = [line for _, line in published_lines(reader)]
+        tables = list(_tables(reader, rules)) if identity.get("status") == READY else []
     if identity.get("application") != configuration.settings.name:
         raise StateRefused(
             f"{state} is of the application '{identity.get('application')}', not of '{configuration.settings.name}'"
@@ -46,10 +50,10 @@ def show_status(configuration: Configuration, answering: Answering) -> int:
                 out.write(json_line({**whole, **table}))
         else:
             _print(whole, tables, out)
-    return 0
+    return BROKEN if any(rule["broken"] and rule["severity"] == Severity.ERROR.value for rule in rules) else 0
 
 
-def _tables(reader: Reader) -> Iterator[dict[str, Any]]:
+def _tables(reader: Reader, rules: Sequence[Line]) -> Iterator[dict[str, Any]]:
     for _, about in tables_of(reader):
         name = about["name"]
         progress = progress_of(reader, name)
@@ -77,7 +81,13 @@ def _tables(reader: Reader) -> Iterator[dict[str, Any]]:
             "changed_commit": progress.get("changed_commit"),
             "changed_at": progress.get("changed_at"),
             "failed": failure,
+            "rules": [_shown(rule) for rule in rules if rule["table_name"] == name],
         }
+
+
+def _shown(rule: Line) -> dict[str, Any]:
+    """Return what is said of a rule: as it was when something of it changed last."""
+    return {name: value for name, value in rule.items() if name not in {"table_name", "at", "source"}}
 
 
 def _print(whole: dict[str, Any], tables: list[dict[str, Any]], out: TextIO) -> None:
@@ -100,15 +110,36 @@ def _print(whole: dict[str, Any], tables: list[dict[str, Any]], out: TextIO) -> 
                 f"{table['quarantined']:,}",
             )
         )
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    out.writelines(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines
-    )
+    _print_lines(lines, out)
+    rules = [(table["table"], rule) for table in tables for rule in table["rules"]]
+    if rules:
+        out.write("\n")
+        _print_lines(
+            [("rule", "table", "", "pairs", "rows", "constraint"), *(_rule_cells(*rule) for rule in rules)], out
+        )
     for table in tables:
         failed = table["failed"]
         if failed is not None:
             out.write(f"\ntable {table['table']}: batch {failed['batch_id']} failed {failed['times']} time(s): ")
             out.write(f"{failed['error']}\n")
+
+
+def _rule_cells(table: str, rule: Mapping[str, Any]) -> tuple[str, ...]:
+    verdict = "ok" if rule["holds"] else "broken" if rule["broken"] else "violated"
+    if rule["broken"] and rule["severity"] != Severity.ERROR.value:
+        verdict = f"{verdict} ({rule['severity']})"
+    pairs, rows = ("-" if rule[name] is None else f"{rule[name]:,}" for name in ("violating_pairs", "violating_rows"))
+    if rule["missing_values"]:
+        rows = f"{rows} ({counted(rule['missing_values'], 'value')})"
+    return rule["rule"], table, verdict, pairs, rows, rule["constraint"]
+
+
+def _print_lines(lines: Sequence[Sequence[str]], out: TextIO) -> None:
+    """Print cells in columns."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    out.writelines(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines
+    )
 
 
 def _ago(at: str | None) -> str:

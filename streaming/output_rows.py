@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.constraints import Constraint, ConstraintChange, InclusionDependency, constraint_fields
+from holdfast.constraints import Constraint, ConstraintChange, InclusionDependency, constraint_fields, json_value
 from holdfast.constraints.sentences import sentence
 from holdfast.state.commits import Identity
 from holdfast.streaming.arrivals import BadRecord
 from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
+from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
 
 NULLS_RULE = "null equals null, and sorts below every value"
 NULLS_IGNORED = "nulls are ignored"
@@ -160,6 +161,39 @@ class OutputRows:
                     "date": self.at[:10],
                 },
             )
+
+    def rule(self, line: Row) -> None:
+        """Note what is known of a monitored rule (`rule_reports.py`)."""
+        self._add("rule_status", {**line, "committed_at": self.at})
+
+    def violation(self, rule: str, table: str | None, example: RuleExample, change: str) -> None:
+        """Note that a violation is shown, or not any more."""
+        rows = example.violation.rows
+        images = [row.to_json() for row in rows] or [{"key": None, "row": json_value(example.violation.value)}]
+        row = {"rule": rule, "table_name": table, "example_id": example.example_id}
+        for side, image in zip(("left", "right"), images, strict=False):
+            row[f"{side}_key"], row[f"{side}_row"] = (
+                as_json(image["key"]) if image["key"] else None,
+                as_json(image["row"]),
+            )
+        self._add("violations", {**row, "change": change, "committed_at": self.at})
+
+    def examples(self, states: Sequence[RuleState]) -> None:
+        """Note the violations that are shown no more, then those that are shown now."""
+        for what in ("removed", "added"):
+            for state in states:
+                for example in state.removed if what == "removed" else state.added:
+                    self.violation(state.rule.name, state.rule.table, example, what)
+
+    def first_examples(self, states: Sequence[RuleState], shown: Sequence[Row]) -> None:
+        """Note the violations that a new state shows: the difference from those that an earlier one left."""
+        left = {row["example_id"]: row for row in shown}
+        for state in states:
+            for example in state.added:
+                if left.pop(example.example_id, None) is None:
+                    self.violation(state.rule.name, state.rule.table, example, "added")
+        for row in left.values():
+            self._add("violations", {**row, "change": "removed", "committed_at": self.at})
 
     def metrics(self, source: str, values: Mapping[str, float]) -> None:
         """Note figures of a table."""

@@ -11,55 +11,32 @@ import resource
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from threading import Lock
 from typing import Any
 
 from holdfast.constraints import ConstraintChange, InputError, Schema, StateRefused
-from holdfast.discovery.inclusion.seeding import ColumnValues, clustering
 from holdfast.state import codecs
-from holdfast.state.commits import READY, SEEDING, Commits, LedgerEntry, StateCheckpointMismatch
-from holdfast.state.memory import MemoryStore
-from holdfast.state.store import Reader, Store, WriteBatch
+from holdfast.state.commits import READY, Commits, LedgerEntry, StateCheckpointMismatch
+from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.arrivals import Arrivals, BadRecord
 from holdfast.streaming.attempts import Attempts
-from holdfast.streaming.maintainers.inclusion import CLUSTERS, MEMBERS, VALUES, InclusionMaintainer
+from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
-from holdfast.streaming.output_rows import OutputRows, Position, Row, described, time_text
+from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
+from holdfast.streaming.maintainers.rules import MonitoredRule
+from holdfast.streaming.maintainers.value_rules import ValueRules
+from holdfast.streaming.output_rows import OutputRows, Position, described
 from holdfast.streaming.publisher import Publisher
+from holdfast.streaming.rule_reports import RuleReports
+from holdfast.streaming.seeding import Clock, progress_of, tables_of, utc_now, value_rules
 from holdfast.streaming.settling import Settling
-from holdfast.streaming.standing import Scored, Standing
+from holdfast.streaming.standing import Standing
 
-Clock = Callable[[], datetime.datetime]
-
-_WIPED_AT_ONCE = 50_000
 ACROSS = ""
 """Stands for all tables where changes wait: none has this name."""
-_FAMILIES = (
-    *("tables", "rows", "values", "evidences", "covers", "progress", "attempts", "skips", "pending", "ranks"),
-    *(VALUES, MEMBERS, CLUSTERS),
-)
-
-
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
-
-
-@dataclass(frozen=True)
-class SeededTable:
-    """A table that is taken over.
-
-    Parameters
-    ----------
-    maintainer : its rows and constraints.
-    about : what a later start has to know of it: settings, where its source begins, columns left out.
-    values : of its columns, where inclusions are maintained.
-    """
-
-    maintainer: Maintainer
-    about: Mapping[str, Any] = field(default_factory=dict)
-    values: Sequence[ColumnValues] | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +46,7 @@ class Limits:
     Parameters
     ----------
     max_share, window : more bad records than this share among the last `window`.
-    metrics_every, places_every : seconds.
+    metrics_every, places_every : seconds; lines of rules are repeated as often as places.
     """
 
     max_share: float = 0.5
@@ -89,6 +66,7 @@ class Pipeline:
     publisher : is told of each commit.
     limits : see there.
     settle : by table, for how many batches its changes wait.
+    rules : those that are monitored; the tables have theirs already.
     now : the clock.
     """
 
@@ -100,7 +78,8 @@ class Pipeline:
         publisher: Publisher,
         limits: Limits | None = None,
         settle: Mapping[str, int] | None = None,
-        now: Clock = _now,
+        rules: Sequence[MonitoredRule] = (),
+        now: Clock = utc_now,
     ) -> None:
         if commits.identity.status != READY:
             raise StateRefused("the state is not seeded to the end: seed it anew (holdfast seed --replace)")
@@ -112,8 +91,13 @@ class Pipeline:
         self._limits = limits or Limits()
         self._inclusion = InclusionMaintainer.restore(store)
         if self._inclusion is not None:
-            for maintainer in self._tables.values():
-                maintainer.follow_values(texts=self._inclusion.texts)
+            for name, maintainer in self._tables.items():
+                columns = [c.ref for c in self._inclusion.clusters.columns if c.ref.table == name and not c.dropped]
+                maintainer.follow_values(texts=self._inclusion.texts, only={ref.column for ref in columns})
+        self._rules = [monitored.rule for monitored in rules]
+        self._value_rules = ValueRules(self._inclusion, value_rules(rules))
+        self._value_rules.restore(store)
+        self._reports = RuleReports(store, self._limits.places_every)
         longest = max((settle or {}).values(), default=0)  # inclusions are across tables: they wait as one more
         self._settling = Settling(store, {**(settle or {}), ACROSS: longest})
         self._standing = Standing(store, self._limits.places_every)
@@ -174,18 +158,18 @@ class Pipeline:
             now = self._now()
             bad = [*came.bad, *_incomplete(came, result)]
             rows = OutputRows(self._commits.identity, self._commits.last + 1, now)
-            included = {} if self._inclusion is None else self._inclusion.counts
+            included = {} if self._reported is None else self._reported.counts
             counts = {name: known.count + included.get(name, 0) for name, known in self._tables.items()}
             number = self._progress[source].get("batches", 0) + 1
             waiting = {}
             for group, batch, subject, changes in (
                 (source, number, maintainer, result.changes),
-                (ACROSS, self._commits.last + 1, self._inclusion, across),
+                (ACROSS, self._commits.last + 1, self._reported, across),
             ):
                 if subject is None:
                     continue
-                told = described(source, position.batch_id, changes, counts)
-                due, waiting[group] = self._settling.step(group, batch, told, change)
+                changed = described(source, position.batch_id, changes, counts)
+                due, waiting[group] = self._settling.step(group, batch, changed, change)
                 scores = self._standing.scored(subject, due)
                 for row, about in due:
                     rows.change(row, about, scores.get(about["constraint_id"]))
@@ -194,6 +178,7 @@ class Pipeline:
             lag = None if came.oldest is None else max(0.0, now.timestamp() - came.oldest)
             rows.batch(source, position, records, result, counts[source], len(bad), took, lag, lag_records)
             rows.quarantine(source, bad)
+            rules = self._note_rules(rows, result.rules, source, change, now)
             self._note_metrics(rows, source, result, counts[source], records, sum(took.values()), lag, now)
             good = len(came.records) - len(result.incomplete)
             progress = self._advanced(source, result, counts[source], records, good, len(bad), lag, rows.at)
@@ -202,7 +187,7 @@ class Pipeline:
             if lag_records is not None:
                 progress["lag_records"] = lag_records
             moved = {source: progress}
-            for name in {told.table for told in across} - {source}:
+            for name in {one.table for one in across} - {source}:
                 moved[name] = {**self._progress[name], "constraints": counts[name]}
             for name, where in moved.items():
                 change.put("progress", name.encode(), codecs.json_bytes(where))
@@ -214,15 +199,67 @@ class Pipeline:
                 self._settling.keep(group, left)
             self._note_share(source, records, len(bad))
         self._publisher.notify()
-        return replace(result, changes=[*result.changes, *across], constraints=counts[source])
+        return replace(result, changes=[*result.changes, *across], constraints=counts[source], rules=tuple(rules))
+
+    def announce(self) -> list[RuleState]:
+        """Commit what is new about rules since the last start: those added, reworded or left out; return their states.
+
+        Nothing is committed where nothing is new.
+        """
+        with self._lock:
+            change, now = WriteBatch(), self._now()
+            rows = OutputRows(self._commits.identity, self._commits.last + 1, now)
+            parts = [self._value_rules.save()]
+            gone: list[tuple[str | None, str, RuleExample]] = [(None, *one) for one in self._value_rules.gone]
+            for name, maintainer in self._tables.items():
+                parts.append(maintainer.save(self._numbers[name]))
+                gone += [(name, *one) for one in maintainer.rules_gone]
+            for part in chain.from_iterable(parts):
+                change.add(part)
+            for table, rule, example in gone:
+                rows.violation(rule, table, example, "removed")
+            self._reports.forget(self._rules, change)
+            known = [state for maintainer in self._tables.values() for state in maintainer.rules]
+            told = self._note_rules(rows, known, None, change, now)
+            if rows.payload:
+                self._commits.commit(change, rows.payload)
+            for maintainer in self._tables.values():
+                maintainer.rules_told()
+        self._publisher.notify()
+        return told
+
+    @property
+    def _reported(self) -> InclusionMaintainer | None:
+        """The inclusions, where they are told of for themselves."""
+        return None if self._inclusion is None or self._inclusion.watched else self._inclusion
+
+    def _note_rules(
+        self,
+        rows: OutputRows,
+        of_tables: Sequence[RuleState],
+        source: str | None,
+        change: WriteBatch,
+        now: datetime.datetime,
+    ) -> list[RuleState]:
+        """Add to a commit what is to be published of rules, those about values too; return those that changed."""
+        states = [*of_tables, *self._value_rules.states(lambda name: self._tables[name].row_count)]
+        told = [state for state in states if self._reports.changed(state)]
+        rows.examples(states)
+        for line in self._reports.lines(states, source, self._commits.last + 1, now.timestamp(), change):
+            rows.rule(line)
+        return told
 
     def _across(self, result: BatchResult, change: WriteBatch) -> list[ConstraintChange]:
         """Follow what a batch did to values; add to the commit what that changed in the state."""
         if self._inclusion is None:
             return []
+        self._value_rules.begin()
         changes = self._inclusion.apply(result.values)
         change.add(self._inclusion.save())
-        return changes
+        self._value_rules.follow()
+        for part in self._value_rules.save():
+            change.add(part)
+        return [] if self._inclusion.watched else changes
 
     def failed(self, source: str, position: Position, error: BaseException) -> None:
         """Note that a batch failed, so that it is not tried for ever."""
@@ -319,83 +356,6 @@ class Pipeline:
         self._busy[source] = 0, 0.0
 
 
-def seed(
-    store: Store,
-    commits: Commits,
-    tables: Iterable[SeededTable],
-    published: Sequence[Row] = (),
-    after: int = 0,
-    now: Clock = _now,
-) -> dict[str, Maintainer]:
-    """Write newly seeded tables into an empty state, and return them; it is ready with the last write, in one piece.
-
-    Parameters
-    ----------
-    published : rows of the `constraints` table that an earlier state left: what they say already is not said again.
-    after : the last commit that is in the outputs.
-    """
-    if commits.identity.status != SEEDING:
-        raise StateRefused(
-            "the state is seeded already: use it (holdfast run), or replace it (holdfast seed --replace)"
-        )
-    _wipe(store)
-    commits.continue_after(after)
-    rows = OutputRows(commits.identity, commits.last + 1, now())
-    last = WriteBatch()
-    maintainers = []
-    values: list[ColumnValues] | None = None
-    for number, table in enumerate(tables):
-        maintainer = table.maintainer
-        for part in maintainer.save(number, everything=True):
-            commits.bulk(part)
-        last.put("tables", codecs.number(number), codecs.json_bytes({**table.about, "name": maintainer.name}))
-        rows.table(maintainer, table.about.get("excluded", ()), inclusion=table.values is not None)
-        maintainers.append(maintainer)
-        if table.values is not None:
-            values = [*(values or ()), *table.values]
-    inclusion = None if values is None else _seeded_inclusion(values, commits, last)
-    included = {} if inclusion is None else inclusion.counts
-    counts = {maintainer.name: maintainer.count + included.get(maintainer.name, 0) for maintainer in maintainers}
-    for maintainer in maintainers:
-        progress = {"rows": maintainer.row_count, "constraints": counts[maintainer.name], "at": rows.at}
-        progress |= {"commit": commits.last + 1, "changed_commit": commits.last + 1, "changed_at": rows.at}
-        last.put("progress", maintainer.name.encode(), codecs.json_bytes(progress))
-    standing = Standing(store)
-    subjects: list[Scored] = [*maintainers, *([] if inclusion is None else [inclusion])]
-    scores: dict[str, float] = {}
-    for subject in subjects:
-        scores |= standing.seeded(subject)
-    known = [(constraint, subject.name) for subject in subjects for constraint in subject.constraints]
-    rows.seeded([(c, name or c.dependent.table) for c, name in known], counts, published, scores)
-    for subject in subjects:
-        rows.places(standing.places(subject, last, now().timestamp()))
-    commits.commit(last, rows.payload, status=READY)
-    return {maintainer.name: maintainer for maintainer in maintainers}
-
-
-def _seeded_inclusion(values: list[ColumnValues], commits: Commits, last: WriteBatch) -> InclusionMaintainer:
-    """Write the values of all columns, the rest with the last write; return what keeps their inclusions."""
-    clusters, parts = clustering(values)
-    last.add(InclusionMaintainer.seed(clusters, parts, commits.load))
-    return InclusionMaintainer(MemoryStore(), clusters)
-
-
-def restore(store: Store, threads: int | None = None) -> dict[str, Maintainer]:
-    """Return the maintainers of all tables of a state. O(n log n)."""
-    return {about["name"]: Maintainer.restore(store, number, threads) for number, about in tables_of(store)}
-
-
-def tables_of(store: Reader) -> list[tuple[int, dict[str, Any]]]:
-    """Return the number of each table, and what was noted when it was seeded."""
-    return [(codecs.read_number(key), codecs.read_json(about)) for key, about in store.scan("tables")]
-
-
-def progress_of(store: Reader, table: str) -> dict[str, Any]:
-    """Return how far a table is."""
-    stored = store.get("progress", table.encode())
-    return {} if stored is None else codecs.read_json(stored)
-
-
 def _incomplete(came: Arrivals, result: BatchResult) -> list[BadRecord]:
     """Return the records that leave cells as they were, of rows that are not there."""
     reason = (
@@ -409,20 +369,3 @@ def _memory() -> int:
     """Return the most memory that this process has had, in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-def _wipe(store: Store) -> None:
-    """Take away what an interrupted seed left."""
-    for family in _FAMILIES:
-        while True:
-            batch = WriteBatch()
-            for key, _ in store.scan(family):
-                batch.delete(family, key)
-                if len(batch) >= _WIPED_AT_ONCE:
-                    break
-            if not len(batch):
-                break
-            store.write(batch)
-
-
-__all__ = ["BadRecord", "Limits", "Pipeline", "Position", "SeededTable", "progress_of", "restore", "seed", "time_text"]

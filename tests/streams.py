@@ -26,7 +26,7 @@ from holdfast.jobs.command_line import exit_code_of
 from holdfast.state.rocks import RocksStore
 from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import Maintainer
-from holdfast.streaming.pipeline import tables_of
+from holdfast.streaming.seeding import tables_of
 from holdfast.tables import from_arrow
 from holdfast.tables.keys import arrow_type_of
 

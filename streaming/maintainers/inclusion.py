@@ -7,14 +7,14 @@ that gained or lost values. Values are in the store, clusters in memory.
     inclusion_values    <canonical value>            cluster, 4 bytes; then 8 bytes for each of its columns: occurrences
     inclusion_members   <cluster, 4> <value>         nothing: examples come from a scan
     inclusion_clusters  <cluster, 4>                 columns as bits; values, 8 bytes; occurrences, 8 bytes a column
-    meta                inclusion                    the columns, in the order of their numbers
+    meta                inclusion                    the columns, in the order of their numbers, and what they are for
 
 All numbers have their most significant byte last, but those of keys first. A cluster keeps its number when it is empty.
 
 Invariant: the clusters are those of the values that the tables have now.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,12 +46,12 @@ class ColumnChange:
 
     Parameters
     ----------
-    table, column : which one, by its name and its place in the table.
+    table, column : which one, by its name.
     values, counts : canonical values, each once, and how many occurrences came, or went.
     """
 
     table: str
-    column: int
+    column: str
     values: pa.Array
     counts: Ints
 
@@ -66,7 +66,7 @@ class _Sorted:
 
 
 @dataclass
-class _Moved:
+class Moved:
     """Values that a batch touched: their bytes, and whether each column had and has them."""
 
     keys: list[bytes]
@@ -76,7 +76,7 @@ class _Moved:
 
 @dataclass
 class _Batch:
-    moved: list[_Moved] = field(default_factory=list)
+    moved: list[Moved] = field(default_factory=list)
     written: WriteBatch = field(default_factory=WriteBatch)
     touched: set[int] = field(default_factory=set)
 
@@ -89,17 +89,22 @@ class InclusionMaintainer:
     store : has the values; nothing is written to it here.
     clusters : as the values in the store have them.
     texts : whether all values are compared by their text.
+    watched : whether the columns are those of declared rules alone, so that no other inclusion is told.
     """
 
-    def __init__(self, store: Store, clusters: Clusters, *, texts: bool = False) -> None:
+    def __init__(self, store: Store, clusters: Clusters, *, texts: bool = False, watched: bool = False) -> None:
         self._store = store
         self.clusters = clusters
         self.texts = texts
-        self._first = _first_columns(clusters.columns)
+        self.watched = watched
+        self._numbers = _numbers(clusters.columns)
         self._written = WriteBatch()
+        self.moved: list[Moved] = []
 
     @staticmethod
-    def seed(clusters: Clusters, parts: Iterable[GroupValues], load: Load, *, texts: bool = False) -> WriteBatch:
+    def seed(
+        clusters: Clusters, parts: Iterable[GroupValues], load: Load, *, texts: bool = False, watched: bool = False
+    ) -> WriteBatch:
         """Write the values of all columns by `load`, part by part; return what is to be written with the seed's end."""
         for part in parts:
             if len(part.values):
@@ -107,7 +112,7 @@ class InclusionMaintainer:
                 load(VALUES, zip(values.keys, values.records, strict=True))
                 load(MEMBERS, _members(values))
         last = WriteBatch()
-        _put_all(clusters, last, texts=texts)
+        _put_all(clusters, last, texts=texts, watched=watched)
         return last
 
     @classmethod
@@ -134,7 +139,7 @@ class InclusionMaintainer:
             for row, record in enumerate(records):
                 occurrences[row, clusters.members[numbers[row]]] = codecs.read_codes(record[head + 8 :])
             clusters.change(numbers, values, occurrences)
-        return cls(store, clusters, texts=meta["texts"])
+        return cls(store, clusters, texts=meta["texts"], watched=meta["watched"])
 
     name = ""
 
@@ -159,11 +164,15 @@ class InclusionMaintainer:
     def counts(self) -> dict[str, int]:
         """How many inclusions hold of each table's columns. O(C^2)."""
         held = self.clusters.holding.sum(axis=1)
-        counts = dict.fromkeys(self._first, 0)
+        counts = {table: 0 for table, _ in self._numbers}
         for column, count in zip(self.clusters.columns, held.tolist(), strict=True):
             if not column.dropped:
                 counts[column.ref.table] += count
         return counts
+
+    def number_of(self, column: ColumnRef) -> int | None:
+        """Return the number of a column that takes part."""
+        return self._numbers.get((column.table, column.column))
 
     def save(self) -> WriteBatch:
         """Return what the batch changed in the store."""
@@ -174,7 +183,7 @@ class InclusionMaintainer:
 
         The store has to have what was saved before.
         """
-        self._written = WriteBatch()
+        self._written, self.moved = WriteBatch(), []
         changes = [change for change in changes if len(change.counts)]
         if not changes:
             return []
@@ -183,7 +192,7 @@ class InclusionMaintainer:
         pooled = pc.dictionary_encode(pa.concat_arrays([change.values for change in changes]))
         places = pooled.indices.to_numpy().astype(np.int64)
         columns = np.repeat(
-            [self._first[change.table] + change.column for change in changes], [len(c.counts) for c in changes]
+            [self._numbers[change.table, change.column] for change in changes], [len(c.counts) for c in changes]
         )
         counts = np.concatenate([change.counts for change in changes])
         at_once = max(1, _CELLS_AT_ONCE // max(1, len(self.clusters.columns)))
@@ -195,7 +204,7 @@ class InclusionMaintainer:
             self._move(keys, places[some] - start, columns[some], counts[some], batch)
         for number in sorted(batch.touched):
             batch.written.put(CLUSTERS, _cluster_key(number), _cluster_record(self.clusters, number))
-        self._written = batch.written
+        self._written, self.moved = batch.written, batch.moved
         return self._changes(before, self.clusters.holding, batch)
 
     def add_table(self, columns: Sequence[ColumnValues]) -> list[InclusionDependency]:
@@ -205,10 +214,10 @@ class InclusionMaintainer:
         """
         first = len(self.clusters.columns)
         self.clusters.extend([column.member for column in columns])
-        self._first = _first_columns(self.clusters.columns)
-        name = columns[0].member.ref.table
-        self.apply([ColumnChange(name, c, column.values, column.counts) for c, column in enumerate(columns)])
-        _put_all(self.clusters, self._written, texts=self.texts)
+        self._numbers = _numbers(self.clusters.columns)
+        refs = [(column.member.ref, column) for column in columns]
+        self.apply([ColumnChange(ref.table, ref.column, column.values, column.counts) for ref, column in refs])
+        _put_all(self.clusters, self._written, texts=self.texts, watched=self.watched)
         known = self.inclusions
         pairs = np.argwhere(self.clusters.holding)
         return [known.dependency(a, b) for a, b in pairs.tolist() if max(a, b) >= first]
@@ -232,21 +241,25 @@ class InclusionMaintainer:
                 value, column = np.nonzero(counts[:, numbers])
                 self._move(some, value, numbers[column], -counts[value, numbers[column]], batch)
         self.clusters.drop(numbers)
-        self._first = _first_columns(self.clusters.columns)
+        self._numbers = _numbers(self.clusters.columns)
         self._written = batch.written
-        _put_all(self.clusters, self._written, texts=self.texts)
+        _put_all(self.clusters, self._written, texts=self.texts, watched=self.watched)
         return gone
 
     def examples(self, dependent: int, referenced: int, most: int = 3) -> list[Any]:
         """Return values of one column that another one lacks: a scan of the clusters that have them."""
+        return [shown(value) for value in self.lacking(dependent, referenced, most)]
+
+    def lacking(self, dependent: int, referenced: int, most: int) -> list[bytes]:
+        """Return the bytes of values that one column has and another one lacks, as they are in the store."""
         members = self.clusters.members
-        found: list[Any] = []
+        found: list[bytes] = []
         for number in np.flatnonzero(members[:, dependent] & ~members[:, referenced] & (self.clusters.values > 0)):
             prefix = _cluster_key(int(number))
             for key, _ in self._store.scan(MEMBERS, prefix):
                 if len(found) == most:
                     return found
-                found.append(shown(key[len(prefix) :]))
+                found.append(key[len(prefix) :])
         return found
 
     def check_invariants(self) -> None:
@@ -291,7 +304,7 @@ class InclusionMaintainer:
                 batch.written.delete(MEMBERS, _cluster_key(one) + keys[i])
             if other != _NONE:
                 batch.written.put(MEMBERS, _cluster_key(other) + keys[i], b"")
-        batch.moved.append(_Moved(keys, before > 0, occurs))
+        batch.moved.append(Moved(keys, before > 0, occurs))
 
     def _looked_up(self, keys: list[bytes]) -> tuple[Ints, Ints]:
         """Return the cluster of each value, -1 for one that is new, and (m, C) its occurrences."""
@@ -367,11 +380,15 @@ def _members(values: _Sorted) -> Iterator[tuple[bytes, bytes]]:
             yield prefix + values.keys[row], b""
 
 
-def changed_values(rows: RowSet, delta: RowDelta, *, texts: bool = False) -> list[ColumnChange]:
-    """Return what a batch did to the values of each column of its table, before its rows are forgotten. O(rows)."""
+def changed_values(
+    rows: RowSet, delta: RowDelta, *, texts: bool = False, only: Collection[str] | None = None
+) -> list[ColumnChange]:
+    """Return what a batch did to the values of a table's columns, or some, before its rows are forgotten. O(rows)."""
     schema = rows.space.schema
     found = []
-    for c in range(len(schema)):
+    for c, name in enumerate(schema.names):
+        if only is not None and name not in only:
+            continue
         codes = rows.codes[delta.changed, c]
         present = codes != NULL
         distinct, place = np.unique(codes[present], return_inverse=True)
@@ -379,7 +396,7 @@ def changed_values(rows: RowSet, delta: RowDelta, *, texts: bool = False) -> lis
         np.add.at(counts, place, delta.copies[present])
         left = np.flatnonzero(counts)
         values = rows.encoding.column(c, distinct[left])
-        found.append(ColumnChange(schema.table, c, canonical(values, values.keys, texts=texts), counts[left]))
+        found.append(ColumnChange(schema.table, name, canonical(values, values.keys, texts=texts), counts[left]))
     return found
 
 
@@ -392,22 +409,18 @@ def _first_value(batch: _Batch, wanted: Any) -> bytes | None:
     return None
 
 
-def _first_columns(columns: Sequence[Member]) -> dict[str, int]:
-    """Return the number of the first column of each table that takes part."""
-    first: dict[str, int] = {}
-    for number, column in enumerate(columns):
-        if not column.dropped:
-            first.setdefault(column.ref.table, number)
-    return first
+def _numbers(columns: Sequence[Member]) -> dict[tuple[str, str], int]:
+    """Return the number of each column that takes part, by table and name."""
+    return {(c.ref.table, c.ref.column): number for number, c in enumerate(columns) if not c.dropped}
 
 
-def _put_all(clusters: Clusters, batch: WriteBatch, *, texts: bool) -> None:
+def _put_all(clusters: Clusters, batch: WriteBatch, *, texts: bool, watched: bool) -> None:
     """Add the columns and all clusters to what is to be written."""
     columns = [
         {"table": c.ref.table, "column": c.ref.column, "type": str(c.type), "assumed": c.assumed, "dropped": c.dropped}
         for c in clusters.columns
     ]
-    batch.put("meta", b"inclusion", codecs.json_bytes({"columns": columns, "texts": texts}))
+    batch.put("meta", b"inclusion", codecs.json_bytes({"columns": columns, "texts": texts, "watched": watched}))
     for number in range(len(clusters.members)):
         batch.put(CLUSTERS, _cluster_key(number), _cluster_record(clusters, number))
 

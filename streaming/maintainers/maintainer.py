@@ -6,8 +6,8 @@ exception in a batch leaves everything as it was before it.
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,7 @@ from holdfast.streaming.maintainers.denial import DenialMaintainer
 from holdfast.streaming.maintainers.inclusion import ColumnChange, changed_values
 from holdfast.streaming.maintainers.order import OrderMaintainer
 from holdfast.streaming.maintainers.reasons import Reasons
-from holdfast.streaming.maintainers.rule_state import RuleState
+from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
 from holdfast.streaming.maintainers.rules import MonitoredRule, RuleMaintainer, coding_space, refuse_uncoded
 from holdfast.streaming.maintainers.shared_index import SharedIndex
 from holdfast.streaming.netting import DELETE, INSERT, UPDATE, Netted, Records, check, net, no_key_is_twice
@@ -93,7 +93,7 @@ class Maintainer:
         self._index = SharedIndex(rows, families, threads)
         self._rules = RuleMaintainer(rows)
         self._versions: KeyVersions | None = None
-        self._follows: bool | None = None
+        self._follows: Callable[[RowSet, RowDelta], list[ColumnChange]] | None = None
         self.bounds = bounds
         self.explained = explained
 
@@ -242,9 +242,9 @@ class Maintainer:
             maintainer._versions.restore(store, _versions_prefix(table))
         return maintainer
 
-    def follow_values(self, *, texts: bool) -> None:
-        """Tell with each batch what became of the values of each column; with `texts`, of their texts."""
-        self._follows = texts
+    def follow_values(self, *, texts: bool, only: Collection[str] | None = None) -> None:
+        """Tell with each batch what became of the values of each column, or of some; with `texts`, of their texts."""
+        self._follows = partial(changed_values, texts=texts, only=only)
 
     def remember(self, retention: float | None = None) -> None:
         """Remember the sequence of each key's last change, and tell records that come late by it.
@@ -297,6 +297,15 @@ class Maintainer:
     def rules(self) -> list[RuleState]:
         """What is known of each monitored rule: counts, whether it holds, examples that the last batch changed."""
         return self._rules.states
+
+    @property
+    def rules_gone(self) -> list[tuple[str, RuleExample]]:
+        """Examples that were stored of rules that are not monitored any more, or were worded otherwise, by name."""
+        return self._rules.gone
+
+    def rules_told(self) -> None:
+        """Forget which examples came and went: whoever has to know does."""
+        self._rules.begin()
 
     def scores(self, constraints: Sequence[Reported]) -> list[float]:
         """Return how much each of some constraints tells, from 0 to 1, by a sample of the current rows. O(n)."""
@@ -363,7 +372,7 @@ class Maintainer:
             delta = self._rows.change(netted.codes, netted.signs)
             changes = [] if delta.is_empty else self._followed(delta)
             self._rules.apply(delta)
-            values = () if self._follows is None else changed_values(self._rows, delta, texts=self._follows)
+            values = () if self._follows is None else self._follows(self._rows, delta)
             self._rows.forget()
             self._remember(records, netted)
             return self._result(netted, delta, changes, values, started)

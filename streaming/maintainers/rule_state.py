@@ -54,3 +54,10 @@ class RuleState:
     def broken(self) -> bool:
         """Whether there are more violations than the rule accepts."""
         return self.rule.broken(self.violating_pairs, self.violating_rows, self.rows)
+
+    def __str__(self) -> str:
+        verdict = "holds" if self.holds else "broken" if self.broken else "violated"
+        rows = self.violating_rows if self.is_recent else None
+        counts = ((self.violating_pairs, "pair"), (rows, "row"), (self.missing_values, "missing value"))
+        said = ", ".join(f"{n:,} {what}{'' if n == 1 else 's'}" for n, what in counts if n is not None)
+        return f"rule {self.rule.name}: {verdict} ({said})"

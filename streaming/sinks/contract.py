@@ -138,7 +138,13 @@ def missing_columns(uri: str, shape: Shape, found: Mapping[str, str], partition_
 
 def delta_type(kind: pa.DataType) -> str:
     """Return Delta's name of a type."""
-    names = {pa.int64(): "long", pa.string(): "string", pa.float64(): "double", pa.date32(): "date"}
+    names = {
+        pa.int64(): "long",
+        pa.string(): "string",
+        pa.float64(): "double",
+        pa.date32(): "date",
+        pa.bool_(): "boolean",
+    }
     return names.get(kind, "timestamp")
 
 

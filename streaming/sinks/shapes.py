@@ -188,4 +188,50 @@ METRICS = Shape(
     aged_by="date",
 )
 
-SHAPES = {shape.name: shape for shape in (CONSTRAINT_CHANGES, CONSTRAINTS, BATCHES, TABLES, QUARANTINE, METRICS)}
+RULE_STATUS = Shape(
+    "rule_status",
+    "Monitored rules: a line whenever the counts of one change, and every few minutes.",
+    (
+        *_EVERYWHERE,
+        ("rule", _TEXT, "its name"),
+        ("table_name", _TEXT, "the table it is about; of an inclusion, the dependent one"),
+        ("constraint", _TEXT, "what must hold, as a text that can be parsed"),
+        ("source", _TEXT, "the table whose changes brought it about; null at a start"),
+        ("violating_pairs", _COUNT, "ordered pairs of rows that break it; null where it is not about pairs"),
+        ("violating_rows", _COUNT, "rows in at least one violation, as of rows_as_of"),
+        ("rows_as_of", _COUNT, "the commit as of which violating_rows was counted"),
+        ("missing_values", _COUNT, "of an inclusion, distinct values that are missing"),
+        ("change_in_pairs", _COUNT, "how many pairs more than in the line before"),
+        ("holds", pa.bool_(), "whether nothing breaks it"),
+        ("broken", pa.bool_(), "whether more breaks it than its threshold accepts"),
+        ("threshold", _TEXT, "what it accepts"),
+        ("severity", _TEXT, "error or warning"),
+        ("committed_at", _TIME, "when"),
+    ),
+    aged_by="committed_at",
+)
+VIOLATIONS = Shape(
+    "violations",
+    "Examples of what breaks monitored rules: added while they do, removed when they do no longer.",
+    (
+        *_EVERYWHERE,
+        ("rule", _TEXT, "the rule"),
+        ("table_name", _TEXT, "its table"),
+        ("example_id", _TEXT, "SHA-256 of the rule and of what is shown"),
+        ("left_key", _TEXT, "key of the row, of a pair of the first one, as JSON"),
+        ("left_row", _TEXT, "its values, as JSON; of an inclusion, the missing value"),
+        ("right_key", _TEXT, "key of the second row of a pair, as JSON"),
+        ("right_row", _TEXT, "its values, as JSON"),
+        ("change", _TEXT, "added or removed"),
+        ("committed_at", _TIME, "when"),
+    ),
+    aged_by="committed_at",
+)
+
+SHAPES = {
+    shape.name: shape
+    for shape in (
+        *(CONSTRAINT_CHANGES, CONSTRAINTS, RULE_STATUS, VIOLATIONS, BATCHES, TABLES),
+        *(QUARANTINE, METRICS),
+    )
+}

@@ -19,8 +19,10 @@ from holdfast.state.rocks import RocksStore
 from holdfast.streaming.arrivals import Arrivals, BadRecord
 from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
-from holdfast.streaming.pipeline import Limits, Pipeline, Position, SeededTable, restore, seed
+from holdfast.streaming.output_rows import Position
+from holdfast.streaming.pipeline import Limits, Pipeline
 from holdfast.streaming.publisher import Publisher
+from holdfast.streaming.seeding import SeededTable, restore, seed
 from holdfast.streaming.sinks.deltalake import DeltaLakeTable
 from holdfast.streaming.sinks.shapes import SHAPES
 from holdfast.tables import Table, from_arrow

@@ -1,0 +1,96 @@
+"""What is published of monitored rules: a line for each when something about it changes, and from time to time.
+
+    rule_status  name   the line that was published last, as JSON, with when that was
+
+Invariant: the last line of a rule says what the state knows of it, but for `rows_as_of`, which may be an earlier commit
+as of which `violating_rows` is right.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.constraints import Rule
+from holdfast.state import codecs
+from holdfast.state.store import Reader, WriteBatch
+from holdfast.streaming.maintainers.rule_state import RuleState
+
+Line = dict[str, Any]
+
+STATUS = "rule_status"
+_TOLD = (
+    *("constraint", "violating_pairs", "violating_rows", "missing_values"),
+    *("holds", "broken", "threshold", "severity"),
+)
+
+
+class RuleReports:
+    """The lines of one store's rules.
+
+    Parameters
+    ----------
+    store : keeps the last ones.
+    every : seconds after which a line is repeated.
+    """
+
+    def __init__(self, store: Reader, every: float = 300.0) -> None:
+        self._every = every
+        self._last = dict(published_lines(store))
+        self._as_of = {name: line["rows_as_of"] for name, line in self._last.items()}
+
+    def changed(self, state: RuleState) -> bool:
+        """Whether what is known of a rule is not what was published last."""
+        last = self._last.get(state.rule.name)
+        return last is None or any(last[name] != value for name, value in _told(state).items())
+
+    def lines(
+        self, states: Sequence[RuleState], source: str | None, commit: int, now: float, change: WriteBatch
+    ) -> list[Line]:
+        """Return the lines to publish with a commit; add to the commit that they were.
+
+        Parameters
+        ----------
+        source : the table whose batch it is; None where it is none's.
+        now : in seconds.
+        """
+        found = []
+        for state in states:
+            name = state.rule.name
+            if state.is_recent:
+                self._as_of[name] = commit
+            last = self._last.get(name)
+            if not self.changed(state) and last is not None and 0 <= now - last["at"] < self._every:
+                continue
+            before = last["violating_pairs"] if last is not None and last["constraint"] == state.rule.text else None
+            pairs = state.violating_pairs
+            line = {
+                "rule": name,
+                "table_name": state.rule.table,
+                **_told(state),
+                "source": source,
+                "rows_as_of": self._as_of.get(name, commit),
+                "change_in_pairs": None if pairs is None or before is None else pairs - before,
+            }
+            self._last[name] = {**line, "at": now}
+            change.put(STATUS, name.encode(), codecs.json_bytes(self._last[name]))
+            found.append(line)
+        return found
+
+    def forget(self, kept: Sequence[Rule], change: WriteBatch) -> None:
+        """Forget the lines of rules that are not declared any more."""
+        for name in self._last.keys() - {rule.name for rule in kept}:
+            del self._last[name]
+            change.delete(STATUS, name.encode())
+
+
+def published_lines(store: Reader) -> list[tuple[str, Line]]:
+    """Return the last line of each rule, by its name."""
+    return [(key.decode(), codecs.read_json(line)) for key, line in store.scan(STATUS)]
+
+
+def _told(state: RuleState) -> Line:
+    rule = state.rule
+    values = (
+        *(rule.text, state.violating_pairs, state.violating_rows, state.missing_values),
+        *(state.holds, state.broken, rule.threshold, rule.severity.value),
+    )
+    return dict(zip(_TOLD, values, strict=True))

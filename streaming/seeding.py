@@ -1,0 +1,180 @@
+"""A state from its first rows to the maintainers of its tables: how it is written once, and taken over at each start.
+
+    tables    number  name, settings, where the source begins, columns left out, as JSON
+    progress  name    how far a table is, as JSON
+
+Invariant: a state is ready with the last write of its seed, in one piece; what an interrupted seed left is wiped.
+"""
+
+import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.constraints import InclusionDependency, StateRefused
+from holdfast.discovery.inclusion.seeding import ColumnValues, clustering
+from holdfast.state import codecs
+from holdfast.state.commits import READY, SEEDING, Commits
+from holdfast.state.store import Reader, Store, WriteBatch
+from holdfast.streaming.maintainers.inclusion import CLUSTERS, MEMBERS, VALUES, InclusionMaintainer
+from holdfast.streaming.maintainers.maintainer import Maintainer
+from holdfast.streaming.maintainers.rules import RULES, MonitoredRule
+from holdfast.streaming.maintainers.value_rules import ValueRules
+from holdfast.streaming.output_rows import OutputRows, Row
+from holdfast.streaming.rule_reports import STATUS, RuleReports
+from holdfast.streaming.standing import Scored, Standing
+
+Clock = Callable[[], datetime.datetime]
+
+_WIPED_AT_ONCE = 50_000
+_FAMILIES = (
+    *("tables", "rows", "values", "evidences", "covers", "progress", "attempts", "skips", "pending", "ranks"),
+    *(VALUES, MEMBERS, CLUSTERS, RULES, STATUS),
+)
+
+
+def utc_now() -> datetime.datetime:
+    """Return the time."""
+    return datetime.datetime.now(datetime.UTC)
+
+
+@dataclass(frozen=True)
+class SeededTable:
+    """A table that is taken over.
+
+    Parameters
+    ----------
+    maintainer : its rows and constraints.
+    about : what a later start has to know of it: settings, where its source begins, columns left out.
+    values : of its columns, where inclusions are maintained; of those that rules name, where only these are.
+    """
+
+    maintainer: Maintainer
+    about: Mapping[str, Any] = field(default_factory=dict)
+    values: Sequence[ColumnValues] | None = None
+
+
+def seed(
+    store: Store,
+    commits: Commits,
+    tables: Iterable[SeededTable],
+    published: Sequence[Row] = (),
+    after: int = 0,
+    now: Clock = utc_now,
+    *,
+    rules: Sequence[MonitoredRule] = (),
+    watched: bool = False,
+    shown: Sequence[Row] = (),
+) -> dict[str, Maintainer]:
+    """Write newly seeded tables into an empty state, and return them; it is ready with the last write, in one piece.
+
+    Parameters
+    ----------
+    published : rows of the `constraints` table that an earlier state left: what they say already is not said again.
+    after : the last commit that is in the outputs.
+    rules : those that are monitored; the tables have theirs already.
+    watched : whether values are those that rules name alone.
+    shown : rows of the `violations` table with the examples that an earlier state left.
+    """
+    if commits.identity.status != SEEDING:
+        raise StateRefused(
+            "the state is seeded already: use it (holdfast run), or replace it (holdfast seed --replace)"
+        )
+    _wipe(store)
+    commits.continue_after(after)
+    rows = OutputRows(commits.identity, commits.last + 1, now())
+    last = WriteBatch()
+    maintainers = []
+    values: list[ColumnValues] | None = None
+    for number, table in enumerate(tables):
+        maintainer = table.maintainer
+        for part in maintainer.save(number, everything=True):
+            commits.bulk(part)
+        last.put("tables", codecs.number(number), codecs.json_bytes({**table.about, "name": maintainer.name}))
+        rows.table(maintainer, table.about.get("excluded", ()), inclusion=table.values is not None and not watched)
+        maintainers.append(maintainer)
+        if table.values is not None:
+            values = [*(values or ()), *table.values]
+    followed = None if values is None else _seeded_inclusion(values, store, commits, last, watched=watched)
+    inclusion = None if watched else followed
+    included = {} if inclusion is None else inclusion.counts
+    counts = {maintainer.name: maintainer.count + included.get(maintainer.name, 0) for maintainer in maintainers}
+    for maintainer in maintainers:
+        progress = {"rows": maintainer.row_count, "constraints": counts[maintainer.name], "at": rows.at}
+        progress |= {"commit": commits.last + 1, "changed_commit": commits.last + 1, "changed_at": rows.at}
+        last.put("progress", maintainer.name.encode(), codecs.json_bytes(progress))
+    standing = Standing(store)
+    subjects: list[Scored] = [*maintainers, *([] if inclusion is None else [inclusion])]
+    scores: dict[str, float] = {}
+    for subject in subjects:
+        scores |= standing.seeded(subject)
+    known = [(constraint, subject.name) for subject in subjects for constraint in subject.constraints]
+    rows.seeded([(c, name or c.dependent.table) for c, name in known], counts, published, scores)
+    for subject in subjects:
+        rows.places(standing.places(subject, last, now().timestamp()))
+    across = ValueRules(followed, value_rules(rules))
+    across.restore(store)
+    for part in across.save():
+        last.add(part)
+    sizes = {maintainer.name: maintainer.row_count for maintainer in maintainers}
+    states = [*(state for maintainer in maintainers for state in maintainer.rules), *across.states(sizes.__getitem__)]
+    rows.first_examples(states, shown)
+    for maintainer in maintainers:
+        maintainer.rules_told()
+    for line in RuleReports(store).lines(states, None, commits.last + 1, now().timestamp(), last):
+        rows.rule(line)
+    commits.commit(last, rows.payload, status=READY)
+    return {maintainer.name: maintainer for maintainer in maintainers}
+
+
+def _seeded_inclusion(
+    values: list[ColumnValues], store: Store, commits: Commits, last: WriteBatch, *, watched: bool
+) -> InclusionMaintainer:
+    """Write the values of all columns, the rest with the last write; return what keeps their inclusions."""
+    clusters, parts = clustering(values)
+    last.add(InclusionMaintainer.seed(clusters, parts, commits.load, watched=watched))
+    return InclusionMaintainer(store, clusters, watched=watched)
+
+
+def value_rules(rules: Sequence[MonitoredRule]) -> list[MonitoredRule]:
+    """Return the rules that are about values: inclusions."""
+    return [monitored for monitored in rules if isinstance(monitored.rule.body, InclusionDependency)]
+
+
+def table_rules(rules: Sequence[MonitoredRule], table: str) -> list[MonitoredRule]:
+    """Return the rules that are about the rows of a table."""
+    about = [monitored for monitored in rules if monitored.rule.table == table]
+    return [monitored for monitored in about if not isinstance(monitored.rule.body, InclusionDependency)]
+
+
+def restore(store: Store, threads: int | None = None, rules: Sequence[MonitoredRule] = ()) -> dict[str, Maintainer]:
+    """Return the maintainers of all tables of a state, with their rules. O(n log n)."""
+    return {
+        about["name"]: Maintainer.restore(store, number, threads, table_rules(rules, about["name"]))
+        for number, about in tables_of(store)
+    }
+
+
+def tables_of(store: Reader) -> list[tuple[int, dict[str, Any]]]:
+    """Return the number of each table, and what was noted when it was seeded."""
+    return [(codecs.read_number(key), codecs.read_json(about)) for key, about in store.scan("tables")]
+
+
+def progress_of(store: Reader, table: str) -> dict[str, Any]:
+    """Return how far a table is."""
+    stored = store.get("progress", table.encode())
+    return {} if stored is None else codecs.read_json(stored)
+
+
+def _wipe(store: Store) -> None:
+    """Take away what an interrupted seed left."""
+    for family in _FAMILIES:
+        while True:
+            batch = WriteBatch()
+            for key, _ in store.scan(family):
+                batch.delete(family, key)
+                if len(batch) >= _WIPED_AT_ONCE:
+                    break
+            if not len(batch):
+                break
+            store.write(batch)
