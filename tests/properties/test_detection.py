@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.constraints import Rule, parse_rule_body
-from holdfast.discovery.detection import counting, listing
+from holdfast.discovery.detection import counting, listing, sweeping
 from holdfast.discovery.detection.check import check_tables
 from holdfast.tables import Table, from_arrow
 from tests.oracles import rules as oracle
@@ -27,14 +27,30 @@ def cases(draw: st.DrawFn) -> tuple[OracleTable, Table, list[tuple[oracle.Rule, 
     return theirs, ours, [(their, Rule(f"r{i}", theirs.name, body)) for i, (their, body) in enumerate(drawn)]
 
 
-@given(cases(), st.sampled_from([0, 1, 3]), st.sampled_from([1, 3, 256]), st.sampled_from([1, 2]))
+@given(
+    cases(),
+    st.sampled_from([0, 1, 3]),
+    st.sampled_from([1, 3, 256]),
+    st.sampled_from([1, 2]),
+    st.sampled_from([0, 1]),
+    st.booleans(),
+)
 def test_what_breaks_a_rule_is_the_definitions(
-    case: tuple[OracleTable, Table, list[tuple[oracle.Rule, Rule]]], differences: int, chunk: int, threads: int
+    case: tuple[OracleTable, Table, list[tuple[oracle.Rule, Rule]]],
+    differences: int,
+    chunk: int,
+    threads: int,
+    few: int,
+    sparse: bool,
 ) -> None:
     table, ours, drawn = case
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counting, "_MOST_DIFFERENCES", differences)
-        patch.setattr(counting, "_ROWS_A_THREAD", 2)
+        patch.setattr(counting, "_FEW", few)
+        patch.setattr(sweeping, "_POINTS_A_THREAD", 2)
+        if sparse:
+            patch.setattr(sweeping, "_ANYWAY", 0)
+            patch.setattr(sweeping, "_SPREAD", 0)
         patch.setattr(listing, "_BUFFER", 256)
         checked = check_tables({table.name: ours}, [rule for _, rule in drawn], threads=threads)
         for (their, _), found in zip(drawn, checked, strict=True):

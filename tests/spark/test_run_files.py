@@ -123,13 +123,23 @@ def three_tables(**source: Any) -> list[dict[str, Any]]:
     ]
 
 
+RULES = [
+    {"name": "one_a", "table": "csv table", "fd": "k -> a", "max_violating_rows": "40%"},
+    {"name": "small", "table": "json table", "require": "t.a <= 2", "severity": "warning"},
+    {"name": "grows", "table": "json table", "forbid": "t.a < s.a and t.c > s.c", "recount": "1 second"},
+    {"name": "ordered", "table": "parquet table", "od": "{}: b ~ k"},
+    {"name": "mixed", "table": "csv table", "forbid": "t.b = s.b and t.a = 1 and s.a >= 2"},
+    {"name": "known", "inclusion": "`csv table`.k in `json table`.k"},
+]
+
+
 @pytest.mark.parametrize("seed", [1])
 def test_histories_of_three_folders(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     print(f"seed {seed}")
     dice = random.Random(seed)
     families = {"denial": {"max_predicates": 3}, "order": {"max_context": 0}, "inclusion": {}}
     # folders and files with names that are patterns
-    app = Application(tmp_path, three_tables(options={"maxFilesPerTrigger": "2"}), constraints=families)
+    app = Application(tmp_path, three_tables(options={"maxFilesPerTrigger": "2"}), constraints=families, rules=RULES)
     histories = {encoding: History(dice, key=encoding != "csv") for encoding in WRITERS}
 
     def come(files: int) -> None:
@@ -161,6 +171,12 @@ def test_histories_of_three_folders(spark: SparkSession, tmp_path: Path, seed: i
     assert {row["referenced_table"] is not None for row in constraints if row["family"] == "ind"} == {True}
     assert all(row["sentence"].endswith(".") and 0 < row["score"] <= 1 for row in constraints)
     assert {json.loads(row["bounds"])["max_context"] for row in app.output("tables")} == {0}
+    assert {rule["rule"] for about in status.values() for rule in about["rules"]} == {rule["name"] for rule in RULES}
+    fewer = [{**rule, "fd": "b -> a"} if rule["name"] == "one_a" else rule for rule in RULES if rule["name"] != "known"]
+    app.configure(rules=[*fewer, {"name": "more", "table": "csv table", "forbid": "t.k = s.k and t.c > s.c"}])
+    come(2)
+    app.drain()
+    check()
     app.configure(constraints={"denial": {"max_predicates": 3}})
     code, said = app("run", "--available-now")
     assert code == 4
