@@ -229,7 +229,7 @@ class Application:
                     threads=1,
                 )
             }
-        for dependency in () if inclusion is None else discover_inclusions(seen):
+        for dependency in () if inclusion is None or inclusion.watched else discover_inclusions(seen):
             expected[dependency.dependent.table].add(str(dependency))
         return expected
 

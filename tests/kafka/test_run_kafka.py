@@ -110,9 +110,14 @@ def test_histories_of_three_topics(spark: SparkSession, broker: str, tmp_path: P
     print(f"seed {seed}")
     dice = random.Random(seed)
     topics = {encoding: Topic(broker, f"run.{encoding}", dice) for encoding in ("json", "upsert", "debezium")}
-    app = Application(
-        tmp_path, [table(topic, encoding) for encoding, topic in topics.items()], trigger={"max_records": 10}
-    )
+    tables = [table(topic, encoding) for encoding, topic in topics.items()]
+    rules: list[dict[str, Any]] = [
+        {"name": "across", "inclusion": "`run.json`.b in `run.upsert`.b"}
+    ]  # no family has it
+    for number, topic in enumerate(topics.values()):
+        rules.append({"name": f"depends {number}", "table": topic.name, "fd": "a -> b", "max_violating_pairs": 2})
+        rules.append({"name": f"grows {number}", "table": topic.name, "forbid": "t.k < s.k and t.a > s.a"})
+    app = Application(tmp_path, tables, trigger={"max_records": 10}, rules=rules)
 
     def come(count: int) -> None:
         topics["json"].json_changes(count)

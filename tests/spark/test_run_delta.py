@@ -94,7 +94,12 @@ def test_histories_of_two_feeds(spark: SparkSession, tmp_path: Path, seed: int) 
     for source in sources.values():
         source.write([source.row() for _ in range(4)])
         source.change()
-    app = Application(tmp_path, tables(maxFilesPerTrigger="1"))  # commits come in parts
+    rules = [
+        {"name": "twice", "table": "bag", "key": ["a", "b"]},
+        {"name": "grows", "table": "keyed", "forbid": "t.k < s.k and t.a > s.a and t.b = s.b"},
+        {"name": "same", "table": "bag", "forbid": "t.a >= s.a and t.b = s.b and s.a is not null"},
+    ]
+    app = Application(tmp_path, tables(maxFilesPerTrigger="1"), rules=rules)  # commits come in parts
 
     def check() -> None:
         app.check({name: source.monitored() for name, source in sources.items()}, {})

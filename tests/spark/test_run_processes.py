@@ -31,7 +31,12 @@ def test_a_run_that_is_killed_then_interrupted_then_stopped(spark: SparkSession,
         "source": {"format": "files", "path": "./changes", "encoding": "json", "options": {"maxFilesPerTrigger": "1"}},
     }
     families = {"denial": {"max_predicates": 3}, "order": {}, "inclusion": {}}
-    app = Application(tmp_path, [table], trigger={"interval": "100 ms"}, constraints=families)
+    rules = [
+        {"name": "depends", "table": "t", "fd": "a -> b"},
+        {"name": "grows", "table": "t", "forbid": "t.k < s.k and t.a > s.a"},
+        {"name": "known", "inclusion": "t.a in t.k"},
+    ]
+    app = Application(tmp_path, [table], trigger={"interval": "100 ms"}, constraints=families, rules=rules)
     rows: dict[int, Row] = {}
 
     def come(files: int) -> None:
