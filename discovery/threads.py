@@ -17,7 +17,9 @@ _PARTS_A_THREAD = 4
 
 def spread(parts: Iterable[Part], threads: int, work: Callable[[Part, Event], Result]) -> list[Result]:
     """Return what `work` makes of each part; it is told to stop by an event that it looks at now and then."""
-    stopped = Event()
+    stopped, parts = Event(), list(parts)
+    if threads == 1 and len(parts) == 1:  # nothing to wait for beside it
+        return [work(parts[0], stopped)]
     with ThreadPoolExecutor(threads) as pool:
         try:
             return list(pool.map(lambda part: work(part, stopped), parts))

@@ -127,6 +127,8 @@ class Maintainer:
         """
         bounds = Bounds(max_predicates, max_context)
         _compile()
+        if rules:
+            _compile_rules()
         table = as_table(data, name)
         return cls._seeded(table, key, bounds, space, threads, report, monitored(rules, table.schema))
 
@@ -210,6 +212,8 @@ class Maintainer:
         Of `rules`, those that are new or worded otherwise are counted.
         """
         _compile()
+        if rules:
+            _compile_rules()
         prefix = codecs.number(table)
         stored = store.get("meta", prefix + b"table")
         if stored is None:
@@ -521,3 +525,17 @@ def _compile() -> None:
         RowSet(maintainer.space).restore(store, codecs.number(0))
     two, codes = np.zeros(2, np.int32), np.zeros(1, np.int32)  # what small tables do without
     sort_groups_kernel(two, np.array([0, 2]), codes, two.copy())
+
+
+@cache
+def _compile_rules() -> None:
+    """Run the kernels of rules once, those of a first batch and of a later one."""
+    rows = pa.table({"a": [1, 1, 2, 3], "b": ["x", "y", "y", None], "c": [0.5, 1.5, 1.5, 2.5]})
+    table = from_arrow(rows, "rows")
+    texts = ("key(b)", "b -> a", "not(t.b = s.b and t.a < s.a and t.c > s.c)", "not(t.a <= s.a and t.c > s.c)")
+    rules = monitored([*texts, "not(t.a != s.c and t.b = s.b)", "not(t.a <= 0)"], table.schema)
+    maintainer = Maintainer._seeded(table, (), Bounds(None), None, 1, lambda _: None, rules)
+    for part in (rows, rows, rows.slice(1, 2)):
+        maintainer.apply(inserts=part)
+        maintainer.apply(deletes=part.slice(0, 1))
+    maintainer.apply(deletes=rows)

@@ -66,5 +66,19 @@ def test_inclusion_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert shown.out + shown.err == example[2]
 
 
+def test_check_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    text = README.read_text("utf-8")
+    monkeypatch.chdir(tmp_path)
+    for name in ("people.csv", "rules.txt"):
+        content = re.search(rf"\$ cat {re.escape(name)}\n(.*?)\n\n\$", text, re.DOTALL)
+        assert content is not None
+        Path(name).write_text(content[1] + "\n")
+    example = re.search(r"\$ holdfast (check people\.csv .*)\n((?:.+\n)+?)\$ echo \$\?\n(\d)\n", text)
+    assert example is not None
+    assert exit_code_of(example[1].split()) == int(example[3])
+    shown = capsys.readouterr()
+    assert shown.out + shown.err == example[2]
+
+
 def _without_seconds(text: str) -> str:
     return re.sub(r"; [0-9.]+ s$", "", text, flags=re.MULTILINE)
