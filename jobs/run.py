@@ -31,6 +31,7 @@ from holdfast.state import codecs
 from holdfast.state.commits import READY, Commits
 from holdfast.state.log import CommitLog
 from holdfast.state.rocks import RocksStore
+from holdfast.state.snapshots import Snapshots, newest_backup, own
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.output_rows import time_text
@@ -40,6 +41,7 @@ from holdfast.streaming.seeding import restore, seed, tables_of
 from holdfast.streaming.sinks.choosing import open_tables, writer_for
 from holdfast.streaming.sinks.contract import OutputTable, Retention
 from holdfast.streaming.sinks.shapes import SHAPES, Shape
+from holdfast.streaming.snapshotting import Snapshotter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,6 +64,7 @@ def seed_state(configuration: Configuration, *, replace: bool, quiet: bool) -> N
     _prepare(configuration, progress)
     if replace:
         _discard(settings)
+    _refuse_lost(configuration)
     with _opened(settings) as (store, commits):
         if commits.identity.status == READY:
             raise StateRefused(
@@ -73,6 +76,7 @@ def seed_state(configuration: Configuration, *, replace: bool, quiet: bool) -> N
         publisher = Publisher(commits, _log(settings, commits), _outputs(settings, commits, session))
         publisher.start()
         publisher.close()
+        _snapshotter(settings, store, commits).first()
         progress.note(f"seeded: {settings.state} is ready, outputs are in {settings.output}")
 
 
@@ -109,6 +113,7 @@ def run(configuration: Configuration, *, available_now: bool, quiet: bool, compa
 
 def _run(configuration: Configuration, progress: Progress, company: Company, *, available_now: bool) -> None:
     settings = configuration.settings
+    _refuse_lost(configuration)
     with _stopped_by_signals(company.stop) as stop, _opened(settings) as (store, commits):
         session = _Session(settings)
         tables = None
@@ -140,7 +145,9 @@ def _run(configuration: Configuration, progress: Progress, company: Company, *, 
                 settings.publish.status_interval.total_seconds(),
             )
             settle = {table.name: table.settle for table in settings.tables}
-            pipeline = Pipeline(store, commits, tables, publisher, limits, settle, rules)
+            snapshotter = _snapshotter(settings, store, commits)
+            snapshotter.first()
+            pipeline = Pipeline(store, commits, tables, publisher, limits, settle, rules, committed=snapshotter.maybe)
             for state in pipeline.announce():
                 progress.note(f"  {state}")
             _follow(
@@ -150,6 +157,7 @@ def _run(configuration: Configuration, progress: Progress, company: Company, *, 
             publisher.abandon()
             raise
         publisher.close()
+        snapshotter.close()
         progress.note("stopped: everything that was read is committed and published")
 
 
@@ -269,6 +277,28 @@ def _prepare(configuration: Configuration, progress: Progress) -> None:
         )
 
 
+def _refuse_lost(configuration: Configuration) -> None:
+    """Raise where there was a state: it is not to be made anew without a word."""
+    from holdfast.jobs.streams import checkpoint_of
+
+    settings = configuration.settings
+    if Path(settings.state, "CURRENT").exists():
+        return
+    left = newest_backup(Path(settings.backup), settings.name)
+    if left is not None:
+        raise StateRefused(
+            f"the state in {settings.state} is missing, while {left} is the backup of one of '{settings.name}'. "
+            f"Restore it: holdfast rebuild {configuration.file}; or start over: holdfast seed --replace"
+        )
+    for table in settings.tables:
+        place = checkpoint_of(settings, table.name)
+        if not is_remote(place) and Path(place, "offsets").is_dir():
+            raise StateRefused(
+                f"the state in {settings.state} is missing, while the checkpoint {place} says that table {table.name} "
+                "was followed before. Restore the state (holdfast rebuild), or start over: holdfast seed --replace"
+            )
+
+
 @contextmanager
 def _opened(settings: Settings) -> Iterator[tuple[RocksStore, Commits]]:
     store = RocksStore(Path(settings.state))
@@ -285,16 +315,7 @@ def _seed(
     session: Callable[[], "SparkSession"],
     progress: Progress,
 ) -> dict[str, Maintainer]:
-    from holdfast.jobs.streams import checkpoint_of
-
     settings, rules = configuration.settings, monitored_rules(configuration)
-    for table in settings.tables:
-        place = checkpoint_of(settings, table.name)
-        if not is_remote(place) and Path(place, "offsets").is_dir():
-            raise StateRefused(
-                f"the state in {settings.state} is missing, while the checkpoint {place} says that table {table.name} "
-                "was followed before. Restore the state (holdfast rebuild), or start over: holdfast seed --replace"
-            )
     published, shown, after = _published(settings, commits, session)
     return seed(
         store,
@@ -353,12 +374,22 @@ def _discard(settings: Settings) -> None:
         shutil.rmtree(state)
         if identity is not None:
             shutil.rmtree(_backup(settings, codecs.read_json(identity)["state_id"]), ignore_errors=True)
+    while (left := newest_backup(Path(settings.backup), settings.name)) is not None:  # of states that are lost
+        shutil.rmtree(left)
     shutil.rmtree(settings.checkpoint, ignore_errors=True)
 
 
 def _log(settings: Settings, commits: Commits) -> CommitLog:
-    identity = commits.identity
-    return CommitLog(_backup(settings, identity.state_id), identity.epoch)
+    """Return the log of the state, whose backup is this process's from now on."""
+    folder = _backup(settings, commits.identity.state_id)
+    own(folder, commits.identity)
+    return CommitLog(folder, commits.identity.epoch)
+
+
+def _snapshotter(settings: Settings, store: RocksStore, commits: Commits) -> Snapshotter:
+    """Return what copies the state into the backup."""
+    snapshots = Snapshots(_backup(settings, commits.identity.state_id), settings.snapshot.keep)
+    return Snapshotter(store, commits, snapshots, settings.snapshot.interval.total_seconds())
 
 
 def _backup(settings: Settings, state_id: str) -> Path:

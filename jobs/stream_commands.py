@@ -63,10 +63,15 @@ def status(conf: Path, format_: str, output: Path | None, *, quiet: bool) -> int
 @CONF
 @click.option("--from-source", is_flag=True, help="Seed anew, where the backup is lost too.")
 @QUIET
-def rebuild(conf: Path, **_: Any) -> None:
-    """Restore the state from its backup, or seed it anew; outputs go on where they were."""
-    _load(conf)
-    raise NotBuiltYet("rebuild")
+def rebuild(conf: Path, *, from_source: bool, quiet: bool) -> None:
+    """Restore the state from its backup, or seed it anew; outputs go on where they were.
+
+    A state that can be used is refused; one that is damaged is moved aside.
+    """
+    configuration = _load(conf)
+    from holdfast.jobs.rebuild import rebuild_state
+
+    rebuild_state(configuration, from_source=from_source, quiet=quiet)
 
 
 @click.command("skip-batch", short_help="Quarantine a batch that keeps failing.")

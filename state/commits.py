@@ -119,8 +119,8 @@ class Commits:
             return False
         raise StateCheckpointMismatch(
             f"source {source}: the checkpoint is at batch {batch_id}, from {start} to {end}, and the state at batch "
-            f"{last.batch_id}, up to {last.end}. One of them was restored or lost without the other: `holdfast "
-            "rebuild` brings them together"
+            f"{last.batch_id}, up to {last.end}. One of them was restored or lost without the other: put it back, or "
+            "seed anew for the same outputs: `holdfast seed --replace`"
         )
 
     def entry(self, source: str) -> LedgerEntry | None:

@@ -3,7 +3,10 @@
     <folder of the state>/log/<epoch>/<number of the commit, 20 digits>
     8 bytes length of the record, 32 bytes its SHA-256, the record
 
-A file that is there already must have the same record: two writers of one backup are noticed here, at the latest.
+    <folder of the state>/log/<epoch>/first   number of the first commit of an epoch that took over from another one
+
+A file that is there already must have the same record, and the backup's owner no higher epoch: two writers of one
+backup are noticed here, at the latest. What an epoch wrote behind the first commit of the next one does not count.
 """
 
 import hashlib
@@ -16,6 +19,7 @@ from holdfast.state import codecs
 from holdfast.state.store import WriteBatch
 
 _HEAD = 8 + 32
+_FIRST, _NUMBER = "first", "[0-9]" * 20
 
 
 class CommitLog:
@@ -28,9 +32,10 @@ class CommitLog:
     """
 
     def __init__(self, backup: Path, epoch: int) -> None:
-        self._folder = backup / "log" / f"{epoch:010d}"
+        self._backup, self._epoch = backup, epoch
+        self._folder = _folder(backup, epoch)
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._folder)
         except OSError as error:
             raise ExternalError(
                 f"the backup {self._folder} cannot be made ({error.strerror}): mend what is in its place, or name "
@@ -39,6 +44,7 @@ class CommitLog:
 
     def put(self, number: int, record: bytes) -> None:
         """Write the record of a commit; nothing happens where the same one is there."""
+        self._refuse_later_epochs()
         path = self._folder / f"{number:020d}"
         whole = len(record).to_bytes(8, "big") + hashlib.sha256(record).digest() + record
         part = path.with_suffix(f".{os.getpid()}.part")
@@ -63,25 +69,27 @@ class CommitLog:
                 "backup and start again"
             ) from error
 
-    def records(self, after: int = 0) -> Iterator[tuple[int, WriteBatch]]:
-        """Yield the commits behind a number, in order; refuse a damaged file or a gap."""
-        expected = after + 1
-        for path in sorted(self._folder.glob("[0-9]" * 20)):
-            number = int(path.name)
-            if number <= after:
-                continue
-            if number != expected:
-                raise StateRefused(f"{self._folder}: commit {expected} is missing, {number} is there: restore the file")
-            data = path.read_bytes()
-            record = data[_HEAD:]
-            if (
-                len(data) < _HEAD
-                or len(record) != int.from_bytes(data[:8], "big")
-                or (hashlib.sha256(record).digest() != data[8:_HEAD])
-            ):
-                raise StateRefused(f"{path} is damaged: restore the file, or rebuild from the source")
-            yield number, codecs.read_batch(record)
-            expected += 1
+    @staticmethod
+    def begin(backup: Path, epoch: int, first: int) -> None:
+        """Begin the log of an epoch that takes over: the commits from `first` on are its own."""
+        folder = _folder(backup, epoch)
+        make_private(folder)
+        (folder / _FIRST).write_text(str(first))
+
+    @staticmethod
+    def forget(backup: Path, upto: int) -> None:
+        """Remove the records of commits that a snapshot has."""
+        for path in (backup / "log").glob(f"*/{_NUMBER}"):
+            if int(path.name) <= upto:
+                path.unlink()
+
+    def _refuse_later_epochs(self) -> None:
+        for later in (self._backup / "log").iterdir():
+            if later.name.isdecimal() and int(later.name) > self._epoch:
+                raise StateRefused(
+                    f"{later} is of a later epoch than this state's, which is {self._epoch}: the state was restored "
+                    "elsewhere, and goes on there. Stop this process, and remove its state"
+                )
 
     def _sync(self) -> None:
         """Sync the folder's entries."""
@@ -90,3 +98,38 @@ class CommitLog:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder that only its owner may look into, with all that is missing above it."""
+    if not folder.is_dir():
+        make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def logged_after(backup: Path, after: int) -> Iterator[tuple[int, WriteBatch]]:
+    """Yield the commits behind a number that all epochs logged, in order; refuse a damaged file or a gap."""
+    found: dict[int, Path] = {}
+    for folder in sorted((backup / "log").glob("[0-9]" * 10)):
+        begins = folder / _FIRST
+        if begins.exists():
+            first = int(begins.read_text())
+            found = {number: path for number, path in found.items() if number < first}
+        found |= {int(path.name): path for path in folder.glob(_NUMBER) if int(path.name) > after}
+    for expected, number in enumerate(sorted(found), after + 1):
+        if number != expected:
+            raise StateRefused(f"{backup}: commit {expected} is missing, {number} is there: restore the file")
+        yield number, _record(found[number])
+
+
+def _record(path: Path) -> WriteBatch:
+    data = path.read_bytes()
+    record = data[_HEAD:]
+    is_whole = len(data) >= _HEAD and len(record) == int.from_bytes(data[:8], "big")
+    if not is_whole or hashlib.sha256(record).digest() != data[8:_HEAD]:
+        raise StateRefused(f"{path} is damaged: restore the file, or rebuild from the source")
+    return codecs.read_batch(record)
+
+
+def _folder(backup: Path, epoch: int) -> Path:
+    return backup / "log" / f"{epoch:010d}"

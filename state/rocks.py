@@ -6,6 +6,7 @@ all of them. Others may look at a store that is in use (`RocksReader`).
 """
 
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,6 +19,7 @@ from rocksdict import (
     AccessType,
     BlockBasedOptions,
     Cache,
+    Checkpoint,
     DBCompressionType,
     Options,
     Rdict,
@@ -35,7 +37,7 @@ _LOG_OF_WRITES = 64 << 20  # after a crash it is read again: 0.1 s; without a li
 _KEPT_INFO_LOGS = 4
 _ATTEMPTS = 5
 _LOADED_AT_ONCE = 1 << 20
-_LOADING = "loading-"
+_LOADING, _LINKED = "loading-", "linked-"
 _MANY_KEYS = 1_000
 _THREADS = max(1, min(4, os.cpu_count() or 1))
 _BLOOM_BITS = 10
@@ -53,15 +55,16 @@ class RocksStore:
     def __init__(self, path: Path) -> None:
         self.path = path
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        families = Rdict.list_cf(str(path)) if (path / "CURRENT").exists() else [_DEFAULT]
         try:
+            families = Rdict.list_cf(str(path)) if (path / "CURRENT").exists() else [_DEFAULT]
             self._database: Any = Rdict(
                 str(path), options=_options(), column_families={name: _options() for name in families}
             )
         except Exception as error:
             raise _refused(path, error) from error
-        for left in path.glob(f"{_LOADING}*"):  # by a process that was killed
-            shutil.rmtree(left, ignore_errors=True)
+        for kind in (_LOADING, _LINKED):
+            for left in path.glob(f"{kind}*"):  # by a process that was killed
+                shutil.rmtree(left, ignore_errors=True)
         self._families: dict[str, Any] = {
             name: self._database.get_column_family(name) for name in families if name != _DEFAULT
         }
@@ -129,6 +132,18 @@ class RocksStore:
                 raise ExternalError(
                     f"{self.path}: the state could not be written ({error}). Mend the disk and seed again"
                 ) from error
+
+    def linked(self) -> Path:
+        """Return a folder with hard links to a copy of the store as it is, for the caller to remove. O(buffers)."""
+        self._check()
+        folder = self.path / f"{_LINKED}{secrets.token_hex(4)}"
+        try:
+            Checkpoint(self._database).create_checkpoint(str(folder))
+        except Exception as error:
+            raise ExternalError(
+                f"{self.path}: no copy could be made ({error}): mend the disk and start again"
+            ) from error
+        return folder
 
     def close(self) -> None:
         """Give the store and its lock up."""

@@ -11,7 +11,7 @@ import resource
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from threading import Lock
@@ -67,6 +67,7 @@ class Pipeline:
     limits : see there.
     settle : by table, for how many batches its changes wait.
     rules : those that are monitored; the tables have theirs already.
+    committed : called after each commit, before the next batch.
     now : the clock.
     """
 
@@ -79,6 +80,7 @@ class Pipeline:
         limits: Limits | None = None,
         settle: Mapping[str, int] | None = None,
         rules: Sequence[MonitoredRule] = (),
+        committed: Callable[[], object] = lambda: None,
         now: Clock = utc_now,
     ) -> None:
         if commits.identity.status != READY:
@@ -101,6 +103,7 @@ class Pipeline:
         longest = max((settle or {}).values(), default=0)  # inclusions are across tables: they wait as one more
         self._settling = Settling(store, {**(settle or {}), ACROSS: longest})
         self._standing = Standing(store, self._limits.places_every)
+        self._committed = committed
         self._now = now
         self._lock = Lock()
         self.attempts = Attempts(store)
@@ -119,7 +122,8 @@ class Pipeline:
         if self._commits.entry(source) is None and position.batch_id:
             raise StateCheckpointMismatch(
                 f"source {source}: the checkpoint is at batch {position.batch_id}, and the state has none of its "
-                "batches. One of them was restored or lost without the other: `holdfast rebuild` brings them together"
+                "batches. One of them was restored or lost without the other: put it back, or seed anew for the same "
+                "outputs: `holdfast seed --replace`"
             )
         return self._commits.is_done(source, position.query_id, position.batch_id, position.start, position.end)
 
@@ -198,8 +202,14 @@ class Pipeline:
             for group, left in waiting.items():
                 self._settling.keep(group, left)
             self._note_share(source, records, len(bad))
-        self._publisher.notify()
+            self._end_commit()
         return replace(result, changes=[*result.changes, *across], constraints=counts[source], rules=tuple(rules))
+
+    def _end_commit(self) -> None:
+        """Bring a commit into the backup, before anybody hears of it, and let it be published."""
+        self._publisher.log()
+        self._publisher.notify()
+        self._committed()
 
     def announce(self) -> list[RuleState]:
         """Commit what is new about rules since the last start: those added, reworded or left out; return their states.
@@ -225,7 +235,7 @@ class Pipeline:
                 self._commits.commit(change, rows.payload)
             for maintainer in self._tables.values():
                 maintainer.rules_told()
-        self._publisher.notify()
+            self._end_commit()
         return told
 
     @property

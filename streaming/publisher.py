@@ -13,7 +13,7 @@ import datetime
 import math
 import time
 from collections.abc import Callable, Mapping
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 from typing import Any
 
 from holdfast.constraints import StateRefused
@@ -59,6 +59,7 @@ class Publisher:
         self._since_compaction = dict.fromkeys(tables, 0)
         self._tidied = dict.fromkeys(tables, -math.inf)
         self._changed = Condition()
+        self._logging = Lock()
         self._published = 0
         self._is_closing = False
         self._is_abandoned = False
@@ -118,11 +119,19 @@ class Publisher:
             self._changed.notify_all()
         self._thread.join()
 
+    def log(self) -> None:
+        """Put the records of all commits into the backup that are not there yet.
+
+        Whoever acknowledges a commit calls this first: a state that is lost comes back with all that was acknowledged.
+        """
+        with self._logging:
+            for number, record in self._commits.unlogged():
+                self._log.put(number, record)
+                self._commits.logged(number)
+
     def step(self) -> bool:
         """Publish a run of commits that wait; say whether there were any."""
-        for number, record in self._commits.unlogged():
-            self._log.put(number, record)
-            self._commits.logged(number)
+        self.log()
         rows: dict[str, list[Mapping[str, Any]]] = {}
         last, count = 0, 0
         for number, payload in self._commits.unpublished():

@@ -148,7 +148,7 @@ class Application:
                 assert row["reason"]
                 found[row["table_name"]][Path(row["record_id"]).name] += 1
             expected_bad = {name: Counter(bad.get(name, ())) for name in tables}
-        assert found == expected_bad, self.output("quarantine")
+            assert found == expected_bad, self.output("quarantine")
 
     def check_batches(self) -> None:
         """Assert that each batch of each table was published once, and each commit has its batch or its seed."""

@@ -255,7 +255,7 @@ def test_an_interrupted_seed_begins_anew(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_stream_that_jumped_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     running = Running(tmp_path, [(1, 1, "x")])
     running.batch(0, [(INSERT, (2, 2, "y"))])
-    with pytest.raises(StateCheckpointMismatch, match="holdfast rebuild"):
+    with pytest.raises(StateCheckpointMismatch, match="seed --replace"):
         running.batch(2, [(INSERT, (3, 3, "y"))])
     assert running.tables["r"].row_count == 2
     running.stop()

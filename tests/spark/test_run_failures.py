@@ -89,16 +89,19 @@ def test_a_state_and_a_configuration_that_contradict_each_other(spark: SparkSess
 
     (tmp_path / "checkpoint").rename(tmp_path / "elsewhere")
     put(app, {"name": "D", "_op": "delete"})
-    refused(app, 4, "One of them was restored or lost without the other", "holdfast rebuild")
+    refused(app, 4, "One of them was restored or lost without the other", "seed --replace")
     shutil.rmtree(tmp_path / "checkpoint")
     (tmp_path / "elsewhere").rename(tmp_path / "checkpoint")
     app.drain()
     app.check({"people": SEED}, {"people": ["0000.json-2"]})
 
     (tmp_path / "state").rename(tmp_path / "elsewhere")
+    refused(app, 4, "is missing, while", "is the backup of one of 'app'", "holdfast rebuild")
+    (tmp_path / "backup").rename(tmp_path / "away")
     refused(app, 4, "is missing, while the checkpoint", "says that table people was followed before")
-    shutil.rmtree(tmp_path / "state")
+    assert not (tmp_path / "state").exists()
     (tmp_path / "elsewhere").rename(tmp_path / "state")
+    (tmp_path / "away").rename(tmp_path / "backup")
 
 
 def test_outputs_go_on_when_a_state_is_replaced(spark: SparkSession, tmp_path: Path) -> None:

@@ -177,7 +177,6 @@ class TestWrongUsage:
         [
             "discover a.csv --family od --spark",
             "discover a.csv --family dc --spark",
-            "rebuild c.yaml --from-source",
             "dashboard c.yaml --port 0",
             "report c.yaml --output r.txt",
         ],

@@ -1,0 +1,275 @@
+"""Copies of a whole store in the backup, which the log goes on from, and the way back from them.
+
+    <folder of the state>/snapshots/<commit, 20 digits>.<epoch, 10 digits>.json   manifest: what the copy is made of
+    <folder of the state>/files/<SHA-256>                                         a file of one or several copies
+    <folder of the state>/OWNER                                                   who writes to this backup: epoch, host
+
+A copy begins as hard links beside the store, which takes as long as a flush; its files then go into the backup, each
+once by its content, and its manifest last. A manifest names every file with its size and checksum, and has a checksum
+of its own, so a copy is whole or it is none. Some copies are kept, and the log behind the oldest of them.
+
+Invariant: a state that was restored has every commit that the log has, and an epoch above all that wrote to the backup:
+a writer with a lower one is refused (`CommitLog.put`).
+"""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from holdfast.constraints import ExternalError, StateRefused
+from holdfast.state import codecs
+from holdfast.state.commits import READY, Commits, Identity
+from holdfast.state.log import CommitLog, logged_after, make_private
+from holdfast.state.rocks import RocksStore
+from holdfast.state.store import WriteBatch
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A copy of a store.
+
+    Parameters
+    ----------
+    identity : whose state it is.
+    commit : the last one that it has.
+    files : size and SHA-256 by name.
+    """
+
+    identity: Identity
+    commit: int
+    files: Mapping[str, tuple[int, str]]
+
+    @property
+    def name(self) -> str:
+        """The name of its manifest."""
+        return f"{self.commit:020d}.{self.identity.epoch:010d}.json"
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A store that was made of a backup.
+
+    Parameters
+    ----------
+    snapshot : the copy that was taken.
+    commit : the last commit, with those of the log.
+    damaged : copies that could not be taken, and why.
+    """
+
+    snapshot: Snapshot
+    commit: int
+    damaged: tuple[str, ...]
+
+
+class Snapshots:
+    """The copies of one state in its backup.
+
+    Parameters
+    ----------
+    folder : of the state in the backup.
+    keep : how many copies stay.
+    """
+
+    def __init__(self, folder: Path, keep: int = 2) -> None:
+        self.folder = folder
+        self._keep = keep
+
+    def all(self) -> list[tuple[Path, Snapshot | None]]:
+        """Return manifests, the newest first, with the copies that they describe; None where one is damaged."""
+        found = sorted((self.folder / "snapshots").glob("*.json"), reverse=True)
+        return [(path, _read(path)) for path in found]
+
+    def put(self, linked: Path, identity: Identity, commit: int) -> Snapshot:
+        """Take a store's hard links into the backup, then forget copies and log records that are not needed."""
+        known: dict[str, tuple[int, str]] = {}
+        for _, earlier in self.all():
+            if earlier is not None and earlier.identity.epoch == identity.epoch:
+                known = {**earlier.files, **known}
+        try:
+            files = {}
+            for path in sorted(p for p in linked.iterdir() if p.is_file()):
+                size, before = path.stat().st_size, known.get(path.name)
+                is_known = path.suffix == ".sst" and before is not None and before[0] == size  # never written again
+                checksum = before[1] if before is not None and is_known else _checksum(path)
+                self._take(path, checksum)
+                files[path.name] = (size, checksum)
+            snapshot = Snapshot(identity, commit, files)
+            content = json.dumps(asdict(snapshot), sort_keys=True)
+            whole = {"snapshot": content, "sha256": hashlib.sha256(content.encode()).hexdigest()}
+            _write(self.folder / "snapshots" / snapshot.name, json.dumps(whole).encode())
+            self._forget()
+        except OSError as error:
+            raise ExternalError(
+                f"a snapshot could not be written to {self.folder} ({error}). The state is unharmed: mend the backup "
+                "and start again"
+            ) from error
+        return snapshot
+
+    def restore(self, state: Path) -> Restored:
+        """Make a store of the newest copy that is whole and the log behind it; the folder is there at once, or not."""
+        damaged = []
+        for path, snapshot in self.all():
+            if snapshot is None:
+                damaged.append(f"{path} is damaged")
+                continue
+            with tempfile.TemporaryDirectory(prefix=f".{state.name}.", dir=state.parent) as scratch:
+                made = Path(scratch, "state")
+                made.mkdir(mode=0o700)
+                problem = self._filled(made, snapshot)
+                if problem is not None:
+                    damaged.append(problem)
+                    continue
+                commit = self._replayed(made, snapshot)
+                made.rename(state)
+            return Restored(snapshot, commit, tuple(damaged))
+        what = "; ".join(damaged) or "it has no snapshot"
+        raise StateRefused(
+            f"{self.folder} cannot be restored: {what}. Restore the file from a copy of the backup, or seed anew: "
+            "holdfast rebuild --from-source"
+        )
+
+    def _filled(self, made: Path, snapshot: Snapshot) -> str | None:
+        """Copy the files of a snapshot; return what is wrong with them."""
+        for name, (size, checksum) in snapshot.files.items():
+            source = self.folder / "files" / checksum
+            try:
+                shutil.copyfile(source, made / name)
+            except FileNotFoundError:
+                return f"{source} is missing"
+            if (made / name).stat().st_size != size or _checksum(made / name) != checksum:
+                return f"{source} is damaged"
+        return None
+
+    def _replayed(self, made: Path, snapshot: Snapshot) -> int:
+        """Apply the log to a copy, and make its epoch the highest; return the last commit."""
+        store = RocksStore(made)
+        try:
+            for _, record in logged_after(self.folder, snapshot.commit):
+                store.write(record)
+            commits = Commits(store, snapshot.identity.application)
+            identity, commit = commits.identity, commits.last
+            epoch = max(identity.epoch, owner(self.folder).get("epoch", 0)) + 1
+            last = WriteBatch()
+            for key, _ in store.scan("log"):  # what was not in the log is in the copy
+                last.delete("log", key)
+            last.put("meta", b"identity", codecs.json_bytes(asdict(replace(identity, epoch=epoch))))
+            store.write(last)
+            CommitLog.begin(self.folder, epoch, commit + 1)
+            own(self.folder, replace(identity, epoch=epoch))
+        finally:
+            store.close()
+        return commit
+
+    def _take(self, path: Path, checksum: str) -> None:
+        """Copy a file into the backup, where it is not there yet."""
+        target = self.folder / "files" / checksum
+        if target.exists() and target.stat().st_size == path.stat().st_size:
+            return
+        make_private(target.parent)
+        with _replacing(target) as part, path.open("rb") as source:
+            shutil.copyfileobj(source, part, _CHUNK)
+
+    def _forget(self) -> None:
+        """Remove all copies but the last ones, files that none of these has, and the log that they have."""
+        every = self.all()
+        kept = [snapshot for _, snapshot in every if snapshot is not None][: self._keep]
+        for path, snapshot in every:
+            if snapshot is not None and snapshot not in kept:
+                path.unlink()
+        needed = {checksum for snapshot in kept for _, checksum in snapshot.files.values()}
+        for file in (self.folder / "files").iterdir():
+            if file.name not in needed:
+                file.unlink()
+        if len(kept) == self._keep:
+            CommitLog.forget(self.folder, min(snapshot.commit for snapshot in kept))
+
+
+def owner(folder: Path) -> dict[str, Any]:
+    """Return who writes to a state's backup; nothing where no one did."""
+    try:
+        found: dict[str, Any] = json.loads((folder / "OWNER").read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    return found
+
+
+def own(folder: Path, identity: Identity) -> None:
+    """Say that this process writes to a state's backup; refuse where a later epoch does."""
+    try:
+        make_private(folder)
+        epoch = owner(folder).get("epoch", 0)
+    except (OSError, ValueError) as error:
+        raise ExternalError(
+            f"the backup {folder} cannot be used ({error}): mend what is in its place, or name another `backup`"
+        ) from error
+    if epoch > identity.epoch:
+        raise StateRefused(
+            f"the backup {folder} is written to by epoch {epoch} of this state, on {owner(folder).get('host')}, and "
+            f"this one is epoch {identity.epoch}: the state was restored elsewhere. Use that one, and remove this one"
+        )
+    about = {"state_id": identity.state_id, "epoch": identity.epoch, "host": platform.node()}
+    _write(folder / "OWNER", json.dumps(about).encode())
+
+
+def newest_backup(backup: Path, application: str) -> Path | None:
+    """Return the folder of the state of an application that has the last commits, among all that a backup has."""
+    found: list[tuple[int, Path]] = []
+    for folder in sorted(path.parent for path in backup.glob("*/snapshots")):
+        snapshots = [s for _, s in Snapshots(folder).all() if s is not None and s.identity.application == application]
+        if snapshots and any(s.identity.status == READY for s in snapshots):
+            found.append((max(s.commit for s in snapshots), folder))
+    return max(found)[1] if found else None
+
+
+def _read(path: Path) -> Snapshot | None:
+    """Return the copy that a manifest describes; None where it is damaged."""
+    try:
+        whole = json.loads(path.read_bytes())
+        content = whole["snapshot"]
+        if hashlib.sha256(content.encode()).hexdigest() != whole["sha256"]:
+            return None
+        about = json.loads(content)
+        files = {name: (size, checksum) for name, (size, checksum) in about["files"].items()}
+        return Snapshot(Identity(**about["identity"]), about["commit"], files)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _write(target: Path, content: bytes) -> None:
+    make_private(target.parent)
+    with _replacing(target) as part:
+        part.write(content)
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[Any]:
+    """Write a file beside another one, and put it in its place once it is whole and synced."""
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

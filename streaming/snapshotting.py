@@ -1,0 +1,80 @@
+"""Snapshots of the state while it is used: taken between two commits, brought into the backup behind them.
+
+Invariant: one at a time; what went wrong with one is raised after the next commit.
+"""
+
+import shutil
+import time
+from collections.abc import Callable
+from threading import Thread
+
+from holdfast.state.commits import Commits
+from holdfast.state.rocks import RocksStore
+from holdfast.state.snapshots import Snapshots
+
+
+class Snapshotter:
+    """Takes snapshots of one store.
+
+    Parameters
+    ----------
+    store, commits : what is copied.
+    snapshots : where to.
+    every : seconds between two.
+    now : the clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        store: RocksStore,
+        commits: Commits,
+        snapshots: Snapshots,
+        every: float,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._commits = commits
+        self._snapshots = snapshots
+        self._every = every
+        self._now = now
+        self._at = now()
+        self._thread: Thread | None = None
+        self._failed: BaseException | None = None
+
+    def first(self) -> None:
+        """Take a snapshot now, unless there is one."""
+        if not any(snapshot is not None for _, snapshot in self._snapshots.all()):
+            self._begin()
+            self.close()
+
+    def maybe(self) -> None:
+        """Begin one if it is time, between two commits; raise what went wrong with the last one."""
+        self._check()
+        if self._now() - self._at >= self._every and (self._thread is None or not self._thread.is_alive()):
+            self._begin()
+
+    def close(self) -> None:
+        """Wait until what was begun is in the backup; raise what went wrong."""
+        if self._thread is not None:
+            self._thread.join()
+        self._check()
+
+    def _begin(self) -> None:
+        self._at = self._now()
+        linked, identity, commit = self._store.linked(), self._commits.identity, self._commits.last
+
+        def put() -> None:
+            try:
+                self._snapshots.put(linked, identity, commit)
+            except BaseException as error:  # noqa: BLE001  (raised where somebody looks)
+                self._failed = error
+            finally:
+                shutil.rmtree(linked, ignore_errors=True)
+
+        self._thread = Thread(target=put, name="snapshot", daemon=True)
+        self._thread.start()
+
+    def _check(self) -> None:
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            raise failed

@@ -1,0 +1,147 @@
+"""`holdfast rebuild`: a lost or damaged state comes back, and the outputs are those of an undisturbed run."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.streams import Application, Row
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+TABLE: dict[str, Any] = {
+    "name": "t",
+    "key": ["k"],
+    "columns": {"k": "integer", "a": "integer", "b": "string"},
+    "source": {"format": "files", "path": "./changes", "encoding": "json", "options": {"maxFilesPerTrigger": "1"}},
+}
+RULES = [
+    {"name": "depends", "table": "t", "fd": "a -> b"},
+    {"name": "grows", "table": "t", "forbid": "t.k < s.k and t.a > s.a"},
+    {"name": "known", "inclusion": "t.a in t.k"},
+]
+
+
+class Lived(Application):
+    """An application whose rows are followed."""
+
+    def __init__(self, folder: Path, seed: int, **sections: Any) -> None:
+        super().__init__(folder, [TABLE], rules=RULES, constraints={"denial": {}, "inclusion": {}}, **sections)
+        self.dice = random.Random(seed)
+        self.rows: dict[int, Row] = {}
+
+    def come(self, files: int) -> None:
+        for _ in range(files):
+            lines = []
+            for _ in range(self.dice.randint(1, 5)):
+                row: Row = {"k": self.dice.randint(0, 9), "a": self.dice.randint(0, 2), "b": self.dice.choice("xy")}
+                if self.dice.random() < 0.3:
+                    self.rows.pop(row["k"], None)
+                    lines.append({"_op": "delete", **row})
+                else:
+                    self.rows[row["k"]] = row
+                    lines.append({"_op": "insert", **row})
+            self.put(f"{self.written:04}.json", "\n".join(map(json.dumps, lines)).encode())
+
+    def check_rows(self) -> None:
+        self.check({"t": list(self.rows.values())})
+
+    def refused(self, command: str, *words: str, code: int = 4) -> None:
+        found, said = self(command, *(("--available-now",) if command == "run" else ()))
+        assert found == code, said
+        for word in words:
+            assert word in said
+        assert "Traceback" not in said
+
+
+def test_a_state_that_is_lost_comes_back_from_its_backup(spark: SparkSession, tmp_path: Path) -> None:
+    app = Lived(tmp_path, 3, snapshot={"interval": "1 second"})
+    app.come(3)
+    app.drain()
+    app.refused("rebuild", "is whole: there is nothing to rebuild")
+    for lost in ("removed", "damaged", "halved"):
+        app.come(3)
+        app.drain()
+        state = tmp_path / "state"
+        if lost == "removed":
+            shutil.rmtree(state)
+            app.refused("run", "is missing", "holdfast rebuild")
+            assert not state.exists()
+            app.refused("seed", "is missing", "holdfast seed --replace")
+        else:
+            for file in state.glob("MANIFEST-*" if lost == "damaged" else "CURRENT"):
+                data = file.read_bytes()
+                file.write_bytes(data[: len(data) // 2] + b"?" * 9)
+            app.refused("run", "state")
+        code, said = app("rebuild")
+        assert code == 0, said
+        assert "restored: " in said
+        assert ("could not be used: it is now" in said) == (lost != "removed")
+        app.check_rows()
+        app.come(2)
+        app.drain()
+        app.check_rows()
+    assert {json.loads(path.read_text())["epoch"] for path in tmp_path.glob("backup/*/OWNER")} == {3}
+
+
+def test_what_a_killed_run_acknowledged_is_in_the_backup(spark: SparkSession, tmp_path: Path) -> None:
+    app = Lived(tmp_path, 5, trigger={"interval": "10 ms"})
+    app.come(2)
+    app.drain()
+    app.come(12)
+    process = app.started()
+    process.wait_for(lambda: len(app.output("batches")) > 6)
+    process.kill()
+    shutil.rmtree(tmp_path / "state")
+    assert app("rebuild")[0] == 0
+    app.come(2)
+    app.drain()
+    app.check_rows()
+
+
+def test_without_state_and_backup_the_outputs_go_on_from_the_source(spark: SparkSession, tmp_path: Path) -> None:
+    app = Lived(tmp_path, 7)
+    app.come(4)
+    app.drain()
+    shutil.rmtree(tmp_path / "state")
+    shutil.rmtree(tmp_path / "backup")
+    app.refused("run", "is missing", "holdfast rebuild")
+    app.refused("rebuild", "has no snapshot", "--from-source")
+    code, said = app("rebuild", "--from-source")
+    assert code == 0, said
+    app.drain()  # the folder has all changes still
+    app.check_rows()
+
+
+def test_a_running_state_is_not_rebuilt(spark: SparkSession, tmp_path: Path) -> None:
+    app = Lived(tmp_path, 9)
+    app.come(1)
+    process = app.started()
+    process.wait_for(lambda: bool(app.output("batches")))
+    app.refused("rebuild", "in use by another process")
+    assert process.signal(signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize("broken", ["backup/state", "snapshots"])
+def test_a_backup_that_is_damaged_is_named(spark: SparkSession, tmp_path: Path, broken: str) -> None:
+    app = Lived(tmp_path, 11)
+    app.come(1)
+    app.drain()
+    shutil.rmtree(tmp_path / "state")
+    if broken == "snapshots":
+        for manifest in tmp_path.glob("backup/*/snapshots/*.json"):
+            manifest.write_text("{}")
+        app.refused("rebuild", "has no snapshot of a state of 'app'", "--from-source")
+    else:
+        for file in tmp_path.glob("backup/*/files/*"):
+            file.write_bytes(b"?")
+        app.refused("rebuild", "is damaged", "--from-source")
+        assert not (tmp_path / "state").exists()
