@@ -1,17 +1,29 @@
-"""`holdfast rebuild`: a state that was lost, from its backup, or seeded anew for the same outputs.
+"""`holdfast rebuild`: a state and its checkpoints that belong together, whichever of them was lost.
 
-Invariant: a state that can be used is never touched; one that cannot is moved aside, and named.
+    state lost         from its backup; or seeded anew for the same outputs
+    checkpoint lost    a new one will begin where the state's last batch ended
+
+Invariant: a state that can be used is never thrown away; one that cannot is moved aside, and named.
 """
 
+import json
+import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from holdfast.constraints import HoldfastError, StateRefused
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.progress import Progress, progress_on
-from holdfast.state.commits import READY, Commits
+from holdfast.jobs.quantities import is_remote
+from holdfast.jobs.streams import checkpoint_of
+from holdfast.state import codecs
+from holdfast.state.commits import READY, Commits, LedgerEntry
 from holdfast.state.rocks import RocksStore
-from holdfast.state.snapshots import Snapshots, newest_backup
+from holdfast.state.snapshots import Snapshots, backups
+from holdfast.state.store import WriteBatch
+from holdfast.streaming.seeding import tables_of
 
 
 def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: bool) -> None:
@@ -19,13 +31,27 @@ def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: boo
     progress = progress_on(sys.stderr, quiet=quiet)
     settings = configuration.settings
     state = Path(settings.state)
-    _refuse_usable(state, settings.name)
+    usable = _is_usable(state, settings.name)
     if from_source:
+        if usable:
+            raise StateRefused(f"{state} is whole: to throw it away and seed anew: holdfast seed --replace")
         from holdfast.jobs.run import seed_state
 
         seed_state(configuration, replace=True, quiet=quiet)
         return
-    folder = newest_backup(Path(settings.backup), settings.name)
+    if not usable:
+        _restore(configuration, state, progress)
+    if not _joined(configuration, state, progress) and usable:
+        raise StateRefused(
+            f"{state} is whole, and so are the checkpoints: there is nothing to rebuild. To throw them away and seed "
+            "anew: holdfast seed --replace"
+        )
+
+
+def _restore(configuration: Configuration, state: Path, progress: Progress) -> None:
+    """Make the state of its backup."""
+    settings = configuration.settings
+    folder = next(iter(backups(Path(settings.backup), settings.name)), None)
     if folder is None:
         raise StateRefused(
             f"{settings.backup} has no snapshot of a state of '{settings.name}': name the backup that it was made "
@@ -47,10 +73,10 @@ def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: boo
     )
 
 
-def _refuse_usable(state: Path, application: str) -> None:
-    """Raise where there is a state that can be used."""
+def _is_usable(state: Path, application: str) -> bool:
+    """Whether there is a state that can be used."""
     if not (state / "CURRENT").exists():
-        return
+        return False
     try:
         store = RocksStore(state)
         try:
@@ -60,13 +86,68 @@ def _refuse_usable(state: Path, application: str) -> None:
     except StateRefused as error:
         if "in use by another process" in str(error) or "of the application" in str(error):
             raise
-        return
+        return False
     except HoldfastError:
-        return
-    if status == READY:
-        raise StateRefused(
-            f"{state} is whole: there is nothing to rebuild. To throw it away and seed anew: holdfast seed --replace"
+        return False
+    return status == READY
+
+
+def _joined(configuration: Configuration, state: Path, progress: Progress) -> bool:
+    """Let checkpoints that do not fit the state begin anew, where its last batches ended; say if there were any."""
+    settings = configuration.settings
+    if is_remote(settings.checkpoint):
+        progress.note(
+            f"warning: the checkpoints in {settings.checkpoint} were not looked at: they are not on this machine"
         )
+        return False
+    store = RocksStore(state)
+    try:
+        commits = Commits(store, settings.name)
+        change = WriteBatch()
+        for number, about in tables_of(store):
+            name = about["name"]
+            place, entry = Path(checkpoint_of(settings, name)), commits.entry(name)
+            if _fits(place, entry):
+                continue
+            if entry is not None:
+                about["source"] = _source_at(name, about["source"], entry.end)
+                change.put("tables", codecs.number(number), codecs.json_bytes(about))
+                commits.resume(name, change)
+            shutil.rmtree(place, ignore_errors=True)
+            where = "its start" if entry is None else entry.end
+            progress.note(f"table {name}: its checkpoint did not fit the state; a new one begins at {where}")
+        if len(change):
+            store.write(change)
+    finally:
+        store.close()
+    return bool(len(change))
+
+
+def _fits(place: Path, entry: LedgerEntry | None) -> bool:
+    """Whether a checkpoint goes on from the state's last batch."""
+    done = sorted(int(path.name) for path in (place / "commits").glob("*") if path.name.isdecimal())
+    if entry is None or entry.batch_id < 0:
+        return not done
+    offsets = place / "offsets" / str(entry.batch_id)
+    if not offsets.is_file() or (done and done[-1] > entry.batch_id):
+        return False
+    return "\n".join(offsets.read_text("utf-8").splitlines()[2:]) == entry.end
+
+
+def _source_at(table: str, source: Mapping[str, Any], end: str) -> dict[str, Any]:
+    """Return where a source begins that goes on from the end of a batch: files are known by their names."""
+    found = {**source}
+    if "start" in source:  # a topic
+        found["start"] = end
+    elif "version" in source:  # a feed: what the last version brought is brought again, from its first change on
+        at = json.loads(end)
+        if at["index"] >= 0:
+            raise StateRefused(
+                f"table {table}: its checkpoint is lost, and the state ended within version {at['reservoirVersion']} "
+                "of its feed, which cannot be read in part: seed anew: holdfast seed --replace"
+            )
+        found["version"] = at["reservoirVersion"] - 1
+    return found
 
 
 def _moved_aside(state: Path, progress: Progress) -> Path | None:

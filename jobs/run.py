@@ -31,7 +31,7 @@ from holdfast.state import codecs
 from holdfast.state.commits import READY, Commits
 from holdfast.state.log import CommitLog
 from holdfast.state.rocks import RocksStore
-from holdfast.state.snapshots import Snapshots, newest_backup, own
+from holdfast.state.snapshots import ASIDE, Snapshots, backups, own
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.output_rows import time_text
@@ -63,8 +63,15 @@ def seed_state(configuration: Configuration, *, replace: bool, quiet: bool) -> N
     progress = progress_on(sys.stderr, quiet=quiet)
     _prepare(configuration, progress)
     if replace:
-        _discard(settings)
-    _refuse_lost(configuration)
+        with _replaced(settings) as seeded:
+            _seed_anew(configuration, progress, seeded)
+    else:
+        _refuse_lost(configuration)
+        _seed_anew(configuration, progress)
+
+
+def _seed_anew(configuration: Configuration, progress: Progress, seeded: Callable[[], None] = lambda: None) -> None:
+    settings = configuration.settings
     with _opened(settings) as (store, commits):
         if commits.identity.status == READY:
             raise StateRefused(
@@ -73,6 +80,7 @@ def seed_state(configuration: Configuration, *, replace: bool, quiet: bool) -> N
             )
         session = _Session(settings)
         _seed(configuration, store, commits, session, progress)
+        seeded()
         publisher = Publisher(commits, _log(settings, commits), _outputs(settings, commits, session))
         publisher.start()
         publisher.close()
@@ -153,6 +161,7 @@ def _run(configuration: Configuration, progress: Progress, company: Company, *, 
             _follow(
                 configuration, pipeline, about, session, publisher, stop, progress, company, available_now=available_now
             )
+            pipeline.announce()
         except BaseException:
             publisher.abandon()
             raise
@@ -284,8 +293,7 @@ def _refuse_lost(configuration: Configuration) -> None:
     settings = configuration.settings
     if Path(settings.state, "CURRENT").exists():
         return
-    left = newest_backup(Path(settings.backup), settings.name)
-    if left is not None:
+    for left in backups(Path(settings.backup), settings.name)[:1]:
         raise StateRefused(
             f"the state in {settings.state} is missing, while {left} is the backup of one of '{settings.name}'. "
             f"Restore it: holdfast rebuild {configuration.file}; or start over: holdfast seed --replace"
@@ -362,21 +370,37 @@ def _published(
     return asked("constraints", "SELECT * FROM {published}"), asked("violations", _SHOWN), max(lasts)
 
 
-def _discard(settings: Settings) -> None:
-    """Throw the state and its checkpoints away; the outputs stay, and go on from what they say."""
+@contextmanager
+def _replaced(settings: Settings) -> Iterator[Callable[[], None]]:
+    """Set a state, its backups and its checkpoints aside while a new state is seeded: where that fails, they come back.
+
+    Gives what to call once the new state is seeded. The outputs stay, and go on from what they say.
+    """
     if is_remote(settings.checkpoint):
         raise UsageError(f"remove the checkpoint {settings.checkpoint} yourself, then seed: it is not on this machine")
-    state = Path(settings.state)
+    state, backup = Path(settings.state), Path(settings.backup)
+    places = {state, Path(settings.checkpoint), *backups(backup, settings.name)}
     if state.exists():
         store = RocksStore(state)  # refused while another process has it
         identity = store.get("meta", b"identity")
         store.close()
-        shutil.rmtree(state)
         if identity is not None:
-            shutil.rmtree(_backup(settings, codecs.read_json(identity)["state_id"]), ignore_errors=True)
-    while (left := newest_backup(Path(settings.backup), settings.name)) is not None:  # of states that are lost
-        shutil.rmtree(left)
-    shutil.rmtree(settings.checkpoint, ignore_errors=True)
+            places.add(backup / codecs.read_json(identity)["state_id"])
+    moved = {place: place.with_name(f"{place.name}{ASIDE}") for place in places if place.exists()}
+    for place, old in moved.items():
+        shutil.rmtree(old, ignore_errors=True)  # of a replacement that was killed
+        place.rename(old)
+    is_seeded = threading.Event()
+    try:
+        yield is_seeded.set
+    finally:
+        if is_seeded.is_set():
+            for old in moved.values():
+                shutil.rmtree(old)
+        else:
+            for place, old in moved.items():
+                shutil.rmtree(place, ignore_errors=True)
+                old.rename(place)
 
 
 def _log(settings: Settings, commits: Commits) -> CommitLog:

@@ -129,6 +129,8 @@ def _rule_cells(table: str, rule: Mapping[str, Any]) -> tuple[str, ...]:
     if rule["broken"] and rule["severity"] != Severity.ERROR.value:
         verdict = f"{verdict} ({rule['severity']})"
     pairs, rows = ("-" if rule[name] is None else f"{rule[name]:,}" for name in ("violating_pairs", "violating_rows"))
+    if rule["rows_as_of"] < rule["commit"]:
+        rows = f"{rows} (commit {rule['rows_as_of']})"
     if rule["missing_values"]:
         rows = f"{rows} ({counted(rule['missing_values'], 'value')})"
     return rule["rule"], table, verdict, pairs, rows, rule["constraint"]

@@ -15,7 +15,7 @@ The record of a commit holds the whole write but its own copy, so that replaying
 
 import secrets
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from holdfast.constraints import StateRefused
@@ -23,6 +23,8 @@ from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
 
 SEEDING, READY = "seeding", "ready"
+_RESUMED = ""
+"""Stands for a query that is still to begin where the last one ended: no query is called so."""
 
 
 @dataclass(frozen=True)
@@ -114,19 +116,28 @@ class Commits:
             return False
         if (last.query_id, last.batch_id, last.end) == (query_id, batch_id, end):
             return True
+        if last.query_id == _RESUMED and batch_id == 0 and not start:
+            return False
         follows = batch_id == last.batch_id + 1 if last.query_id == query_id else batch_id == 0
         if follows and start == last.end:
             return False
         raise StateCheckpointMismatch(
             f"source {source}: the checkpoint is at batch {batch_id}, from {start} to {end}, and the state at batch "
-            f"{last.batch_id}, up to {last.end}. One of them was restored or lost without the other: put it back, or "
-            "seed anew for the same outputs: `holdfast seed --replace`"
+            f"{last.batch_id}, up to {last.end}. One of them was restored or lost without the other: `holdfast "
+            "rebuild` brings them together"
         )
 
     def entry(self, source: str) -> LedgerEntry | None:
         """Return the last batch of a source."""
         stored = self._store.get("ledger", source.encode())
         return None if stored is None else LedgerEntry(**codecs.read_json(stored))
+
+    def resume(self, source: str, change: WriteBatch) -> None:
+        """Add to a change that a new stream begins where the last batch of a source ended."""
+        last = self.entry(source)
+        assert last is not None
+        entry = replace(last, query_id=_RESUMED, batch_id=-1)
+        change.put("ledger", source.encode(), codecs.json_bytes(asdict(entry)))
 
     def commit(
         self,

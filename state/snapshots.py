@@ -26,11 +26,13 @@ from typing import Any
 
 from holdfast.constraints import ExternalError, StateRefused
 from holdfast.state import codecs
-from holdfast.state.commits import READY, Commits, Identity
+from holdfast.state.commits import Commits, Identity
 from holdfast.state.log import CommitLog, logged_after, make_private
 from holdfast.state.rocks import RocksStore
 from holdfast.state.store import WriteBatch
 
+ASIDE = ".replaced"
+"""Ends the names of folders that are set aside while a new state is seeded."""
 _CHUNK = 1 << 20
 
 
@@ -221,14 +223,14 @@ def own(folder: Path, identity: Identity) -> None:
     _write(folder / "OWNER", json.dumps(about).encode())
 
 
-def newest_backup(backup: Path, application: str) -> Path | None:
-    """Return the folder of the state of an application that has the last commits, among all that a backup has."""
+def backups(backup: Path, application: str) -> list[Path]:
+    """Return the folders of an application's states in a backup, the one with the last commits first."""
     found: list[tuple[int, Path]] = []
     for folder in sorted(path.parent for path in backup.glob("*/snapshots")):
-        snapshots = [s for _, s in Snapshots(folder).all() if s is not None and s.identity.application == application]
-        if snapshots and any(s.identity.status == READY for s in snapshots):
-            found.append((max(s.commit for s in snapshots), folder))
-    return max(found)[1] if found else None
+        whole = [snapshot for _, snapshot in Snapshots(folder).all() if snapshot is not None]
+        if folder.suffix != ASIDE and whole and whole[0].identity.application == application:
+            found.append((max(snapshot.commit for snapshot in whole), folder))
+    return [folder for _, folder in sorted(found, reverse=True)]
 
 
 def _read(path: Path) -> Snapshot | None:

@@ -11,7 +11,7 @@ import resource
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from threading import Lock
@@ -31,7 +31,7 @@ from holdfast.streaming.maintainers.value_rules import ValueRules
 from holdfast.streaming.output_rows import OutputRows, Position, described
 from holdfast.streaming.publisher import Publisher
 from holdfast.streaming.rule_reports import RuleReports
-from holdfast.streaming.seeding import Clock, progress_of, tables_of, utc_now, value_rules
+from holdfast.streaming.seeding import NAMES, Clock, name_key, progress_of, tables_of, utc_now, value_rules
 from holdfast.streaming.settling import Settling
 from holdfast.streaming.standing import Standing
 
@@ -122,8 +122,7 @@ class Pipeline:
         if self._commits.entry(source) is None and position.batch_id:
             raise StateCheckpointMismatch(
                 f"source {source}: the checkpoint is at batch {position.batch_id}, and the state has none of its "
-                "batches. One of them was restored or lost without the other: put it back, or seed anew for the same "
-                "outputs: `holdfast seed --replace`"
+                "batches. One of them was restored or lost without the other: `holdfast rebuild` brings them together"
             )
         return self._commits.is_done(source, position.query_id, position.batch_id, position.start, position.end)
 
@@ -134,6 +133,7 @@ class Pipeline:
         came: Arrivals,
         seconds: Mapping[str, float] | None = None,
         lag_records: int | None = None,
+        names: Sequence[str] = (),
     ) -> BatchResult | None:
         """Apply and commit a batch of one table's source; return what it did, None where it was done before.
 
@@ -143,6 +143,7 @@ class Pipeline:
         ----------
         seconds : what it has taken so far, by step.
         lag_records : how many records wait behind it, where somebody has asked.
+        names : of what was read, where a source names it; it is read only once.
         """
         began = time.perf_counter()
         with self._lock:
@@ -154,9 +155,7 @@ class Pipeline:
             maintainer = self._tables[source]
             result = maintainer.apply_records(came.records)
             began = time.perf_counter()
-            change = WriteBatch()
-            for part in maintainer.save(self._numbers[source]):
-                change.add(part)
+            change = self._saved(source, names)
             across = self._across(result, change)
             took |= {"apply": result.seconds, "save": time.perf_counter() - began}
             now = self._now()
@@ -205,37 +204,50 @@ class Pipeline:
             self._end_commit()
         return replace(result, changes=[*result.changes, *across], constraints=counts[source], rules=tuple(rules))
 
+    def _saved(self, source: str, names: Sequence[str]) -> WriteBatch:
+        """Return what a batch changed of a table in the state, and the names of what it read."""
+        change = WriteBatch()
+        for part in self._tables[source].save(self._numbers[source]):
+            change.add(part)
+        change.put_all(NAMES, [name_key(source, name) for name in names], [b""] * len(names))
+        return change
+
+    def _saved_rules(self, table: str) -> Iterator[WriteBatch]:
+        return self._tables[table].save_rules(self._numbers[table])
+
     def _end_commit(self) -> None:
         """Bring a commit into the backup, before anybody hears of it, and let it be published."""
+        self._value_rules.told()
+        for maintainer in self._tables.values():
+            maintainer.rules_told()
         self._publisher.log()
         self._publisher.notify()
         self._committed()
 
     def announce(self) -> list[RuleState]:
-        """Commit what is new about rules since the last start: those added, reworded or left out; return their states.
+        """Commit what no batch did to rules, and return those that changed.
 
-        Nothing is committed where nothing is new.
+        Rules that were added, reworded or left out since the last start, and rows that are counted now and then.
         """
         with self._lock:
+            for maintainer in self._tables.values():
+                maintainer.recount_rules()
             change, now = WriteBatch(), self._now()
             rows = OutputRows(self._commits.identity, self._commits.last + 1, now)
-            parts = [self._value_rules.save()]
             gone: list[tuple[str | None, str, RuleExample]] = [(None, *one) for one in self._value_rules.gone]
             for name, maintainer in self._tables.items():
-                parts.append(maintainer.save(self._numbers[name]))
                 gone += [(name, *one) for one in maintainer.rules_gone]
-            for part in chain.from_iterable(parts):
-                change.add(part)
             for table, rule, example in gone:
                 rows.violation(rule, table, example, "removed")
-            self._reports.forget(self._rules, change)
+            for line in self._reports.forget(self._rules, change):
+                rows.rule(line)
             known = [state for maintainer in self._tables.values() for state in maintainer.rules]
             told = self._note_rules(rows, known, None, change, now)
             if rows.payload:
+                for part in chain(self._value_rules.save(), *map(self._saved_rules, self._tables)):
+                    change.add(part)
                 self._commits.commit(change, rows.payload)
-            for maintainer in self._tables.values():
-                maintainer.rules_told()
-            self._end_commit()
+                self._end_commit()
         return told
 
     @property
@@ -263,13 +275,16 @@ class Pipeline:
         """Follow what a batch did to values; add to the commit what that changed in the state."""
         if self._inclusion is None:
             return []
-        self._value_rules.begin()
         changes = self._inclusion.apply(result.values)
         change.add(self._inclusion.save())
         self._value_rules.follow()
         for part in self._value_rules.save():
             change.add(part)
         return [] if self._inclusion.watched else changes
+
+    def was_read(self, source: str, names: Sequence[str]) -> list[bool]:
+        """Say of each of some names whether it was read with an earlier batch."""
+        return [found is not None for found in self._store.get_many(NAMES, [name_key(source, n) for n in names])]
 
     def failed(self, source: str, position: Position, error: BaseException) -> None:
         """Note that a batch failed, so that it is not tried for ever."""

@@ -18,7 +18,7 @@ Line = dict[str, Any]
 
 STATUS = "rule_status"
 _TOLD = (
-    *("constraint", "violating_pairs", "violating_rows", "missing_values"),
+    *("table_name", "constraint", "violating_pairs", "violating_rows", "missing_values"),
     *("holds", "broken", "threshold", "severity"),
 )
 
@@ -60,26 +60,30 @@ class RuleReports:
             last = self._last.get(name)
             if not self.changed(state) and last is not None and 0 <= now - last["at"] < self._every:
                 continue
-            before = last["violating_pairs"] if last is not None and last["constraint"] == state.rule.text else None
+            is_same = last is not None and (last["table_name"], last["constraint"]) == (
+                state.rule.table,
+                state.rule.text,
+            )
+            before = last["violating_pairs"] if last is not None and is_same else None
             pairs = state.violating_pairs
             line = {
                 "rule": name,
-                "table_name": state.rule.table,
                 **_told(state),
                 "source": source,
                 "rows_as_of": self._as_of.get(name, commit),
                 "change_in_pairs": None if pairs is None or before is None else pairs - before,
             }
-            self._last[name] = {**line, "at": now}
+            self._last[name] = {**line, "at": now, "commit": commit}
             change.put(STATUS, name.encode(), codecs.json_bytes(self._last[name]))
             found.append(line)
         return found
 
-    def forget(self, kept: Sequence[Rule], change: WriteBatch) -> None:
-        """Forget the lines of rules that are not declared any more."""
-        for name in self._last.keys() - {rule.name for rule in kept}:
-            del self._last[name]
+    def forget(self, kept: Sequence[Rule], change: WriteBatch) -> list[Line]:
+        """Forget rules that are not declared any more; return the lines that say so: they have no counts."""
+        gone = sorted(self._last.keys() - {rule.name for rule in kept})
+        for name in gone:
             change.delete(STATUS, name.encode())
+        return [{"rule": name, "table_name": self._last.pop(name)["table_name"]} for name in gone]
 
 
 def published_lines(store: Reader) -> list[tuple[str, Line]]:
@@ -90,7 +94,7 @@ def published_lines(store: Reader) -> list[tuple[str, Line]]:
 def _told(state: RuleState) -> Line:
     rule = state.rule
     values = (
-        *(rule.text, state.violating_pairs, state.violating_rows, state.missing_values),
+        *(rule.table, rule.text, state.violating_pairs, state.violating_rows, state.missing_values),
         *(state.holds, state.broken, rule.threshold, rule.severity.value),
     )
     return dict(zip(_TOLD, values, strict=True))

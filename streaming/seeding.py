@@ -2,6 +2,7 @@
 
     tables    number  name, settings, where the source begins, columns left out, as JSON
     progress  name    how far a table is, as JSON
+    names     name NUL name of what was read from its source, where the source names it
 
 Invariant: a state is ready with the last write of its seed, in one piece; what an interrupted seed left is wiped.
 """
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.constraints import InclusionDependency, StateRefused
+from holdfast.discovery.detection.forms import form_of
 from holdfast.discovery.inclusion.seeding import ColumnValues, clustering
 from holdfast.state import codecs
 from holdfast.state.commits import READY, SEEDING, Commits
@@ -26,10 +28,11 @@ from holdfast.streaming.standing import Scored, Standing
 
 Clock = Callable[[], datetime.datetime]
 
+NAMES = "names"
 _WIPED_AT_ONCE = 50_000
 _FAMILIES = (
     *("tables", "rows", "values", "evidences", "covers", "progress", "attempts", "skips", "pending", "ranks"),
-    *(VALUES, MEMBERS, CLUSTERS, RULES, STATUS),
+    *(VALUES, MEMBERS, CLUSTERS, RULES, STATUS, NAMES),
 )
 
 
@@ -112,6 +115,9 @@ def seed(
     rows.seeded([(c, name or c.dependent.table) for c, name in known], counts, published, scores)
     for subject in subjects:
         rows.places(standing.places(subject, last, now().timestamp()))
+    schemas = {maintainer.name: maintainer.schema for maintainer in maintainers}
+    for monitored in value_rules(rules):
+        form_of(monitored.rule, schemas)
     across = ValueRules(followed, value_rules(rules))
     across.restore(store)
     for part in across.save():
@@ -158,6 +164,11 @@ def restore(store: Store, threads: int | None = None, rules: Sequence[MonitoredR
 def tables_of(store: Reader) -> list[tuple[int, dict[str, Any]]]:
     """Return the number of each table, and what was noted when it was seeded."""
     return [(codecs.read_number(key), codecs.read_json(about)) for key, about in store.scan("tables")]
+
+
+def name_key(source: str, name: str) -> bytes:
+    """Return under which key it is stored that a source's file, or what else it names, was read."""
+    return f"{source}\0{name}".encode()
 
 
 def progress_of(store: Reader, table: str) -> dict[str, Any]:

@@ -87,7 +87,11 @@ def shown(stored: bytes) -> Value:
             return payload != b"\0"
         case b"t":
             since = int.from_bytes(payload[1:], "big", signed=True)
-            return _EPOCH + timedelta(microseconds=since if payload[:1] == b"u" else since // _THOUSAND)
+            if payload[:1] == b"n":
+                import pandas as pd
+
+                return pd.Timestamp(since, unit="ns", tz="UTC")  # Python's own times end before nanoseconds
+            return _EPOCH + timedelta(microseconds=since)
     form, number = payload[:1], payload[1:]
     if form == b"i":
         return int.from_bytes(number, "big", signed=True)

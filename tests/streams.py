@@ -160,9 +160,9 @@ class Application:
         known = sorted({*commits, *seeds})
         assert len(commits) == len(set(commits)), "a batch was published twice"
         assert known == list(range(known[0], known[0] + len(known))), "commits have gaps"
-        for name, state in {(row["source"], row["state_id"]) for row in batches}:
-            numbers = [row["batch_id"] for row in batches if (row["source"], row["state_id"]) == (name, state)]
-            assert numbers == list(range(len(numbers))), name
+        for which in {(row["source"], row["state_id"], row["query_id"]) for row in batches}:
+            of_query = [row for row in batches if (row["source"], row["state_id"], row["query_id"]) == which]
+            assert [row["batch_id"] for row in of_query] == list(range(len(of_query))), which
 
     def check_rules(self, tables: Mapping[str, list[Row]]) -> None:
         """Assert that the last lines of the rules, and the examples that are left, are those of these rows."""

@@ -18,13 +18,16 @@ from holdfast.constraints import (
     ConstraintChange,
     DenialConstraint,
     Family,
+    InclusionDependency,
     PredicateSpace,
     Rule,
     Schema,
     StateRefused,
+    UsageError,
 )
 from holdfast.discovery.denial.seeding import seed_denial
 from holdfast.discovery.detection.check import declared
+from holdfast.discovery.detection.forms import form_of
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.kernels.order import sort_groups_kernel
 from holdfast.discovery.order.seeding import seed_order
@@ -199,9 +202,13 @@ class Maintainer:
         yield from self._rows.save(prefix, everything=everything)
         for family in self._families:
             yield from family.save(_prefix_of(family.space.family, table), everything=everything)
-        yield from self._rules.save(prefix, everything=everything)
+        yield from self.save_rules(table, everything=everything)
         if self._versions is not None:
             yield from self._versions.save(_versions_prefix(table), everything=everything)
+
+    def save_rules(self, table: int = 0, *, everything: bool = False) -> Iterator[WriteBatch]:
+        """Yield what changed of rules alone since that was last saved."""
+        yield from self._rules.save(codecs.number(table), everything=everything)
 
     @classmethod
     def restore(
@@ -307,9 +314,13 @@ class Maintainer:
         """Examples that were stored of rules that are not monitored any more, or were worded otherwise, by name."""
         return self._rules.gone
 
+    def recount_rules(self) -> None:
+        """Count the violating rows of all rules whose last count is of an earlier batch. O(n log n) for each."""
+        self._rules.recount()
+
     def rules_told(self) -> None:
         """Forget which examples came and went: whoever has to know does."""
-        self._rules.begin()
+        self._rules.told()
 
     def scores(self, constraints: Sequence[Reported]) -> list[float]:
         """Return how much each of some constraints tells, from 0 to 1, by a sample of the current rows. O(n)."""
@@ -479,9 +490,23 @@ class Maintainer:
 
 
 def monitored(rules: Sequence[Rule | MonitoredRule | str], schema: Schema) -> list[MonitoredRule]:
-    """Return rules as they are monitored, those that are texts read for one table."""
+    """Return rules as they are monitored, those that are texts read for one table; refuse what does not fit it."""
     made = [declared(rule, rule, {schema.table: schema}) if isinstance(rule, str) else rule for rule in rules]
-    return [rule if isinstance(rule, MonitoredRule) else MonitoredRule(rule) for rule in made]
+    found = [rule if isinstance(rule, MonitoredRule) else MonitoredRule(rule) for rule in made]
+    problems = []
+    for number, one in enumerate(found):
+        if isinstance(one.rule.body, InclusionDependency):
+            problems.append(f"rule {one.rule.name} is about values across tables, which one table's maintainer has not")
+        elif one.rule.name in {other.rule.name for other in found[:number]}:
+            problems.append(f"two rules are called '{one.rule.name}': rename one")
+        else:
+            try:
+                form_of(one.rule, {schema.table: schema})
+            except UsageError as error:
+                problems.append(str(error))
+    if problems:
+        raise UsageError("\n".join(problems))
+    return found
 
 
 _MAINTAINERS: dict[Family, type[DenialMaintainer] | type[OrderMaintainer]] = {

@@ -96,6 +96,12 @@ class RuleMaintainer:
         for watch in self._watches:
             watch.added, watch.removed = {}, {}
 
+    def told(self) -> None:
+        """Forget which examples came and went, and those of rules that are gone."""
+        self.gone = []
+        for watch in self._watches:
+            watch.added, watch.removed = {}, {}
+
     def undo(self) -> None:
         """Take a batch back, after the rows are as they were. O(n) where it had begun to count."""
         for watch, memo in zip(self._watches, self._before, strict=True):
@@ -113,7 +119,10 @@ class RuleMaintainer:
 
     def apply(self, delta: RowDelta) -> None:
         """Follow what a batch did to the rows, before those that vanished are forgotten."""
-        if not self._watches or not len(delta.changed):
+        if not self._watches:
+            return
+        if not len(delta.changed):
+            self._recount()
             return
         self._touched = True
         self._images = RowImages(self._rows)
@@ -126,6 +135,13 @@ class RuleMaintainer:
         sought = 0
         for watch in self._watches:
             sought += self._look_for_examples(watch, batch, sought)
+
+    def recount(self) -> None:
+        """Count the rows of all rules anew whose count is of an earlier batch."""
+        for watch in self._watches:
+            if not watch.is_recent:
+                watch.count()
+                watch.counted_at = self._now()
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since it was last saved."""
@@ -179,13 +195,15 @@ class RuleMaintainer:
                 watch.show(found, self._images)
 
     def _recount(self) -> None:
-        """Count the rows of one rule anew whose turn it is."""
+        """Count the rows of rules anew whose count says nothing, and of one whose turn it is."""
         now = self._now()
-        due = [w for w in self._watches if not w.is_recent and now - w.counted_at >= self._recounts[w.rule.name]]
-        if due:
-            watch = min(due, key=lambda w: w.counted_at)
-            watch.count()
-            watch.counted_at = now
+        stale = [watch for watch in self._watches if not watch.is_recent]
+        due = [watch for watch in stale if now - watch.counted_at >= self._recounts[watch.rule.name]]
+        due = [watch for watch in stale if not watch.breaking] + sorted(due, key=lambda watch: watch.counted_at)[:1]
+        for watch in due:
+            if not watch.is_recent:
+                watch.count()
+                watch.counted_at = now
 
     def _look_for_examples(self, watch: Watch, batch: ChangedRows, sought: int) -> int:
         """Show violations by new rows, or any where none is shown; return how many searches that took."""

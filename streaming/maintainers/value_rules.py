@@ -68,8 +68,9 @@ class ValueRules:
                 )
             self._watches.append(_Watch(monitored, left, right))
 
-    def begin(self) -> None:
-        """Begin a batch."""
+    def told(self) -> None:
+        """Forget which examples came and went, and those of rules that are gone."""
+        self.gone = []
         for watch in self._watches:
             watch.added, watch.removed = {}, {}
 

@@ -190,7 +190,7 @@ METRICS = Shape(
 
 RULE_STATUS = Shape(
     "rule_status",
-    "Monitored rules: a line whenever the counts of one change, and every few minutes.",
+    "Monitored rules: a line when the counts of one change and every few minutes; without counts when it is left out.",
     (
         *_EVERYWHERE,
         ("rule", _TEXT, "its name"),
@@ -202,7 +202,7 @@ RULE_STATUS = Shape(
         ("rows_as_of", _COUNT, "the commit as of which violating_rows was counted"),
         ("missing_values", _COUNT, "of an inclusion, distinct values that are missing"),
         ("change_in_pairs", _COUNT, "how many pairs more than in the line before"),
-        ("holds", pa.bool_(), "whether nothing breaks it"),
+        ("holds", pa.bool_(), "whether nothing breaks it; null when it is monitored no more"),
         ("broken", pa.bool_(), "whether more breaks it than its threshold accepts"),
         ("threshold", _TEXT, "what it accepts"),
         ("severity", _TEXT, "error or warning"),

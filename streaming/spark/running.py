@@ -25,6 +25,7 @@ from holdfast.streaming.spark.places import read_text
 from holdfast.streaming.spark.sources import StreamSource
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 _LOOK_EVERY = 0.2
@@ -180,9 +181,9 @@ class Running:
         if not is_skipped:
             attempts.refuse_hopeless(stream.table, position, self._configuration)
         try:
-            came, seconds = self._collected(stream, frame, position, is_skipped=is_skipped)
+            came, names, seconds = self._collected(stream, frame, position, is_skipped=is_skipped)
             behind = self._behind.pop(stream.table, None)  # as fresh as this batch, told once
-            result = self._pipeline.batch(stream.table, position, came, seconds, behind)
+            result = self._pipeline.batch(stream.table, position, came, seconds, behind, names)
         except (PySparkException, Py4JError) as error:
             meant = explained(error, stream.table)
             self._note_failure(stream.table, position, meant)
@@ -206,12 +207,12 @@ class Running:
 
     def _collected(
         self, stream: Stream, frame: "DataFrame", position: Position, *, is_skipped: bool
-    ) -> tuple[Arrivals, dict[str, float]]:
-        """Return the records of a batch, and what reading and decoding took."""
+    ) -> tuple[Arrivals, list[str], dict[str, float]]:
+        """Return the records of a batch, names of what was read, and what reading and decoding took."""
         if is_skipped:
-            return self._skipped(stream, frame, position), {}
+            return *self._skipped(stream, frame, position), {}
         began = time.perf_counter()
-        rows, lost = stream.source.sifted(self._spark, frame.toArrow(), stream.checkpoint, position)
+        rows, names, lost = self._sifted(stream, frame, position)
         read = time.perf_counter()
         if lost:
             more = f" and {len(lost) - 1} more" if lost[1:] else ""
@@ -220,26 +221,36 @@ class Running:
                 f"go on without its batch: `holdfast skip-batch {self._configuration} {stream.table}`"
             )
         came = arrivals(stream.source.draft(rows, stream.target), stream.target)
-        return came, {"read": read - began, "decode": time.perf_counter() - read}
+        return came, names, {"read": read - began, "decode": time.perf_counter() - read}
 
-    def _skipped(self, stream: Stream, frame: "DataFrame", position: Position) -> Arrivals:
+    def _sifted(
+        self, stream: Stream, frame: "DataFrame", position: Position
+    ) -> "tuple[pa.Table, list[str], list[str]]":
+        """Return what belongs to a batch, the names of what that is, and of what is not there any more."""
+        rows, lost = stream.source.sifted(self._spark, frame.toArrow(), stream.checkpoint, position)
+        names = stream.source.names(rows)
+        read = self._pipeline.was_read(stream.table, names)
+        if any(read):  # with an earlier checkpoint
+            rows = rows.filter([not known for known in read])
+            names = [name for name, known in zip(names, read, strict=True) if not known]
+        gone = zip(lost, self._pipeline.was_read(stream.table, list(lost)), strict=True)
+        return rows, names, [name for name, known in gone if not known]
+
+    def _skipped(self, stream: Stream, frame: "DataFrame", position: Position) -> tuple[Arrivals, list[str]]:
         """Return a batch as bad records; where not even reading it succeeds, as one that says which it was."""
         reason = "skipped: the batch kept failing"
         nothing = Draft(np.zeros(0, np.int8), {}, str)
         try:
-            rows, lost = stream.source.sifted(self._spark, frame.toArrow(), stream.checkpoint, position)
+            rows, names, lost = self._sifted(stream, frame, position)
             draft = stream.source.draft(rows, stream.target)
         except Exception as error:  # noqa: BLE001  (it is what made somebody skip it)
             name = f"{stream.table}: {position.start or 'the start'} to {position.end}"
             meant = explained(error, stream.table)
-            return Arrivals(
-                arrivals(nothing, stream.target).records,
-                (BadRecord(name, None, f"{reason} ({meant})"),),
-                is_skipped=True,
-            )
+            bad = (BadRecord(name, None, f"{reason} ({meant})"),)
+            return Arrivals(arrivals(nothing, stream.target).records, bad, is_skipped=True), []
         came = all_bad(draft, stream.target, reason)
         gone = tuple(BadRecord(name, None, f"{reason}, and this is not there any more") for name in lost)
-        return replace(came, bad=came.bad + gone)
+        return replace(came, bad=came.bad + gone), [*names, *lost]
 
     def _position(self, stream: Stream, frame: "DataFrame", batch_id: int) -> Position:
         """Return where a batch stands: the checkpoint says so before the batch begins."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +134,13 @@ def test_histories_of_three_topics(spark: SparkSession, broker: str, tmp_path: P
     come(30)
     app.drain()
     check()
+    for lost in ("checkpoint", "state"):
+        shutil.rmtree(tmp_path / lost)
+        code, said = app("rebuild")
+        assert code == 0, said
+        come(10)
+        app.drain()
+        check()
     app.drain()
     come(25)
     app.drain()

@@ -66,7 +66,7 @@ def test_a_state_that_is_lost_comes_back_from_its_backup(spark: SparkSession, tm
     app = Lived(tmp_path, 3, snapshot={"interval": "1 second"})
     app.come(3)
     app.drain()
-    app.refused("rebuild", "is whole: there is nothing to rebuild")
+    app.refused("rebuild", "is whole, and so are the checkpoints: there is nothing to rebuild")
     for lost in ("removed", "damaged", "halved"):
         app.come(3)
         app.drain()
@@ -145,3 +145,41 @@ def test_a_backup_that_is_damaged_is_named(spark: SparkSession, tmp_path: Path, 
             file.write_bytes(b"?")
         app.refused("rebuild", "is damaged", "--from-source")
         assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("lost", ["checkpoint", "both", "behind", "ahead"])
+def test_a_checkpoint_that_does_not_fit_begins_anew_where_the_state_ended(
+    spark: SparkSession, tmp_path: Path, lost: str
+) -> None:
+    app = Lived(tmp_path, 13)
+    app.come(2)
+    app.drain()
+    shutil.copytree(tmp_path / "checkpoint", tmp_path / "earlier")
+    shutil.copytree(tmp_path / "state", tmp_path / "earlier state")
+    rows = dict(app.rows)
+    app.come(3)
+    app.drain()
+    if lost in {"checkpoint", "both", "behind"}:
+        shutil.rmtree(tmp_path / "checkpoint")
+    if lost == "both":
+        shutil.rmtree(tmp_path / "state")
+    elif lost == "behind":
+        (tmp_path / "earlier").rename(tmp_path / "checkpoint")
+    elif lost == "ahead":
+        for name in ("state", "output", "backup"):
+            shutil.rmtree(tmp_path / name)
+        (tmp_path / "earlier state").rename(tmp_path / "state")
+        app.rows, rows = rows, app.rows
+    code, said = app("rebuild")
+    assert code == 0, said
+    assert "its checkpoint did not fit the state; a new one begins" in said
+    app.refused("rebuild", "there is nothing to rebuild")
+    if lost == "ahead":
+        app.rows = rows
+        return
+    app.come(3)
+    app.drain()
+    app.check_rows()
+    app.come(2)
+    app.drain()
+    app.check_rows()

@@ -114,6 +114,15 @@ def test_histories_of_two_feeds(spark: SparkSession, tmp_path: Path, seed: int) 
                 source.change()
         app.drain()
         check()
+    for lost in ("checkpoint", "state"):
+        shutil.rmtree(tmp_path / lost)
+        code, said = app("rebuild")
+        assert code == 0, said
+        for source in sources.values():
+            source.change()
+            source.change()
+        app.drain()
+        check()
     assert len(app.output("batches")) > 6
 
 

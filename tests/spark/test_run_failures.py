@@ -89,7 +89,7 @@ def test_a_state_and_a_configuration_that_contradict_each_other(spark: SparkSess
 
     (tmp_path / "checkpoint").rename(tmp_path / "elsewhere")
     put(app, {"name": "D", "_op": "delete"})
-    refused(app, 4, "One of them was restored or lost without the other", "seed --replace")
+    refused(app, 4, "One of them was restored or lost without the other", "holdfast rebuild")
     shutil.rmtree(tmp_path / "checkpoint")
     (tmp_path / "elsewhere").rename(tmp_path / "checkpoint")
     app.drain()

@@ -49,7 +49,7 @@ def test_a_batch_is_new_once() -> None:
 def test_a_checkpoint_that_does_not_follow_is_refused(query_id: str, batch_id: int, start: str, end: str) -> None:
     commits = Commits(MemoryStore(), "app")
     commits.commit(_change(b"k", b"1"), [], source="s", batch=_entry(0, "0", "10"))
-    with pytest.raises(StateCheckpointMismatch, match=r"checkpoint is at batch.*up to 10.*seed --replace"):
+    with pytest.raises(StateCheckpointMismatch, match=r"checkpoint is at batch.*up to 10.*holdfast rebuild"):
         commits.is_done("s", query_id, batch_id, start, end)
 
 

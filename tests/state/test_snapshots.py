@@ -10,7 +10,7 @@ from holdfast.constraints import StateRefused
 from holdfast.state.commits import READY, Commits
 from holdfast.state.log import CommitLog
 from holdfast.state.rocks import RocksStore
-from holdfast.state.snapshots import Snapshots, newest_backup, own, owner
+from holdfast.state.snapshots import Snapshots, backups, own, owner
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.snapshotting import Snapshotter
 
@@ -83,8 +83,8 @@ def test_what_was_logged_comes_back_after_any_history(tmp_path: Path, seed: int)
             assert _content(writer.store) == before
             assert writer.commits.identity.epoch == epoch + 1 == owner(writer.backup)["epoch"]
             assert not list(writer.commits.unlogged())
-    assert newest_backup(tmp_path / "backup", "app") == writer.backup
-    assert newest_backup(tmp_path / "backup", "other") is None
+    assert backups(tmp_path / "backup", "app") == [writer.backup]
+    assert not backups(tmp_path / "backup", "other")
     writer.store.close()
 
 

@@ -38,5 +38,12 @@ class StreamSource(Protocol):
         """
         return came, []
 
+    def names(self, came: "pa.Table") -> list[str]:  # noqa: ARG002
+        """Return the name of what each row of a micro-batch is: what has one is read only once, whatever Spark knows.
+
+        Nothing has one, unless a source says otherwise: its offsets tell what was read.
+        """
+        return []
+
     def draft(self, came: "pa.Table", target: "Target") -> "Draft":
         """Return the records of a micro-batch."""

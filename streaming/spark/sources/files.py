@@ -95,6 +95,10 @@ class FolderSource(StreamSource):
                 parts.append(pa.Table.from_pylist([row], came.schema))
         return parts[0] if len(parts) == 1 else pa.concat_tables(parts), lost
 
+    def names(self, came: "pa.Table") -> list[str]:
+        """Return the paths of files: in a new checkpoint Spark begins with all that are there."""
+        return [_plain(path) for path in came.column("path").to_pylist()]
+
     def draft(self, came: "pa.Table", target: Target) -> Draft:
         """Return the records of a micro-batch."""
         rows = zip(came.column("path"), came.column("content"), came.column("modificationTime"), strict=True)

@@ -22,6 +22,7 @@ Decoder = Callable[["pa.Table", Target, str, Mapping[str, str]], Draft]
 Start = str | datetime | Mapping[int, int]
 
 _PATIENCE_MS = 15_000
+_EARLIEST = -2
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 
 
@@ -75,8 +76,18 @@ class TopicSource(StreamSource):
 
     def frame(self, spark: "SparkSession") -> "DataFrame":
         """Return the stream of messages."""
-        stream = spark.readStream.format("kafka").options(**self._options).option("startingOffsets", self.start)
+        stream = spark.readStream.format("kafka").options(**self._options)
+        stream = stream.option("startingOffsets", self._whole_start(spark))
         return stream.load().select("key", "value", "partition", "offset", "timestamp")
+
+    def _whole_start(self, spark: "SparkSession") -> str:
+        """Return the start with the partitions that came since it was noted, from their beginning."""
+        if not self.start.startswith("{"):
+            return self.start
+        known = json.loads(self.start)[self.topic]
+        with _Client(spark, self.servers, self._options) as client:
+            every = {str(p): known.get(str(p), _EARLIEST) for p in client.partitions(self.topic)}
+        return json.dumps({self.topic: {**every, **known}})
 
     def first_value(self, spark: "SparkSession") -> bytes | None:
         """Return the first message that has a value, None where the topic is empty."""
