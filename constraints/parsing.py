@@ -125,6 +125,8 @@ def parse_required(text: str) -> Condition:
 
 def _whole(text: str, rule: "Callable[[_Parser], Parsed]") -> Parsed:
     """Apply one grammar rule to all of `text`."""
+    if (alone := _SURROGATE.search(text)) is not None:
+        raise ConstraintSyntaxError("this character is no part of a text in UTF-8", text, alone.start())
     parser = _Parser(text)
     parsed = rule(parser)
     parser.end()
@@ -156,6 +158,7 @@ _IS_NULL = re.compile(r"is\s+(not\s+)?null\b", re.IGNORECASE)
 _KEY = re.compile(r"(?:key|unique)\s*\(", re.IGNORECASE)
 _DESC = re.compile(r"desc\b", re.IGNORECASE)
 _IN = re.compile(r"in\b|⊆", re.IGNORECASE)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_DEPTH = 100
 
 

@@ -83,6 +83,8 @@ class Rule:
     max_violating_rows: Threshold | None = None
 
     def __post_init__(self) -> None:
+        if not self.name.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in self.name):
+            raise UsageError(f"the name of the rule {self.text} is no text in UTF-8")
         if not self.name:
             raise UsageError(f"the rule {self.text} needs a name")
         if isinstance(self.body, Condition):

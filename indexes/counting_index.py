@@ -4,7 +4,7 @@ The trees of a `TableIndex`, with the weights of what is below their nodes: wher
 counted without being walked, so a row that breaks a rule with a hundred thousand others costs as much as any.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 
 import numpy as np
@@ -47,6 +47,9 @@ class CountingIndex(TableIndex):
 
     def follow(self, delta: RowDelta) -> None:
         """Bring the trees to where the rows are, before the slots of vanished rows are forgotten."""
+        if 2 * len(delta.changed) > len(self._rows):
+            self.rebuild()
+            return
         self.remove(self._chosen(delta.vanished))
         self.insert(self._chosen(delta.appeared))
         left = np.setdiff1d(delta.changed, np.concatenate([delta.vanished, delta.appeared]))
@@ -64,22 +67,23 @@ class CountingIndex(TableIndex):
         self._served, self._idle = {}, []
         self._hold_boxes(self._boxes)
 
-    def count(self, slots: Slots) -> Ints:
-        """Return (k, rows): how many copies of rows lie in each box with each of some rows, itself included.
+    def count(self, slots: Slots, numbers: Sequence[int]) -> dict[int, Ints]:
+        """Return for some boxes how many copies of rows lie in them with each of some rows, itself included.
 
         O(log n) and what a box's border cuts, for each row and box.
         """
-        found = np.zeros((len(self._boxes), len(slots)), np.int64)
+        found = {number: np.zeros(len(slots), np.int64) for number in numbers}
         parts = np.array_split(np.arange(len(slots)), max(1, -(-len(slots) // _ROWS_A_PART)))
         tasks = [
             (order, number, part)
             for (order, members), part in product(self._orders_of(self._boxes).items(), parts)
             for number in members.tolist()
+            if number in found
         ]
 
         def counted(task: tuple[Order, int, Ints]) -> None:
             order, number, part = task
-            found[number, part] = self._counted(order, self._boxes[number], slots[part])
+            found[number][part] = self._counted(order, self._boxes[number], slots[part])
 
         list(self._pool.map(counted, tasks) if self._threads > 1 else map(counted, tasks))
         return found

@@ -7,6 +7,7 @@ indexes/counting_index.py
 conditions on single rows       `SingleWatch`     changed rows are asked
 """
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,12 +31,15 @@ from holdfast.indexes.group_counts import GroupCounts
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.streaming.maintainers.row_images import RowImages
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
+from holdfast.tables.keys import Flags
 
 Ints = NDArray[np.int64]
 Found = tuple[int, ...]
 """The slots of a violation: (t, s), or one row."""
 
 MOST_EXAMPLES = 10
+_SECONDS_A_ROW = 5e-7
+_MANY_CHANGED, _TRIED = 512, 32
 
 
 @dataclass
@@ -49,6 +53,11 @@ class ChangedRows:
     def __post_init__(self) -> None:
         self.columns = RowColumns(self.rows, self.delta.changed, self.delta.copies)
         self.grouping = Grouping(self.columns)
+
+    @cached_property
+    def everything(self) -> RowColumns:
+        """All live rows, as they are now."""
+        return RowColumns(self.rows)
 
     @cached_property
     def live(self) -> Slots:
@@ -210,6 +219,7 @@ class PartnersWatch(PairsWatch):
         super().__init__(rows, rule, form)
         self.pairs = 0
         self._seen: Slots = np.zeros(0, np.int64)
+        self._seconds_a_row = _SECONDS_A_ROW
 
     def follow(self, batch: ChangedRows) -> None:
         """Wait for the partners."""
@@ -239,9 +249,25 @@ class PartnersWatch(PairsWatch):
 
     def count(self) -> None:
         """Count all rows anew. O(n log n)."""
-        columns = RowColumns(self._rows)
+        self._count(RowColumns(self._rows))
+
+    def count_anew(self, batch: ChangedRows) -> None:
+        """Count all rows anew after a batch that is so large that this is quicker than to ask its rows."""
+        columns = batch.everything
+        breaking = columns.slots[self._count(columns)]
+        self._seen = np.intersect1d(batch.live, breaking)
+
+    @property
+    def seconds_anew(self) -> float:
+        """How long it takes to count all rows anew, by what it took last."""
+        return self._seconds_a_row * len(self._rows)
+
+    def _count(self, columns: RowColumns) -> Flags:
+        began = time.perf_counter()
         counted = count(columns, Grouping(columns), self.form)
         self.pairs, self.breaking, self.is_recent = counted.pairs, counted.rows, True
+        self._seconds_a_row = (time.perf_counter() - began) / max(1, columns.rows)
+        return counted.first | counted.second
 
     def breaking_among(self, batch: ChangedRows) -> Slots:  # noqa: ARG002  (seen as it was counted)
         """Return live rows of a batch that break the rule: those with a partner."""
@@ -311,16 +337,37 @@ class PartnerTrees:
     def follow(self, batch: ChangedRows) -> None:
         """Bring the trees to where the rows are, and tell each rule the partners of the rows that changed."""
         slots = batch.delta.changed
+        for _, index in self._asked.values():
+            index.follow(batch.delta)
+        anew = self._quicker_anew(slots)
         partners = np.zeros((len(self._watches), len(slots)), np.int64)
         for boxes, index in self._asked.values():
-            index.follow(batch.delta)
-            for (number, as_t), found in zip(boxes, index.count(slots), strict=True):
+            asked = [box for box, (number, _) in enumerate(boxes) if number not in anew]
+            for box, found in index.count(slots, asked).items():
+                number, as_t = boxes[box]
                 form = self._watches[number].form
                 passes = batch.columns.passing(form.t_tests if as_t else form.s_tests)
                 partners[number] += (2 if form.is_symmetric else 1) * (found if passes is None else found * passes)
-        for watch, found in zip(self._watches, partners, strict=True):
+        for number, watch in enumerate(self._watches):
+            if number in anew:
+                watch.count_anew(batch)
+                continue
             alone = breaks_alone(batch.columns, watch.form)
-            watch.counted(batch, found, np.zeros(len(slots), np.int64) if alone is None else alone.astype(np.int64))
+            none = np.zeros(len(slots), np.int64)
+            watch.counted(batch, partners[number], none if alone is None else alone.astype(np.int64))
+
+    def _quicker_anew(self, slots: Slots) -> set[int]:
+        """Return the rules for which counting all rows is quicker than asking for changed ones, by a few of these."""
+        if len(slots) <= _MANY_CHANGED:
+            return set()
+        some = slots[:: len(slots) // _TRIED]
+        seconds = np.zeros(len(self._watches))
+        for boxes, index in self._asked.values():
+            for box, (number, _) in enumerate(boxes):
+                began = time.perf_counter()
+                index.count(some, [box])
+                seconds[number] += (time.perf_counter() - began) * len(slots) / len(some)
+        return {number for number, watch in enumerate(self._watches) if seconds[number] > watch.seconds_anew}
 
     def rebuild(self) -> None:
         """Make the trees anew."""

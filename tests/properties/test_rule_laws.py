@@ -19,6 +19,7 @@ from holdfast.constraints.values import json_value
 from holdfast.indexes import counting_index, group_counts
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.maintainers import rules as maintained
+from holdfast.streaming.maintainers import watches
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
 from holdfast.streaming.maintainers.rule_state import RuleState
 from holdfast.streaming.maintainers.rules import MonitoredRule
@@ -117,6 +118,8 @@ def test_counts_are_those_of_the_definition_after_any_history(
         patch.setattr(group_counts, "_FEWEST", 2)
         patch.setattr(group_counts, "_AT_ONCE", 2)
         patch.setattr(counting_index, "_ROWS_A_PART", 2)
+        patch.setattr(watches, "_MANY_CHANGED", data.draw(st.sampled_from([1, 512])))
+        patch.setattr(watches, "_TRIED", 1)
         space = PredicateSpace(seed.schema)
         maintainer = Maintainer.seed(
             seed, max_predicates=1, space=None if crossing else space, rules=monitored, threads=1

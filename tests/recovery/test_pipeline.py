@@ -2,6 +2,7 @@
 
 import json
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from holdfast.constraints import Rule, StateRefused, parse_rule_body
+from holdfast.constraints import Rule, StateRefused, Threshold, parse_rule_body
 from holdfast.discovery.detection.check import check_tables
 from holdfast.discovery.discover import discover
 from holdfast.discovery.inclusion.discover import discover_inclusions
@@ -25,6 +26,7 @@ from holdfast.streaming.maintainers.rules import MonitoredRule, RuleMaintainer
 from holdfast.streaming.output_rows import Position
 from holdfast.streaming.pipeline import Limits, Pipeline
 from holdfast.streaming.publisher import Publisher
+from holdfast.streaming.rule_reports import published_lines
 from holdfast.streaming.seeding import SeededTable, restore, seed, table_rules
 from holdfast.streaming.sinks.deltalake import DeltaLakeTable
 from holdfast.streaming.sinks.shapes import SHAPES
@@ -281,3 +283,43 @@ def test_every_published_constraint_has_its_score_and_its_place(settle: int, tmp
         for family in {row["family"] for row in held}:
             ranks = sorted(row["rank"] for row in held if row["family"] == family)
             assert ranks == list(range(1, len(ranks) + 1)), family
+
+
+def _line(running: Running, name: str) -> dict[str, Any]:
+    return dict(published_lines(running.store))[name]
+
+
+def test_a_rule_that_is_left_out_for_a_while_is_counted_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = MonitoredRule(Rule("one", "r", parse_rule_body("not(t.a > 1)")))
+    two = MonitoredRule(Rule("two", "r", parse_rule_body("not(t.k < s.k and t.a > s.a)")))
+    for number, declared in enumerate(([one, two], [two], [one, two], [one])):
+        monkeypatch.setattr(sys.modules[__name__], "RULES", declared)
+        running = Running(tmp_path, [(1, 1, "x"), (2, 1, "y")])
+        told = {state.rule.name for state in running.pipeline.announce()}
+        assert told == [set(), set(), {"one"}, set()][number]
+        assert dict(published_lines(running.store)).keys() == {m.rule.name for m in declared}
+        running.batch(number, [(INSERT, (10 + number, 2 + number, "z"))])
+        if one in declared:
+            assert _line(running, "one")["violating_rows"] == number + 1
+        running.stop()
+    lines = DeltaTable(tmp_path / "out" / "rule_status").to_pyarrow_table().sort_by("commit").to_pylist()
+    assert [row["rule"] for row in lines if row["holds"] is None] == ["one", "two"]
+
+
+def test_rows_that_are_counted_now_and_then_are_counted_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = parse_rule_body("not(t.k < s.k and t.a > s.a)")
+    rule = MonitoredRule(Rule("grows", "r", body, max_violating_rows=Threshold.parse(2)), recount=1e9)
+    monkeypatch.setattr(sys.modules[__name__], "RULES", [rule])
+    running = Running(tmp_path, [(5, 5, "x"), (6, 6, "y")])
+    running.batch(0, [(INSERT, (7, 5, "z"))])
+    assert _line(running, "grows")["violating_rows"] == 2  # a count of none would say nothing
+    assert not _line(running, "grows")["broken"]
+    running.batch(1, [(INSERT, (8, 1, "z"))])
+    line = _line(running, "grows")
+    assert (line["violating_pairs"], line["violating_rows"], line["rows_as_of"] < line["commit"]) == (4, 2, True)
+    running.pipeline.announce()
+    line = _line(running, "grows")
+    assert (line["violating_rows"], line["broken"], line["rows_as_of"] == line["commit"]) == (4, True, True)
+    running.stop()

@@ -183,3 +183,27 @@ def test_a_checkpoint_that_does_not_fit_begins_anew_where_the_state_ended(
     app.come(2)
     app.drain()
     app.check_rows()
+
+
+def test_a_state_stays_where_a_new_one_cannot_be_seeded(spark: SparkSession, tmp_path: Path) -> None:
+    app = Lived(tmp_path, 17)
+    app.come(2)
+    app.drain()
+    for rule, words in (
+        ({"name": "x", "table": "t", "forbid": "t.b = 1"}, "column b string is compared with 1"),
+        ({"name": "x", "inclusion": "t.z in t.k"}, "has no"),
+    ):
+        app.configure(rules=[*RULES, rule])
+        code, said = app("seed", "--replace")
+        assert code == 2, said
+        assert words in said
+        assert not list(tmp_path.glob("*.replaced"))
+    app.configure(rules=RULES)
+    app.come(2)
+    app.drain()
+    app.check_rows()
+    assert app("seed", "--replace")[0] == 0
+    assert not [*tmp_path.glob("*.replaced"), *tmp_path.glob("backup/*.replaced")]
+    assert len(list((tmp_path / "backup").iterdir())) == 1
+    app.drain()
+    app.check_rows()
