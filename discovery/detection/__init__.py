@@ -5,6 +5,8 @@ conditions   which rows pass tests of single rows
 columns      a table's columns as codes that compare, each made once for all rules
 grouping     rows by their equalities, prefixes shared among rules
 counting     exact counts without listing a pair
+sweeping     those of one or two inequalities
 listing      the pairs, in compressed groups, expanded in chunks
+examples     a few of them
 check        all of it: the job that people ask for
 """

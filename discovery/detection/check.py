@@ -245,14 +245,13 @@ def _pairs_checked(prepared: _Prepared, rule: Rule, form: PairForm, asked: _Aske
             return Checked(rule, rows, 0, 0)
         return Checked(rule, rows, None, None, examples=(prepared.example(first[0].tolist()),)[: asked.examples])
     counted = count(columns, grouping, form, asked.threads)
+    t_among, s_among = counted.first, counted.second  # kept for the pairs; the counts are not
 
     def listed(at_once: int) -> Iterator[Pairs]:
-        if not counted.pairs:
-            return iter(())
-        return pairs(lists(columns, grouping, form, counted.as_t > 0, counted.as_s > 0), at_once)
+        return pairs(lists(columns, grouping, form, t_among, s_among), at_once)
 
-    among = first_of(counted.as_t > 0)
-    shown = some_pairs(columns, grouping, form, asked.examples, among, counted.as_s > 0) if counted.pairs else []
+    among = first_of(t_among, asked.examples)
+    shown = some_pairs(columns, grouping, form, asked.examples, among, s_among) if counted.pairs else []
     return Checked(
         rule, rows, counted.pairs, counted.rows, None, tuple(prepared.example(pair) for pair in shown), listed
     )

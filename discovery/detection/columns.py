@@ -12,7 +12,6 @@ from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdfast.constraints.conditions import Atom
@@ -26,7 +25,7 @@ from holdfast.tables.keys import Flags, Keys
 Codes = NDArray[np.int32]
 Made = TypeVar("Made")
 
-_SPREAD = 4
+_SPREAD, _ANYWAY = 4, 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,12 +221,17 @@ def values_of(rows: RowSet, slots: Slots, place: int) -> EncodedColumn:
     return EncodedColumn(made.column, keys, None if valid.all() else valid, made.dictionary)
 
 
+def most_codes(rows: int) -> int:
+    """Return how many codes of so many rows are few enough to have arrays of them."""
+    return _SPREAD * rows + _ANYWAY
+
+
 def _dense(keys: Keys, valid: Flags | None, *, ordered: bool) -> tuple[Codes, int]:
     """Return codes from 1 on, 0 for null, and the first number that is none of them."""
     if not len(keys):
         return np.zeros(0, np.int32), 1
     least, greatest = int(keys.min()), int(keys.max())
-    if greatest - least < _SPREAD * len(keys) + 1024:
+    if greatest - least < most_codes(len(keys)):
         codes, count = np.empty(len(keys), np.int32), greatest - least + 2
         np.subtract(keys, least, out=codes, casting="unsafe", dtype=np.int64)
         codes += 1
@@ -238,9 +242,3 @@ def _dense(keys: Keys, valid: Flags | None, *, ordered: bool) -> tuple[Codes, in
     if valid is not None:
         codes[~valid] = 0
     return codes, count
-
-
-def factorised(values: NDArray[np.int64]) -> tuple[Codes, int]:
-    """Return a number from 0 for each value, and how many there are. O(n)."""
-    encoded = pa.array(values).dictionary_encode()
-    return encoded.indices.to_numpy(), len(encoded.dictionary)

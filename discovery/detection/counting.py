@@ -23,7 +23,7 @@ from holdfast.discovery.detection.forms import PairForm
 from holdfast.discovery.detection.grouping import Grouping
 from holdfast.discovery.detection.listing import lists
 from holdfast.discovery.detection.sweeping import swept
-from holdfast.discovery.kernels.detection import add_lists_kernel, mixed_kernel
+from holdfast.discovery.kernels.detection import add_lists_kernel, mixed_kernel, rows_kernel
 from holdfast.tables.keys import Flags
 
 Ints = NDArray[np.int64]
@@ -40,58 +40,59 @@ class Counted:
     Parameters
     ----------
     pairs : ordered pairs of distinct rows.
-    as_t, as_s : for each row, with how many rows it breaks the rule in either place.
+    first, second : which rows are t, and which are s, in at least one pair.
     weight : copies of each row; None where each is one.
     """
 
     pairs: int
-    as_t: Ints
-    as_s: Ints
+    first: Flags
+    second: Flags
     weight: Ints | None = None
-
-    @property
-    def breaking(self) -> Flags:
-        """Which rows are in at least one pair."""
-        found: Flags = self.as_t > 0
-        return found if self.as_t is self.as_s else found | (self.as_s > 0)
 
     @property
     def rows(self) -> int:
         """How many rows are in at least one pair, copies included."""
-        breaking = self.breaking
+        breaking = self.first | self.second
         return int(np.count_nonzero(breaking) if self.weight is None else self.weight[breaking].sum())
+
+    def among(self, columns: Columns, rows: Rows) -> "Counted":
+        """Return the same for all rows of a table, of which these are some, and no others break the rule."""
+        first, second = np.zeros((2, columns.rows), np.bool_)
+        first[rows], second[rows] = self.first, self.second
+        return Counted(self.pairs, first, second, columns.weight)
 
 
 def count(columns: Columns, grouping: Grouping, form: PairForm, threads: int = 1) -> Counted:
     """Count the pairs that break a rule. O(n log n), but for three inequalities and more."""
     if any(not compared.allowed for compared in form.compared):
-        nothing = np.zeros(columns.rows, np.int64)
+        nothing = np.zeros(columns.rows, np.bool_)
         return Counted(0, nothing, nothing, columns.weight)
     some = _where_it_differs(columns, grouping, form)
     if some is None:
-        as_t, as_s = _counted(columns, grouping, form, threads)
-    else:
-        part = SomeRows(columns, some)
-        as_t, as_s = (np.zeros(columns.rows, np.int64) for _ in range(2))
-        as_t[some], as_s[some] = _counted(part, Grouping(part), form, threads)
-    pairs = int(as_t.sum() if columns.weight is None else columns.weight @ as_t)
-    return Counted(pairs, as_t, as_s, columns.weight)
+        return _counted(columns, grouping, form, threads)
+    part = SomeRows(columns, some)
+    return _counted(part, Grouping(part), form, threads).among(columns, some)
 
 
-def _counted(columns: Columns, grouping: Grouping, form: PairForm, threads: int) -> tuple[Ints, Ints]:
+def _counted(columns: Columns, grouping: Grouping, form: PairForm, threads: int) -> Counted:
     """Count in the way that a rule's form asks for."""
+    alone, weight = breaks_alone(columns, form), columns.weight
     if len(form.differences) > _MOST_DIFFERENCES or len(form.inequalities) > _MOST_SWEPT:
         as_t, as_s = _by_lists(columns, grouping, form)
-    elif form.inequalities:
+    elif not form.inequalities:
+        as_t, as_s = _by_sizes(columns, grouping, form)
+    elif form.differences or alone is not None:
         as_t, as_s = _swept(columns, grouping, form, threads)
     else:
-        as_t, as_s = _by_sizes(columns, grouping, form)
-    alone = breaks_alone(columns, form)
+        t, s = swept(columns, grouping.groups(form.equalities), form, threads)
+        return Counted(t.pairs, t.found, s.found, weight)
     if alone is not None:
         as_t -= alone
         if as_s is not as_t:
             as_s -= alone
-    return as_t, as_s
+    pairs = int(as_t.sum() if weight is None else weight @ as_t)
+    first = as_t > 0
+    return Counted(pairs, first, first if as_s is as_t else as_s > 0, weight)
 
 
 def _where_it_differs(columns: Columns, grouping: Grouping, form: PairForm) -> Rows | None:
@@ -107,10 +108,9 @@ def _where_it_differs(columns: Columns, grouping: Grouping, form: PairForm) -> R
         if not (groups.same and sides.same):
             mixed_kernel(groups.right, sides.right, first, mixed)
         wanted &= mixed
-    flags = wanted[groups.left] if groups.same else wanted[groups.left] | wanted[groups.right]
-    if np.count_nonzero(flags) > _FEW * columns.rows:
-        return None
-    return np.flatnonzero(flags)
+    rows = np.empty(int(_FEW * columns.rows) + 1, np.int64)
+    found = rows_kernel(groups.left, groups.right, wanted, rows)
+    return rows[:found] if found >= 0 else None
 
 
 def breaks_alone(columns: Columns, form: PairForm) -> Flags | None:
@@ -135,11 +135,9 @@ def _by_sizes(columns: Columns, grouping: Grouping, form: PairForm) -> tuple[Int
     t_passing, s_passing = columns.passing(form.t_tests), columns.passing(form.s_tests)
     symmetric = form.is_symmetric
     for sign, groups in _signed_groups(grouping, form):
-        sizes = _sizes(groups.right, groups.count, s_passing, columns.weight)
-        as_t += sign * sizes[groups.left]
+        as_t += (sign * _sizes(groups.right, groups.count, s_passing, columns.weight))[groups.left]
         if not symmetric:
-            sizes = _sizes(groups.left, groups.count, t_passing, columns.weight)
-            as_s += sign * sizes[groups.right]
+            as_s += (sign * _sizes(groups.left, groups.count, t_passing, columns.weight))[groups.right]
     if symmetric:
         return as_t, as_t
     for counts, passes in ((as_t, t_passing), (as_s, s_passing)):
@@ -160,16 +158,16 @@ def _sizes(groups: Codes, count: int, passes: Flags | None, weight: Ints | None)
     """Return how many rows each group has, copies included."""
     if passes is not None:
         groups, weight = groups[passes], None if weight is None else weight[passes]
-    return np.bincount(groups, weight, minlength=count).astype(np.int64)
+    return np.bincount(groups, weight, minlength=count).astype(np.int64, copy=False)
 
 
 def _swept(columns: Columns, grouping: Grouping, form: PairForm, threads: int) -> tuple[Ints, Ints]:
     """Count by sweeping groups."""
     as_t, as_s = np.zeros(columns.rows, np.int64), np.zeros(columns.rows, np.int64)
     for sign, groups in _signed_groups(grouping, form):
-        t_counts, s_counts = swept(columns, groups, form, threads)
-        as_t += sign * t_counts
-        as_s += sign * s_counts
+        t, s = swept(columns, groups, form, threads)
+        as_t += sign * t.of_rows
+        as_s += sign * s.of_rows
     return as_t, as_s
 
 

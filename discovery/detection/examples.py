@@ -9,25 +9,28 @@ from itertools import islice
 import numpy as np
 
 from holdfast.constraints.conditions import Atom
-from holdfast.constraints.operators import EQUAL, GREATER, LESS
+from holdfast.constraints.operators import EQUAL
 from holdfast.discovery.detection.columns import Columns, RowColumns
 from holdfast.discovery.detection.counting import breaks_alone
 from holdfast.discovery.detection.forms import PairForm
 from holdfast.discovery.detection.grouping import Grouping
 from holdfast.discovery.detection.listing import lists, pairs
+from holdfast.indexes.kernels.count import first_in_box_kernel
 from holdfast.indexes.rows import RowSet, Slots
 from holdfast.tables.keys import Flags
 
 Pair = tuple[int, int]
 
-_LOOKED_AT = 64
-_PAIRS_LOOKED_AT = 1 << 12
+_LOOKED_AT, _PAIRS_LOOKED_AT = 1 << 12, 1 << 12
 
 
-def first_of(flags: Flags) -> Flags:
-    """Return the first few rows of many."""
+def first_of(flags: Flags, most: int) -> Flags:
+    """Return the first rows of many, some more than pairs are wanted."""
+    end = _LOOKED_AT
+    while len(some := np.flatnonzero(flags[:end])) < 4 * most and end < len(flags):
+        end *= 16
     first = np.zeros(len(flags), np.bool_)
-    first[np.flatnonzero(flags)[:_LOOKED_AT]] = True
+    first[some[: 4 * most]] = True
     return first
 
 
@@ -73,23 +76,19 @@ def chosen(some: Sequence[Pair], most: int) -> list[Pair]:
 
 
 def pair_with(rows: RowSet, form: PairForm, row: int) -> Pair | None:
-    """Return a pair of live rows that breaks a rule, one of them given by its slot. O(n)."""
-    sides = (
-        (form.compared, form.t_tests, form.s_tests),
-        (tuple(c.mirror for c in form.compared), form.s_tests, form.t_tests),
-    )
-    for turned, (compared, own_tests, their_tests) in enumerate(sides):
-        if not len(_passing(rows, np.array([row]), own_tests)):
+    """Return a pair of live rows that breaks a rule, one of them given by its slot. O(n), less where one is near."""
+    turned = tuple(compared.mirror for compared in form.compared)
+    for is_turned, (compared, own, theirs) in enumerate(
+        ((form.compared, form.t_tests, form.s_tests), (turned, form.s_tests, form.t_tests))
+    ):
+        if not len(_passing(rows, np.array([row]), own)):
             continue
-        others = rows.live()
-        for c in sorted(compared, key=lambda c: c.allowed != EQUAL):
-            mine, theirs = rows.codes[row, c.left], rows.codes[others, c.right]
-            outcome = np.where(mine < theirs, LESS, np.where(mine == theirs, EQUAL, GREATER))
-            others = others[(outcome & c.allowed) != 0]
-        others = _passing(rows, others[(others != row) | (rows.copies[row] > 1)], their_tests)
-        if len(others):
-            other = int(others[0])
-            return (other, row) if turned else (row, other)
+        asked = sorted(compared, key=lambda c: c.allowed != EQUAL)
+        box = [np.array([getattr(c, name) for c in asked], np.int64) for name in ("left", "right", "allowed")]
+        other, end = -1, len(rows.copies)
+        while (other := first_in_box_kernel(row, rows.codes, rows.copies, other + 1, end, *box)) < end:
+            if len(_passing(rows, np.array([other]), theirs)):
+                return (other, row) if is_turned else (row, other)
     return None
 
 

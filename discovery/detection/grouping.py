@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from holdfast.discovery.detection.columns import Columns, Sides, factorised
+from holdfast.discovery.detection.columns import Codes, Columns, Sides, most_codes
 from holdfast.discovery.detection.forms import PairForm
+from holdfast.discovery.kernels.detection import by_group_kernel, number_kernel
 
 Pair = tuple[int, int]
-
-_SPREAD = 4
+Ints = NDArray[np.int64]
 
 
 class Grouping:
@@ -48,12 +49,25 @@ class Grouping:
 
     def _split(self, equalities: tuple[Pair, ...]) -> Sides:
         """Split the groups of all equalities but the last by that one."""
-        above, by = self._of(equalities[:-1]), self._columns.alike(*equalities[-1])
-        sides = [(above.left, by.left)] if above.same and by.same else [(above.left, by.left), (above.right, by.right)]
-        joined = np.concatenate([one.astype(np.int64) * by.count + other for one, other in sides])
-        if above.count * by.count <= _SPREAD * self._columns.rows + 1024:
-            codes, count = joined.astype(np.int32), above.count * by.count
+        above, by = self._of(equalities[:-1]), self._of(equalities[-1:])
+        same = above.same and by.same
+        groups = above.left if same else np.concatenate([above.left, above.right])
+        codes = by.left if same else np.concatenate([by.left, by.right])
+        count = above.count * by.count
+        if count <= most_codes(self._columns.rows):
+            numbers = groups * np.int32(by.count) + codes
         else:
-            codes, count = factorised(joined)
-        left = codes[: self._columns.rows]
-        return Sides(left, left if len(sides) == 1 else codes[self._columns.rows :], count)
+            rows, _ = by_group(np.arange(len(groups), dtype=np.int32), groups, above.count)
+            numbers, last = np.empty_like(groups), np.full((2, by.count), -1, np.int32)
+            count = number_kernel(rows, groups, codes, last[0], last[1], numbers)
+        left = numbers[: self._columns.rows]
+        return Sides(left, left if same else numbers[self._columns.rows :], count)
+
+
+def by_group(rows: Codes, groups: Codes, count: int) -> tuple[Codes, Ints]:
+    """Return rows group by group, each in the order given, and where each group begins. O(n)."""
+    starts = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(groups[rows], minlength=count), out=starts[1:])
+    found = np.empty_like(rows)
+    by_group_kernel(rows, groups, starts[:-1].copy(), found)
+    return found, starts

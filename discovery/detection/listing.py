@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from holdfast.discovery.detection.columns import Codes, Columns
 from holdfast.discovery.detection.forms import PairForm
-from holdfast.discovery.detection.grouping import Grouping
-from holdfast.discovery.kernels.detection import expand_kernel, refine_kernel
+from holdfast.discovery.detection.grouping import Grouping, by_group
+from holdfast.discovery.kernels.detection import SMALL, expand_kernel, refine_kernel
 from holdfast.tables.keys import Flags
 
 Ints = NDArray[np.int64]
@@ -49,34 +49,38 @@ def lists(
     if any(not compared.allowed for compared in form.compared):
         return
     groups = grouping.groups(form.equalities)
-    t_some, s_some = (
-        np.flatnonzero(_both(columns.passing(tests), among, columns.rows))
-        for tests, among in ((form.t_tests, t_among), (form.s_tests, s_among))
+    t_among, s_among = (
+        _both(columns.passing(tests), among) for tests, among in ((form.t_tests, t_among), (form.s_tests, s_among))
     )
-    common = np.zeros(groups.count, np.bool_)
-    common[groups.left[t_some]] = True
-    also = np.zeros(groups.count, np.bool_)
-    also[groups.right[s_some]] = True
-    common &= also
-    t_rows, t_starts = _by_group(t_some, groups.left, common)
-    s_rows, s_starts = _by_group(s_some, groups.right, common)
+    t_rows, s_rows = _numbers_of(t_among, columns.rows), _numbers_of(s_among, columns.rows)
+    s_rows = s_rows[_groups_of(t_rows, groups.left, groups.count)[groups.right[s_rows]]]
+    t_rows = t_rows[_groups_of(s_rows, groups.right, groups.count)[groups.left[t_rows]]]
+    t_rows, t_starts = by_group(t_rows, groups.left, groups.count)
+    s_rows, s_starts = by_group(s_rows, groups.right, groups.count)
     asked = (*form.inequalities, *form.differences)
     sides = [columns.ranked(c.left, c.right) if c.needs_order else columns.alike(c.left, c.right) for c in asked]
-    left = np.stack([side.left for side in sides]) if sides else np.zeros((0, 1), np.int32)
-    right = np.stack([side.right for side in sides]) if sides else np.zeros((0, 1), np.int32)
+    left, right = np.empty((len(sides), len(t_rows)), np.int32), np.empty((len(sides), len(s_rows)), np.int32)
+    for i, side in enumerate(sides):
+        np.take(side.left, t_rows, out=left[i])
+        np.take(side.right, s_rows, out=right[i])
     allowed = np.array([compared.allowed for compared in asked], np.int64)
+    t_places, s_places = np.arange(len(t_rows), dtype=np.int32), np.arange(len(s_rows), dtype=np.int32)
     room = max(_BUFFER, len(t_rows), len(s_rows))
     t_out, s_out = np.empty(room, np.int32), np.empty(room, np.int32)
     t_ends, s_ends = np.empty(_BUFFER, np.int64), np.empty(_BUFFER, np.int64)
     stack, state = np.empty((4 * _LEVELS * (len(asked) + 1), 5), np.int64), np.zeros(2, np.int64)
+    most = SMALL
     while True:
         given = refine_kernel(
-            t_rows, t_starts, s_rows, s_starts, left, right, allowed, stack, state, t_out, t_ends, s_out, s_ends
-        )
+            t_places, t_starts, s_places, s_starts, left, right, allowed, stack, state,
+            t_out, t_ends[:most], s_out, s_ends[:most],
+        )  # fmt: skip
         if given:
-            yield Lists(given, t_out, t_ends, s_out, s_ends)
+            t_listed, s_listed = t_rows[t_out[: t_ends[given - 1]]], s_rows[s_out[: s_ends[given - 1]]]
+            yield Lists(given, t_listed, t_ends, s_listed, s_ends)
         if state[0] == len(t_starts) - 1 and state[1] == 0:
             return
+        most = min(2 * most, _BUFFER)  # the first ones soon, as they may be enough
 
 
 def pairs(found: Iterator[Lists], at_once: int = 1 << 20) -> Iterator[Ints]:
@@ -93,16 +97,18 @@ def pairs(found: Iterator[Lists], at_once: int = 1 << 20) -> Iterator[Ints]:
         yield made[:filled].copy()
 
 
-def _both(one: Flags | None, other: Flags | None, rows: int) -> Flags:
+def _both(one: Flags | None, other: Flags | None) -> Flags | None:
     if one is None or other is None:
-        alone = one if other is None else other
-        return np.ones(rows, np.bool_) if alone is None else alone
+        return other if one is None else one
     return one & other
 
 
-def _by_group(rows: Ints, groups: Codes, wanted: Flags) -> tuple[Codes, Ints]:
-    """Return rows of wanted groups, group by group, and where each begins."""
-    rows = rows[wanted[groups[rows]]]
-    order = np.argsort(groups[rows], kind="stable")
-    sizes = np.bincount(groups[rows], minlength=len(wanted))[wanted]
-    return rows[order].astype(np.int32), np.concatenate([[0], np.cumsum(sizes)])
+def _numbers_of(among: Flags | None, rows: int) -> Codes:
+    return np.arange(rows, dtype=np.int32) if among is None else np.flatnonzero(among).astype(np.int32)
+
+
+def _groups_of(rows: Codes, groups: Codes, count: int) -> Flags:
+    """Return which groups have some of the rows."""
+    found = np.zeros(count, np.bool_)
+    found[groups[rows]] = True
+    return found

@@ -8,20 +8,23 @@ Invariant: points come in the order of (group, place), and places in that of (x,
 """
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.constraints.operators import EQUAL, GREATER
-from holdfast.discovery.detection.columns import Codes, Columns, Sides
+from holdfast.discovery.detection.columns import Codes, Columns, Sides, most_codes
 from holdfast.discovery.detection.forms import Compared, PairForm
-from holdfast.discovery.kernels.detection import by_group_kernel, points_kernel, sweep_kernel
+from holdfast.discovery.detection.grouping import by_group
+from holdfast.discovery.kernels.detection import points_kernel, sweep_kernel, tight_kernel
 from holdfast.discovery.threads import spread
 from holdfast.tables.keys import Flags
 
 Ints = NDArray[np.int64]
+Scalar = TypeVar("Scalar", np.int64, np.bool_)
 
-_SPREAD, _ANYWAY = 4, 1024
 _POINTS_A_THREAD = 1 << 14
 
 
@@ -32,14 +35,17 @@ class _Plane:
     Parameters
     ----------
     place : of each row.
-    order : the rows in the order of their places.
     x, y : of each place, even numbers.
     """
 
     place: Codes
-    order: Codes
     x: Codes
     y: Codes
+
+    @cached_property
+    def order(self) -> Codes:
+        """The rows in the order of their places. O(n)."""
+        return by_group(np.arange(len(self.place), dtype=np.int32), self.place, len(self.x))[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,15 +69,47 @@ class _Points:
     cells: Ints | None
     count: int
 
-    def of_rows(self, found: Ints) -> Ints:
-        """Return what was found for each row's point."""
-        numbered = np.zeros(self.count, np.int64)
-        numbered[slice(len(found)) if self.cells is None else self.cells] = found
-        return numbered[self.number]
+
+@dataclass(frozen=True, eq=False)
+class Swept:
+    """With how many rows of its group each row has the outcomes of a rule's inequalities, in one place.
+
+    Parameters
+    ----------
+    points, counts : the rows' points, and the number for each of them.
+    passes : which rows pass the rule's tests, all others have none; None for all.
+    """
+
+    points: _Points
+    counts: Ints
+    passes: Flags | None
+
+    @property
+    def pairs(self) -> int:
+        """The sum over all rows."""
+        return int(self.points.weight @ self.counts)
+
+    @property
+    def of_rows(self) -> Ints:
+        """The number for each row."""
+        return self._of_rows(self.counts)
+
+    @property
+    def found(self) -> Flags:
+        """Which rows have any."""
+        return self._of_rows(self.counts > 0)
+
+    def _of_rows(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
+        numbered = np.zeros(self.points.count, values.dtype)
+        numbered[slice(len(values)) if self.points.cells is None else self.points.cells] = values
+        found = numbered[self.points.number]
+        if self.passes is not None:
+            found[~self.passes] = 0
+        return found
 
 
-def swept(columns: Columns, groups: Sides, form: PairForm, threads: int) -> tuple[Ints, Ints]:
-    """Return with how many rows of its group each row has the outcomes of a rule's inequalities, as t and as s."""
+def swept(columns: Columns, groups: Sides, form: PairForm, threads: int) -> tuple[Swept, Swept]:
+    """Count within each group, for each row as t and as s."""
     x, *others = form.inequalities
     y = others[0] if others else None
     passes = columns.passing(form.t_tests), columns.passing(form.s_tests)
@@ -91,38 +129,57 @@ def swept(columns: Columns, groups: Sides, form: PairForm, threads: int) -> tupl
         t_side, s_side = (t_points.starts, t_x, t_y, t_points.weight), (s_points.starts, s_x, s_y, s_points.weight)
         sweep_kernel(*t_side, *s_side, bounds[part], bounds[part + 1], as_t, as_s)
 
-    spread(range(parts), parts, sweep)
-    found = t_points.of_rows(as_t), s_points.of_rows(as_s)
-    for counts, passing in zip(found, passes, strict=True):
-        if passing is not None:
-            counts[~passing] = 0
-    return found
+    if parts == 1:
+        sweep(0, None)
+    else:
+        spread(range(parts), parts, sweep)
+    return Swept(t_points, as_t, passes[0]), Swept(s_points, as_s, passes[1])
 
 
 def _strict(compared: Compared | None) -> np.int32:
-    """Return what makes t.x < s.x of even numbers, to which s adds 1, a comparison that allows equal ones, or not."""
+    """Return what t adds to even numbers, where s adds 1: t < s then is what the rule asks for."""
     return np.int32(compared is not None and not compared.allowed & EQUAL)
 
 
 def _plane(columns: Columns, x: Compared, y: Compared | None, side: int) -> _Plane:
     """Return where the rows are as t (0) or as s (1). O(n log n) for inequalities that no one asked for before."""
-    if x.left == x.right and (y is None or y.left == y.right):
+    axes = tuple((c.left, c.right, c.allowed & GREATER) for c in (x, y) if c is not None)
+    if all(left == right for left, right, _ in axes):
         side = 0
 
     def make() -> _Plane:
         xs = _ascending(columns, x, side)
         ys = np.zeros(columns.rows, np.int32) if y is None else _ascending(columns, y, side)
-        keys = xs.astype(np.int64) * (int(ys.max(initial=0)) + 1) + ys
-        order = np.argsort(keys)
-        keys = keys[order]
-        begins = np.ones(len(keys), np.bool_)
-        np.not_equal(keys[1:], keys[:-1], out=begins[1:])
-        place = np.empty(len(keys), np.int32)
-        place[order] = np.cumsum(begins, dtype=np.int32) - np.int32(1)
-        first = order[begins]
-        return _Plane(place, order.astype(np.int32), xs[first], ys[first])
+        place, count = _ranks(xs, ys, most_codes(columns.rows))
+        at = np.empty((2, count), np.int32)
+        at[0, place], at[1, place] = xs, ys
+        return _Plane(place, at[0], at[1])
 
-    return columns.once.get(("plane", x, y, side), make)
+    return columns.once.get(("plane", axes, side), make)
+
+
+def _ranks(xs: Codes, ys: Codes, most: int) -> tuple[Codes, int]:
+    """Return the rank of each (x, y) among those that there are, and their number."""
+    (one, ones), (other, others) = (_tight(codes, most) for codes in (xs, ys))
+    if ones * others <= most:
+        return _tight(one * np.int32(others) + other, most)
+    keys = one.astype(np.int64) * others + other
+    order = np.argsort(keys)
+    keys = keys[order]
+    begins = np.ones(len(keys), np.bool_)
+    np.not_equal(keys[1:], keys[:-1], out=begins[1:])
+    ranks = np.empty(len(keys), np.int32)
+    ranks[order] = np.cumsum(begins, dtype=np.int32) - np.int32(1)
+    return ranks, int(np.count_nonzero(begins))
+
+
+def _tight(codes: Codes, most: int) -> tuple[Codes, int]:
+    """Return numbers in the same order with none left out, if codes are few, and one above all numbers."""
+    count = int(codes.max(initial=-1)) + 1
+    if count > most:
+        return codes, count
+    ranks = codes.copy()
+    return ranks, tight_kernel(ranks, np.zeros(count, np.int32))
 
 
 def _ascending(columns: Columns, compared: Compared, side: int) -> Codes:
@@ -137,7 +194,7 @@ def _ascending(columns: Columns, compared: Compared, side: int) -> Codes:
 def _points(columns: Columns, plane: _Plane, groups: Codes, count: int, passes: Flags | None) -> _Points:
     """Return the points of rows that pass. O(n), without sorting."""
     places = len(plane.x)
-    if count * places <= _SPREAD * columns.rows + _ANYWAY:
+    if count * places <= most_codes(columns.rows):
         number = groups * np.int32(places) + plane.place
         taken, weight = number, columns.weight
         if passes is not None:
@@ -148,12 +205,9 @@ def _points(columns: Columns, plane: _Plane, groups: Codes, count: int, passes: 
         at = (cells % max(places, 1)).astype(np.int32)
         return _Points(starts, at, weights[cells].astype(np.int64), number, cells, count * places)
     rows = plane.order if passes is None else plane.order[passes[plane.order]]
-    ends = np.zeros(count, np.int64)
-    np.cumsum(np.bincount(groups[rows], minlength=count)[:-1], out=ends[1:])
-    by_group = np.empty_like(rows)
-    by_group_kernel(rows, groups, ends, by_group)
+    rows, _ = by_group(rows, groups, count)
     number = np.full(columns.rows, len(rows), np.int32)
     at, weights, starts = np.empty(len(rows), np.int32), np.empty(len(rows), np.int64), np.zeros(count + 1, np.int64)
     one = np.zeros(0, np.int64) if columns.weight is None else columns.weight
-    points = points_kernel(by_group, groups, plane.place, one, number, at, weights, starts)
+    points = points_kernel(rows, groups, plane.place, one, number, at, weights, starts)
     return _Points(starts, at[:points], weights[:points], number, None, len(rows) + 1)

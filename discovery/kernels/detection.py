@@ -37,6 +37,21 @@ def _below(sorted_values: Codes, value: int) -> int:
 
 
 @njit(cache=True, nogil=True)
+def tight_kernel(codes: Codes, ranks: Codes) -> int:
+    """Turn codes into their ranks among those that there are, and return how many these are; `ranks` is all 0."""
+    for code in codes:
+        ranks[code] = 1
+    count = 0
+    for code in range(len(ranks)):
+        there = ranks[code]
+        ranks[code] = count
+        count += there
+    for i in range(len(codes)):
+        codes[i] = ranks[codes[i]]
+    return count
+
+
+@njit(cache=True, nogil=True)
 def mixed_kernel(groups: Codes, codes: Codes, first: Codes, mixed: Flags) -> None:
     """Say of which groups the rows differ in their codes; `first` has a code of each group, or -1."""
     for row in range(len(groups)):
@@ -48,12 +63,40 @@ def mixed_kernel(groups: Codes, codes: Codes, first: Codes, mixed: Flags) -> Non
 
 
 @njit(cache=True, nogil=True)
+def rows_kernel(left: Codes, right: Codes, wanted: Flags, out: Ints) -> int:
+    """Write the rows that are in wanted groups as t or as s; return how many, -1 if they fill `out`."""
+    count = 0
+    for row in range(len(left)):
+        out[count] = row
+        count += wanted[left[row]] | wanted[right[row]]
+        if count == len(out):
+            return -1
+    return count
+
+
+@njit(cache=True, nogil=True)
 def by_group_kernel(rows: Rows, groups: Codes, ends: Ints, out: Rows) -> None:
     """Bring rows group by group, each in the order that they come in; `ends` are where groups begin, then end."""
     for row in rows:
         group = groups[row]
         out[ends[group]] = row
         ends[group] += 1
+
+
+@njit(cache=True, nogil=True)
+def number_kernel(rows: Rows, groups: Codes, codes: Codes, last: Codes, number: Codes, out: Codes) -> int:
+    """Give a number to each part of a group with equal codes; rows come group by group. Return how many there are.
+
+    `last` is the group that had a code last, -1 before, and `number` the part's.
+    """
+    count = 0
+    for row in rows:
+        code = codes[row]
+        if last[code] != groups[row]:
+            last[code], number[code] = groups[row], count
+            count += 1
+        out[row] = number[code]
+    return count
 
 
 @njit(cache=True, nogil=True)

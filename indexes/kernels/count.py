@@ -72,3 +72,25 @@ def count_kernel(
                     stack[depth] = below
                     depth += 1
         out[i] = total
+
+
+@njit(cache=True, nogil=True)
+def first_in_box_kernel(
+    x: int, codes: Codes, copies: Ints, start: int, end: int, x_column: Ints, row_column: Ints, allowed: Ints
+) -> int:
+    """Return the first live row from `start` on that is in the box of row x, `end` where there is none.
+
+    The row itself counts as another one where it has two copies.
+    """
+    for row in range(start, end):
+        if copies[row] < 1 or (row == x and copies[row] < 2):
+            continue
+        is_in = True
+        for t in range(len(allowed)):
+            code, other = codes[x, x_column[t]], codes[row, row_column[t]]
+            if _possible(code, other, other) & allowed[t] == 0:
+                is_in = False
+                break
+        if is_in:
+            return row
+    return end

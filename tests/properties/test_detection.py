@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.constraints import Rule, parse_rule_body
-from holdfast.discovery.detection import counting, listing, sweeping
+from holdfast.discovery.detection import columns, counting, listing, sweeping
 from holdfast.discovery.detection.check import check_tables
 from holdfast.tables import Table, from_arrow
 from tests.oracles import rules as oracle
@@ -49,8 +49,8 @@ def test_what_breaks_a_rule_is_the_definitions(
         patch.setattr(counting, "_FEW", few)
         patch.setattr(sweeping, "_POINTS_A_THREAD", 2)
         if sparse:
-            patch.setattr(sweeping, "_ANYWAY", 0)
-            patch.setattr(sweeping, "_SPREAD", 0)
+            patch.setattr(columns, "_ANYWAY", 0)
+            patch.setattr(columns, "_SPREAD", 0)
         patch.setattr(listing, "_BUFFER", 256)
         checked = check_tables({table.name: ours}, [rule for _, rule in drawn], threads=threads)
         for (their, _), found in zip(drawn, checked, strict=True):
