@@ -4,6 +4,7 @@ The trees of a `TableIndex`, with the weights of what is below their nodes: wher
 counted without being walked, so a row that breaks a rule with a hundred thousand others costs as much as any.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from itertools import product
 
@@ -67,10 +68,10 @@ class CountingIndex(TableIndex):
         self._served, self._idle = {}, []
         self._hold_boxes(self._boxes)
 
-    def count(self, slots: Slots, numbers: Sequence[int]) -> dict[int, Ints]:
+    def count(self, slots: Slots, numbers: Sequence[int]) -> dict[int, tuple[Ints, float]]:
         """Return for some boxes how many copies of rows lie in them with each of some rows, itself included.
 
-        O(log n) and what a box's border cuts, for each row and box.
+        And how many seconds of one thread a box took. O(log n) and what a box's border cuts, for each row and box.
         """
         found = {number: np.zeros(len(slots), np.int64) for number in numbers}
         parts = np.array_split(np.arange(len(slots)), max(1, -(-len(slots) // _ROWS_A_PART)))
@@ -81,12 +82,17 @@ class CountingIndex(TableIndex):
             if number in found
         ]
 
+        seconds = dict.fromkeys(found, 0.0)
+
         def counted(task: tuple[Order, int, Ints]) -> None:
             order, number, part = task
+            began = time.perf_counter()
             found[number][part] = self._counted(order, self._boxes[number], slots[part])
 
+            seconds[number] += time.perf_counter() - began
+
         list(self._pool.map(counted, tasks) if self._threads > 1 else map(counted, tasks))
-        return found
+        return {number: (counts, seconds[number]) for number, counts in found.items()}
 
     def _counted(self, order: Order, box: NDArray[np.int8], slots: Slots) -> Ints:
         served = self._served[order]

@@ -38,8 +38,8 @@ Found = tuple[int, ...]
 """The slots of a violation: (t, s), or one row."""
 
 MOST_EXAMPLES = 10
-_SECONDS_A_ROW = 5e-7
-_MANY_CHANGED, _TRIED = 512, 32
+_SECONDS_A_ROW, _MEASURED = 5e-7, 10_000
+_MANY_CHANGED, _TRIED = 1024, 128
 
 
 @dataclass
@@ -254,8 +254,9 @@ class PartnersWatch(PairsWatch):
     def count_anew(self, batch: ChangedRows) -> None:
         """Count all rows anew after a batch that is so large that this is quicker than to ask its rows."""
         columns = batch.everything
-        breaking = columns.slots[self._count(columns)]
-        self._seen = np.intersect1d(batch.live, breaking)
+        breaks = np.zeros(len(self._rows.copies), np.bool_)
+        breaks[columns.slots[self._count(columns)]] = True
+        self._seen = batch.live[breaks[batch.live]]
 
     @property
     def seconds_anew(self) -> float:
@@ -266,7 +267,8 @@ class PartnersWatch(PairsWatch):
         began = time.perf_counter()
         counted = count(columns, Grouping(columns), self.form)
         self.pairs, self.breaking, self.is_recent = counted.pairs, counted.rows, True
-        self._seconds_a_row = (time.perf_counter() - began) / max(1, columns.rows)
+        if columns.rows > _MEASURED:  # of few rows it takes as long as of none
+            self._seconds_a_row = (time.perf_counter() - began) / columns.rows
         return counted.first | counted.second
 
     def breaking_among(self, batch: ChangedRows) -> Slots:  # noqa: ARG002  (seen as it was counted)
@@ -317,6 +319,8 @@ class PartnerTrees:
     def __init__(self, rows: RowSet, watches: Sequence[PartnersWatch], threads: int) -> None:
         self._rows = rows
         self._watches = [watch for watch in watches if all(compared.allowed for compared in watch.form.compared)]
+        self._threads = threads
+        self._seconds_a_row = np.zeros(len(self._watches))
         space = space_with(rows.space, [watch.form for watch in self._watches])
         tests = Tests.of(space)
         asked: dict[tuple[Atom, ...], list[tuple[int, bool, NDArray[np.int8]]]] = {}
@@ -341,13 +345,16 @@ class PartnerTrees:
             index.follow(batch.delta)
         anew = self._quicker_anew(slots)
         partners = np.zeros((len(self._watches), len(slots)), np.int64)
+        seconds = np.zeros(len(self._watches))
         for boxes, index in self._asked.values():
             asked = [box for box, (number, _) in enumerate(boxes) if number not in anew]
-            for box, found in index.count(slots, asked).items():
+            for box, (found, took) in index.count(slots, asked).items():
                 number, as_t = boxes[box]
                 form = self._watches[number].form
                 passes = batch.columns.passing(form.t_tests if as_t else form.s_tests)
                 partners[number] += (2 if form.is_symmetric else 1) * (found if passes is None else found * passes)
+                seconds[number] += took
+        self._note_seconds(seconds, len(slots))
         for number, watch in enumerate(self._watches):
             if number in anew:
                 watch.count_anew(batch)
@@ -357,17 +364,25 @@ class PartnerTrees:
             watch.counted(batch, partners[number], none if alone is None else alone.astype(np.int64))
 
     def _quicker_anew(self, slots: Slots) -> set[int]:
-        """Return the rules for which counting all rows is quicker than asking for changed ones, by a few of these."""
-        if len(slots) <= _MANY_CHANGED:
-            return set()
-        some = slots[:: len(slots) // _TRIED]
-        seconds = np.zeros(len(self._watches))
-        for boxes, index in self._asked.values():
-            for box, (number, _) in enumerate(boxes):
-                began = time.perf_counter()
-                index.count(some, [box])
-                seconds[number] += (time.perf_counter() - began) * len(slots) / len(some)
-        return {number for number, watch in enumerate(self._watches) if seconds[number] > watch.seconds_anew}
+        """Return the rules for which counting all rows is quicker than asking for each row that changed.
+
+        By what asking took before; where that is not known, and many rows changed, by asking for a few of them.
+        """
+        unknown = {number for number, seconds in enumerate(self._seconds_a_row) if not seconds}
+        if unknown and len(slots) > _MANY_CHANGED:
+            some = slots[:: len(slots) // _TRIED]
+            seconds = np.zeros(len(self._watches))
+            for boxes, index in self._asked.values():
+                asked = [box for box, (number, _) in enumerate(boxes) if number in unknown]
+                for box, (_, took) in index.count(some, asked).items():
+                    seconds[boxes[box][0]] += took
+            self._note_seconds(seconds, len(some))
+        asking = self._seconds_a_row * len(slots) / self._threads
+        return {number for number, watch in enumerate(self._watches) if asking[number] > watch.seconds_anew}
+
+    def _note_seconds(self, seconds: NDArray[np.float64], rows: int) -> None:
+        """Remember how long asking for one row took, of rules that were asked."""
+        self._seconds_a_row[seconds > 0] = seconds[seconds > 0] / max(1, rows)
 
     def rebuild(self) -> None:
         """Make the trees anew."""

@@ -118,8 +118,9 @@ def test_counts_are_those_of_the_definition_after_any_history(
         patch.setattr(group_counts, "_FEWEST", 2)
         patch.setattr(group_counts, "_AT_ONCE", 2)
         patch.setattr(counting_index, "_ROWS_A_PART", 2)
-        patch.setattr(watches, "_MANY_CHANGED", data.draw(st.sampled_from([1, 512])))
+        patch.setattr(watches, "_MANY_CHANGED", data.draw(st.sampled_from([0, 1024])))
         patch.setattr(watches, "_TRIED", 1)
+        patch.setattr(watches.PartnersWatch, "seconds_anew", data.draw(st.sampled_from([0.0, 1e-5, 1e9])))
         space = PredicateSpace(seed.schema)
         maintainer = Maintainer.seed(
             seed, max_predicates=1, space=None if crossing else space, rules=monitored, threads=1

@@ -25,6 +25,7 @@ from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule, RuleMaintainer
 from holdfast.streaming.output_rows import Position
 from holdfast.streaming.pipeline import Limits, Pipeline
+from holdfast.streaming.maintainers.watches import PartnersWatch
 from holdfast.streaming.publisher import Publisher
 from holdfast.streaming.rule_reports import published_lines
 from holdfast.streaming.seeding import SeededTable, restore, seed, table_rules
@@ -312,6 +313,7 @@ def test_rows_that_are_counted_now_and_then_are_counted_in_the_end(
     body = parse_rule_body("not(t.k < s.k and t.a > s.a)")
     rule = MonitoredRule(Rule("grows", "r", body, max_violating_rows=Threshold.parse(2)), recount=1e9)
     monkeypatch.setattr(sys.modules[__name__], "RULES", [rule])
+    monkeypatch.setattr(PartnersWatch, "seconds_anew", 1e9)  # so few rows would be counted anew with every batch
     running = Running(tmp_path, [(5, 5, "x"), (6, 6, "y")])
     running.batch(0, [(INSERT, (7, 5, "z"))])
     assert _line(running, "grows")["violating_rows"] == 2  # a count of none would say nothing
