@@ -119,6 +119,7 @@ def _duckdb(rows: int, rule: str) -> float:
     from holdfast.constraints import Condition, DenialConstraint, OrderDependency
 
     connection = duckdb.connect(config={"threads": 2})
+    connection.execute("set enable_progress_bar = false")
     connection.register("records", _records(rows))
     connection.execute("create table tax as select * from records")
     body = parse_rule_body(rule)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from holdfast.discovery.detection.columns import Codes, Columns
 from holdfast.discovery.detection.forms import PairForm
 from holdfast.discovery.detection.grouping import Grouping, by_group
-from holdfast.discovery.kernels.detection import SMALL, expand_kernel, refine_kernel
+from holdfast.discovery.kernels.detection import SMALL, expand_kernel, refine_kernel, rows_among_kernel
 from holdfast.tables.keys import Flags
 
 Ints = NDArray[np.int64]
@@ -52,9 +52,9 @@ def lists(
     t_among, s_among = (
         _both(columns.passing(tests), among) for tests, among in ((form.t_tests, t_among), (form.s_tests, s_among))
     )
-    t_rows, s_rows = _numbers_of(t_among, columns.rows), _numbers_of(s_among, columns.rows)
-    s_rows = s_rows[_groups_of(t_rows, groups.left, groups.count)[groups.right[s_rows]]]
-    t_rows = t_rows[_groups_of(s_rows, groups.right, groups.count)[groups.left[t_rows]]]
+    t_groups = groups.left if t_among is None else groups.left[t_among]
+    s_rows = _rows(groups.right, _flags(t_groups, groups.count), s_among)
+    t_rows = _rows(groups.left, _flags(groups.right[s_rows], groups.count), t_among)
     t_rows, t_starts = by_group(t_rows, groups.left, groups.count)
     s_rows, s_starts = by_group(s_rows, groups.right, groups.count)
     asked = (*form.inequalities, *form.differences)
@@ -103,12 +103,13 @@ def _both(one: Flags | None, other: Flags | None) -> Flags | None:
     return one & other
 
 
-def _numbers_of(among: Flags | None, rows: int) -> Codes:
-    return np.arange(rows, dtype=np.int32) if among is None else np.flatnonzero(among).astype(np.int32)
-
-
-def _groups_of(rows: Codes, groups: Codes, count: int) -> Flags:
-    """Return which groups have some of the rows."""
+def _flags(groups: Codes, count: int) -> Flags:
     found = np.zeros(count, np.bool_)
-    found[groups[rows]] = True
+    found[groups] = True
     return found
+
+
+def _rows(groups: Codes, wanted: Flags, among: Flags | None) -> Codes:
+    """Return the rows of wanted groups among some, in ascending order. O(n)."""
+    rows = np.empty(len(groups), np.int32)
+    return rows[: rows_among_kernel(groups, wanted, np.zeros(0, np.bool_) if among is None else among, rows)]

@@ -75,6 +75,17 @@ def rows_kernel(left: Codes, right: Codes, wanted: Flags, out: Ints) -> int:
 
 
 @njit(cache=True, nogil=True)
+def rows_among_kernel(groups: Codes, wanted: Flags, among: Flags, out: Rows) -> int:
+    """Write the rows of wanted groups that are among some, and return how many; `among` is empty for all."""
+    count = 0
+    for row in range(len(groups)):
+        if (len(among) == 0 or among[row]) and wanted[groups[row]]:
+            out[count] = row
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
 def by_group_kernel(rows: Rows, groups: Codes, ends: Ints, out: Rows) -> None:
     """Bring rows group by group, each in the order that they come in; `ends` are where groups begin, then end."""
     for row in rows:

@@ -23,9 +23,9 @@ from holdfast.streaming.arrivals import Arrivals, BadRecord
 from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
 from holdfast.streaming.maintainers.rules import MonitoredRule, RuleMaintainer
+from holdfast.streaming.maintainers.watches import PartnersWatch
 from holdfast.streaming.output_rows import Position
 from holdfast.streaming.pipeline import Limits, Pipeline
-from holdfast.streaming.maintainers.watches import PartnersWatch
 from holdfast.streaming.publisher import Publisher
 from holdfast.streaming.rule_reports import published_lines
 from holdfast.streaming.seeding import SeededTable, restore, seed, table_rules
