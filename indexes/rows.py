@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace, Value
@@ -59,7 +60,7 @@ class RowDelta:
 class RowSet:
     """The distinct rows of one table.
 
-    - Looking up: `slots_of`, `slots_with_key`, `live`, `values`
+    - Looking up: `slots_of`, `slots_with_key`, `live`, `values`, `arrow`
     - Changing: `begin`, `encode`, `change`, `forget`, `undo`
     - Checking: `check_invariants`
 
@@ -146,6 +147,13 @@ class RowSet:
     def values(self, slots: Slots) -> list[dict[str, Value]]:
         """Return the values of some rows by column name."""
         return self.encoding.decode(self.codes[slots])
+
+    def arrow(self) -> tuple[pa.Table, pa.Table]:
+        """Return all live rows, each as often as it is there, and the deletes that are owed, as Arrow tables. O(n)."""
+        used = self._in_use()
+        copies = self.copies[used]
+        live, owed = (self.encoding.arrow(np.repeat(self.codes[used], side, axis=0)) for side in _sides(copies))
+        return live, owed
 
     def change(self, codes: Codes, signs: NDArray[np.int64]) -> RowDelta:
         """Add `signs[i]` copies of row `codes[i]`, each row listed once. O(k).
@@ -239,7 +247,7 @@ class RowSet:
         return codecs.codes(self.copies[slots]) + codecs.codes(self.codes[slots])
 
     def _count(self, copies: NDArray[np.int64]) -> None:
-        self.live_copies, self.owed_copies = (int(np.maximum(side, 0).sum()) for side in (copies, -copies))
+        self.live_copies, self.owed_copies = (int(side.sum()) for side in _sides(copies))
 
     def _rehash(self) -> None:
         self._whole.rebuild(self.codes, self._in_use())
@@ -260,6 +268,11 @@ class RowSet:
             room = self._used * 3 // 2
             self.codes, self.copies = _longer(self.codes, room), _longer(self.copies, room)
         return slots
+
+
+def _sides(copies: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how many copies are live, and how many are owed."""
+    return np.maximum(copies, 0), np.maximum(-copies, 0)
 
 
 def _longer(array: NDArray[np.int64], room: int) -> NDArray[np.int64]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from holdfast.constraints import HoldfastError, StateRefused
 from holdfast.jobs.configuration import Configuration
+from holdfast.jobs.evolve import unswapped
 from holdfast.jobs.progress import Progress, progress_on
 from holdfast.jobs.quantities import is_remote
 from holdfast.jobs.streams import checkpoint_of
@@ -31,6 +32,7 @@ def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: boo
     progress = progress_on(sys.stderr, quiet=quiet)
     settings = configuration.settings
     state = Path(settings.state)
+    unswapped(state)
     usable = _is_usable(state, settings.name)
     if from_source:
         if usable:

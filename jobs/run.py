@@ -23,9 +23,11 @@ import pyarrow as pa
 
 from holdfast.constraints import StateRefused, UsageError
 from holdfast.jobs.configuration import Configuration
+from holdfast.jobs.evolution import planned
+from holdfast.jobs.evolve import evolve, swept, unswapped
 from holdfast.jobs.progress import Progress, progress_on
 from holdfast.jobs.quantities import is_remote
-from holdfast.jobs.seeding import monitored_rules, refuse_contradictions, seeded_tables
+from holdfast.jobs.seeding import arrived_columns, monitored_rules, seeded_tables
 from holdfast.jobs.settings import Settings
 from holdfast.state import codecs
 from holdfast.state.commits import READY, Commits
@@ -50,9 +52,9 @@ if TYPE_CHECKING:
 
 _SHOWN_CHANGES = 5
 _SHOWN = """
-    SELECT rule, table_name, example_id, max(left_key) AS left_key, max(left_row) AS left_row,
+    SELECT rule, max(table_name) AS table_name, example_id, max(left_key) AS left_key, max(left_row) AS left_row,
         max(right_key) AS right_key, max(right_row) AS right_row
-    FROM {published} GROUP BY rule, table_name, example_id
+    FROM {published} GROUP BY rule, example_id
     HAVING sum(CASE change WHEN 'added' THEN 1 ELSE -1 END) > 0
 """
 
@@ -81,10 +83,7 @@ def _seed_anew(configuration: Configuration, progress: Progress, seeded: Callabl
         session = _Session(settings)
         _seed(configuration, store, commits, session, progress)
         seeded()
-        publisher = Publisher(commits, _log(settings, commits), _outputs(settings, commits, session))
-        publisher.start()
-        publisher.close()
-        _snapshotter(settings, store, commits).first()
+        _publish_what_waits(settings, store, commits, session)
         progress.note(f"seeded: {settings.state} is ready, outputs are in {settings.output}")
 
 
@@ -122,16 +121,18 @@ def run(configuration: Configuration, *, available_now: bool, quiet: bool, compa
 def _run(configuration: Configuration, progress: Progress, company: Company, *, available_now: bool) -> None:
     settings = configuration.settings
     _refuse_lost(configuration)
-    with _stopped_by_signals(company.stop) as stop, _opened(settings) as (store, commits):
-        session = _Session(settings)
+    session = _Session(settings)
+
+    def evolved(store: RocksStore, commits: Commits) -> bool:
+        return _evolved(configuration, store, commits, session, progress)
+
+    with _stopped_by_signals(company.stop) as stop, _opened(settings, evolved) as (store, commits):
         tables = None
         if commits.identity.status == READY:
-            about = {noted["name"]: noted for _, noted in tables_of(store)}
-            refuse_contradictions(settings, about)
             session.begin()  # while the state is restored
         else:
             tables = _seed(configuration, store, commits, session, progress)
-            about = {noted["name"]: noted for _, noted in tables_of(store)}
+        about = {noted["name"]: noted for _, noted in tables_of(store)}
         publisher = Publisher(
             commits,
             _log(settings, commits),
@@ -143,6 +144,8 @@ def _run(configuration: Configuration, progress: Progress, company: Company, *, 
         if tables is None:
             tables = _restored(store, rules, progress)
         company.seeded(tables)
+        snapshotter = _snapshotter(settings, store, commits)
+        snapshotter.first()
         publisher.start()
         try:
             quarantine = settings.quarantine
@@ -153,8 +156,6 @@ def _run(configuration: Configuration, progress: Progress, company: Company, *, 
                 settings.publish.status_interval.total_seconds(),
             )
             settle = {table.name: table.settle for table in settings.tables}
-            snapshotter = _snapshotter(settings, store, commits)
-            snapshotter.first()
             pipeline = Pipeline(store, commits, tables, publisher, limits, settle, rules, committed=snapshotter.maybe)
             for state in pipeline.announce():
                 progress.note(f"  {state}")
@@ -291,6 +292,7 @@ def _refuse_lost(configuration: Configuration) -> None:
     from holdfast.jobs.streams import checkpoint_of
 
     settings = configuration.settings
+    unswapped(Path(settings.state))
     if Path(settings.state, "CURRENT").exists():
         return
     for left in backups(Path(settings.backup), settings.name)[:1]:
@@ -308,12 +310,47 @@ def _refuse_lost(configuration: Configuration) -> None:
 
 
 @contextmanager
-def _opened(settings: Settings) -> Iterator[tuple[RocksStore, Commits]]:
+def _opened(
+    settings: Settings, evolved: Callable[[RocksStore, Commits], bool] = lambda _store, _commits: False
+) -> Iterator[tuple[RocksStore, Commits]]:
+    """Open the state; `evolved` may put another one into its place, and says whether it did."""
     store = RocksStore(Path(settings.state))
     try:
-        yield store, Commits(store, settings.name)
+        swept(store.path)
+        commits = Commits(store, settings.name)
+        if evolved(store, commits):
+            store = RocksStore(Path(settings.state))
+            commits = Commits(store, settings.name)
+        yield store, commits
     finally:
         store.close()
+
+
+def _evolved(
+    configuration: Configuration, store: RocksStore, commits: Commits, session: "_Session", progress: Progress
+) -> bool:
+    """Bring the state to the configuration; say whether that made another one."""
+    settings, rules = configuration.settings, monitored_rules(configuration)
+    if commits.identity.status != READY:
+        return False
+    plan = planned(settings, rules, store, arrived_columns(settings))
+    if not plan.said:
+        return False
+    progress.note("the configuration was changed:")
+    for text in plan.said:
+        progress.note(f"  {text}")
+    _publish_what_waits(settings, store, commits, session)
+    published = _published(settings, commits, session)
+    evolve(settings, rules, plan, store, commits, published, session, progress)
+    return True
+
+
+def _publish_what_waits(settings: Settings, store: RocksStore, commits: Commits, session: "_Session") -> None:
+    """Publish all commits of a state that nobody follows; its backup is whole before that."""
+    publisher = Publisher(commits, _log(settings, commits), _outputs(settings, commits, session))
+    _snapshotter(settings, store, commits).first()
+    publisher.start()
+    publisher.close()
 
 
 def _seed(

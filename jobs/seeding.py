@@ -18,12 +18,11 @@ from holdfast.constraints import (
     InclusionDependency,
     InputError,
     Schema,
-    StateRefused,
     UsageError,
 )
 from holdfast.constraints.columns import unknown_name
 from holdfast.constraints.types import parse_type
-from holdfast.discovery.inclusion.seeding import column_values
+from holdfast.discovery.inclusion.seeding import ColumnValues, column_values
 from holdfast.jobs.change_files import column_names
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.quantities import is_remote
@@ -33,7 +32,7 @@ from holdfast.streaming.maintainers.maintainer import Bounds, Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.seeding import SeededTable, table_rules, value_rules
 from holdfast.tables import ReadOptions, Table, from_arrow, read_table, space_of
-from holdfast.tables.keys import NARROW_DECIMAL, arrow_type_of
+from holdfast.tables.keys import NARROW_DECIMAL, arrow_type_of, column_type_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,42 +74,65 @@ def seeded_tables(
     rules : those that are monitored.
     spark : starts a session, where a source has to be asked.
     """
-    denial = settings.constraints.denial or DenialSettings()
-    bounds = bounds_of(settings)
     for table in settings.tables:
-        with progress.task(f"reading table {table.name}") as task:
-            first = _first_rows(table, settings, spark)
-            for warning in first.table.warnings:
-                progress.note(f"warning: {warning}")
-            for name in table.key or ():
-                first.table.schema.index(name)
+        yield seeded_table(table, settings, rules, spark, progress)
 
-            def report(text: str, task: Any = task, name: str = table.name) -> None:
-                task.describe(f"seeding table {name}: {text}")
 
-            cross = denial.cross_columns
-            if not isinstance(cross, str):
-                cross = tuple(pair for pair in cross if all(name in first.table.schema for name in pair))
-            maintainer = Maintainer.seed(
-                first.table,
-                key=table.key or (),
-                max_predicates=bounds.max_predicates,
-                max_context=bounds.max_context,
-                rules=table_rules(rules, table.name),
-                space=space_of(first.table, cross if bounds.max_predicates is not None else "none"),
-                report=report,
-            )
-            _remember(maintainer, table, first)
-        progress.note(f"table {table.name}: {maintainer.row_count:,} rows, {maintainer.count:,} constraints")
-        excluded = [name for name in first.known if name not in first.table.schema]
-        about = {"settings": relevant_settings(table, settings), "excluded": excluded, "known": list(first.known)}
-        if first.sequence is not None:
-            about["sequence"] = {"name": first.sequence.name, "type": str(first.sequence.type)}
-        values = column_values(first.table)
-        if settings.constraints.inclusion is None:
-            named = _columns_of_values(rules)
-            values = [column for column in values if column.member.ref in named]
-        yield SeededTable(maintainer, {**about, "source": dict(first.source or {})}, values or None)
+def seeded_table(
+    table: TableSettings,
+    settings: Settings,
+    rules: Sequence[MonitoredRule],
+    spark: Callable[[], "SparkSession"],
+    progress: "Progress",
+) -> SeededTable:
+    """Read and search one table."""
+    bounds = bounds_of(settings)
+    with progress.task(f"reading table {table.name}") as task:
+        first = _first_rows(table, settings, spark)
+        for warning in first.table.warnings:
+            progress.note(f"warning: {warning}")
+        for name in table.key or ():
+            first.table.schema.index(name)
+        cross = cross_columns(settings, first.table.schema) if bounds.max_predicates is not None else "none"
+        maintainer = Maintainer.seed(
+            first.table,
+            key=table.key or (),
+            max_predicates=bounds.max_predicates,
+            max_context=bounds.max_context,
+            rules=table_rules(rules, table.name),
+            space=space_of(first.table, cross),
+            report=lambda text: task.describe(f"seeding table {table.name}: {text}"),
+        )
+        _remember(maintainer, table, first)
+    progress.note(f"table {table.name}: {maintainer.row_count:,} rows, {maintainer.count:,} constraints")
+    about = noted(table, settings, first.known, first.table.schema)
+    if first.sequence is not None:
+        about["sequence"] = {"name": first.sequence.name, "type": str(first.sequence.type)}
+    values = followed_values(first.table, settings, rules)
+    return SeededTable(maintainer, {**about, "source": dict(first.source or {})}, values)
+
+
+def noted(table: TableSettings, settings: Settings, known: Sequence[str], schema: Schema) -> dict[str, Any]:
+    """Return what a later start has to know of a table's settings and columns."""
+    excluded = [name for name in known if name not in schema]
+    return {"settings": relevant_settings(table, settings), "excluded": excluded, "known": list(known)}
+
+
+def followed_values(table: Table, settings: Settings, rules: Sequence[MonitoredRule]) -> list[ColumnValues] | None:
+    """Return the values of the columns whose values are followed: of all, or of those that rules name."""
+    values = column_values(table)
+    if settings.constraints.inclusion is None:
+        named = columns_of_values(rules)
+        values = [column for column in values if column.member.ref in named]
+    return values or None
+
+
+def cross_columns(settings: Settings, schema: Schema) -> str | tuple[tuple[str, str], ...]:
+    """Return which columns of a table are compared with each other."""
+    cross = (settings.constraints.denial or DenialSettings()).cross_columns
+    if isinstance(cross, str):
+        return cross
+    return tuple(pair for pair in cross if all(name in schema for name in pair))
 
 
 def monitored_rules(configuration: Configuration) -> list[MonitoredRule]:
@@ -119,7 +141,7 @@ def monitored_rules(configuration: Configuration) -> list[MonitoredRule]:
     return [MonitoredRule(rule, recounts[rule.name]) for rule in configuration.rules]
 
 
-def _columns_of_values(rules: Sequence[MonitoredRule]) -> set[ColumnRef]:
+def columns_of_values(rules: Sequence[MonitoredRule]) -> set[ColumnRef]:
     """Return the columns whose values declared inclusions are about."""
     found = set()
     for monitored in value_rules(rules):
@@ -147,6 +169,7 @@ def relevant_settings(table: TableSettings, settings: Settings) -> dict[str, Any
         "include": None if table.include is None else list(table.include),
         "exclude": list(table.exclude),
         "sequence": table.sequence,
+        "sequence_retention": None if table.sequence_retention is None else table.sequence_retention.total_seconds(),
         "source": _which(source),
         **vars(bounds_of(settings)),
         "inclusion": settings.constraints.inclusion is not None,
@@ -154,30 +177,6 @@ def relevant_settings(table: TableSettings, settings: Settings) -> dict[str, Any
         if isinstance(denial.cross_columns, str)
         else [list(pair) for pair in denial.cross_columns],
     }
-
-
-def refuse_contradictions(settings: Settings, stored: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise `StateRefused` where the state was built with other settings."""
-    named = {table.name: table for table in settings.tables}
-    differing = []
-    for name in sorted(named.keys() | stored.keys()):
-        if name not in stored:
-            differing.append(f"table {name} is new")
-        elif name not in named:
-            differing.append(f"table {name} is not in the configuration any more")
-        else:
-            now, then = relevant_settings(named[name], settings), stored[name].get("settings", {})
-            differing += [
-                f"table {name}: '{key}' is {_shown(now[key])}, and was {_shown(then.get(key))}"
-                for key in now
-                if now[key] != then.get(key)
-            ]
-    if differing:
-        raise StateRefused(
-            "the configuration contradicts the state it was seeded with:\n  "
-            + "\n  ".join(differing)
-            + "\nChange it back, or seed anew: holdfast seed --replace"
-        )
 
 
 def sequence_of(about: Mapping[str, Any], schema: Schema) -> Column | None:
@@ -188,10 +187,6 @@ def sequence_of(about: Mapping[str, Any], schema: Schema) -> Column | None:
     if noted["name"] in schema:
         return schema.columns[schema.index(noted["name"])]
     return Column(noted["name"], parse_type(noted["type"]))
-
-
-def _shown(value: Any) -> str:
-    return "not set" if value in (None, [], {}) else str(value)
 
 
 def _which(source: Any) -> dict[str, Any] | None:
@@ -304,6 +299,25 @@ def _nothing(table: TableSettings, settings: Settings, spark: Callable[[], "Spar
     arrays = {name: pa.array([], arrow_type_of(columns[name])) for name in known if name in wanted}
     options = ReadOptions(types={name: columns[name] for name in arrays}, ordered=_ordered(table, known))
     return _split(table, from_arrow(pa.table(arrays), table.name, options), known)
+
+
+def arrived_columns(settings: Settings) -> Callable[[TableSettings], dict[str, ColumnType | None]]:
+    """Return what tells the columns that a Delta source has now, with their types."""
+
+    def arrived(table: TableSettings) -> dict[str, ColumnType | None]:
+        if not isinstance(table.source, DeltaSource):
+            return {}
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
+        try:
+            opened = DeltaTable(table.source.path, storage_options=dict(settings.storage_options))
+        except (DeltaError, OSError):  # what is wrong with it is said where it is followed
+            return {}
+        fields = pa.schema(opened.schema().to_arrow())
+        return {field.name: column_type_of(field.type) for field in fields}
+
+    return arrived
 
 
 def _wanted(table: TableSettings, known: tuple[str, ...], where: str) -> tuple[list[str], dict[str, ColumnType]]:

@@ -91,11 +91,12 @@ def _null_tokens(value: Any) -> Any:
 
 
 class ColumnSettings(Section):
-    """What a source does not say about a column: type, order, how change records write it."""
+    """What a source does not say about a column: type, order, how change records write it, how it was called before."""
 
     type: Annotated[ColumnType, BeforeValidator(_type)] | None = None
     ordered: Flag | None = None
     encoding: Annotated[str, BeforeValidator(_encoding)] | None = None
+    was: Text | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -104,7 +105,7 @@ class ColumnSettings(Section):
 
     @model_validator(mode="after")
     def _says_something(self) -> "ColumnSettings":
-        if self.type is None and self.ordered is None and self.encoding is None:
+        if all(getattr(self, name) is None for name in type(self).model_fields):
             raise ValueError("expected a type such as long, or {type: string, ordered: true}")
         return self
 
@@ -223,6 +224,7 @@ class TableSettings(Section):
     sequence: Text | None = None
     sequence_retention: Duration | None = None
     settle: Count = 0
+    new_columns: Literal["ignore", "stop"] = "ignore"
 
     @property
     def known_columns(self) -> frozenset[str] | None:

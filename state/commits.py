@@ -2,6 +2,7 @@
 
     meta    "identity"            state id, epoch, application, status, as JSON
     meta    "commit"              number of the last commit
+    meta    "first", "base"       number of the first commit of this state; of the one that ended its last seed
     ledger  source                the last batch of this source, as JSON (`LedgerEntry`)
     outbox  number of the commit  what is to be published of it, as JSON
     log     number of the commit  the record of the commit (`codecs.batch_bytes`), until it is in the backup
@@ -10,7 +11,8 @@ A commit is one write of the store: state, ledger, outbox and log record togethe
 `log` is moved to the backup before anything of the commit is published, so that a restored state is never behind its
 outputs.
 
-The record of a commit holds the whole write but its own copy, so that replaying records on a snapshot gives the store.
+The record of a commit holds the whole write but its own copy, so that replaying records on a snapshot gives the store:
+on one that has the base. What a seed writes in bulk before its end is in no record.
 """
 
 import secrets
@@ -23,6 +25,7 @@ from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
 
 SEEDING, READY = "seeding", "ready"
+_BASE = b"base"
 _RESUMED = ""
 """Stands for a query that is still to begin where the last one ended: no query is called so."""
 
@@ -67,6 +70,11 @@ class StateCheckpointMismatch(StateRefused):
     """The stream's checkpoint and the state do not follow each other: the message names the way out."""
 
 
+def base_of(record: WriteBatch) -> int:
+    """Return the commit that a snapshot has to have for a record to be applied to it; 0 where any will do."""
+    return codecs.read_number(record.changes.get(("meta", _BASE)) or b"")
+
+
 class Commits:
     """The one way into a store.
 
@@ -99,6 +107,17 @@ class Commits:
                 "`state` folder, or the name it was made with"
             )
 
+    @classmethod
+    def succeeding(cls, store: Store, earlier: "Commits") -> "Commits":
+        """Return the way into an empty store that is to be seeded, and then to take the place of another one."""
+        first = WriteBatch()
+        first.put("meta", b"identity", codecs.json_bytes(asdict(replace(earlier.identity, status=SEEDING))))
+        first.put("meta", b"format", codecs.number(codecs.FORMAT))
+        first.put("meta", b"commit", codecs.number(earlier.last))
+        first.put("meta", b"first", codecs.number(earlier.first))
+        store.write(first)
+        return cls(store, earlier.identity.application)
+
     @property
     def last(self) -> int:
         """The number of the last commit, 0 before the first."""
@@ -108,6 +127,11 @@ class Commits:
     def first(self) -> int:
         """The number of the first commit of this state."""
         return codecs.read_number(self._store.get("meta", b"first") or codecs.number(1))
+
+    @property
+    def base(self) -> int:
+        """The number of the commit that a snapshot has to have for the records behind it to be enough."""
+        return codecs.read_number(self._store.get("meta", _BASE) or b"")
 
     def is_done(self, source: str, query_id: str, batch_id: int, start: str, end: str) -> bool:
         """Return whether a batch is committed already; refuse one that does not follow the last one."""
@@ -161,6 +185,7 @@ class Commits:
         if status != self.identity.status:
             self.identity = Identity(self.identity.state_id, self.identity.epoch, self.identity.application, status)
             whole.put("meta", b"identity", codecs.json_bytes(asdict(self.identity)))
+            whole.put("meta", _BASE, codecs.number(number))
         whole.put("outbox", codecs.number(number), codecs.json_bytes(outbox))
         record = codecs.batch_bytes(whole)
         whole.put("log", codecs.number(number), record)

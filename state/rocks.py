@@ -5,12 +5,14 @@ nothing of it. The lock is RocksDB's own; it stays as long as any handle of a co
 all of them. Others may look at a store that is in use (`RocksReader`).
 """
 
+import fcntl
 import os
 import secrets
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -261,6 +263,20 @@ class RocksReader:
             raise ValueError("the reader is closed")
 
 
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes from a store that is not open: it may be renamed meanwhile, as an open one may not.
+
+    An open store deletes its files by their full names, wherever its folder went.
+    """
+    with (path / "LOCK").open("ab") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # as RocksDB does
+        except OSError as error:
+            raise _in_use(path) from error
+        yield
+
+
 def _filled(path: str, items: Iterable[tuple[bytes, bytes]]) -> bool:
     """Write a file of sorted keys; say whether there were any."""
     writer = SstFileWriter(_options())
@@ -301,10 +317,13 @@ def _refused(path: Path, error: Exception) -> Exception:
     """Return what an error while opening means to a person."""
     text = str(error)
     if "lock" in text.lower():
-        return StateRefused(
-            f"{path} is in use by another process: one at a time may write a state. Stop it, or use another `state` "
-            "folder"
-        )
+        return _in_use(path)
     if "corrupt" in text.lower():
         return StateRefused(f"{path} is damaged ({text}): restore it from its backup, or seed anew")
     return ExternalError(f"{path} could not be opened: {text}. Check the disk and the folder's permissions")
+
+
+def _in_use(path: Path) -> StateRefused:
+    return StateRefused(
+        f"{path} is in use by another process: one at a time may write a state. Stop it, or use another `state` folder"
+    )

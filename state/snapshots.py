@@ -26,7 +26,7 @@ from typing import Any
 
 from holdfast.constraints import ExternalError, StateRefused
 from holdfast.state import codecs
-from holdfast.state.commits import Commits, Identity
+from holdfast.state.commits import Commits, Identity, base_of
 from holdfast.state.log import CommitLog, logged_after, make_private
 from holdfast.state.rocks import RocksStore
 from holdfast.state.store import WriteBatch
@@ -91,11 +91,16 @@ class Snapshots:
         found = sorted((self.folder / "snapshots").glob("*.json"), reverse=True)
         return [(path, _read(path)) for path in found]
 
-    def put(self, linked: Path, identity: Identity, commit: int) -> Snapshot:
-        """Take a store's hard links into the backup, then forget copies and log records that are not needed."""
+    def put(self, linked: Path, identity: Identity, commit: int, base: int = 0) -> Snapshot:
+        """Take a store's hard links into the backup, then forget copies and log records that are not needed.
+
+        Parameters
+        ----------
+        base : the first commit of this very store: earlier ones had files of the same names.
+        """
         known: dict[str, tuple[int, str]] = {}
         for _, earlier in self.all():
-            if earlier is not None and earlier.identity.epoch == identity.epoch:
+            if earlier is not None and earlier.identity.epoch == identity.epoch and earlier.commit >= base:
                 known = {**earlier.files, **known}
         try:
             files = {}
@@ -127,7 +132,7 @@ class Snapshots:
             with tempfile.TemporaryDirectory(prefix=f".{state.name}.", dir=state.parent) as scratch:
                 made = Path(scratch, "state")
                 made.mkdir(mode=0o700)
-                problem = self._filled(made, snapshot)
+                problem = self._filled(made, snapshot) or self._too_old(path, snapshot)
                 if problem is not None:
                     damaged.append(problem)
                     continue
@@ -151,6 +156,12 @@ class Snapshots:
             if (made / name).stat().st_size != size or _checksum(made / name) != checksum:
                 return f"{source} is damaged"
         return None
+
+    def _too_old(self, path: Path, snapshot: Snapshot) -> str | None:
+        """Return why a snapshot is not enough: the state was seeded, or took over another one, behind it."""
+        bases = (base_of(record) for _, record in logged_after(self.folder, snapshot.commit))
+        newer = next((base for base in bases if base), None)
+        return None if newer is None else f"{path} is older than the state's last seed, which is commit {newer}"
 
     def _replayed(self, made: Path, snapshot: Snapshot) -> int:
         """Apply the log to a copy, and make its epoch the highest; return the last commit."""

@@ -58,24 +58,32 @@ class OutputRows:
         counts: Mapping[str, int],
         published: Sequence[Row],
         scores: Mapping[str, float],
-    ) -> None:
+        cause: str | None = None,
+    ) -> set[str]:
         """Note the constraints of newly seeded tables: the difference from those that the outputs have already.
+
+        Returns the tables that it is about.
 
         Parameters
         ----------
         constraints, counts : each with its table; how many there are of each table.
+        cause : why the tables were seeded, where it is neither the first time nor a loss.
         """
         left = {row["constraint_id"]: row for row in published}
-        cause = "rebuild" if left else "seed"
+        cause = cause or ("rebuild" if left else "seed")
+        changed = set()
         for constraint, name in constraints:
             about = _about(constraint, name)
             if left.pop(about["constraint_id"], None) is None:
                 more = {"change": "appeared", "cause": cause, "constraints_after": counts[name]}
                 self.change({"source": name, **about, **more}, about, scores.get(about["constraint_id"]))
+                changed.add(name)
         for row in left.values():
             about = {name: row[name] for name in _ABOUT}
             more = {"change": "disappeared", "cause": cause, "constraints_after": counts.get(row["table_name"], 0)}
             self.change({"source": row["table_name"], **about, **more}, about)
+            changed.add(row["table_name"])
+        return changed
 
     def change(self, row: Row, about: Row, score: float | None = None) -> None:
         """Note one change, and what it makes of the current constraints."""
@@ -91,6 +99,10 @@ class OutputRows:
         """Note new places of constraints."""
         for row in rows:
             self._add("constraints", row)
+
+    def table_gone(self, name: str) -> None:
+        """Note that a table is not monitored any more."""
+        self._add("tables", {"table_name": name, "_gone": True})
 
     def table(self, maintainer: Maintainer, excluded: Sequence[str] = (), *, inclusion: bool = False) -> None:
         """Note a monitored table."""
@@ -189,7 +201,7 @@ class OutputRows:
         """Note the violations that a new state shows: the difference from those that an earlier one left."""
         left = {row["example_id"]: row for row in shown}
         for state in states:
-            for example in state.added:
+            for example in state.shown:
                 if left.pop(example.example_id, None) is None:
                     self.violation(state.rule.name, state.rule.table, example, "added")
         for row in left.values():

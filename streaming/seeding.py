@@ -29,6 +29,9 @@ from holdfast.streaming.standing import Scored, Standing
 Clock = Callable[[], datetime.datetime]
 
 NAMES = "names"
+TAKEN_OVER = ("ledger", "progress", "skips", NAMES, STATUS)
+"""What a state that takes another one's place has of it, besides tables: keys begin with a table's name, or are a
+rule's."""
 _WIPED_AT_ONCE = 50_000
 _FAMILIES = (
     *("tables", "rows", "values", "evidences", "covers", "progress", "attempts", "skips", "pending", "ranks"),
@@ -68,6 +71,9 @@ def seed(
     rules: Sequence[MonitoredRule] = (),
     watched: bool = False,
     shown: Sequence[Row] = (),
+    taken_over: Iterable[WriteBatch] = (),
+    left_out: Sequence[str] = (),
+    cause: str | None = None,
 ) -> dict[str, Maintainer]:
     """Write newly seeded tables into an empty state, and return them; it is ready with the last write, in one piece.
 
@@ -78,13 +84,19 @@ def seed(
     rules : those that are monitored; the tables have theirs already.
     watched : whether values are those that rules name alone.
     shown : rows of the `violations` table with the examples that an earlier state left.
+    taken_over : what else an earlier state has that stays as it is: where sources are, what was told of rules.
+    left_out : tables that an earlier state had.
+    cause : why this is done, where it is neither the first time nor a loss.
     """
     if commits.identity.status != SEEDING:
         raise StateRefused(
             "the state is seeded already: use it (holdfast run), or replace it (holdfast seed --replace)"
         )
     _wipe(store)
-    commits.continue_after(after)
+    for part in taken_over:
+        commits.bulk(part)
+    if after > commits.last:
+        commits.continue_after(after)
     rows = OutputRows(commits.identity, commits.last + 1, now())
     last = WriteBatch()
     maintainers = []
@@ -102,17 +114,22 @@ def seed(
     inclusion = None if watched else followed
     included = {} if inclusion is None else inclusion.counts
     counts = {maintainer.name: maintainer.count + included.get(maintainer.name, 0) for maintainer in maintainers}
-    for maintainer in maintainers:
-        progress = {"rows": maintainer.row_count, "constraints": counts[maintainer.name], "at": rows.at}
-        progress |= {"commit": commits.last + 1, "changed_commit": commits.last + 1, "changed_at": rows.at}
-        last.put("progress", maintainer.name.encode(), codecs.json_bytes(progress))
+    for name in left_out:
+        rows.table_gone(name)
     standing = Standing(store)
     subjects: list[Scored] = [*maintainers, *([] if inclusion is None else [inclusion])]
     scores: dict[str, float] = {}
     for subject in subjects:
         scores |= standing.seeded(subject)
     known = [(constraint, subject.name) for subject in subjects for constraint in subject.constraints]
-    rows.seeded([(c, name or c.dependent.table) for c, name in known], counts, published, scores)
+    changed = rows.seeded([(c, name or c.dependent.table) for c, name in known], counts, published, scores, cause)
+    for maintainer in maintainers:
+        progress = progress_of(store, maintainer.name)
+        if maintainer.name in changed or not progress:
+            progress |= {"changed_commit": commits.last + 1, "changed_at": rows.at}
+        progress |= {"rows": maintainer.row_count, "constraints": counts[maintainer.name]}
+        progress |= {"commit": commits.last + 1, "at": rows.at}
+        last.put("progress", maintainer.name.encode(), codecs.json_bytes(progress))
     for subject in subjects:
         rows.places(standing.places(subject, last, now().timestamp()))
     schemas = {maintainer.name: maintainer.schema for maintainer in maintainers}

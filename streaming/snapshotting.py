@@ -42,8 +42,9 @@ class Snapshotter:
         self._failed: BaseException | None = None
 
     def first(self) -> None:
-        """Take a snapshot now, unless there is one."""
-        if not any(snapshot is not None for _, snapshot in self._snapshots.all()):
+        """Take a snapshot now, unless there is one that the log goes on from."""
+        base = self._commits.base
+        if not any(snapshot is not None and snapshot.commit >= base for _, snapshot in self._snapshots.all()):
             self._begin()
             self.close()
 
@@ -62,10 +63,11 @@ class Snapshotter:
     def _begin(self) -> None:
         self._at = self._now()
         linked, identity, commit = self._store.linked(), self._commits.identity, self._commits.last
+        base = self._commits.base
 
         def put() -> None:
             try:
-                self._snapshots.put(linked, identity, commit)
+                self._snapshots.put(linked, identity, commit, base)
             except BaseException as error:  # noqa: BLE001  (raised where somebody looks)
                 self._failed = error
             finally:

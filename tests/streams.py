@@ -58,6 +58,7 @@ class Application:
         self.sections = sections
         self.file = folder / "holdfast.yaml"
         self.written = 0
+        self._seeds: set[int] = set()
         self.configure()
 
     def configure(self, **sections: Any) -> None:
@@ -130,7 +131,7 @@ class Application:
         held = self.output("constraints")
         summed: dict[str, set[str]] = {name: set() for name in tables}
         for change in self.output("constraint_changes"):
-            of_table = summed[change["table_name"]]
+            of_table = summed.setdefault(change["table_name"], set())
             if change["change"] == "appeared":
                 assert change["constraint"] not in of_table, change
                 of_table.add(change["constraint"])
@@ -140,6 +141,7 @@ class Application:
         for name, expected in expected_of.items():
             assert sorted(row["constraint"] for row in held if row["table_name"] == name) == sorted(expected), name
             assert summed[name] == expected, name
+        assert not any(left for name, left in summed.items() if name not in tables), "of tables that are left out"
         self.check_batches()
         self.check_rules({name: list(rows) for name, rows in tables.items()})
         if bad is not None:
@@ -155,7 +157,8 @@ class Application:
         batches = self.output("batches")
         commits = [row["commit"] for row in batches]
         seeds = {row["commit"] for row in self.output("constraint_changes") if row["cause"] != "data"}
-        seeds |= {row["commit"] for row in self.output("tables")}
+        self._seeds |= {row["commit"] for row in self.output("tables")}  # a later one takes their place
+        seeds |= self._seeds
         seeds |= {row["commit"] for row in self.output("rule_status") if row["source"] is None}
         known = sorted({*commits, *seeds})
         assert len(commits) == len(set(commits)), "a batch was published twice"

@@ -38,7 +38,7 @@ from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
 from holdfast.state.memory import MemoryStore
-from holdfast.state.store import Store, WriteBatch
+from holdfast.state.store import Reader, Store, WriteBatch
 from holdfast.streaming.key_versions import KeyVersions
 from holdfast.streaming.maintainers.batch_result import BatchResult
 from holdfast.streaming.maintainers.bounds import Bounds
@@ -232,8 +232,7 @@ class Maintainer:
                 "wrote it, or seed anew"
             )
         bounds = Bounds(**{"max_predicates": None, **meta["bounds"]})
-        space = PredicateSpace.from_json(meta["space"])
-        coding = PredicateSpace.from_json(meta["coding"]) if "coding" in meta else space
+        space, coding = cls.stored_spaces(store, table)
         refuse_uncoded(coding, space.schema, rules)
         rows = RowSet(space, meta["key"], coding)
         rows.restore(store, prefix)
@@ -253,6 +252,13 @@ class Maintainer:
             maintainer._versions.restore(store, _versions_prefix(table))
         return maintainer
 
+    @staticmethod
+    def stored_spaces(store: Reader, table: int) -> tuple[PredicateSpace, PredicateSpace]:
+        """Return which columns a stored table has and compares, and what its codes tell beside."""
+        meta = codecs.read_json(store.get("meta", codecs.number(table) + b"table") or b"{}")
+        space = PredicateSpace.from_json(meta["space"])
+        return space, PredicateSpace.from_json(meta["coding"]) if "coding" in meta else space
+
     def follow_values(self, *, texts: bool, only: Collection[str] | None = None) -> None:
         """Tell with each batch what became of the values of each column, or of some; with `texts`, of their texts."""
         self._follows = partial(changed_values, texts=texts, only=only)
@@ -266,6 +272,21 @@ class Maintainer:
         """
         key = [self.schema.names[c] for c in self._rows.key]
         self._versions = KeyVersions(self.schema, key, retention)
+
+    def remember_as(self, other: "Maintainer", retention: float | None = None) -> None:
+        """Remember what another maintainer of the same keys does."""
+        self._versions = other._versions
+        if self._versions is not None:
+            self._versions.retention = retention
+
+    @property
+    def remembers(self) -> bool:
+        """Whether sequences of keys are remembered."""
+        return self._versions is not None
+
+    def rows(self) -> tuple[pa.Table, pa.Table]:
+        """Return all rows, and the deletes that are owed. O(n)."""
+        return self._rows.arrow()
 
     def remember_rows(self, table: Table, sequence: NDArray[np.int64]) -> None:
         """Take the sequences of the first rows over."""

@@ -31,7 +31,7 @@ from holdfast.streaming.maintainers.watches import (
     space_with,
 )
 
-__all__ = ["MOST_EXAMPLES", "RULES", "MonitoredRule", "RuleMaintainer", "coding_space", "refuse_uncoded"]
+__all__ = ["MOST_EXAMPLES", "RULES", "MonitoredRule", "RuleMaintainer", "coding_space", "refuse_uncoded", "uncoded"]
 
 RULES = "rules"
 _SOUGHT, _SOUGHT_A_BATCH = 2, 8
@@ -229,14 +229,18 @@ def coding_space(space: PredicateSpace, rules: Sequence[MonitoredRule]) -> Predi
     return space_with(space, _pair_forms(space.schema, rules))
 
 
+def uncoded(coded: PredicateSpace, schema: Schema, rules: Sequence[MonitoredRule]) -> list[MonitoredRule]:
+    """Return the rules that compare what codes do not tell: columns with each other, or the order of texts."""
+    return [rule for rule in rules if space_with(coded, _pair_forms(schema, [rule])) != coded]
+
+
 def refuse_uncoded(coded: PredicateSpace, schema: Schema, rules: Sequence[MonitoredRule]) -> None:
     """Raise `StateRefused` where a rule compares what the codes of a state do not tell."""
-    for rule in rules:
-        if space_with(coded, _pair_forms(schema, [rule])) != coded:
-            raise StateRefused(
-                f"rule {rule.rule.name} ({rule.rule.text}) compares columns with each other, or the order of texts, "
-                "which the state was not seeded to compare: leave it out, or seed anew with it: holdfast seed --replace"
-            )
+    for rule in uncoded(coded, schema, rules):
+        raise StateRefused(
+            f"rule {rule.rule.name} ({rule.rule.text}) compares columns with each other, or the order of texts, "
+            "which the state was not seeded to compare: leave it out, or seed anew with it: holdfast seed --replace"
+        )
 
 
 def _pair_forms(schema: Schema, rules: Sequence[MonitoredRule]) -> list[PairForm]:

@@ -1,0 +1,244 @@
+"""What an edited configuration asks of a state: a plan for each table, or a refusal that names everything at once.
+
+A plan keeps a table as it is, defines it anew over its stored rows, seeds it, or leaves it out (docs/evolution.md).
+Invariant: a plan is made from what is noted with the state, nothing is written; what the state cannot know is refused.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.constraints import Column, ColumnType, Schema, StateRefused
+from holdfast.constraints.columns import unknown_name
+from holdfast.jobs.seeding import bounds_of, columns_of_values, cross_columns, relevant_settings
+from holdfast.jobs.settings import Settings
+from holdfast.jobs.table_settings import DeltaSource, TableSettings
+from holdfast.state import codecs
+from holdfast.state.store import Reader
+from holdfast.streaming.maintainers.evolving import Definition, EvolvedColumn
+from holdfast.streaming.maintainers.maintainer import Maintainer
+from holdfast.streaming.maintainers.rules import MonitoredRule, uncoded
+from holdfast.streaming.seeding import progress_of, table_rules, tables_of
+
+Arrived = Callable[[TableSettings], Mapping[str, ColumnType | None]]
+"""The columns that a table's source says it has now, with their types; None for one that has no type of ours."""
+
+_TEXT_IS_KNOWN = ("integer", "date")
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """What becomes of one table.
+
+    Parameters
+    ----------
+    table : its settings now.
+    number, noted : where the state has it, and what is noted of it; None and nothing for a table that is new.
+    definition : what it is to be, where it is not to stay as it is.
+    known : all columns that its source has.
+    said : what changes, for people.
+    """
+
+    table: TableSettings
+    number: int | None = None
+    noted: Mapping[str, Any] = field(default_factory=dict)
+    definition: Definition | None = None
+    known: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What becomes of a state.
+
+    Parameters
+    ----------
+    tables : those that there are to be.
+    left_out : names of those that are to go.
+    said : what changes, for people; nothing where the state fits the configuration.
+    """
+
+    tables: tuple[TablePlan, ...]
+    left_out: tuple[str, ...]
+    said: tuple[str, ...]
+
+
+def planned(settings: Settings, rules: Sequence[MonitoredRule], store: Reader, arrived: Arrived) -> Plan:
+    """Compare a configuration with a state.
+
+    Raises `StateRefused` with all that the state cannot follow.
+    """
+    stored = {noted["name"]: (number, noted) for number, noted in tables_of(store)}
+    plans, refused = [], []
+    for table in settings.tables:
+        if table.name not in stored:
+            plans.append(TablePlan(table, said=(f"table {table.name} is new: it is seeded",)))
+            continue
+        number, noted = stored[table.name]
+        change = _Change(settings, table, noted, Maintainer.stored_spaces(store, number)[0].schema)
+        plans.append(change.plan(number, rules, store, arrived))
+        refused += [f"table {table.name}: {problem}" for problem in change.refused]
+    if refused:
+        raise StateRefused(
+            "the configuration contradicts the state it was seeded with:\n  "
+            + "\n  ".join(refused)
+            + "\nChange it back, or seed anew: holdfast seed --replace"
+        )
+    gone = tuple(name for name in stored if name not in {table.name for table in settings.tables})
+    said = [f"table {one.table.name}: {text}" if one.number is not None else text for one in plans for text in one.said]
+    said += [f"table {name} is not in the configuration any more: it is left out" for name in gone]
+    said += _of_values(settings, rules, store)
+    return Plan(tuple(plans), gone, tuple(said))
+
+
+def _of_values(settings: Settings, rules: Sequence[MonitoredRule], store: Reader) -> Iterator[str]:
+    """Yield what changes about the columns whose values are followed; where inclusions are switched, tables say it."""
+    if settings.constraints.inclusion is not None:
+        return
+    stored = store.get("meta", b"inclusion")
+    columns = [] if stored is None else codecs.read_json(stored)["columns"]
+    followed = {(column["table"], column["column"]) for column in columns if not column["dropped"]}
+    for ref in sorted(columns_of_values(rules), key=str):
+        if (ref.table, ref.column) not in followed:
+            yield f"the values of {ref} are followed"
+
+
+class _Change:
+    """What changes about one table."""
+
+    def __init__(self, settings: Settings, table: TableSettings, noted: Mapping[str, Any], schema: Schema) -> None:
+        self._settings = settings
+        self._table = table
+        self._noted = noted
+        self._schema = schema
+        self._now = relevant_settings(table, settings)
+        self._then: Mapping[str, Any] = noted.get("settings", {})
+        self.refused: list[str] = []
+
+    def plan(self, number: int, rules: Sequence[MonitoredRule], store: Reader, arrived: Arrived) -> TablePlan:
+        """Return what becomes of the table."""
+        table, now, then = self._table, self._now, self._then
+        differing = [key for key in now if now[key] != then.get(key)]
+        said = [f"'{key}' is {_shown(now[key])}, and was {_shown(then.get(key))}" for key in differing]
+        about = progress_of(store, table.name)
+        for key in ("source", "sequence"):
+            if key in differing:
+                self.refused.append(said[differing.index(key)])
+        if "key" in differing and (about.get("owed") or table.sequence or isinstance(table.source, DeltaSource)):
+            self.refused.append(
+                f"{said[differing.index('key')]}: what is remembered of the old key (deletes of rows to come, "
+                "sequences, versions) says nothing of another"
+            )
+        columns, known, more = self._columns(arrived(table), about.get("left_out", {}))
+        said += more
+        its_rules = table_rules(rules, table.name)
+        if self.refused:
+            return TablePlan(table, number, self._noted, said=tuple(said))
+        bounds = bounds_of(self._settings)
+        is_new = [made.column for made in columns] != list(self._schema.columns)
+        is_new |= any(key in differing for key in ("key", "max_predicates", "max_context", "cross_columns"))
+        if not is_new:
+            coding = Maintainer.stored_spaces(store, number)[1]
+            wide = uncoded(coding, self._schema, its_rules)
+            said += [f"rule {one.rule.name} compares what nothing compared before" for one in wide]
+            is_new = bool(wide)
+        definition = Definition(columns, table.key or (), bounds, self._cross(columns), its_rules) if is_new else None
+        return TablePlan(table, number, self._noted, definition, known, tuple(said))
+
+    def _cross(self, columns: Sequence[EvolvedColumn]) -> str | tuple[tuple[str, str], ...] | None:
+        """Return how pairs of columns are chosen; None where those of before stay."""
+        cross = cross_columns(self._settings, Schema(self._table.name, tuple(made.column for made in columns)))
+        is_new = (
+            self._now["cross_columns"] != self._then.get("cross_columns") or self._then.get("max_predicates") is None
+        )
+        return cross if is_new or cross != "auto" else None
+
+    def _columns(
+        self, arrived: Mapping[str, ColumnType | None], left_out: Mapping[str, str]
+    ) -> tuple[list[EvolvedColumn], tuple[str, ...], list[str]]:
+        """Return the monitored columns, all that the source has, and what changes of them beside the settings."""
+        table, schema = self._table, self._schema
+        renamed = self._renamed()
+        known = [renamed.get(name, name) for name in self._noted.get("known", schema.names)]
+        kept = [
+            EvolvedColumn(self._column(name, renamed.get(name, name)), name)
+            for name in schema.names
+            if self._is_wanted(renamed.get(name, name))
+        ]
+        self._refuse_forgotten(known, {made.column.name for made in kept})
+        said, added = [], []
+        declared = {name: column.type for name, column in table.columns.items() if column.type is not None}
+        for name, kind in {**arrived, **declared}.items():
+            if name in known or name == table.sequence:
+                continue
+            known.append(name)
+            if kind is None or not self._is_wanted(name):
+                said.append(f"column {name} is new, and left out")
+                continue
+            if name in left_out:
+                self.refused.append(
+                    f"column {name}: its values were left out since {left_out[name]}, so it would be wrong in the rows "
+                    "that came since (set 'new_columns: stop' to be asked before that)"
+                )
+            added.append(EvolvedColumn(Column(name, kind, self._ordered(name))))
+            said.append(f"column {name} is new: it is null in the rows there are")
+        known += [name for name in table.exclude if name not in known]
+        columns = [*kept, *added]
+        there = [made.column.name for made in columns]
+        for what in ("key", "include"):
+            for name in getattr(table, what) or ():
+                if name not in there and not (what == "include" and name in known):
+                    self.refused.append(unknown_name(f"'{what}' names a column that there is not,", name, there))
+        if not columns:
+            self.refused.append("no column would be left")
+        said += [f"column {made.was} is called {made.column.name}" for made in kept if made.was != made.column.name]
+        return columns, tuple(known), said
+
+    def _renamed(self) -> dict[str, str]:
+        """Return the new names of columns, by the old ones."""
+        found = {}
+        for name, column in self._table.columns.items():
+            if column.was is None or name in self._schema:
+                continue
+            if column.was in self._schema:
+                found[column.was] = name
+                remembered = self._table.sequence is not None or isinstance(self._table.source, DeltaSource)
+                if remembered and column.was in (self._then.get("key") or ()):
+                    self.refused.append(f"column {column.was} is of the key, by whose name sequences are remembered")
+            else:
+                self.refused.append(unknown_name(f"column {name} is to take over", column.was, self._schema.names))
+        return found
+
+    def _column(self, was: str, name: str) -> Column:
+        """Return a column as it is to be."""
+        old, declared = self._schema[was], self._table.columns.get(name)
+        kind = old.type if declared is None or declared.type is None else declared.type
+        before = (self._then.get("columns") or {}).get(was, {})
+        if kind != old.type and kind.name == "string" and (old.type.name not in _TEXT_IS_KNOWN or before.get("type")):
+            self.refused.append(
+                f"column {name} is {kind}, and was {old.type}: how its values were written was not kept"
+            )
+        ordered = self._ordered(name)
+        if ordered is None and before.get("ordered") is None:
+            ordered = old.ordered
+        return Column(name, kind, ordered, old.assumed and kind == old.type)
+
+    def _ordered(self, name: str) -> bool | None:
+        declared = self._table.columns.get(name)
+        return None if declared is None else declared.ordered
+
+    def _refuse_forgotten(self, known: Sequence[str], kept: set[str]) -> None:
+        """Refuse columns that are to be monitored, and were left out before."""
+        include, exclude = self._then.get("include"), self._then.get("exclude") or ()
+        for name in known:
+            was_wanted = (include is None or name in include) and name not in exclude
+            if name not in kept and self._is_wanted(name) and not was_wanted:
+                self.refused.append(f"column {name} was left out before: its values were not kept")
+
+    def _is_wanted(self, name: str) -> bool:
+        include = self._table.include
+        return (include is None or name in include) and name not in self._table.exclude
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value in (None, [], {}) else str(value)

@@ -1,0 +1,111 @@
+"""A table under another definition: other columns, key, bounds or rules, over the rows that it has.
+
+The rows stand in place of a file, and the table is seeded anew; deletes that are owed are owed to the new rows. So what
+holds afterwards is what a discovery on these rows finds.
+
+Invariant: the table that is there already is not touched.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from holdfast.constraints import Column, PredicateSpace
+from holdfast.streaming.maintainers.bounds import Bounds
+from holdfast.streaming.maintainers.maintainer import Maintainer
+from holdfast.streaming.maintainers.rules import MonitoredRule
+from holdfast.tables import Table, space_of
+from holdfast.tables.columnar import encoded
+from holdfast.tables.frames import converted
+from holdfast.tables.keys import arrow_type_of
+
+
+@dataclass(frozen=True)
+class EvolvedColumn:
+    """A column as it is to be.
+
+    Parameters
+    ----------
+    column : what it is called, and its type.
+    was : the name of the column whose values it takes over; None for one that is null everywhere.
+    """
+
+    column: Column
+    was: str | None = None
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What a table is to be.
+
+    Parameters
+    ----------
+    columns : in their order.
+    key : names of columns.
+    bounds : which families are maintained.
+    cross_columns : as a space is built with; None leaves it at the column pairs that were compared before.
+    rules : those that are monitored.
+    """
+
+    columns: Sequence[EvolvedColumn]
+    key: Sequence[str]
+    bounds: Bounds
+    cross_columns: str | Collection[tuple[str, str]] | None
+    rules: Sequence[MonitoredRule] = ()
+
+
+def evolved(old: Maintainer, definition: Definition, report: Callable[[str], object] = lambda _: None) -> Maintainer:
+    """Return a table's maintainer under another definition. As much as seeding it.
+
+    Raises `InputError` where a value does not fit its column's new type, or rows would share a key.
+    """
+    live, owed = (_table(old, rows, definition) for rows in old.rows())
+    bounds = definition.bounds
+    maintainer = Maintainer.seed(
+        live,
+        key=definition.key,
+        max_predicates=bounds.max_predicates,
+        max_context=bounds.max_context,
+        rules=definition.rules,
+        space=_space(old, live, definition),
+        report=report,
+    )
+    if owed.row_count:
+        maintainer.apply(deletes=owed)
+    return maintainer
+
+
+def stored_table(maintainer: Maintainer) -> Table:
+    """Return a table's rows. O(n)."""
+    live, _ = maintainer.rows()
+    return encoded(maintainer.name, maintainer.schema.columns, _chunked(live), len(live))
+
+
+def _table(old: Maintainer, rows: pa.Table, definition: Definition) -> Table:
+    """Return stored rows in the columns of a definition."""
+    arrays = {}
+    for made in definition.columns:
+        column = made.column
+        if made.was is None:
+            arrays[column.name] = pa.chunked_array([pa.nulls(len(rows), arrow_type_of(column.type))])
+            continue
+        own, values = old.schema[made.was].type, _chunked(rows)[made.was]
+        same = own == column.type
+        arrays[column.name] = values if same else converted(values, own, column, f"table {old.name}")
+    return encoded(old.name, [made.column for made in definition.columns], arrays, len(rows))
+
+
+def _space(old: Maintainer, table: Table, definition: Definition) -> PredicateSpace:
+    if definition.bounds.max_predicates is None:
+        return space_of(table, "none")
+    if definition.cross_columns is not None:
+        return space_of(table, definition.cross_columns)
+    names = {made.was: made.column for made in definition.columns}
+    before = old.schema.names
+    pairs = [(names.get(before[a]), names.get(before[b])) for a, b in old.space.crossing]
+    return space_of(table, [(a.name, b.name) for a, b in pairs if a and b and a.type.group is b.type.group])
+
+
+def _chunked(rows: pa.Table) -> dict[str, pa.ChunkedArray]:
+    return {name: rows.column(name) for name in rows.column_names}
