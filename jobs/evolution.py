@@ -18,6 +18,7 @@ from holdfast.state.store import Reader
 from holdfast.streaming.maintainers.evolving import Definition, EvolvedColumn
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule, uncoded
+from holdfast.streaming.pipeline import MOST_LEFT_OUT
 from holdfast.streaming.seeding import progress_of, table_rules, tables_of
 
 Arrived = Callable[[TableSettings], Mapping[str, ColumnType | None]]
@@ -175,10 +176,11 @@ class _Change:
             if kind is None or not self._is_wanted(name):
                 said.append(f"column {name} is new, and left out")
                 continue
-            if name in left_out:
+            if name in left_out or len(left_out) >= MOST_LEFT_OUT:
+                since = f"record {left_out[name]}" if name in left_out else "some record, among many other fields"
                 self.refused.append(
-                    f"column {name}: its values were left out since {left_out[name]}, so it would be wrong in the rows "
-                    "that came since (set 'new_columns: stop' to be asked before that)"
+                    f"column {name}: its values were left out since {since}, so it would be wrong in the rows that "
+                    "came since (with 'new_columns: stop' a run stops before that)"
                 )
             added.append(EvolvedColumn(Column(name, kind, self._ordered(name))))
             said.append(f"column {name} is new: it is null in the rows there are")

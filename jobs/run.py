@@ -156,7 +156,10 @@ def _run(configuration: Configuration, progress: Progress, company: Company, *, 
                 settings.publish.status_interval.total_seconds(),
             )
             settle = {table.name: table.settle for table in settings.tables}
-            pipeline = Pipeline(store, commits, tables, publisher, limits, settle, rules, committed=snapshotter.maybe)
+            strict = {table.name for table in settings.tables if table.new_columns == "stop"}
+            pipeline = Pipeline(
+                store, commits, tables, publisher, limits, settle, rules, snapshotter.maybe, strict=strict
+            )
             for state in pipeline.announce():
                 progress.note(f"  {state}")
             _follow(
@@ -225,6 +228,8 @@ def _report(progress: Progress, done: "Done") -> None:
     }
     now = time_text(datetime.datetime.now(datetime.UTC))
     progress.note(f"{now} " + " ".join(f"{name}={value}" for name, value in fields.items()))
+    for name, where in result.left_out.items():
+        progress.note(f"  warning: no column of {done.table} has the field '{name}' (first in {where}): it is left out")
     for change in result.changes[:_SHOWN_CHANGES]:
         progress.note(f"  {change}")
     if len(result.changes) > _SHOWN_CHANGES:

@@ -81,6 +81,7 @@ def _tables(reader: Reader, rules: Sequence[Line]) -> Iterator[dict[str, Any]]:
             "changed_commit": progress.get("changed_commit"),
             "changed_at": progress.get("changed_at"),
             "failed": failure,
+            "left_out": progress.get("left_out", {}),
             "rules": [_shown(rule) for rule in rules if rule["table_name"] == name],
         }
 

@@ -40,6 +40,7 @@ def streams(settings: Settings, schemas: Mapping[str, Schema], about: Mapping[st
             tuple(table.key or ()),
             sequence_of(noted, schema),
             store_raw=settings.quarantine.store_raw,
+            others=tuple(name for name in noted.get("known", ()) if name not in schema),
         )
         source = _source(table, settings, target, noted)
         found.append(Stream(table.name, source, target, checkpoint_of(settings, table.name)))

@@ -36,18 +36,25 @@ class Target:
     key : the columns that identify a row.
     sequence : the column that orders the records of one key, where they may come out of order.
     store_raw : whether bad records are kept as they came.
+    others : columns that the source has and that are not monitored.
     """
 
     schema: Schema
     key: tuple[str, ...] = ()
     sequence: Column | None = None
     store_raw: bool = True
+    others: tuple[str, ...] = ()
 
     @property
     def wanted(self) -> tuple[Column, ...]:
         """The columns that records are to bring."""
         extra = () if self.sequence is None or self.sequence.name in self.schema else (self.sequence,)
         return (*self.schema.columns, *extra)
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """All columns that the source is known to have."""
+        return (*(column.name for column in self.wanted), *self.others)
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,7 @@ class Draft:
     skipped : how many others came that say nothing about rows.
     oldest : when the oldest record was written, in seconds since 1970.
     versions : of a feed of signed images (removals and additions of whole rows): the version of each.
+    new_fields : those that the table does not know, each with the first record that has it.
     """
 
     operations: NDArray[np.int8]
@@ -92,6 +100,7 @@ class Draft:
     skipped: int = 0
     oldest: float | None = None
     versions: NDArray[np.int64] | None = None
+    new_fields: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.operations)
@@ -105,7 +114,7 @@ class Arrivals:
     ----------
     records : to be applied.
     bad : to be quarantined.
-    skipped, oldest : as in the draft.
+    skipped, oldest, new_fields : as in the draft.
     is_skipped : whether somebody wants all of it in quarantine.
     bad_record : makes one of the records bad, for a reason that shows only when it is applied.
     """
@@ -116,6 +125,7 @@ class Arrivals:
     oldest: float | None = None
     bad_record: Callable[[int, str], BadRecord] = lambda row, reason: BadRecord(str(row), None, reason)
     is_skipped: bool = False
+    new_fields: Mapping[str, str] = field(default_factory=dict)
 
 
 def arrivals(draft: Draft, target: Target) -> Arrivals:
@@ -154,7 +164,12 @@ def arrivals(draft: Draft, target: Target) -> Arrivals:
     rows = _counting(draft, good)
     records = _records(draft, target, typed, rows)
     return Arrivals(
-        records, bad, draft.skipped, draft.oldest, lambda row, reason: _bad(draft, int(rows[row]), target, reason)
+        records,
+        bad,
+        draft.skipped,
+        draft.oldest,
+        lambda row, reason: _bad(draft, int(rows[row]), target, reason),
+        new_fields=draft.new_fields,
     )
 
 

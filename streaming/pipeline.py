@@ -11,7 +11,7 @@ import resource
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from threading import Lock
@@ -35,6 +35,8 @@ from holdfast.streaming.seeding import NAMES, Clock, name_key, progress_of, tabl
 from holdfast.streaming.settling import Settling
 from holdfast.streaming.standing import Standing
 
+MOST_LEFT_OUT = 100
+"""Of how many fields it is noted that no column has them."""
 ACROSS = ""
 """Stands for all tables where changes wait: none has this name."""
 
@@ -69,6 +71,7 @@ class Pipeline:
     rules : those that are monitored; the tables have theirs already.
     committed : called after each commit, before the next batch.
     now : the clock.
+    strict : tables whose records may bring no fields that no column has.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class Pipeline:
         rules: Sequence[MonitoredRule] = (),
         committed: Callable[[], object] = lambda: None,
         now: Clock = utc_now,
+        strict: Collection[str] = (),
     ) -> None:
         if commits.identity.status != READY:
             raise StateRefused("the state is not seeded to the end: seed it anew (holdfast seed --replace)")
@@ -103,6 +107,7 @@ class Pipeline:
         longest = max((settle or {}).values(), default=0)  # inclusions are across tables: they wait as one more
         self._settling = Settling(store, {**(settle or {}), ACROSS: longest})
         self._standing = Standing(store, self._limits.places_every)
+        self._strict = frozenset(strict)
         self._committed = committed
         self._now = now
         self._lock = Lock()
@@ -150,7 +155,7 @@ class Pipeline:
             if self.is_done(source, position):
                 return None
             self._publisher.wait_for_room()
-            self._check_share(source, came)
+            left_out = self._checked(source, came)
             took = {**(seconds or {}), "wait": time.perf_counter() - began}
             maintainer = self._tables[source]
             result = maintainer.apply_records(came.records)
@@ -187,9 +192,7 @@ class Pipeline:
             progress = self._advanced(source, result, counts[source], records, good, len(bad), lag, rows.at)
             if across:
                 progress |= {"changed_commit": self._commits.last + 1, "changed_at": rows.at}
-            if lag_records is not None:
-                progress["lag_records"] = lag_records
-            moved = {source: progress}
+            moved = {source: {**progress, **self._noted(source, lag_records, left_out)}}
             for name in {one.table for one in across} - {source}:
                 moved[name] = {**self._progress[name], "constraints": counts[name]}
             for name, where in moved.items():
@@ -202,7 +205,8 @@ class Pipeline:
                 self._settling.keep(group, left)
             self._note_share(source, records, len(bad))
             self._end_commit()
-        return replace(result, changes=[*result.changes, *across], constraints=counts[source], rules=tuple(rules))
+        changes = [*result.changes, *across]
+        return replace(result, changes=changes, constraints=counts[source], rules=tuple(rules), left_out=left_out)
 
     def _saved(self, source: str, names: Sequence[str]) -> WriteBatch:
         """Return what a batch changed of a table in the state, and the names of what it read."""
@@ -313,6 +317,32 @@ class Pipeline:
                 f"quarantine.max_share ({self._limits.max_share:.0%}) allows; one of them is {example}. Mend the "
                 "source, or raise the limit; nothing of this batch was applied"
             )
+
+    def _checked(self, source: str, came: Arrivals) -> dict[str, str]:
+        """Raise where a batch must not be applied; return the fields that it leaves out, and that are new."""
+        self._check_share(source, came)
+        return self._left_out(source, came)
+
+    def _noted(self, source: str, lag_records: int | None, left_out: Mapping[str, str]) -> dict[str, Any]:
+        """Return what is noted of a table beside what its batch did."""
+        found: dict[str, Any] = {} if lag_records is None else {"lag_records": lag_records}
+        if left_out:
+            found["left_out"] = {**self._progress[source].get("left_out", {}), **left_out}
+        return found
+
+    def _left_out(self, source: str, came: Arrivals) -> dict[str, str]:
+        """Return fields of records that no column has, and that were not seen before; raise where that may not be."""
+        if source in self._strict and came.new_fields:
+            name, where = next(iter(came.new_fields.items()))
+            more = f" (and {', '.join(list(came.new_fields)[1:6])})" if len(came.new_fields) > 1 else ""
+            raise InputError(
+                f"table {source}: record {where} has a field '{name}'{more} that no column has, and 'new_columns' is "
+                "stop. Give its type under 'columns', or add it to 'exclude', and start again: nothing of this batch "
+                "was applied"
+            )
+        known = self._progress[source].get("left_out", {})
+        fresh = {name: where for name, where in came.new_fields.items() if name not in known}
+        return dict(list(fresh.items())[: max(0, MOST_LEFT_OUT - len(known))])
 
     def _note_share(self, source: str, records: int, bad: int) -> None:
         recent = self._recent[source]

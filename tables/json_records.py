@@ -208,6 +208,10 @@ class Fields:
         f = self._numbers[name]
         return Cells(self.spans.buffer, self.kinds[f], self.begins[f], self.stops[f])
 
+    def cells(self) -> list[Cells]:
+        """Return what was found of each field."""
+        return [self[name] for name in self._numbers]
+
     @property
     def good(self) -> Flags:
         """Which records are JSON objects."""

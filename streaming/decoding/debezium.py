@@ -30,6 +30,7 @@ from holdfast.streaming.arrivals import TRUNCATE, UNREADABLE, Draft, Target
 from holdfast.streaming.decoding.connect import Opened, cells_of, opened, struct_fields, written
 from holdfast.streaming.decoding.keys import key_cells
 from holdfast.streaming.decoding.messages import Messages, messages_of
+from holdfast.streaming.decoding.new_fields import new_fields
 from holdfast.streaming.decoding.values import Reasons, either
 from holdfast.streaming.netting import DELETE, INSERT, UPDATE
 from holdfast.tables.fitting import fit, misfit
@@ -196,7 +197,14 @@ class _Rows:
         cells = self._cells(sent, records, removes, wrong)
         if second.any():
             cells = self._typed(cells, operations, wrong)
-        return self._draft(records, operations, cells, kept, wrong)
+        new = new_fields(
+            spans,
+            fields.counts,
+            fields.cells(),
+            self.target.known,
+            lambda row: self.messages.record_id(int(records[row])),
+        )
+        return self._draft(records, operations, cells, kept, wrong, new)
 
     def _refuse_partial(self, fields: Fields, removes: Flags, records: Rows, wrong: Reasons) -> None:
         """Refuse rows before a change of which only some columns were sent, the others as null or not at all."""
@@ -268,6 +276,7 @@ class _Rows:
         cells: Mapping[str, pa.Array],
         kept: Flags | None,
         wrong: Reasons,
+        new: Mapping[str, str],
     ) -> Draft:
         by_record: Reasons = dict(self.reasons)
         for row, reason in sorted(wrong.items()):
@@ -292,6 +301,7 @@ class _Rows:
             kept,
             int(np.count_nonzero(self.operations == SKIPPED)),
             messages.oldest,
+            new_fields=new,
         )
 
 

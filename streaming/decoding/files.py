@@ -21,6 +21,7 @@ from holdfast.constraints import Column, InputError
 from holdfast.constraints.columns import unknown_name
 from holdfast.constraints.types import INTEGER
 from holdfast.streaming.arrivals import UNREADABLE, Draft, Target
+from holdfast.streaming.decoding.new_fields import new_fields
 from holdfast.streaming.decoding.operations import OPERATION, operations_of
 from holdfast.streaming.netting import INSERT
 from holdfast.tables import ReadOptions, read_table
@@ -67,6 +68,7 @@ class _Part:
     line: Callable[[int], int] = lambda row: row + 1
     raw: Callable[[int], bytes | str | None] = lambda _: None
     reasons: dict[int, str] = field(default_factory=dict)
+    new_fields: dict[str, str] = field(default_factory=dict)
 
 
 def draft_of(
@@ -132,6 +134,7 @@ def draft_of(
         raw,
         {int(place[row]): reason for row, reason in reasons.items()},
         oldest=min((file.modified for file in files), default=None),
+        new_fields={name: where for part in reversed(parts) for name, where in part.new_fields.items()},
     )
 
 
@@ -140,7 +143,7 @@ def _part(
 ) -> _Part:
     try:
         if kind == "json":
-            return _json(file, wanted)
+            return _json(file, wanted, known)
         with _written(Path(file.path).name, file.content) as path:
             try:
                 part = _delimited if kind == "csv" else _parquet
@@ -167,7 +170,7 @@ def _written(name: str, content: bytes | memoryview) -> Iterator[Path]:
         yield path
 
 
-def _json(file: ChangedFile, wanted: Collection[str]) -> _Part:
+def _json(file: ChangedFile, wanted: Collection[str], known: Collection[str]) -> _Part:
     codec = pa.Codec.detect(file.path) if Path(file.path).suffix in _COMPRESSED else None
     content = file.content
     if codec is not None:
@@ -189,7 +192,8 @@ def _json(file: ChangedFile, wanted: Collection[str]) -> _Part:
     fields = fields_of(spans, sorted(wanted))
     cells = {name: fields[name].texts() for name in fields.names if fields[name].kinds.any()}
     reasons = {row: fields.reason(row) or "" for row in np.flatnonzero(~fields.good).tolist()}
-    return _Part(file.path, len(lines), cells, lambda row: int(lines[row]) + 1, lambda row: spans[row], reasons)
+    new = new_fields(spans, fields.counts, fields.cells(), known, lambda row: f"{file.path}-{int(lines[row]) + 1}")
+    return _Part(file.path, len(lines), cells, lambda row: int(lines[row]) + 1, lambda row: spans[row], reasons, new)
 
 
 def _blank(buffer: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Flags:

@@ -18,12 +18,15 @@ from holdfast.streaming.decoding.connect import Opened, cells_of, opened, struct
 from holdfast.streaming.decoding.debezium import SKIPPED, TIME, heartbeats, not_sent, operations_of
 from holdfast.streaming.decoding.keys import key_cells
 from holdfast.streaming.decoding.messages import messages_of
+from holdfast.streaming.decoding.new_fields import new_fields
 from holdfast.streaming.decoding.upsert import needs_key
 from holdfast.streaming.decoding.values import Reasons, either
 from holdfast.streaming.netting import DELETE, INSERT
 from holdfast.tables.kernels.json import NULL, OBJECT
 
 OPERATION, DELETED = "__op", "__deleted"
+_SERVICE = "__"
+"""How fields begin that Debezium adds to rows."""
 
 
 def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodings: Mapping[str, str]) -> Draft:
@@ -58,9 +61,14 @@ def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodin
         for row in np.flatnonzero(missing & deletes).tolist():
             reasons.setdefault(row, wrong.get(row, "a delete whose key is not there: neither in its key nor its value"))
     operations[list(reasons)] = UNREADABLE
+    objects = found.whole.spans()
+    known = [*target.known, TIME]
+    new = new_fields(objects, found.counts, found.fields.values(), known, messages.record_id, _SERVICE)
     rows = np.flatnonzero(operations != SKIPPED)
     if len(rows) == len(operations):
-        return Draft(operations, cells, messages.record_id, messages.raw, reasons, kept, 0, messages.oldest)
+        return Draft(
+            operations, cells, messages.record_id, messages.raw, reasons, kept, 0, messages.oldest, new_fields=new
+        )
     taken = pa.array(rows)
     places = np.cumsum(operations != SKIPPED) - 1
     return Draft(
@@ -72,6 +80,7 @@ def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodin
         None if kept is None else kept[rows],
         len(operations) - len(rows),
         messages.oldest,
+        new_fields=new,
     )
 
 

@@ -14,6 +14,7 @@ from holdfast.streaming.arrivals import UNREADABLE, Draft, Target
 from holdfast.streaming.decoding.connect import cells_of, opened, struct_fields, written
 from holdfast.streaming.decoding.keys import key_cells
 from holdfast.streaming.decoding.messages import messages_of
+from holdfast.streaming.decoding.new_fields import new_fields
 from holdfast.streaming.decoding.values import Reasons, alike, as_texts, either
 from holdfast.streaming.netting import DELETE, INSERT
 from holdfast.tables.fitting import fit
@@ -47,7 +48,8 @@ def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodin
         reasons.setdefault(row, "a record without a key, and its value does not have the key's columns either")
     operations = np.where(deletes, np.int8(DELETE), np.int8(INSERT))
     operations[list(reasons)] = UNREADABLE
-    return Draft(operations, cells, messages.record_id, messages.raw, reasons, oldest=messages.oldest)
+    new = new_fields(found.whole.spans(), found.counts, found.fields.values(), target.known, messages.record_id)
+    return Draft(operations, cells, messages.record_id, messages.raw, reasons, oldest=messages.oldest, new_fields=new)
 
 
 def needs_key(target: Target, encoding: str) -> None:

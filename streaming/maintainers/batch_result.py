@@ -1,6 +1,7 @@
 """What a batch did to one table."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from holdfast.constraints import ConstraintChange
 from holdfast.streaming.maintainers.inclusion import ColumnChange
@@ -24,6 +25,7 @@ class BatchResult:
     incomplete : numbers of records that were left out, as they leave cells as they were of rows that are not there.
     values : what became of the values of each column, where they are followed.
     rules : what is known of each monitored rule now.
+    left_out : fields that no column has, and that were seen first with this batch: each with its first record.
     """
 
     changes: list[ConstraintChange]
@@ -42,3 +44,4 @@ class BatchResult:
     incomplete: tuple[int, ...] = ()
     values: tuple[ColumnChange, ...] = ()
     rules: tuple[RuleState, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)

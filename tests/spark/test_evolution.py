@@ -292,3 +292,35 @@ def test_a_column_that_a_delta_source_adds_is_taken_in(spark: SparkSession, tmp_
     app.drain()
     app.check({"t": [{"k": row["k"], "b": row["b"]} for row in rows] + [{"k": 7, "b": 2.5}]})
     assert "the configuration was changed" not in app.drain()
+
+
+def test_a_field_that_no_column_has_stops_the_run_or_is_named_once(spark: SparkSession, tmp_path: Path) -> None:
+    app = Edited(tmp_path)
+    app.come()
+    app.drained(ALL)
+    app.edit(new_columns="stop")
+    app.come(age=[1, 2])
+    for _ in range(4):  # more often than a batch is tried in vain
+        code, said = app("run", "--available-now")
+        assert code in {3, 4}, said
+        assert "has a field 'age' that no column has" in said
+        assert "Give its type under 'columns', or add it to 'exclude'" in said
+    for row in app.rows.values():
+        row.setdefault("age", None)
+    app.edit(columns={**PEOPLE["columns"], "age": "integer"})
+    now = {**ALL, "age": "age"}
+    app.drained(now, "column age is new: it is null in the rows there are")
+    app.edit(exclude=["hat"])
+    app.come(age=[3], hat=["x"])
+    app.drained(now)
+
+    app.edit(new_columns="ignore", exclude=["hat"])
+    app.come(age=[3], hat=["x"], shoe=[41])
+    app.drained(now, "warning: no column of people has the field 'shoe' (first in ")
+    app.come(age=[3], shoe=[41, 42])
+    assert "warning" not in app.drained(now)
+    assert list(app.status()["people"]["left_out"]) == ["shoe"]
+    app.edit(columns={**PEOPLE["columns"], "age": "integer", "shoe": "integer"})
+    code, said = app("run", "--available-now")
+    assert code == 4
+    assert "column shoe: its values were left out since record" in said

@@ -1,0 +1,56 @@
+"""Fields of records that no column has: a column that a source has got since.
+
+Counting tells at once where there are none: a record that has as many fields as were found in it has no others. Only
+records that have more are looked at again.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.tables.json_records import Cells, Spans, fields_of
+from holdfast.tables.kernels.json import ABSENT
+
+
+def new_fields(
+    records: Spans,
+    counts: NDArray[np.int64],
+    found: Iterable[Cells],
+    known: Collection[str],
+    record_id: Callable[[int], str],
+    service: str | None = None,
+) -> dict[str, str]:
+    """Return fields that the table does not know, each with the first record that has it. O(records) where none has.
+
+    Parameters
+    ----------
+    records, counts : JSON objects, and how many fields each has.
+    found : the fields that were found in them, each once.
+    known : fields that the table knows, and those that are no columns.
+    service : how the names of further fields begin that are no columns.
+
+    Examples
+    --------
+    >>> from holdfast.tables.json_records import spans_of
+    >>> import pyarrow as pa
+    >>> records = spans_of(pa.array([b'{"a": 1, "left": 2}', b'{"new": {}, "_op": "insert", "a": 3}']))
+    >>> fields = fields_of(records, ["a"])
+    >>> new_fields(records, fields.counts, [fields["a"]], ["a", "left", "_op"], str)
+    {'new': '1'}
+    """
+    there = np.zeros(len(records), np.int64)
+    for cells in found:
+        there += cells.kinds != ABSENT
+    rows = np.flatnonzero((counts > there) & records.present)
+    if not len(rows):
+        return {}
+    again = fields_of(records.take(rows), list(dict.fromkeys(known)))
+    rows = rows[again.good & (again.counts > (again.kinds != ABSENT).sum(axis=0))]
+    new: dict[str, str] = {}
+    for row in rows.tolist():
+        for name in json.loads(records[row] or b"{}", parse_int=str):
+            if name not in known and name not in new and not (service and name.startswith(service)):
+                new[name] = record_id(row)
+    return new

@@ -1,0 +1,78 @@
+"""Fields that no column has, in every encoding: found wherever they are, each with its first record."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from holdfast.constraints import Column, Schema, parse_type
+from holdfast.streaming.arrivals import Target
+from holdfast.streaming.decoding import decoder
+from holdfast.streaming.decoding.files import ChangedFile, draft_of
+from holdfast.tables import ReadOptions
+
+TARGET = Target(
+    Schema("t", [Column("k", parse_type("integer")), Column("a", parse_type("string"))]), ("k",), others=("o",)
+)
+ROWS: list[dict[str, Any]] = [
+    {"k": 1, "a": "x"},
+    {"k": 2, "o": 7},
+    {"k": 3, "a": None, "o": None},
+    {"k": 4, "new": {"k": 9}, "a": "y"},
+    {"k": 5, "newer": [], "new": 1},
+]
+
+
+def batch(values: list[Any], keys: list[Any] | None = None) -> pa.Table:
+    count = len(values)
+    return pa.table(
+        {
+            "key": pa.array(
+                [None if key is None else json.dumps(key).encode() for key in keys or [None] * count], pa.binary()
+            ),
+            "value": pa.array([None if value is None else json.dumps(value).encode() for value in values], pa.binary()),
+            "partition": pa.array([0] * count, pa.int32()),
+            "offset": pa.array(range(count), pa.int64()),
+            "timestamp": pa.array([1000] * count, pa.timestamp("ms")),
+        }
+    )
+
+
+def wrapped(payload: Any) -> dict[str, Any]:
+    return {"schema": {"type": "struct", "fields": []}, "payload": payload}
+
+
+@pytest.mark.parametrize("wrap", [lambda row: row, wrapped])
+@pytest.mark.parametrize("encoding", ["json", "upsert", "debezium", "debezium-unwrapped"])
+def test_kafka(encoding: str, wrap: Any) -> None:
+    if encoding == "json" and wrap is wrapped:
+        pytest.skip("rows in encoding json have no schema around them")
+    shapes = {
+        "json": lambda row: {"_op": "insert", **row},
+        "upsert": lambda row: row,
+        "debezium": lambda row: {"op": "c", "ts_ms": 1, "source": {"new": 1}, "before": None, "after": row},
+        "debezium-unwrapped": lambda row: {**row, "__op": "c", "__deleted": "false", "__lsn": 7},
+    }
+    shape = shapes[encoding]
+    keys = [{"k": row["k"]} for row in ROWS]
+    found = decoder(encoding)(batch([wrap(shape(row)) for row in ROWS], keys), TARGET, "t", {})
+    assert found.new_fields == {"new": "t-0-3", "newer": "t-0-4"}
+    assert not found.reasons
+    assert not decoder(encoding)(batch([wrap(shape(row)) for row in ROWS[:3]], keys[:3]), TARGET, "t", {}).new_fields
+
+
+def test_a_name_twice_is_none_that_is_new() -> None:
+    value = b'{"k": 1, "a": "x", "a": "y"}'
+    made = batch([{}]).set_column(1, "value", pa.array([value], pa.binary()))
+    assert not decoder("json")(made, TARGET, "t", {}).new_fields
+
+
+def test_files_of_json_lines() -> None:
+    lines = [json.dumps({**row, "_op": "insert", "_seq": i}) for i, row in enumerate(ROWS)]
+    files = [
+        ChangedFile("b.json", "\n".join(lines[:4]).encode(), 2.0),
+        ChangedFile("a.json", "\n".join(["", lines[0], lines[4]]).encode(), 1.0),
+    ]
+    found = draft_of(files, TARGET, "json", ReadOptions(), TARGET.others)
+    assert found.new_fields == {"new": "a.json-3", "newer": "a.json-3"}
