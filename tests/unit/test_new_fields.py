@@ -1,6 +1,7 @@
 """Fields that no column has, in every encoding: found wherever they are, each with its first record."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from holdfast.streaming.decoding.files import ChangedFile, draft_of
 from holdfast.tables import ReadOptions
 
 TARGET = Target(
-    Schema("t", [Column("k", parse_type("integer")), Column("a", parse_type("string"))]), ("k",), others=("o",)
+    Schema("t", (Column("k", parse_type("integer")), Column("a", parse_type("string")))), ("k",), others=("o",)
 )
 ROWS: list[dict[str, Any]] = [
     {"k": 1, "a": "x"},
@@ -48,7 +49,7 @@ def wrapped(payload: Any) -> dict[str, Any]:
 def test_kafka(encoding: str, wrap: Any) -> None:
     if encoding == "json" and wrap is wrapped:
         pytest.skip("rows in encoding json have no schema around them")
-    shapes = {
+    shapes: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "json": lambda row: {"_op": "insert", **row},
         "upsert": lambda row: row,
         "debezium": lambda row: {"op": "c", "ts_ms": 1, "source": {"new": 1}, "before": None, "after": row},
