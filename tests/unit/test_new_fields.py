@@ -1,8 +1,9 @@
 """Fields that no column has, in every encoding: found wherever they are, each with its first record."""
 
+from __future__ import annotations
+
 import json
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,9 @@ from holdfast.streaming.arrivals import Target
 from holdfast.streaming.decoding import decoder
 from holdfast.streaming.decoding.files import ChangedFile, draft_of
 from holdfast.tables import ReadOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 TARGET = Target(
     Schema("t", (Column("k", parse_type("integer")), Column("a", parse_type("string")))), ("k",), others=("o",)
