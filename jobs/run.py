@@ -336,6 +336,8 @@ def _evolved(
 ) -> bool:
     """Bring the state to the configuration; say whether that made another one."""
     settings, rules = configuration.settings, monitored_rules(configuration)
+    if commits.upgraded_from is not None:
+        progress.note(f"state: upgraded from format {commits.upgraded_from}, as an earlier version wrote it")
     if commits.identity.status != READY:
         return False
     plan = planned(settings, rules, store, arrived_columns(settings))

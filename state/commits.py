@@ -23,6 +23,7 @@ from typing import Any
 from holdfast.constraints import StateRefused
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
+from holdfast.state.upgrades import upgradable, upgrade
 
 SEEDING, READY = "seeding", "ready"
 _BASE = b"base"
@@ -82,6 +83,11 @@ class Commits:
     ----------
     store : open; nobody else writes to it.
     application : whose state it has to be; a new store becomes this application's.
+
+    Attributes
+    ----------
+    identity : whose state it is.
+    upgraded_from : the format that it had until now, where it was an earlier one.
     """
 
     def __init__(self, store: Store, application: str) -> None:
@@ -94,18 +100,25 @@ class Commits:
             first.put("meta", b"format", codecs.number(codecs.FORMAT))
             store.write(first)
         else:
-            found = codecs.read_number(store.get("meta", b"format") or b"")
-            if found != codecs.FORMAT:
-                raise StateRefused(
-                    f"the state has format {found}, this version reads {codecs.FORMAT}: use the version that wrote "
-                    "it, or rebuild from the source"
-                )
             self.identity = Identity(**codecs.read_json(stored))
+        found = codecs.read_number(store.get("meta", b"format") or b"")
+        if not upgradable(found):
+            raise StateRefused(
+                f"the state has format {found}, this version reads {codecs.FORMAT}: use the version that wrote it, or "
+                "seed anew: holdfast seed --replace"
+            )
         if self.identity.application != application:
             raise StateRefused(
                 f"the state is of the application '{self.identity.application}', not of '{application}': use another "
                 "`state` folder, or the name it was made with"
             )
+        self.upgraded_from = found if found != codecs.FORMAT else None
+        if self.upgraded_from is not None:
+            change = upgrade(store, found)
+            if self.identity.status == READY:
+                self.commit(change, {})
+            else:
+                store.write(change)
 
     @classmethod
     def succeeding(cls, store: Store, earlier: "Commits") -> "Commits":

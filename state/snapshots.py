@@ -169,12 +169,14 @@ class Snapshots:
         try:
             for _, record in logged_after(self.folder, snapshot.commit):
                 store.write(record)
-            commits = Commits(store, snapshot.identity.application)
-            identity, commit = commits.identity, commits.last
+            logged = WriteBatch()
+            for key, _ in store.scan("log"):  # what was not in the log is in the copy
+                logged.delete("log", key)
+            store.write(logged)
+            commit = codecs.read_number(store.get("meta", b"commit") or b"")
+            identity = Commits(store, snapshot.identity.application).identity  # one of an earlier format is upgraded
             epoch = max(identity.epoch, owner(self.folder).get("epoch", 0)) + 1
             last = WriteBatch()
-            for key, _ in store.scan("log"):  # what was not in the log is in the copy
-                last.delete("log", key)
             last.put("meta", b"identity", codecs.json_bytes(asdict(replace(identity, epoch=epoch))))
             store.write(last)
             CommitLog.begin(self.folder, epoch, commit + 1)

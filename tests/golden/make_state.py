@@ -1,0 +1,123 @@
+"""Makes the golden state of this version's format: `python -m tests.golden.make_state`, once for each format.
+
+A state as a run leaves it: two tables, one with a key and sequences, one without a key that has copies and an owed
+delete; batches that were committed, the last one neither in a backup nor published. Beside it stands what it has to be.
+"""
+
+import datetime
+import json
+import random
+import shutil
+import tarfile
+import tempfile
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.constraints import json_value
+from holdfast.state import codecs
+from holdfast.state.commits import Commits, LedgerEntry
+from holdfast.state.rocks import RocksStore
+from holdfast.state.store import WriteBatch
+from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
+from holdfast.streaming.seeding import SeededTable, seed
+from holdfast.tables import from_arrow
+
+FOLDER = Path(__file__).parent / "states"
+KINDS = {"k": pa.int64(), "s": pa.string(), "f": pa.float64(), "d": pa.decimal128(6, 2), "day": pa.date32()}
+
+Row = dict[str, Any]
+
+
+def table_of(name: str, rows: list[Row]) -> Any:
+    """Return rows as a table."""
+    return from_arrow(pa.table({c: pa.array([row[c] for row in rows], kind) for c, kind in KINDS.items()}), name)
+
+
+def drawn(dice: Any, keys: int) -> Row:
+    """Draw a row; `dice` draws as `random.Random` does."""
+    text = dice.choice([None, "", "ä", "text"])
+    return {
+        "k": dice.randrange(keys),
+        "s": text,
+        "f": dice.choice([None, 0.5, -1.0, float("nan")]),
+        "d": dice.choice([None, Decimal("1.10"), Decimal("-2.00")]),
+        "day": datetime.date(2024, 2, 29) if text else None,
+    }
+
+
+def made(folder: Path) -> dict[str, Any]:
+    """Make a state; return what it has to be."""
+    dice = random.Random(11)
+    rows: dict[str, list[Row]] = {
+        "keyed": [{**drawn(dice, 1), "k": k} for k in range(12)],
+        "keyless": [drawn(dice, 2) for _ in range(9)],
+    }
+    store = RocksStore(folder)
+    commits = Commits(store, "golden")
+    keyed = Maintainer.seed(table_of("keyed", rows["keyed"]), key=["k"], max_predicates=3, threads=1)
+    keyed.remember()
+    keyed.remember_rows(table_of("keyed", rows["keyed"]), np.arange(12))
+    keyless = Maintainer.seed(table_of("keyless", rows["keyless"]), max_predicates=2, threads=1)
+    tables = seed(store, commits, [SeededTable(m, {"known": list(KINDS)}) for m in (keyed, keyless)])
+    commits.logged(1)
+    commits.published(1)
+    sequence = 100
+    for number in range(8):
+        name = ("keyed", "keyless")[number % 2]
+        batch = [drawn(dice, 15 if name == "keyed" else 2) for _ in range(4)]
+        operations = [dice.choice([INSERT, INSERT, INSERT, DELETE]) for _ in batch]
+        if name == "keyless" and number == 1:  # owed, and still so at the end
+            batch, operations = [*batch, {**drawn(dice, 1), "k": 77}], [*operations, DELETE]
+        given = np.arange(sequence, sequence + len(batch)) if name == "keyed" else None
+        records = Records(table_of(name, batch), np.array(operations, np.int8), sequence=given)
+        sequence += len(batch)
+        tables[name].apply_records(records)
+        change = WriteBatch()
+        for part in tables[name].save(list(rows).index(name)):
+            change.add(part)
+        entry = LedgerEntry("query", number // 2, str(number // 2), str(number // 2 + 1), 0)
+        commits.commit(change, {"metrics": [{"commit": commits.last + 1}]}, source=name, batch=entry)
+        if number < 7:
+            commits.logged(commits.last)
+            commits.published(commits.last)
+    expected: dict[str, Any] = {"format": codecs.FORMAT, "commit": commits.last, "tables": {}}
+    for name, maintainer in tables.items():
+        live, owed = (side.to_pylist() for side in maintainer.rows())
+        images = [{column: json_value(value) for column, value in row.items()} for row in live]
+        expected["tables"][name] = {
+            "rows": sorted(images, key=json.dumps),
+            "owed": len(owed),
+            "constraints": sorted(map(str, maintainer.constraints)),
+        }
+    store.close()
+    return expected
+
+
+def main() -> None:
+    """Make the state and put it where the tests look."""
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        state = Path(scratch, "state")
+        expected = made(state)
+        for path in state.glob("LOG*"):
+            path.unlink()
+        Path(scratch, "expected.json").write_text(json.dumps(expected, indent=1), "utf-8")
+        target = FOLDER / f"{codecs.FORMAT}.tar.gz"
+        with tarfile.open(target, "w:gz") as archive:
+            for name in ("state", "expected.json"):
+                archive.add(Path(scratch, name), name, filter=_anonymous)
+        shutil.rmtree(state)
+
+
+def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.uid = member.gid = member.mtime = 0
+    member.uname = member.gname = ""
+    return member
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""States of every format that there was: each is read, goes on, and comes back from a backup of its time."""
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from holdfast.constraints import StateRefused, json_value
+from holdfast.discovery.discover import discover
+from holdfast.state import codecs
+from holdfast.state.commits import Commits, Identity
+from holdfast.state.log import CommitLog
+from holdfast.state.rocks import RocksStore
+from holdfast.state.snapshots import Snapshots
+from holdfast.state.store import WriteBatch
+from holdfast.streaming.maintainers.evolving import stored_table
+from holdfast.streaming.maintainers.maintainer import INSERT, Maintainer, Records
+from holdfast.streaming.seeding import restore
+from tests.golden.make_state import FOLDER, drawn, table_of
+
+FORMATS = sorted(int(path.name.split(".")[0]) for path in FOLDER.glob("*.tar.gz"))
+
+
+@pytest.fixture(params=FORMATS)
+def golden(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
+    """Return a state of some format, and what it has to be."""
+    with tarfile.open(FOLDER / f"{request.param}.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path / "state", json.loads((tmp_path / "expected.json").read_text("utf-8"))
+
+
+def check(store: RocksStore, expected: dict[str, Any]) -> dict[str, Maintainer]:
+    tables = restore(store, threads=1)
+    assert tables.keys() == expected["tables"].keys()
+    for name, maintainer in tables.items():
+        told = expected["tables"][name]
+        live, owed = maintainer.rows()
+        images = [{column: json_value(value) for column, value in row.items()} for row in live.to_pylist()]
+        assert sorted(images, key=json.dumps) == told["rows"]
+        assert len(owed) == told["owed"]
+        assert sorted(map(str, maintainer.constraints)) == told["constraints"]
+        maintainer.check_invariants()
+    return tables
+
+
+def test_there_is_a_state_of_each_format_up_to_this_one() -> None:
+    assert list(range(FORMATS[0], codecs.FORMAT + 1)) == FORMATS, "make one: python -m tests.golden.make_state"
+
+
+def test_a_state_of_an_earlier_version_goes_on(golden: tuple[Path, dict[str, Any]]) -> None:
+    state, expected = golden
+    for upgrades in (expected["format"] != codecs.FORMAT, False):
+        store = RocksStore(state)
+        commits = Commits(store, "golden")
+        assert commits.upgraded_from == (expected["format"] if upgrades else None)
+        assert commits.last == expected["commit"] + (expected["format"] != codecs.FORMAT)
+        assert [number for number, _ in commits.unlogged()] == list(range(expected["commit"], commits.last + 1))
+        assert [number for number, _ in commits.unpublished()] == list(range(expected["commit"], commits.last + 1))
+        tables = check(store, expected)
+        store.close()
+    store = RocksStore(state)
+    commits = Commits(store, "golden")
+    tables = restore(store, threads=1)
+    dice = np.random.default_rng(5)
+    for number, (name, maintainer) in enumerate(tables.items()):
+        rows = [{**drawn(_Dice(dice), 3), "k": 50 + i} for i in range(4)]
+        sequence = np.arange(1000, 1004) if name == "keyed" else None
+        maintainer.apply_records(Records(table_of(name, rows), np.full(4, INSERT, np.int8), sequence=sequence))
+        change = WriteBatch()
+        for part in maintainer.save(number):
+            change.add(part)
+        commits.commit(change, {})
+    again = restore(store, threads=1)
+    for name, maintainer in again.items():
+        assert maintainer.row_count == len(expected["tables"][name]["rows"]) + 4
+        bound = maintainer.bounds.max_predicates
+        assert bound is not None
+        found = discover(stored_table(maintainer), space=maintainer.space, max_predicates=bound, threads=1)
+        assert set(map(str, maintainer.constraints)) == set(map(str, found))
+    store.close()
+
+
+class _Dice:
+    """Draws as `random.Random` does."""
+
+    def __init__(self, dice: np.random.Generator) -> None:
+        self._dice = dice
+
+    def randrange(self, end: int) -> int:
+        return int(self._dice.integers(end))
+
+    def choice(self, values: list[Any]) -> Any:
+        return values[self.randrange(len(values))]
+
+
+def test_a_backup_of_an_earlier_version_gives_the_state_of_this_one(
+    golden: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    state, expected = golden
+    store = RocksStore(state)
+    identity = Identity(**codecs.read_json(store.get("meta", b"identity") or b""))
+    snapshots = Snapshots(tmp_path / "backup")
+    snapshots.put(store.linked(), identity, expected["commit"])
+    store.close()
+    for lost in range(3):
+        if lost == 1:  # with the log of what came since: the upgrade
+            store = RocksStore(state)
+            commits = Commits(store, "golden")
+            log = CommitLog(tmp_path / "backup", commits.identity.epoch)
+            for number, record in list(commits.unlogged()):
+                log.put(number, record)
+                commits.logged(number)
+            store.close()
+        state.rename(tmp_path / f"lost {lost}")
+        snapshots.restore(state)
+        store = RocksStore(state)
+        commits = Commits(store, "golden")
+        assert commits.identity.epoch == identity.epoch + lost + 1
+        assert commits.last == expected["commit"] + (expected["format"] != codecs.FORMAT)
+        check(store, expected)
+        store.close()
+
+
+@pytest.mark.parametrize("found", [0, FORMATS[0] - 1, codecs.FORMAT + 1])
+def test_a_format_without_a_way_to_this_one_is_refused(tmp_path: Path, found: int) -> None:
+    store = RocksStore(tmp_path / "state")
+    Commits(store, "app")
+    change = WriteBatch()
+    change.put("meta", b"format", codecs.number(found))
+    store.write(change)
+    with pytest.raises(StateRefused, match=f"has format {found}, this version reads {codecs.FORMAT}.*seed --replace"):
+        Commits(store, "app")
+    store.close()
