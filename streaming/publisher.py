@@ -79,6 +79,7 @@ class Publisher:
     def start(self) -> None:
         """Publish what was left, then go on in the background."""
         self._refuse_lost_tables()
+        self._refuse_later_tables()
         while self.step():
             pass
         self._published = self._commits.last
@@ -181,6 +182,17 @@ class Publisher:
             raise StateRefused(
                 f"output tables are gone that had commits up to {first - 1} ({', '.join(lost)}): restore the folder "
                 "that `output` named, or publish the set anew (holdfast rebuild)"
+            )
+
+    def _refuse_later_tables(self) -> None:
+        """Refuse to go on behind the tables: they would leave out the commits that are to come."""
+        later = {name: table.published for name, table in self._tables.items() if table.published > self._commits.last}
+        if later:
+            name = max(later, key=later.__getitem__)
+            raise StateRefused(
+                f"output table {name} has commit {later[name]} of this state, which itself ends with commit "
+                f"{self._commits.last}: it comes from an older copy. Bring the newest one back, or seed anew for the "
+                "same outputs: holdfast seed --replace"
             )
 
     def _run(self) -> None:

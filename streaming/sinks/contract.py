@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from holdfast.constraints import ExternalError, StateRefused
+from holdfast.state.room import way_out
 from holdfast.streaming.sinks.shapes import Shape
 
 APPLICATION, STATE = "holdfast.application", "holdfast.state"
@@ -183,8 +184,8 @@ def storage_errors(uri: str, doing: str, kinds: tuple[type[BaseException], ...])
         raise
     except kinds as error:
         raise ExternalError(
-            f"{uri} could not be {doing} ({first_line(error)}). Nothing is lost: check the storage behind `output` and "
-            "its permissions, and start again"
+            f"{uri} could not be {doing} ({first_line(error)}). Nothing is lost: check the storage behind "
+            f"`output` ({way_out(first_line(error), uri)}), and start again"
         ) from error
 
 
