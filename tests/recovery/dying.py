@@ -17,8 +17,8 @@ from typing import Any
 STEPS: dict[str, dict[str, tuple[str, int, int]]] = {
     "seeding": {
         "state made": ("state.rocks:RocksStore.__init__", 1, 1),
-        "rows of the seed": ("state.commits:Commits.load", 1, 2),
-        "parts of the seed": ("state.commits:Commits.bulk", 1, 2),
+        "rows of the seed": ("state.commits:Commits.load", 1, 1),
+        "parts of the seed": ("state.commits:Commits.bulk", 1, 1),
         "seeded": ("state.commits:Commits.commit", 1, 1),
         "tables made": ("streaming.sinks.deltalake:DeltaLakeTable._created", 1, 6),
         "first snapshot": ("state.snapshots:Snapshots.put", 1, 1),

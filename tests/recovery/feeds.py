@@ -109,7 +109,7 @@ class TableFeed:
         self.bad: list[str] = []
         self._rows = {key: _row(dice, key) for key in range(0, KEYS, 3)}
         self._write(list(self._rows.values()))
-        source = {"format": "delta", "path": str(place), "options": {"maxFilesPerTrigger": "3"}}
+        source = {"format": "delta", "path": str(place), "options": {"maxFilesPerTrigger": "8"}}
         seed = {"path": str(place), "version": 0}
         self.table: Mapping[str, Any] = {"name": "t", "key": ["k"], "seed": seed, "source": source}
 

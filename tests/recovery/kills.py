@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 PATIENCE_SECONDS = 120
-LONGEST_SECONDS = 25
+LONGEST_SECONDS = 40
 EVERY_SECONDS = 0.1
 QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"}
 """A short life is over before the optimising compiler pays."""
@@ -102,10 +102,11 @@ class Lives:
     folder : for everything.
     feed : what it follows.
     dice : decides.
+    pace : how many calls of a step it comes to, compared with the numbers of `STEPS`.
     """
 
-    def __init__(self, folder: Path, feed: Feed, dice: random.Random) -> None:
-        self.feed, self.dice = feed, dice
+    def __init__(self, folder: Path, feed: Feed, dice: random.Random, pace: float = 1.0) -> None:
+        self.feed, self.dice, self._pace = feed, dice, pace
         self.app = Application(folder, [feed.table], **SECTIONS)
         self.folder = folder
         self.deaths: list[Death] = []
@@ -166,6 +167,7 @@ class Lives:
         if step == "any time":
             return Death(step, "", 0)
         _, first, last = steps[step]
+        last = max(first, round(last * self._pace))
         return Death(step, self.dice.choice(["before", "after"]), self.dice.randint(first, last))
 
     def _rebuilt(self, lost: str) -> Death:

@@ -70,5 +70,5 @@ def test_a_change_feed_is_followed_exactly_once_whenever_it_is_killed(tmp_path: 
     folders = [tmp_path / name for name in ("killed", "undisturbed")]
     for folder in folders:
         folder.mkdir()
-    lives, undisturbed = (Lives(folder, feed, dice) for folder in folders)
+    lives, undisturbed = (Lives(folder, feed, dice, pace=0.3) for folder in folders)
     _lived(lives, undisturbed, RUNS - OF_TOPICS, tmp_path)
