@@ -14,7 +14,8 @@ from benchmarks.measuring import machine
 
 def main(arguments: list[str]) -> int:
     as_json = "--json" in arguments
-    named = [a for a in arguments if not a.startswith("-")]
+    values = {i + 1 for i, a in enumerate(arguments) if a == "--changes"}  # of `soak`
+    named = [a for i, a in enumerate(arguments) if not a.startswith("-") and i not in values]
     modules = {
         info.name: importlib.import_module(f"benchmarks.{info.name}")
         for info in pkgutil.iter_modules(benchmarks.__path__)

@@ -93,6 +93,15 @@ class Changes:
                 made.append({"_op": "delete", "id": gone})
         return [(str(change["id"]), json.dumps(change)) for change in made]
 
+    def broken(self, value: str) -> str:
+        """Give the row of a change a rate that its state and salary do not have."""
+        change = json.loads(value)
+        row = self._rows.get(change["id"])
+        if row is None or change["_op"] == "delete":
+            return value
+        row["Rate"] = change["Rate"] = 99.75
+        return json.dumps(change)
+
     def rows(self) -> list[dict[str, Any]]:
         return list(self._rows.values())
 

@@ -4,7 +4,6 @@ Invariant: whatever goes wrong, a person reads plain sentences on standard error
 code of the kind of error; results alone go to standard output. Engines are imported by the job that needs them.
 """
 
-import errno
 import io
 import os
 import select
@@ -23,9 +22,9 @@ from holdfast.jobs.problems import ConfigurationError
 from holdfast.jobs.secrets import masked
 from holdfast.jobs.setup_commands import demo, doctor, init, validate
 from holdfast.jobs.stream_commands import dashboard, rebuild, report, run, seed, skip_batch, status
+from holdfast.state.room import is_of_storage, way_out
 
 OK, USAGE, INTERNAL, INTERRUPTED = 0, 2, 70, 130
-_STORAGE = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS}
 
 _SECTIONS = {
     "Files": (discover, check, replay),
@@ -102,8 +101,10 @@ def exit_code_of(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001  # the one place for what nobody expected
         if isinstance(error, BrokenPipeError) and _reader_is_gone():
             return OK
-        if isinstance(error, OSError) and error.errno in _STORAGE:
-            return _say(masked(f"Storage failed: {error.strerror}{_of_file(error)}"), ExternalError.exit_code)
+        if is_of_storage(error):
+            return _say(masked(f"Storage failed: {error}: {way_out(error)}, and start again"), ExternalError.exit_code)
+        if isinstance(error, MemoryError):
+            return _say(f"There is not enough memory: give the process more ({error})", ExternalError.exit_code)
         kind = type(error).__name__
         return _say(
             f"Internal error: {kind}: {masked(str(error))}\n"
@@ -120,10 +121,6 @@ def _say(message: str, code: int) -> int:
     except BrokenPipeError:
         _reader_is_gone()
     return code
-
-
-def _of_file(error: OSError) -> str:
-    return f" ({error.filename})" if error.filename else ""
 
 
 def _nowhere() -> TextIO:

@@ -61,7 +61,7 @@ def running_broker(folder: Path) -> Iterator[str]:
     java = [str(java_home().java), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     java += ["-cp", os.pathsep.join(map(str, jars))]
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    storage = [*java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(configuration)]
+    storage = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(configuration)]
     formatted = subprocess.run(
         storage, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
     )

@@ -7,22 +7,22 @@ Invariant: a state that can be used is never thrown away; one that cannot is mov
 """
 
 import json
-import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from holdfast.constraints import HoldfastError, StateRefused
+from holdfast.jobs.checkpoints import fits, remove
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.evolve import unswapped
 from holdfast.jobs.progress import Progress, progress_on
 from holdfast.jobs.quantities import is_remote
 from holdfast.jobs.streams import checkpoint_of
 from holdfast.state import codecs
-from holdfast.state.commits import READY, Commits, LedgerEntry
+from holdfast.state.commits import READY, Commits
 from holdfast.state.rocks import RocksStore
-from holdfast.state.snapshots import Snapshots, backups
+from holdfast.state.snapshots import Snapshots, backups, refuse_behind
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.seeding import tables_of
 
@@ -33,7 +33,7 @@ def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: boo
     settings = configuration.settings
     state = Path(settings.state)
     unswapped(state)
-    usable = _is_usable(state, settings.name)
+    usable = _is_usable(state, settings.name, Path(settings.backup))
     if from_source:
         if usable:
             raise StateRefused(f"{state} is whole: to throw it away and seed anew: holdfast seed --replace")
@@ -75,14 +75,17 @@ def _restore(configuration: Configuration, state: Path, progress: Progress) -> N
     )
 
 
-def _is_usable(state: Path, application: str) -> bool:
-    """Whether there is a state that can be used."""
+def _is_usable(state: Path, application: str, backup: Path) -> bool:
+    """Whether there is a state that can be used: whole, and not behind its backup. O(n)."""
     if not (state / "CURRENT").exists():
         return False
     try:
         store = RocksStore(state)
         try:
-            status = Commits(store, application).identity.status
+            commits = Commits(store, application)
+            status = commits.identity.status
+            store.verify()
+            refuse_behind(backup / commits.identity.state_id, commits.identity.epoch, commits.last)
         finally:
             store.close()
     except StateRefused as error:
@@ -109,13 +112,13 @@ def _joined(configuration: Configuration, state: Path, progress: Progress) -> bo
         for number, about in tables_of(store):
             name = about["name"]
             place, entry = Path(checkpoint_of(settings, name)), commits.entry(name)
-            if _fits(place, entry):
+            if fits(place, entry):
                 continue
             if entry is not None:
                 about["source"] = _source_at(name, about["source"], entry.end)
                 change.put("tables", codecs.number(number), codecs.json_bytes(about))
                 commits.resume(name, change)
-            shutil.rmtree(place, ignore_errors=True)
+            remove(place)
             where = "its start" if entry is None else entry.end
             progress.note(f"table {name}: its checkpoint did not fit the state; a new one begins at {where}")
         if len(change):
@@ -123,17 +126,6 @@ def _joined(configuration: Configuration, state: Path, progress: Progress) -> bo
     finally:
         store.close()
     return bool(len(change))
-
-
-def _fits(place: Path, entry: LedgerEntry | None) -> bool:
-    """Whether a checkpoint goes on from the state's last batch."""
-    done = sorted(int(path.name) for path in (place / "commits").glob("*") if path.name.isdecimal())
-    if entry is None or entry.batch_id < 0:
-        return not done
-    offsets = place / "offsets" / str(entry.batch_id)
-    if not offsets.is_file() or (done and done[-1] > entry.batch_id):
-        return False
-    return "\n".join(offsets.read_text("utf-8").splitlines()[2:]) == entry.end
 
 
 def _source_at(table: str, source: Mapping[str, Any], end: str) -> dict[str, Any]:

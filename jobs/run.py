@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from holdfast.constraints import StateRefused, UsageError
+from holdfast.jobs.checkpoints import refuse_damaged
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.evolution import planned
 from holdfast.jobs.evolve import evolve, swept, unswapped
@@ -33,7 +34,7 @@ from holdfast.state import codecs
 from holdfast.state.commits import READY, Commits
 from holdfast.state.log import CommitLog
 from holdfast.state.rocks import RocksStore
-from holdfast.state.snapshots import ASIDE, Snapshots, backups, own
+from holdfast.state.snapshots import ASIDE, Snapshots, backups, own, refuse_behind
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.output_rows import time_text
@@ -194,6 +195,7 @@ def _follow(
     if not found:
         progress.note("no table has a source: there is nothing to follow")
         return
+    refuse_damaged(stream.checkpoint for stream in found)
     spark = session()
     for stream in found:
         stream.source.check(spark)
@@ -451,6 +453,7 @@ def _log(settings: Settings, commits: Commits) -> CommitLog:
     """Return the log of the state, whose backup is this process's from now on."""
     folder = _backup(settings, commits.identity.state_id)
     own(folder, commits.identity)
+    refuse_behind(folder, commits.identity.epoch, commits.last)
     return CommitLog(folder, commits.identity.epoch)
 
 

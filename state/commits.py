@@ -3,6 +3,7 @@
     meta    "identity"            state id, epoch, application, status, as JSON
     meta    "commit"              number of the last commit
     meta    "first", "base"       number of the first commit of this state; of the one that ended its last seed
+    meta    "published"           the last commit that each output table has, as JSON
     ledger  source                the last batch of this source, as JSON (`LedgerEntry`)
     outbox  number of the commit  what is to be published of it, as JSON
     log     number of the commit  the record of the commit (`codecs.batch_bytes`), until it is in the backup
@@ -240,9 +241,23 @@ class Commits:
         """Drop a record that is in the backup."""
         self._drop("log", number)
 
-    def published(self, number: int) -> None:
-        """Drop everything up to a commit from the outbox: it is in the output tables."""
+    @property
+    def published_to(self) -> dict[str, int]:
+        """The last commit that each output table has, as far as it was noted."""
+        stored = self._store.get("meta", b"published")
+        return {} if stored is None else dict(codecs.read_json(stored))
+
+    def published(self, number: int, tables: Iterable[str] = ()) -> None:
+        """Drop everything up to a commit from the outbox: it is in the output tables.
+
+        Parameters
+        ----------
+        tables : those that have rows of it, or of those before it.
+        """
         batch = WriteBatch()
+        noted = self.published_to | dict.fromkeys(tables, number)
+        if noted:
+            batch.put("meta", b"published", codecs.json_bytes(noted))
         for key, _ in self._store.scan("outbox"):
             if codecs.read_number(key) <= number:
                 batch.delete("outbox", key)

@@ -3,19 +3,22 @@
     <folder of the state>/log/<epoch>/<number of the commit, 20 digits>
     8 bytes length of the record, 32 bytes its SHA-256, the record
 
-    <folder of the state>/log/<epoch>/first   number of the first commit of an epoch that took over from another one
+    <folder of the state>/log/<epoch>/first   first commit of an epoch that took over from another one: JSON, `sealed`
 
 A file that is there already must have the same record, and the backup's owner no higher epoch: two writers of one
 backup are noticed here, at the latest. What an epoch wrote behind the first commit of the next one does not count.
 """
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from holdfast.constraints import ExternalError, StateRefused
 from holdfast.state import codecs
+from holdfast.state.room import way_out
 from holdfast.state.store import WriteBatch
 
 _HEAD = 8 + 32
@@ -56,25 +59,35 @@ class CommitLog:
             try:
                 os.link(part, path)  # put if absent
             except FileExistsError:
-                if path.read_bytes() != whole:
+                found = path.read_bytes()
+                if found != whole and _is_whole(found):
                     raise StateRefused(
                         f"{path} holds another commit {number}: another process writes to this backup. Stop one of them"
                     ) from None
-            finally:
-                part.unlink()
+                part.replace(path)  # it is the same, or was damaged since
             self._sync()
         except OSError as error:
             raise ExternalError(
-                f"commit {number} could not be written to {self._folder} ({error}). It is safe in the state: mend the "
-                "backup and start again"
+                f"commit {number} could not be written to the backup {self._folder} ({error}). It is safe in the "
+                f"state: {way_out(error, self._folder)}, and start again"
             ) from error
+        finally:
+            part.unlink(missing_ok=True)
 
     @staticmethod
     def begin(backup: Path, epoch: int, first: int) -> None:
         """Begin the log of an epoch that takes over: the commits from `first` on are its own."""
         folder = _folder(backup, epoch)
         make_private(folder)
-        (folder / _FIRST).write_text(str(first))
+        part = folder / f"{_FIRST}.{os.getpid()}.part"
+        try:
+            with part.open("wb") as file:
+                file.write(sealed({"first": first}))
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(folder / _FIRST)
+        finally:
+            part.unlink(missing_ok=True)
 
     @staticmethod
     def forget(backup: Path, upto: int) -> None:
@@ -107,13 +120,18 @@ def make_private(folder: Path) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
 
 
+def last_logged(backup: Path, epoch: int) -> int:
+    """Return the last commit that an epoch logged and that is still there; 0 where there is none."""
+    return max((int(path.name) for path in _folder(backup, epoch).glob(_NUMBER)), default=0)
+
+
 def logged_after(backup: Path, after: int) -> Iterator[tuple[int, WriteBatch]]:
     """Yield the commits behind a number that all epochs logged, in order; refuse a damaged file or a gap."""
     found: dict[int, Path] = {}
     for folder in sorted((backup / "log").glob("[0-9]" * 10)):
         begins = folder / _FIRST
         if begins.exists():
-            first = int(begins.read_text())
+            first = _first(begins)
             found = {number: path for number, path in found.items() if number < first}
         found |= {int(path.name): path for path in folder.glob(_NUMBER) if int(path.name) > after}
     for expected, number in enumerate(sorted(found), after + 1):
@@ -124,11 +142,50 @@ def logged_after(backup: Path, after: int) -> Iterator[tuple[int, WriteBatch]]:
 
 def _record(path: Path) -> WriteBatch:
     data = path.read_bytes()
+    if not _is_whole(data):
+        raise StateRefused(
+            f"{path} is damaged: restore the file from a copy of the backup, or seed anew: holdfast rebuild "
+            "--from-source"
+        )
+    return codecs.read_batch(data[_HEAD:])
+
+
+def _is_whole(data: bytes) -> bool:
     record = data[_HEAD:]
-    is_whole = len(data) >= _HEAD and len(record) == int.from_bytes(data[:8], "big")
-    if not is_whole or hashlib.sha256(record).digest() != data[8:_HEAD]:
-        raise StateRefused(f"{path} is damaged: restore the file, or rebuild from the source")
-    return codecs.read_batch(record)
+    has_length = len(data) >= _HEAD and len(record) == int.from_bytes(data[:8], "big")
+    return has_length and hashlib.sha256(record).digest() == data[8:_HEAD]
+
+
+def _first(path: Path) -> int:
+    try:
+        return int(unsealed(path.read_bytes())["first"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise StateRefused(
+            f"{path} is damaged: restore the file from a copy of the backup, or seed anew: holdfast rebuild "
+            "--from-source"
+        ) from error
+
+
+def sealed(about: Any) -> bytes:
+    """Return something as JSON with its checksum."""
+    content = json.dumps(about, sort_keys=True)
+    return json.dumps({"content": content, "sha256": hashlib.sha256(content.encode()).hexdigest()}).encode()
+
+
+def unsealed(data: bytes) -> Any:
+    """Return the inverse of `sealed`; raise `ValueError` where it is damaged.
+
+    >>> unsealed(sealed({"first": 7}))
+    {'first': 7}
+    """
+    whole = json.loads(data)
+    try:
+        content = whole["content"]
+        if hashlib.sha256(content.encode()).hexdigest() == whole["sha256"]:
+            return json.loads(content)
+    except (KeyError, TypeError, AttributeError):
+        pass
+    raise ValueError("the checksum is wrong")
 
 
 def _folder(backup: Path, epoch: int) -> Path:

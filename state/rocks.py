@@ -3,16 +3,24 @@
 Keys stand in bytewise order. A batch is one synced `WriteBatch`: once `write` has returned, killing the process loses
 nothing of it. The lock is RocksDB's own; it stays as long as any handle of a column family lives, so `close` gives up
 all of them. Others may look at a store that is in use (`RocksReader`).
+
+A file that is damaged is noticed when it is read, by its checksums; but where its log of writes or its list of files
+ends too early, RocksDB takes the store for an older one. So that such a store is older as a whole, all families are
+flushed together, and the names of the families are a key of their own, in `default`:
+
+    "families"   their names, as JSON
 """
 
 import fcntl
+import json
 import os
+import re
 import secrets
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -30,10 +38,11 @@ from rocksdict import (
 )
 from rocksdict import WriteBatch as RocksBatch
 
-from holdfast.constraints import ExternalError, StateRefused
+from holdfast.constraints import ExternalError, HoldfastError, StateRefused
+from holdfast.state.room import way_out
 from holdfast.state.store import WriteBatch
 
-_DEFAULT = "default"
+_DEFAULT, _NAMES = "default", b"families"
 _WRITE_BUFFER = 16 << 20
 _LOG_OF_WRITES = 64 << 20  # after a crash it is read again: 0.1 s; without a limit it grew to 450 MB, and took 1 to 2 s
 _KEPT_INFO_LOGS = 4
@@ -44,6 +53,10 @@ _MANY_KEYS = 1_000
 _THREADS = max(1, min(4, os.cpu_count() or 1))
 _BLOOM_BITS = 10
 _CACHE = Cache(256 << 20)
+_IN_USE = re.compile(r"While lock file|lock hold by current process")
+_FILE_MISSING = re.compile(
+    r"No such file or directory.*\.(sst|log)|No such file or directory.*MANIFEST|MANIFEST.*No such file"
+)
 
 
 class RocksStore:
@@ -62,11 +75,16 @@ class RocksStore:
             self._database: Any = Rdict(
                 str(path), options=_options(), column_families={name: _options() for name in families}
             )
+            noted = self._database.get(_NAMES)
         except Exception as error:
             raise _refused(path, error) from error
         for kind in (_LOADING, _LINKED):
             for left in path.glob(f"{kind}*"):  # by a process that was killed
                 shutil.rmtree(left, ignore_errors=True)
+        lost = set(json.loads(noted or b"[]")).difference(families)
+        if lost:
+            self._database.close()
+            raise _damaged(path, f"it has no {', '.join(sorted(lost))} any more")
         self._families: dict[str, Any] = {
             name: self._database.get_column_family(name) for name in families if name != _DEFAULT
         }
@@ -79,7 +97,8 @@ class RocksStore:
     def get(self, family: str, key: bytes) -> bytes | None:
         """Return the value of a key, or None. O(log n)."""
         self._check()
-        found: bytes | None = self._families[family].get(key) if family in self._families else None
+        with _reading(self.path):
+            found: bytes | None = self._families[family].get(key) if family in self._families else None
         return found
 
     def get_many(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -88,52 +107,59 @@ class RocksStore:
         if family not in self._families or not keys:
             return [None] * len(keys)
         get = self._families[family].get
-        if len(keys) < _MANY_KEYS:
-            return list(get(list(keys)))
-        size = -(-len(keys) // _THREADS)
-        parts = [list(keys[start : start + size]) for start in range(0, len(keys), size)]
-        return [value for part in self._pool.map(get, parts) for value in part]
+        with _reading(self.path):
+            if len(keys) < _MANY_KEYS:
+                return list(get(list(keys)))
+            size = -(-len(keys) // _THREADS)
+            parts = [list(keys[start : start + size]) for start in range(0, len(keys), size)]
+            return [value for part in self._pool.map(get, parts) for value in part]
 
     def scan(self, family: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield keys that begin with `prefix` and their values, in ascending order. O(log n + k)."""
         self._check()
         if family in self._families:
-            yield from _scanned(self._families[family], prefix)
+            yield from _scanned(self.path, self._families[family], prefix)
+
+    def verify(self) -> None:
+        """Read everything, and raise where something is damaged. O(n)."""
+        for family in list(self._families):
+            for _ in self.scan(family):
+                pass
 
     def write(self, batch: WriteBatch) -> None:
         """Do everything in a batch, or nothing; synced to disk when this returns."""
         self._check()
         written = RocksBatch(raw_mode=True)
-        handles = {family: self._handle(family) for family in {family for family, _ in batch.changes}}
-        for (family, key), value in batch.changes.items():
-            if value is None:
-                written.delete(key, handles[family])
-            else:
-                written.put(key, value, handles[family])
+        needed = {family for family, _ in batch.changes}
         try:
+            if not needed <= self._families.keys():
+                written.put(_NAMES, json.dumps(sorted({*self._families, *needed})).encode())
+            handles = {family: self._handle(family) for family in needed}
+            for (family, key), value in batch.changes.items():
+                if value is None:
+                    written.delete(key, handles[family])
+                else:
+                    written.put(key, value, handles[family])
             self._database.write(written, self._synced)
         except Exception as error:
-            raise ExternalError(
-                f"{self.path}: the state could not be written ({error}). What was there is unharmed: mend the disk "
-                "and start again"
-            ) from error
+            raise _unwritten(self.path, error) from error
 
     def load(self, family: str, items: Iterable[tuple[bytes, bytes]]) -> None:
         """Put many keys, in ascending order, where none of them is yet: as files that the store takes over. O(k)."""
         self._check()
-        self._handle(family)
+        self.write(_first_of(family))
         items = iter(items)
-        with tempfile.TemporaryDirectory(prefix=_LOADING, dir=self.path) as folder:
-            try:
+        try:
+            with tempfile.TemporaryDirectory(prefix=_LOADING, dir=self.path) as folder:
                 for number in count():
                     path = str(Path(folder, f"{number}.sst"))
                     if not _filled(path, islice(items, _LOADED_AT_ONCE)):
                         return
                     self._families[family].ingest_external_file([path])
-            except Exception as error:
-                raise ExternalError(
-                    f"{self.path}: the state could not be written ({error}). Mend the disk and seed again"
-                ) from error
+        except HoldfastError:
+            raise
+        except Exception as error:
+            raise _unwritten(self.path, error) from error
 
     def linked(self) -> Path:
         """Return a folder with hard links to a copy of the store as it is, for the caller to remove. O(buffers)."""
@@ -142,21 +168,20 @@ class RocksStore:
         try:
             Checkpoint(self._database).create_checkpoint(str(folder))
         except Exception as error:
-            raise ExternalError(
-                f"{self.path}: no copy could be made ({error}): mend the disk and start again"
-            ) from error
+            shutil.rmtree(folder, ignore_errors=True)
+            raise _unwritten(self.path, error) from error
         return folder
 
     def close(self) -> None:
-        """Give the store and its lock up."""
+        """Give the store and its lock up; where its files cannot be tidied, nothing is lost: all writes are synced."""
         if self._is_open:
             self._is_open = False
             self._pool.shutdown()
             self._handles.clear()
-            for family in self._families.values():
-                family.close()
+            for handle in (*self._families.values(), self._database):
+                with suppress(Exception):
+                    handle.close()
             self._families.clear()
-            self._database.close()
 
     def _handle(self, family: str) -> Any:
         if family not in self._families:
@@ -203,7 +228,8 @@ class RocksReader:
     def get(self, family: str, key: bytes) -> bytes | None:
         """Return the value of a key, or None. O(log n)."""
         self._check()
-        found: bytes | None = self._families[family].get(key) if family in self._families else None
+        with _reading(self.path):
+            found: bytes | None = self._families[family].get(key) if family in self._families else None
         return found
 
     def get_many(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -211,14 +237,15 @@ class RocksReader:
         self._check()
         if family not in self._families or not keys:
             return [None] * len(keys)
-        found: list[bytes | None] = self._families[family].get(list(keys))
+        with _reading(self.path):
+            found: list[bytes | None] = self._families[family].get(list(keys))
         return found
 
     def scan(self, family: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield keys that begin with `prefix` and their values, in ascending order. O(log n + k)."""
         self._check()
         if family in self._families:
-            yield from _scanned(self._families[family], prefix)
+            yield from _scanned(self.path, self._families[family], prefix)
 
     def refresh(self) -> None:
         """See what was committed up to now, families that are new included."""
@@ -291,11 +318,41 @@ def _filled(path: str, items: Iterable[tuple[bytes, bytes]]) -> bool:
     return is_open
 
 
-def _scanned(family: Any, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-    for key, value in family.items(from_key=prefix):
-        if not key.startswith(prefix):
-            return
-        yield key, value
+def _first_of(family: str) -> WriteBatch:
+    """Return a batch that does nothing but make a family."""
+    batch = WriteBatch()
+    batch.delete(family, b"")
+    return batch
+
+
+def _scanned(path: Path, family: Any, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+    last = prefix
+    with _reading(path):
+        for key, value in family.items(from_key=prefix):
+            if not key.startswith(prefix):
+                return
+            last = key
+            yield key, value
+        _refuse_early_end(family, last)
+
+
+def _refuse_early_end(family: Any, last: bytes) -> None:
+    """Raise where items ended with a block that is damaged: they do so without a word."""
+    behind = family.iter()
+    behind.seek(last)
+    if behind.valid():
+        behind.next()
+    behind.status()
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except HoldfastError:
+        raise
+    except Exception as error:
+        raise _refused(path, error) from error
 
 
 def _options() -> Options:
@@ -305,6 +362,7 @@ def _options() -> Options:
     options.set_compression_type(DBCompressionType.lz4())
     options.set_write_buffer_size(_WRITE_BUFFER)
     options.set_max_total_wal_size(_LOG_OF_WRITES)
+    options.set_atomic_flush(True)
     options.set_keep_log_file_num(_KEPT_INFO_LOGS)
     blocks = BlockBasedOptions()
     blocks.set_block_cache(_CACHE)  # one for all families: its size bounds them together
@@ -314,16 +372,40 @@ def _options() -> Options:
 
 
 def _refused(path: Path, error: Exception) -> Exception:
-    """Return what an error while opening means to a person."""
+    """Return what an error while opening or reading means to a person."""
     text = str(error)
-    if "lock" in text.lower():
+    if _IN_USE.search(text):
         return _in_use(path)
-    if "corrupt" in text.lower():
-        return StateRefused(f"{path} is damaged ({text}): restore it from its backup, or seed anew")
-    return ExternalError(f"{path} could not be opened: {text}. Check the disk and the folder's permissions")
+    if _is_damage(text):
+        return _damaged(path, text)
+    return ExternalError(
+        f"the state {path} could not be read: {text}. Nothing is lost: {way_out(text, path)}, and start again"
+    )
 
 
 def _in_use(path: Path) -> StateRefused:
     return StateRefused(
         f"{path} is in use by another process: one at a time may write a state. Stop it, or use another `state` folder"
     )
+
+
+def _damaged(path: Path, what: str) -> StateRefused:
+    return StateRefused(
+        f"the state {path} is damaged ({what}). Restore it from its backup: holdfast rebuild; or seed anew: holdfast "
+        "seed --replace"
+    )
+
+
+def _unwritten(path: Path, error: Exception) -> HoldfastError:
+    """Return what an error while writing means to a person."""
+    text = str(error)
+    if _is_damage(text):
+        return _damaged(path, text)
+    return ExternalError(
+        f"the state {path} could not be written ({text}). What was committed is unharmed: {way_out(text, path)}, and "
+        "start again"
+    )
+
+
+def _is_damage(text: str) -> bool:
+    return "corrupt" in text.lower() or bool(_FILE_MISSING.search(text))

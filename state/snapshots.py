@@ -13,7 +13,6 @@ a writer with a lower one is refused (`CommitLog.put`).
 """
 
 import hashlib
-import json
 import os
 import platform
 import shutil
@@ -27,8 +26,9 @@ from typing import Any
 from holdfast.constraints import ExternalError, StateRefused
 from holdfast.state import codecs
 from holdfast.state.commits import Commits, Identity, base_of
-from holdfast.state.log import CommitLog, logged_after, make_private
+from holdfast.state.log import CommitLog, last_logged, logged_after, make_private, sealed, unsealed
 from holdfast.state.rocks import RocksStore
+from holdfast.state.room import way_out
 from holdfast.state.store import WriteBatch
 
 ASIDE = ".replaced"
@@ -111,14 +111,12 @@ class Snapshots:
                 self._take(path, checksum)
                 files[path.name] = (size, checksum)
             snapshot = Snapshot(identity, commit, files)
-            content = json.dumps(asdict(snapshot), sort_keys=True)
-            whole = {"snapshot": content, "sha256": hashlib.sha256(content.encode()).hexdigest()}
-            _write(self.folder / "snapshots" / snapshot.name, json.dumps(whole).encode())
+            _write(self.folder / "snapshots" / snapshot.name, sealed(asdict(snapshot)))
             self._forget()
         except OSError as error:
             raise ExternalError(
-                f"a snapshot could not be written to {self.folder} ({error}). The state is unharmed: mend the backup "
-                "and start again"
+                f"a snapshot could not be written to the backup {self.folder} ({error}). The state is unharmed: "
+                f"{way_out(error, self.folder)}, and start again"
             ) from error
         return snapshot
 
@@ -132,7 +130,7 @@ class Snapshots:
             with tempfile.TemporaryDirectory(prefix=f".{state.name}.", dir=state.parent) as scratch:
                 made = Path(scratch, "state")
                 made.mkdir(mode=0o700)
-                problem = self._filled(made, snapshot) or self._too_old(path, snapshot)
+                problem = self._filled(made, snapshot) or _damage(made) or self._too_old(path, snapshot)
                 if problem is not None:
                     damaged.append(problem)
                     continue
@@ -175,12 +173,12 @@ class Snapshots:
             store.write(logged)
             commit = codecs.read_number(store.get("meta", b"commit") or b"")
             identity = Commits(store, snapshot.identity.application).identity  # one of an earlier format is upgraded
-            epoch = max(identity.epoch, owner(self.folder).get("epoch", 0)) + 1
+            epoch = max(identity.epoch, _known_epoch(self.folder)) + 1
             last = WriteBatch()
             last.put("meta", b"identity", codecs.json_bytes(asdict(replace(identity, epoch=epoch))))
             store.write(last)
             CommitLog.begin(self.folder, epoch, commit + 1)
-            own(self.folder, replace(identity, epoch=epoch))
+            _take_over(self.folder, replace(identity, epoch=epoch))
         finally:
             store.close()
         return commit
@@ -212,7 +210,7 @@ class Snapshots:
 def owner(folder: Path) -> dict[str, Any]:
     """Return who writes to a state's backup; nothing where no one did."""
     try:
-        found: dict[str, Any] = json.loads((folder / "OWNER").read_text("utf-8"))
+        found: dict[str, Any] = unsealed((folder / "OWNER").read_bytes())
     except FileNotFoundError:
         return {}
     return found
@@ -223,17 +221,66 @@ def own(folder: Path, identity: Identity) -> None:
     try:
         make_private(folder)
         epoch = owner(folder).get("epoch", 0)
-    except (OSError, ValueError) as error:
-        raise ExternalError(
-            f"the backup {folder} cannot be used ({error}): mend what is in its place, or name another `backup`"
+    except ValueError as error:
+        raise StateRefused(
+            f"{folder / 'OWNER'} is damaged, which says who writes to this backup: make sure that no other process "
+            "does, remove the file, and start again"
         ) from error
+    except OSError as error:
+        raise _unusable(folder, error) from error
     if epoch > identity.epoch:
         raise StateRefused(
             f"the backup {folder} is written to by epoch {epoch} of this state, on {owner(folder).get('host')}, and "
             f"this one is epoch {identity.epoch}: the state was restored elsewhere. Use that one, and remove this one"
         )
+    try:
+        _take_over(folder, identity)
+        for part in folder.rglob("*.part"):  # of a process that was killed
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise _unusable(folder, error) from error
+
+
+def _unusable(folder: Path, error: OSError) -> ExternalError:
+    return ExternalError(f"the backup {folder} cannot be used ({error}): {way_out(error, folder)}, and start again")
+
+
+def _take_over(folder: Path, identity: Identity) -> None:
     about = {"state_id": identity.state_id, "epoch": identity.epoch, "host": platform.node()}
-    _write(folder / "OWNER", json.dumps(about).encode())
+    _write(folder / "OWNER", sealed(about))
+
+
+def _known_epoch(folder: Path) -> int:
+    """Return the highest epoch that wrote to a backup, as far as it can be read."""
+    try:
+        owned = int(owner(folder).get("epoch", 0))
+    except ValueError:
+        owned = 0
+    return max([owned, *(int(path.name) for path in (folder / "log").glob("[0-9]*") if path.name.isdecimal())])
+
+
+def _damage(made: Path) -> str | None:
+    """Read a copy whole; return what is wrong with it, though its files are what the manifest says."""
+    try:
+        store = RocksStore(made)
+        try:
+            store.verify()
+        finally:
+            store.close()
+    except StateRefused as error:
+        return str(error)
+    return None
+
+
+def refuse_behind(folder: Path, epoch: int, last: int) -> None:
+    """Raise where a state lacks commits that its own backup has: its newest writes were lost with a damaged file."""
+    snapshots = [found.commit for _, found in Snapshots(folder).all() if found and found.identity.epoch == epoch]
+    backed = max([last_logged(folder, epoch), *snapshots])
+    if backed > last:
+        raise StateRefused(
+            f"the state ends with commit {last}, while its backup {folder} has commit {backed}: it lost its last "
+            "writes. Restore it: holdfast rebuild"
+        )
 
 
 def backups(backup: Path, application: str) -> list[Path]:
@@ -249,11 +296,7 @@ def backups(backup: Path, application: str) -> list[Path]:
 def _read(path: Path) -> Snapshot | None:
     """Return the copy that a manifest describes; None where it is damaged."""
     try:
-        whole = json.loads(path.read_bytes())
-        content = whole["snapshot"]
-        if hashlib.sha256(content.encode()).hexdigest() != whole["sha256"]:
-            return None
-        about = json.loads(content)
+        about = unsealed(path.read_bytes())
         files = {name: (size, checksum) for name, (size, checksum) in about["files"].items()}
         return Snapshot(Identity(**about["identity"]), about["commit"], files)
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -79,6 +79,7 @@ class Publisher:
     def start(self) -> None:
         """Publish what was left, then go on in the background."""
         self._refuse_lost_tables()
+        self._refuse_other_copies()
         while self.step():
             pass
         self._published = self._commits.last
@@ -146,7 +147,7 @@ class Publisher:
         written = [name for name, some in rows.items() if some]
         for name in written:
             self._tables[name].publish(rows[name], last)
-        self._commits.published(last)
+        self._commits.published(last, written)
         with self._changed:
             self._published = last
             self._changed.notify_all()
@@ -181,6 +182,24 @@ class Publisher:
             raise StateRefused(
                 f"output tables are gone that had commits up to {first - 1} ({', '.join(lost)}): restore the folder "
                 "that `output` named, or publish the set anew (holdfast rebuild)"
+            )
+
+    def _refuse_other_copies(self) -> None:
+        """Refuse tables that are older than they were: they lack commits; and newer ones: they would leave some out."""
+        for name, commit in self._commits.published_to.items():
+            table = self._tables.get(name)
+            if table is not None and not table.is_new and table.published < commit:
+                raise StateRefused(
+                    f"output table {name} has lost its last versions: it had commit {commit}, and ends with "
+                    f"{table.published}. Bring them back, or seed anew for the same outputs: holdfast seed --replace"
+                )
+        later = {name: table.published for name, table in self._tables.items() if table.published > self._commits.last}
+        if later:
+            name = max(later, key=later.__getitem__)
+            raise StateRefused(
+                f"output table {name} has commit {later[name]} of this state, which itself ends with commit "
+                f"{self._commits.last}: it comes from an older copy. Bring the newest one back, or seed anew for the "
+                "same outputs: holdfast seed --replace"
             )
 
     def _run(self) -> None:

@@ -3,7 +3,8 @@
 A table is one application's, has the columns of its shape, and knows the last commit that it has of a state: its
 *transaction*, named `<state id>/<table>`, whose version is the commit's number. A writer writes rows and that version
 in one Delta commit, and leaves out rows of commits that the table has. So writers can take over from each other at
-any commit, and doing something again changes nothing.
+any commit, and doing something again changes nothing. The state that was started last is the table's: another one that
+still writes is refused.
 """
 
 import datetime
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from holdfast.constraints import ExternalError, StateRefused
+from holdfast.state.room import way_out
 from holdfast.streaming.sinks.shapes import Shape
 
 APPLICATION, STATE = "holdfast.application", "holdfast.state"
@@ -183,8 +185,8 @@ def storage_errors(uri: str, doing: str, kinds: tuple[type[BaseException], ...])
         raise
     except kinds as error:
         raise ExternalError(
-            f"{uri} could not be {doing} ({first_line(error)}). Nothing is lost: check the storage behind `output` and "
-            "its permissions, and start again"
+            f"{uri} could not be {doing} ({first_line(error)}). Nothing is lost: check the storage behind "
+            f"`output` ({way_out(first_line(error), uri)}), and start again"
         ) from error
 
 
@@ -193,6 +195,16 @@ def first_line(error: BaseException) -> str:
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).partition("JVM stacktrace")[0]
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
     return " ".join(lines[:3])[:500] or type(error).__name__
+
+
+def check_state(uri: str, configuration: Mapping[str, str | None], state_id: str) -> None:
+    """Refuse a table that another state writes to by now: each one that starts says so in its settings."""
+    writer = configuration.get(STATE)
+    if writer != state_id:
+        raise StateRefused(
+            f"{uri} is written to by another state of this application ({writer}), which was started later: two states "
+            "cannot keep one set of tables. Stop one of them, or give it another `output` and another `name`"
+        )
 
 
 def other_writer(uri: str) -> StateRefused:

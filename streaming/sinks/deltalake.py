@@ -40,6 +40,7 @@ from holdfast.streaming.sinks.contract import (
     Retention,
     Row,
     check_owner,
+    check_state,
     delta_type,
     missing_columns,
     netted,
@@ -78,6 +79,7 @@ class DeltaLakeTable:
     ) -> None:
         self.uri = uri
         self.shape = shape
+        self._state = state_id
         self._transactions = transactions(state_id, shape)
         self._storage = dict(storage or {})
         self._retention = retention
@@ -130,6 +132,7 @@ class DeltaLakeTable:
                 break
             except CommitFailedError:
                 self._reopen()
+                check_state(self.uri, self._table.metadata().configuration, self._state)
                 if self.published != done:
                     raise other_writer(self.uri) from None
                 if attempt + 1 == ATTEMPTS:
@@ -219,7 +222,7 @@ class DeltaLakeTable:
         missing = missing_columns(self.uri, self.shape, found, about.partition_columns)
         if missing:
             self._table.alter.add_columns([_field(*column) for column in self.shape.columns if column[0] in missing])
-        wanted = properties(self.shape, self._retention)
+        wanted = {STATE: self._state, **properties(self.shape, self._retention)}
         changed = {name: value for name, value in wanted.items() if about.configuration.get(name) != value}
         if changed:
             self._table.alter.set_table_properties(changed, raise_if_not_exists=False)

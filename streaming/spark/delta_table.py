@@ -23,6 +23,7 @@ from holdfast.streaming.sinks.contract import (
     Retention,
     Row,
     check_owner,
+    check_state,
     delta_type,
     first_line,
     missing_columns,
@@ -66,6 +67,7 @@ class SparkTable:
     ) -> None:
         self.uri = uri
         self.shape = shape
+        self._state = state_id
         self._transactions = transactions(state_id, shape)
         self._retention = retention
         self._tidied: datetime.date | None = None
@@ -104,6 +106,7 @@ class SparkTable:
                 return
             write = self._append if self.shape.key is None else self._merge
             for attempt in range(ATTEMPTS):
+                self._refuse_another_state()
                 try:
                     write(fresh, upto)
                     return
@@ -219,10 +222,14 @@ class SparkTable:
         if missing:
             added = ", ".join(_declared(*column) for column in self.shape.columns if column[0] in missing)
             self._session.sql(f"ALTER TABLE {self._table} ADD COLUMNS ({added})")
-        wanted = properties(self.shape, self._retention)
+        wanted = {STATE: self._state, **properties(self.shape, self._retention)}
         changed = {name: value for name, value in wanted.items() if about["properties"].get(name) != value}
         if changed:
             self._session.sql(f"ALTER TABLE {self._table} SET TBLPROPERTIES ({_listed(changed)})")
+
+    def _refuse_another_state(self) -> None:
+        found = self._snapshot().metadata().configuration().get(STATE)
+        check_state(self.uri, {STATE: str(found.get()) if found.isDefined() else None}, self._state)
 
     def _snapshot(self) -> Any:
         """Return the table as it is now."""

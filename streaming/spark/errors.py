@@ -40,16 +40,43 @@ class SparkMismatch(SetUpError):
     """SPARK_HOME names a Spark of another version than the PySpark that is installed."""
 
 
-def explained(error: Exception, table: str) -> HoldfastError:
-    """Return what an error of a streaming query means to a person."""
+def explained(error: Exception, table: str, checkpoint: str = "") -> HoldfastError:
+    """Return what an error of a streaming query means to a person.
+
+    Parameters
+    ----------
+    checkpoint : where the query notes how far it is.
+    """
     text = _said(error)
+    where = f" (checkpoint {checkpoint})" if checkpoint else ""
     for pattern, kind, action in _KNOWN:
         if re.search(pattern, text, re.IGNORECASE | re.DOTALL):
-            return kind(f"table {table}: {_first_line(text)}\n{action}")
-    return ExternalError(f"table {table}: the stream failed: {_first_line(text)}")
+            return kind(f"table {table}: {_first_line(text)}\n{action.replace('{checkpoint}', where)}")
+    return ExternalError(f"table {table}: the stream failed{where}: {_first_line(text)}")
 
 
 _KNOWN: tuple[tuple[str, type[HoldfastError], str], ...] = (
+    (
+        r"No space left on device|Disk quota exceeded|File too large|not enough space",
+        ExternalError,
+        (
+            "The disk of the checkpoint{checkpoint}, or of Spark's own files (spark.local.dir), is full: make room, "
+            "then start again: nothing is lost"
+        ),
+    ),
+    (
+        r"Read-only file system|Input/output error",
+        ExternalError,
+        "Check the disk of the checkpoint{checkpoint}, then start again: nothing is lost",
+    ),
+    (
+        r"OutOfMemoryError|GC overhead limit",
+        ExternalError,
+        (
+            "Spark has too little memory: raise spark.driver.memory under 'spark', or let batches take less "
+            "(trigger.max_records, trigger.max_bytes), then start again: nothing is lost"
+        ),
+    ),
     (
         (
             r"DELTA_CHANGE_DATA_FILE_NOT_FOUND|DELTA_VERSIONS_NOT_CONTIGUOUS|VersionNotFound|DELTA_LOG_FILE_NOT_FOUND|"

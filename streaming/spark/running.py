@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holdfast.constraints import ExternalError, HoldfastError, InputError
+from holdfast.state.room import is_of_storage, way_out
 from holdfast.streaming.arrivals import Arrivals, BadRecord, Draft, Target, all_bad, arrivals
 from holdfast.streaming.maintainers.maintainer import BatchResult
 from holdfast.streaming.output_rows import Position
@@ -133,7 +134,8 @@ class Running:
         for table, query in queries.items():
             error = query.exception()
             if error is not None and not stop.is_set():
-                raise explained(error, table) from error
+                checkpoint = next(stream.checkpoint for stream in self._streams if stream.table == table)
+                raise explained(error, table, checkpoint) from error
 
     def _started(self, stream: Stream) -> Any:
         from pyspark.errors import PySparkException
@@ -146,7 +148,7 @@ class Running:
             writer = frame.writeStream.foreachBatch(on_batch).queryName(stream.table)
             return writer.option("checkpointLocation", stream.checkpoint).trigger(**self._trigger).start()
         except PySparkException as error:
-            raise explained(error, stream.table) from error
+            raise explained(error, stream.table, stream.checkpoint) from error
 
     def _stop(self, queries: Mapping[str, Any]) -> None:
         """Let batches that were begun end, then stop the queries."""
@@ -185,10 +187,21 @@ class Running:
             behind = self._behind.pop(stream.table, None)  # as fresh as this batch, told once
             result = self._pipeline.batch(stream.table, position, came, seconds, behind, names)
         except (PySparkException, Py4JError) as error:
-            meant = explained(error, stream.table)
+            meant = explained(error, stream.table, stream.checkpoint)
             self._note_failure(stream.table, position, meant)
             raise meant from error
+        except MemoryError as error:
+            raise ExternalError(
+                f"table {stream.table}, batch {batch_id}: there is not enough memory for it ({error}). "
+                "Nothing of it was committed: give the process more memory, or let batches take less "
+                "(trigger.max_records, trigger.max_bytes), and start again"
+            ) from error
         except Exception as error:
+            if is_of_storage(error):
+                raise ExternalError(
+                    f"table {stream.table}, batch {batch_id}: {error}. Nothing is lost: {way_out(error)}, and start "
+                    "again"
+                ) from error
             self._note_failure(stream.table, position, error)
             if isinstance(error, HoldfastError):
                 raise

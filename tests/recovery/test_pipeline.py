@@ -19,6 +19,7 @@ from holdfast.discovery.inclusion.seeding import column_values
 from holdfast.state.commits import READY, Commits, StateCheckpointMismatch
 from holdfast.state.log import CommitLog
 from holdfast.state.rocks import RocksStore
+from holdfast.state.snapshots import Snapshots
 from holdfast.streaming.arrivals import Arrivals, BadRecord
 from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
@@ -31,6 +32,7 @@ from holdfast.streaming.rule_reports import published_lines
 from holdfast.streaming.seeding import SeededTable, restore, seed, table_rules
 from holdfast.streaming.sinks.deltalake import DeltaLakeTable
 from holdfast.streaming.sinks.shapes import SHAPES
+from holdfast.streaming.snapshotting import Snapshotter
 from holdfast.tables import Table, from_arrow
 
 Rows = list[tuple[int, int, str]]
@@ -69,10 +71,14 @@ class Running:
             name: DeltaLakeTable(str(folder / "out" / name), shape, identity.application, identity.state_id)
             for name, shape in SHAPES.items()
         }
-        self.publisher = Publisher(self.commits, CommitLog(folder / "backup", identity.epoch), tables)
+        log = CommitLog(folder / "backup", identity.epoch)
+        self.publisher = Publisher(self.commits, log, tables, compact_every=1, tidy_every=0.2)
         self.publisher.start()
         self.tables = restore(self.store, threads=1, rules=RULES)
-        self.pipeline = Pipeline(self.store, self.commits, self.tables, self.publisher, rules=RULES)
+        snapshots = Snapshotter(self.store, self.commits, Snapshots(folder / "backup", keep=1), 0.0)
+        self.pipeline = Pipeline(
+            self.store, self.commits, self.tables, self.publisher, rules=RULES, committed=snapshots.maybe
+        )
 
     def batch(self, number: int, changes: list[tuple[int, tuple[int, int, str]]]) -> Any:
         records = Records(_table([row for _, row in changes]), np.array([op for op, _ in changes], np.int8))
@@ -192,8 +198,21 @@ CRASHES: list[tuple[type, str]] = [
     (Commits, "commit"),
     (RocksStore, "write"),
     (CommitLog, "put"),
+    (CommitLog, "_refuse_later_epochs"),
+    (CommitLog, "_sync"),
+    (CommitLog, "forget"),
+    (Commits, "logged"),
+    (Publisher, "log"),
+    (Publisher, "step"),
     (DeltaLakeTable, "publish"),
+    (DeltaLakeTable, "_write"),
+    (DeltaLakeTable, "compact"),
+    (DeltaLakeTable, "tidy"),
     (Commits, "published"),
+    (RocksStore, "linked"),
+    (Snapshots, "put"),
+    (Snapshots, "_take"),
+    (Snapshots, "_forget"),
 ]
 
 

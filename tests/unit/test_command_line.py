@@ -214,7 +214,11 @@ class TestExitCodes:
             (ExternalError("e"), 5, "e\n"),
             (KeyboardInterrupt(), 130, "Interrupted.\n"),
             (click.Abort(), 130, "Interrupted.\n"),
-            (OSError(28, "No space left on device"), 5, "Storage failed: No space left on device\n"),
+            (
+                OSError(28, "No space left on device"),
+                5,
+                "Storage failed: [Errno 28] No space left on device: the disk is full: make room on the disk of this machine, and start again\n",
+            ),
             (click.ClickException("c"), 2, "Error: c\n"),
         ],
     )
@@ -313,7 +317,10 @@ class TestExitCodes:
         if not Path("/dev/full").exists():
             pytest.skip("no /dev/full here")
         finished = run("validate", "c.yaml", "--output", "/dev/full")
-        assert (finished.returncode, finished.stderr) == (5, "Storage failed: No space left on device\n")
+        assert (finished.returncode, finished.stderr) == (
+            5,
+            "Storage failed: [Errno 28] No space left on device: the disk is full: make room on the disk of this machine, and start again\n",
+        )
 
     def test_names_that_cannot_be_encoded(self, folder: Path) -> None:
         finished = run("validate", "caf\u00e9\U0001f600.yaml", PYTHONIOENCODING="ascii", PYTHONUTF8="0", LC_ALL="C")

@@ -1,0 +1,74 @@
+"""Kill -9 at every step, on topics and change feeds: nothing is lost, and nothing comes twice.
+
+Each run is one start of `holdfast run` (or `holdfast rebuild`), a process group that SIGKILL ends at a seeded moment; the
+next run is its restart. HOLDFAST_KILLS_SEED repeats a history, HOLDFAST_KILLS says how many runs there are (20, and
+200 in the profile `deep`). The matrix of what was killed where, and of what the next start found, is printed (`-rA`), and
+written to the file that the test names.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.kafka.broker import running_broker
+from tests.recovery.feeds import TableFeed, TopicFeed
+from tests.recovery.kills import Lives, matrix
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("jvm")]
+
+RUNS = int(os.environ.get("HOLDFAST_KILLS", "200" if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else "20"))
+OF_TOPICS = -(-RUNS * 3 // 5)
+
+
+def _seed() -> int:
+    given = os.environ.get("HOLDFAST_KILLS_SEED")
+    return random.SystemRandom().randrange(2**32) if given is None else int(given)
+
+
+def _lived(lives: Lives, undisturbed: Lives, count: int, folder: Path) -> None:
+    """Kill one application, replay the same history to another, and compare."""
+    try:
+        lives.run(count)
+        lives.drain()
+    finally:
+        report = folder / "matrix.md"
+        report.write_text(matrix(lives.deaths) + "\n", encoding="utf-8")
+        print(f"{len(lives.deaths)} runs, also in {report}:\n{matrix(lives.deaths)}")
+    lives.check()
+    undisturbed.drain()
+    undisturbed.check()
+    assert lives.answer() == undisturbed.answer()
+
+
+@pytest.mark.kafka
+def test_a_topic_is_followed_exactly_once_whenever_it_is_killed(tmp_path: Path) -> None:
+    seed = _seed()
+    print(f"HOLDFAST_KILLS_SEED={seed} HOLDFAST_KILLS={RUNS}")
+    (tmp_path / "broker").mkdir()
+    with running_broker(tmp_path / "broker") as broker:
+        dice = random.Random(seed)
+        feed = TopicFeed(broker, "t", dice)
+        folders = [tmp_path / name for name in ("killed", "undisturbed")]
+        for folder in folders:
+            folder.mkdir()
+        lives, undisturbed = (Lives(folder, feed, dice) for folder in folders)
+        _lived(lives, undisturbed, OF_TOPICS, tmp_path)
+
+
+def test_a_change_feed_is_followed_exactly_once_whenever_it_is_killed(tmp_path: Path) -> None:
+    seed = _seed() + 1
+    print(f"HOLDFAST_KILLS_SEED={seed - 1} HOLDFAST_KILLS={RUNS}")
+    dice = random.Random(seed)
+    feed = TableFeed(tmp_path / "t", dice)
+    folders = [tmp_path / name for name in ("killed", "undisturbed")]
+    for folder in folders:
+        folder.mkdir()
+    lives, undisturbed = (Lives(folder, feed, dice, pace=0.3) for folder in folders)
+    _lived(lives, undisturbed, RUNS - OF_TOPICS, tmp_path)
