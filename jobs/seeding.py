@@ -81,7 +81,7 @@ def seeded_tables(
         with progress.task(f"reading table {table.name}") as task:
             first = _first_rows(table, settings, spark)
             for warning in first.table.warnings:
-                progress.note(f"warning: {warning}")
+                progress.note(f"warning: {warning}", level="warning")
             for name in table.key or ():
                 first.table.schema.index(name)
 

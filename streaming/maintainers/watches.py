@@ -140,6 +140,7 @@ class Watch(ABC):
             None,
             tuple(self.added.values()),
             tuple(self.removed.values()),
+            tuple(self.examples.values()),
         )
 
     def fields(self) -> dict[str, Any]:
