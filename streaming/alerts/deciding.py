@@ -192,14 +192,21 @@ def _change(row: Row) -> dict[str, Any]:
 def _fitting(
     shown: Sequence[dict[str, Any]], without_rows: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield what there is room for; where one is too large with its rows, without them."""
-    left = _MOST_BYTES
-    for full in shown:
-        one = full if len(as_json(full).encode()) <= left else without_rows(full)
-        left -= len(as_json(one).encode())
-        if left < 0:
+    """Yield what there is room for: all of them without their rows first, then as many with them as fit."""
+    bare = [without_rows(full) for full in shown]
+    sizes = [len(as_json(one).encode()) for one in bare]
+    left = max(0, _MOST_BYTES - sum(sizes))
+    whole = 0
+    for full, one, size in zip(shown, bare, sizes, strict=True):
+        whole += size
+        if whole > _MOST_BYTES:
             return
-        yield one
+        more = len(as_json(full).encode()) - size
+        if more <= left:
+            left -= more
+            yield full
+        else:
+            yield one
 
 
 def _hashed(*parts: Any) -> str:

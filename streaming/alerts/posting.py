@@ -63,6 +63,7 @@ class Post:
         self._connect, self._read, self._whole = connect, read, whole
         self._lock = Lock()
         self._connection: HTTPConnection | None = None
+        self._is_cut = False
 
     def __call__(
         self, receiver: Receiver, body: bytes, headers: Mapping[str, str], at_most: float | None = None
@@ -80,7 +81,7 @@ class Post:
         timer = Timer(whole, self.break_off)
         timer.daemon = True
         with self._lock:
-            self._connection = connection
+            self._connection, self._is_cut = connection, False
         timer.start()
         try:
             connection.connect()
@@ -91,8 +92,10 @@ class Post:
             with suppress(OSError, HTTPException):  # the status is all that counts
                 response.read(_READ_AT_MOST)
         except (OSError, HTTPException) as error:
-            raise NoAnswer(_said(error)) from error
+            raise NoAnswer("it took too long" if self._is_cut else _said(error)) from error
         else:
+            if self._is_cut:  # a head that ends too soon is taken for a whole one
+                raise NoAnswer("it took too long")
             return answer
         finally:
             timer.cancel()
@@ -103,6 +106,7 @@ class Post:
     def break_off(self) -> None:
         """End the request that is under way, as if the line were cut."""
         with self._lock:
+            self._is_cut = True
             sock = None if self._connection is None else getattr(self._connection, "sock", None)
             if sock is not None:
                 with suppress(OSError):
