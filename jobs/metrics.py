@@ -167,7 +167,7 @@ def _of_commits(followed: Followed) -> Iterator[Metric]:
             "Age of the last snapshot that this process brought into the backup.",
             followed.snapshotter.age,
         ),
-        "holdfast_alerts_waiting": ("Alerts that are to be delivered.", len(followed.waiting)),
+        "holdfast_alerts_waiting": ("Alerts that are to be delivered.", followed.waiting.count),
     }
     for name, (text, value) in gauges.items():
         if value is not None:

@@ -107,7 +107,7 @@ class Pipeline:
         longest = max((settle or {}).values(), default=0)  # inclusions are across tables: they wait as one more
         self._settling = Settling(store, {**(settle or {}), ACROSS: longest})
         self._standing = Standing(store, self._limits.places_every)
-        self._alerts = alerts or Waiting(store)
+        self._alerts = Waiting(store) if alerts is None else alerts
         self._committed = committed
         self._now = now
         self._lock = Lock()

@@ -108,7 +108,7 @@ class Sender:
                 self._post.break_off()
                 self._thread.join(1.0)
         self._waiting.close()
-        return len(self._waiting)
+        return self._waiting.count
 
     def turn(self) -> float | None:
         """Try one message that is due; return in how many seconds the next one is, None where nothing waits."""

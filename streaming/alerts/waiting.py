@@ -57,7 +57,9 @@ class Waiting:
         self._is_closed = False
         self.version = 0
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """How many wait."""
         return len(self._keys)
 
     @property

@@ -158,10 +158,10 @@ class TestWaiting:
             store.write(change)
             waiting.committed()
         assert dropped == [1, 2]
-        assert len(waiting) == told(store)["alerts_waiting"] == 5
+        assert waiting.count == told(store)["alerts_waiting"] == 5
         commits = [message.body["commit"] for key in waiting.heads().values() if (message := waiting.read(key))]
         assert sorted(commits) == [2, 3]
-        assert len(Waiting(store, [Alert(BOTH), Alert(BOTH)])) == 5
+        assert Waiting(store, [Alert(BOTH), Alert(BOTH)]).count == 5
 
     def test_more_in_one_commit_than_may_wait(self) -> None:
         store, dropped = MemoryStore(), []
@@ -174,14 +174,14 @@ class TestWaiting:
         (head,) = waiting.heads().values()
         message = waiting.read(head)
         assert message is not None
-        assert (dropped, len(waiting), message.body["rule"]) == ([3], 2, "r3")
+        assert (dropped, waiting.count, message.body["rule"]) == ([3], 2, "r3")
 
     def test_nothing_is_handed_out_before_the_commit(self) -> None:
         store = MemoryStore()
         waiting = Waiting(store, [Alert(BOTH)])
         change = WriteBatch()
         waiting.decide(rows_of(), [Turned(line_of())], change)
-        assert (waiting.heads(), len(waiting)) == ({}, 0)
+        assert (waiting.heads(), waiting.count) == ({}, 0)
         store.write(change)
         assert waiting.heads() == {}
         waiting.committed()

@@ -111,7 +111,7 @@ class TestReceivers:
         assert got.headers["x-own"] == "é"
         assert got.headers["authorization"] == "Basic bWU6c0BjcmV0"
         assert len(got.key) == 64
-        assert (len(bench.waiting), told(bench.store)["alerts_waiting"], bench.sender.counts.sent) == (0, 0, 1)
+        assert (bench.waiting.count, told(bench.store)["alerts_waiting"], bench.sender.counts.sent) == (0, 0, 1)
 
     @pytest.mark.parametrize("answer", [500, 503, 408, 425, 429, HANG, CUT, RUBBISH, DRIP], ids=str)
     def test_tried_again_with_the_same_key(self, hook: Webhook, answer: Any) -> None:
@@ -123,7 +123,7 @@ class TestReceivers:
         assert len({got.key for got in hook.got}) == 2
         assert 0.5 <= pauses[0] <= 1 <= pauses[1] <= 2
         counts = bench.sender.counts
-        assert (counts.sent, counts.failed, counts.given_up, len(bench.waiting)) == (2, 2, 0, 0)
+        assert (counts.sent, counts.failed, counts.given_up, bench.waiting.count) == (2, 2, 0, 0)
         assert len(bench.said) == 1
         assert "it is tried again" in bench.said[0]
 
@@ -135,7 +135,7 @@ class TestReceivers:
         assert bench.until_idle() == []
         assert [(got.path, got.body["commit"]) for got in hook.got] == [("/x", 1), ("/x", 2)]
         counts = bench.sender.counts
-        assert (counts.sent, counts.given_up, len(bench.waiting)) == (1, 1, 0)
+        assert (counts.sent, counts.given_up, bench.waiting.count) == (1, 1, 0)
         (said,) = bench.said
         assert f"warning warning: alert 0, commit 1: answered {status}" in said
         assert "given up" in said
@@ -154,7 +154,7 @@ class TestReceivers:
         bench.put(5)
         bench.until_idle(most=60)
         assert [got.body["commit"] for got in hook.got] == [1, 2, 3, 4, 5]
-        assert len(bench.waiting) == 5
+        assert bench.waiting.count == 5
 
 
 class TestPauses:
@@ -216,7 +216,7 @@ class TestThread:
         bench.put()
         wait_until(lambda: len(hook.got) == 1)
         bench.put(2)
-        wait_until(lambda: len(hook.got) == 3 and not bench.waiting)
+        wait_until(lambda: len(hook.got) == 3 and not bench.waiting.count)
         assert bench.sender.close() == 0
 
     def test_the_end_tries_once_more_and_says_what_is_left(self, hook: Webhook) -> None:
@@ -256,7 +256,9 @@ class TestThread:
 
 
 def configured(*alerts: str) -> Any:
-    text = "name: app\nstate: ./s\nbackup: ./b\noutput: ./o\ncheckpoint: ./c\ntables: [{name: t, seed: {path: t.csv}}]\n"
+    text = (
+        "name: app\nstate: ./s\nbackup: ./b\noutput: ./o\ncheckpoint: ./c\ntables: [{name: t, seed: {path: t.csv}}]\n"
+    )
     text += "constraints: {denial: {}}\nalerts:\n" + "".join(f"  - {alert}\n" for alert in alerts)
     return read_configuration(text.encode(), "c.yaml", "/srv", {"TOKEN": "hunter2hunter2"})
 
