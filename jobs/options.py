@@ -3,6 +3,7 @@
 Invariant: an option means the same in every command that has it; `ReadOptions` is made here only.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -85,6 +86,8 @@ IS_JSON = "holdfast.log_is_json"
 def voice(log_level: str, log_format: str, *, quiet: bool) -> Voice:
     """Return how a job is to speak, errors that end it included."""
     click.get_current_context().meta[IS_JSON] = log_format == "json"
+    if log_level == "debug":
+        os.environ.setdefault("RUST_LOG", "deltalake=debug")  # read when delta-rs is loaded: before any job is
     return Voice(quiet, log_level, log_format == "json")
 
 

@@ -7,7 +7,6 @@ after the batch that was begun.
 """
 
 import datetime
-import os
 import shutil
 import signal
 import sys
@@ -42,6 +41,7 @@ from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.output_rows import time_text
 from holdfast.streaming.pipeline import Limits, Pipeline
 from holdfast.streaming.publisher import Publisher
+from holdfast.streaming.rule_reports import published_lines
 from holdfast.streaming.seeding import Told, restore, seed, tables_of
 from holdfast.streaming.sinks.choosing import open_tables, writer_for
 from holdfast.streaming.sinks.contract import OutputTable, Retention
@@ -72,10 +72,10 @@ def seed_state(configuration: Configuration, *, replace: bool, voice: Voice = SP
     """Build the state from the seeds, and publish what holds."""
     settings = configuration.settings
     progress = spoken_on(sys.stderr, voice, configuration.masked)
-    _prepare(configuration, progress, voice)
+    _prepare(configuration, progress)
     if replace:
-        with _replaced(settings) as (waiting, seeded):
-            _seed_anew(configuration, progress, voice, waiting, seeded)
+        with _replaced(settings) as (left, seeded):
+            _seed_anew(configuration, progress, voice, left, seeded)
     else:
         _refuse_lost(configuration)
         _seed_anew(configuration, progress, voice)
@@ -85,7 +85,7 @@ def _seed_anew(
     configuration: Configuration,
     progress: Progress,
     voice: Voice,
-    waiting: Sequence[bytes] = (),
+    left: Told | None = None,
     seeded: Callable[[], None] = lambda: None,
 ) -> None:
     settings = configuration.settings
@@ -96,7 +96,7 @@ def _seed_anew(
                 "holdfast seed --replace"
             )
         session = _Session(settings, voice)
-        _seed(configuration, store, commits, session, progress, waiting)
+        _seed(configuration, store, commits, session, progress, left)
         seeded()
         publisher = Publisher(commits, _log(settings, commits), _outputs(settings, commits, session))
         publisher.start()
@@ -129,7 +129,7 @@ _ALONE = Company()
 def run(configuration: Configuration, *, available_now: bool, voice: Voice = SPOKEN, company: Company = _ALONE) -> None:
     """Follow the sources until stopped; with `available_now`, until they are drained."""
     progress = spoken_on(sys.stderr, voice, configuration.masked)
-    _prepare(configuration, progress, voice)
+    _prepare(configuration, progress)
     try:
         with watched(configuration.settings, progress) as watch:
             _run(configuration, progress, voice, company, watch, available_now=available_now)
@@ -344,11 +344,9 @@ class _Session:
             self._failed = error
 
 
-def _prepare(configuration: Configuration, progress: Progress, voice: Voice) -> None:
+def _prepare(configuration: Configuration, progress: Progress) -> None:
     """Say what the configuration may lose, and refuse what cannot be done."""
     settings = configuration.settings
-    if voice.least == "debug":
-        os.environ.setdefault("RUST_LOG", "deltalake=debug")  # read when delta-rs is loaded
     for warning in configuration.warnings:
         progress.note(f"warning: {configuration.file}: {warning}", level="warning")
     if is_remote(settings.backup):
@@ -394,10 +392,11 @@ def _seed(
     commits: Commits,
     session: Callable[[], "SparkSession"],
     progress: Progress,
-    waiting: Sequence[bytes] = (),
+    left: Told | None = None,
 ) -> dict[str, Maintainer]:
     settings, rules = configuration.settings, monitored_rules(configuration)
     published, shown, broken, after = _published(settings, commits, session)
+    left = left or Told(broken=broken)
     return seed(
         store,
         commits,
@@ -407,7 +406,7 @@ def _seed(
         rules=rules,
         watched=settings.constraints.inclusion is None,
         shown=shown,
-        told=Told(alerts_of(settings), broken, waiting),
+        told=Told(alerts_of(settings), left.broken, left.waiting),
     )
 
 
@@ -446,31 +445,34 @@ def _published(
 
 
 @contextmanager
-def _replaced(settings: Settings) -> Iterator[tuple[list[bytes], Callable[[], None]]]:
+def _replaced(settings: Settings) -> Iterator[tuple[Told | None, Callable[[], None]]]:
     """Set a state, its backups and its checkpoints aside while a new state is seeded: where that fails, they come back.
 
-    Gives the alerts that it has not delivered, and what to call once the new state is seeded. The outputs stay, and go
-    on from what they say.
+    Gives what was told of the state, as far as it can be read, and what to call once the new state is seeded. The
+    outputs stay, and go on from what they say.
     """
     if is_remote(settings.checkpoint):
         raise UsageError(f"remove the checkpoint {settings.checkpoint} yourself, then seed: it is not on this machine")
     state, backup = Path(settings.state), Path(settings.backup)
-    undelivered: list[bytes] = []
+    left = None
     places = {state, Path(settings.checkpoint), *backups(backup, settings.name)}
     if state.exists():
         store = RocksStore(state)  # refused while another process has it
         identity = store.get("meta", b"identity")
-        undelivered = carried(store)
-        store.close()
         if identity is not None:
-            places.add(backup / codecs.read_json(identity)["state_id"])
+            known = codecs.read_json(identity)
+            places.add(backup / known["state_id"])
+            if (known["application"], known["status"]) == (settings.name, READY):
+                broken = {name for name, line in published_lines(store) if line["broken"]}
+                left = Told(broken=broken, waiting=carried(store))
+        store.close()
     moved = {place: place.with_name(f"{place.name}{ASIDE}") for place in places if place.exists()}
     for place, old in moved.items():
         shutil.rmtree(old, ignore_errors=True)  # of a replacement that was killed
         place.rename(old)
     is_seeded = threading.Event()
     try:
-        yield undelivered, is_seeded.set
+        yield left, is_seeded.set
     finally:
         if is_seeded.is_set():
             for old in moved.values():

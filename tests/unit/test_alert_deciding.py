@@ -149,7 +149,7 @@ class TestBodies:
 
 class TestWaiting:
     def test_too_many_drop_the_oldest(self) -> None:
-        store, dropped = MemoryStore(), []
+        store, dropped = MemoryStore(), list[int]()
         waiting = Waiting(store, [Alert(BOTH), Alert(BOTH)], most=5)
         waiting.on_dropped = dropped.append
         for commit in range(1, 5):
@@ -164,7 +164,7 @@ class TestWaiting:
         assert Waiting(store, [Alert(BOTH), Alert(BOTH)]).count == 5
 
     def test_more_in_one_commit_than_may_wait(self) -> None:
-        store, dropped = MemoryStore(), []
+        store, dropped = MemoryStore(), list[int]()
         waiting = Waiting(store, [Alert(BOTH)], most=2)
         waiting.on_dropped = dropped.append
         change = WriteBatch()

@@ -61,13 +61,11 @@ def done(table: str, **seconds: float) -> Any:
     return SimpleNamespace(table=table, seconds=seconds, result=SimpleNamespace(seconds=0.02))
 
 
-def samples(figures: Figures, is_open: bool = False) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+def samples(figures: Figures, *, is_open: bool = False) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     registry = CollectorRegistry()
     registry.register(figures)
-    if is_open:
-        families = parse_openmetrics(generate_openmetrics(registry).decode())
-    else:
-        families = parse_text(generate_latest(registry).decode())
+    encoded, read = (generate_openmetrics, parse_openmetrics) if is_open else (generate_latest, parse_text)
+    families = read(encoded(registry).decode())
     return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
 
 
@@ -80,7 +78,7 @@ class TestFigures:
     def test_their_names(self, is_open: bool) -> None:
         figures = Figures("app")
         figures.follow(followed(["t"], ["r"]))
-        found = samples(figures, is_open)
+        found = samples(figures, is_open=is_open)
         expected = {
             of("holdfast_rows", table="t"): 5,
             of("holdfast_constraints", table="t", family="dc"): 4,
