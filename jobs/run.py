@@ -206,7 +206,9 @@ def _run(
         snapshotter.close()
         if left:
             progress.note(
-                f"alerts: {left} could not be delivered yet: the next start goes on with them", event="alerts"
+                f"alerts: {left} could not be delivered yet: the next start goes on with them",
+                level="warning",
+                event="alerts",
             )
         progress.note("stopped: everything that was read is committed and published")
 

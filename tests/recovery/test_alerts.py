@@ -211,6 +211,25 @@ def test_a_crash_anywhere_tells_nothing_else(
     check(tmp_path, received, most_again=1)
 
 
+def test_nothing_is_handed_out_before_the_backup_has_the_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received: list[tuple[int, str, Any]] = []
+    running = Telling(tmp_path, received, [(1, 0, "x")])
+    running.send()
+    with monkeypatch.context() as patch:
+        patch.setattr(CommitLog, "put", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            running.batch(0, [(INSERT, (2, 2, "x"))])
+    assert told(running.store)["alerts_waiting"] > 0
+    assert running.waiting.heads() == {}
+    running.kill()
+    running = Telling(tmp_path, received)
+    running.send()
+    running.stop()
+    check(tmp_path, received, most_again=0)
+
+
 def test_a_state_in_place_of_another_tells_nothing_twice(tmp_path: Path) -> None:
     rows = [(1, 2, "x"), (2, 0, "x")]  # `small` is broken
     received: list[tuple[int, str, Any]] = []

@@ -10,6 +10,7 @@ from urllib.error import HTTPError
 
 import pytest
 
+from holdfast.jobs.command_line import exit_code_of
 from tests.streams import Application, Row
 from tests.webhooks import HANG, Webhook, webhook
 
@@ -59,14 +60,8 @@ def status(app: Application) -> Row:
     return app.status()["people"]
 
 
-def test_what_receivers_are_told(spark: SparkSession, tmp_path: Path, hook: Webhook) -> None:
-    app = people(tmp_path, hook)
-    app.drain()
-    assert hook.got == []  # the first seed has changed nothing
-
-    put(app, ("4", "a@x", "z1", "w"))  # breaks the rule, and mail is no key any more
-    app.drain()
-    assert rules_of(hook) == [("broken", 4)]
+def check_bodies(app: Application, hook: Webhook) -> None:
+    """Assert what was told of one batch."""
     (body,) = hook.bodies("/rules/s3cr3t-path")
     assert (body["application"], body["table"], body["severity"]) == ("app", "people", "error")
     assert {row["row"]["city"] for example in body["examples"] for row in example["rows"]} == {"u", "w"}
@@ -76,6 +71,19 @@ def test_what_receivers_are_told(spark: SparkSession, tmp_path: Path, hook: Webh
     assert sorted(image["row"]["id"] for image in mail["witness"]) == [1, 4]
     last = max(row["commit"] for row in app.output("constraint_changes"))
     assert body["commit"] == last
+
+
+def test_what_receivers_are_told(
+    spark: SparkSession, tmp_path: Path, hook: Webhook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = people(tmp_path, hook)
+    app.drain()
+    assert hook.got == []  # the first seed has changed nothing
+
+    put(app, ("4", "a@x", "z1", "w"))  # breaks the rule, and mail is no key any more
+    app.drain()
+    assert rules_of(hook) == [("broken", 4)]
+    check_bodies(app, hook)
 
     put(app, ("5", "e@x", "z1", "w"))  # broken still
     app.drain()
@@ -94,6 +102,11 @@ def test_what_receivers_are_told(spark: SparkSession, tmp_path: Path, hook: Webh
     assert left in {1, 2}  # of the rule, and where another key implies one, of that
     assert found["alert_failure"]["error"] == "answered 500"
     assert "s3cr3t" not in json.dumps(found)
+    capsys.readouterr()
+    assert exit_code_of(["status", str(app.file)]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"\n[12] alerts? to be delivered\nlast failure of an alert, [0-9]+ s ago: alert ", shown), shown
+    assert "s3cr3t" not in shown
 
     put(app, ("6", "f@x", "z1", "w"))  # breaks again
     code, said = app("seed", "--replace")  # takes along what waits, and sends nothing
