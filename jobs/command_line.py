@@ -18,7 +18,9 @@ import click
 from holdfast import __version__
 from holdfast.constraints import ExternalError, HoldfastError
 from holdfast.jobs.batch_commands import check, discover, replay
+from holdfast.jobs.options import IS_JSON
 from holdfast.jobs.problems import ConfigurationError
+from holdfast.jobs.progress import json_line
 from holdfast.jobs.secrets import masked
 from holdfast.jobs.setup_commands import demo, doctor, init, validate
 from holdfast.jobs.stream_commands import dashboard, rebuild, report, run, seed, skip_batch, status
@@ -79,6 +81,7 @@ def exit_code_of(arguments: Sequence[str]) -> int:
             stream.reconfigure(errors="backslashreplace")
     if "_HOLDFAST_COMPLETE" in os.environ:
         holdfast.main(prog_name="holdfast")
+    context: click.Context | None = None
     try:
         with holdfast.make_context("holdfast", list(arguments)) as context:
             code = holdfast.invoke(context)
@@ -91,22 +94,25 @@ def exit_code_of(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         shown = io.StringIO()
         error.show(shown)
-        return _say(masked(shown.getvalue().rstrip()), USAGE)
+        return _say(context, masked(shown.getvalue().rstrip()), USAGE)
     except ConfigurationError as error:  # masked part by part: a setting's name alone is no secret
-        return _say(str(error), error.exit_code)
+        return _say(context, str(error), error.exit_code)
     except HoldfastError as error:
-        return _say(masked(str(error)), error.exit_code)
+        return _say(context, masked(str(error)), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        return _say("Interrupted.", INTERRUPTED)
+        return _say(context, "Interrupted.", INTERRUPTED)
     except Exception as error:  # noqa: BLE001  # the one place for what nobody expected
         if isinstance(error, BrokenPipeError) and _reader_is_gone():
             return OK
         if is_of_storage(error):
-            return _say(masked(f"Storage failed: {error}: {way_out(error)}, and start again"), ExternalError.exit_code)
+            text = masked(f"Storage failed: {error}: {way_out(error)}, and start again")
+            return _say(context, text, ExternalError.exit_code)
         if isinstance(error, MemoryError):
-            return _say(f"There is not enough memory: give the process more ({error})", ExternalError.exit_code)
+            text = f"There is not enough memory: give the process more ({error})"
+            return _say(context, text, ExternalError.exit_code)
         kind = type(error).__name__
         return _say(
+            context,
             f"Internal error: {kind}: {masked(str(error))}\n"
             "This is a defect of Holdfast. HOLDFAST_TRACEBACK=1 shows where it happened.",
             INTERNAL,
@@ -114,10 +120,14 @@ def exit_code_of(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else OK
 
 
-def _say(message: str, code: int) -> int:
+def _say(context: click.Context | None, message: str, code: int) -> int:
     _traceback()
+    is_json = context is not None and context.meta.get(IS_JSON, False)
     try:
-        click.echo(message, err=True)
+        if is_json:
+            click.echo(json_line("error", "end", "", {"message": message, "exit_code": code}), err=True, nl=False)
+        else:
+            click.echo(message, err=True)
     except BrokenPipeError:
         _reader_is_gone()
     return code

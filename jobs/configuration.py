@@ -20,7 +20,7 @@ from holdfast.jobs.plain_words import note
 from holdfast.jobs.problems import ConfigurationError, Path, Place, Problem, Problems
 from holdfast.jobs.quantities import StoragePlace
 from holdfast.jobs.secrets import masked, without
-from holdfast.jobs.settings import AlertSettings, ConstraintsSettings, RuleSettings, Settings
+from holdfast.jobs.settings import AlertSettings, ConstraintsSettings, PrometheusSettings, RuleSettings, Settings
 from holdfast.jobs.settings_model import Reading, Section
 from holdfast.jobs.table_settings import TableSettings
 from holdfast.jobs.yaml_text import MAX_BYTES, Document, Keyed, read_yaml
@@ -175,6 +175,10 @@ class _Checked:
             self.note(consistency.check_constraints(self.constraints, self.items("rules"), tables))
         self.check_rules()
         self.check_alerts()
+        if isinstance(given := self.top.get("prometheus"), Keyed):
+            prometheus = validated(PrometheusSettings, given, self.reading, ("prometheus",))
+            if prometheus is not None:
+                self.note(consistency.prometheus_warnings(prometheus), ("prometheus",), self.warnings)
 
     def places(self) -> dict[str, str]:
         """Return Holdfast's own places, as far as they are given."""

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from holdfast.constraints.columns import unknown_name
 from holdfast.jobs.problems import Path
 from holdfast.jobs.quantities import contains
-from holdfast.jobs.settings import AlertSettings, ConstraintsSettings
+from holdfast.jobs.settings import AlertSettings, ConstraintsSettings, PrometheusSettings
 from holdfast.jobs.table_settings import DeltaSource, FilesSource, KafkaSource, TableSettings
 
 Finding = tuple[Path, str]
@@ -156,6 +156,13 @@ def check_constraints(
                 ("constraints", "denial", "cross_columns", i),
                 f"no table has both '{pair[0]}' and '{pair[1]}'",
             )
+
+
+def prometheus_warnings(prometheus: PrometheusSettings) -> Iterator[Finding]:
+    """Yield what may be meant, and shows something to others; paths start below the section."""
+    if not prometheus.is_local:
+        who = f"whoever reaches port {prometheus.port} sees names of tables and rules with their figures"
+        yield ("address",), f"is not this machine alone: {who}, without a password"
 
 
 def check_alert(

@@ -88,6 +88,7 @@ def _play(account: "Account", folder: Path, *, kafka: bool) -> None:
             feed = FolderFeed(folder)
         write_configuration(folder / CONF, feed, records)
         from holdfast.jobs.configuration import load
+        from holdfast.jobs.progress import Voice
         from holdfast.jobs.run import Company, run
 
         stop = threading.Event()
@@ -98,7 +99,7 @@ def _play(account: "Account", folder: Path, *, kafka: bool) -> None:
             spark.session()  # where it is started in the main thread, it takes over what Ctrl-C does
 
         company = Company(seeded=seeded, ready=story.ready, done=story.done, stop=stop)
-        run(load(folder / CONF), available_now=False, quiet=True, company=company)
+        run(load(folder / CONF), available_now=False, voice=Voice(quiet=True), company=company)
         account.heading(len(story.steps) + 2, "Everything is in Delta tables.")
 
 

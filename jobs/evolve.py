@@ -26,7 +26,7 @@ from holdfast.state.store import WriteBatch
 from holdfast.streaming.maintainers.evolving import evolved, stored_table
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule
-from holdfast.streaming.seeding import TAKEN_OVER, SeededTable, progress_of, seed, table_rules
+from holdfast.streaming.seeding import TAKEN_OVER, SeededTable, Told, progress_of, seed, table_rules
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +41,7 @@ def evolve(
     plan: Plan,
     store: RocksStore,
     commits: Commits,
-    published: tuple[list[dict[str, Any]], list[dict[str, Any]], int],
+    published: tuple[list[dict[str, Any]], list[dict[str, Any]], Told],
     session: Callable[[], "SparkSession"],
     progress: Progress,
 ) -> None:
@@ -49,13 +49,14 @@ def evolve(
 
     Parameters
     ----------
-    published : what the outputs have: constraints, examples, the last commit. Nothing waits to be published.
+    published : what the outputs have, constraints and examples, and what somebody was told. Nothing waits to be
+        published.
     """
     state = Path(settings.state)
     made = state.with_name(state.name + NEW)
     new = RocksStore(made)
     try:
-        constraints, shown, _ = published
+        constraints, shown, told = published
         seed(
             new,
             Commits.succeeding(new, commits),
@@ -67,6 +68,7 @@ def evolve(
             taken_over=_taken_over(store, plan),
             left_out=plan.left_out,
             cause="config",
+            told=told,
         )
         for table in (*plan.left_out, *(one.table.name for one in plan.tables if one.number is None)):
             place = checkpoint_of(settings, table)

@@ -3,6 +3,7 @@
 Invariant: an option means the same in every command that has it; `ReadOptions` is made here only.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from holdfast.jobs.progress import LEVELS, Voice
 
 if TYPE_CHECKING:
     from holdfast.jobs.progress import Progress
@@ -56,6 +59,36 @@ answering = _stacked(
     click.option("--quiet", is_flag=True, help="No progress, no notes; errors are still shown."),
 )
 """How a command answers: --format, --output and --quiet."""
+
+
+speaking = _stacked(
+    click.option(
+        "--log-level",
+        type=click.Choice(LEVELS),
+        default="info",
+        show_default=True,
+        metavar="LEVEL",
+        help="Least that is said: debug, info, warning, error.",
+    ),
+    click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        help="Lines for people, or one JSON object each.",
+    ),
+)
+"""How a job speaks while it runs: --log-level and --log-format."""
+
+IS_JSON = "holdfast.log_is_json"
+"""Under this name a command's context knows that errors are lines of JSON too."""
+
+
+def voice(log_level: str, log_format: str, *, quiet: bool) -> Voice:
+    """Return how a job is to speak, errors that end it included."""
+    click.get_current_context().meta[IS_JSON] = log_format == "json"
+    if log_level == "debug":
+        os.environ.setdefault("RUST_LOG", "deltalake=debug")  # read when delta-rs is loaded: before any job is
+    return Voice(quiet, log_level, log_format == "json")
 
 
 reading = _stacked(

@@ -6,15 +6,46 @@ A job is handed a `Progress` and knows nothing of where it goes:
         for chunk in chunks:
             task.advance(len(chunk))
 
-Invariant: progress goes to standard error only, and costs a job next to nothing, however often it calls.
+With `--log-format json` each line is one object: time, level, event, and either figures or a message.
+
+Invariant: progress goes to standard error only, and costs a job next to nothing, however often it calls; no secret of
+the configuration is in it.
 """
 
+import datetime
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol, TextIO
 
+from holdfast.jobs.secrets import masked, masked_settings
+
 SECONDS_BETWEEN_LINES = 5.0
+LEVELS = ("debug", "info", "warning", "error")
+
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Voice:
+    """How a job speaks: --quiet, --log-level, --log-format.
+
+    Parameters
+    ----------
+    level : the least that is said, one of `LEVELS`.
+    as_json : whether lines are for machines.
+    """
+
+    quiet: bool = False
+    level: str = "info"
+    as_json: bool = False
+
+    @property
+    def least(self) -> str:
+        """The least that is said, where `quiet` leaves errors alone."""
+        return "error" if self.quiet else self.level
 
 
 class Task(Protocol):
@@ -33,8 +64,17 @@ class Progress(Protocol):
     def task(self, text: str, total: int | None = None) -> AbstractContextManager[Task]:
         """Start a piece of work; `total` is None where it is not known."""
 
-    def note(self, text: str) -> None:
-        """Say something on a line of its own: a warning, what was found."""
+    def note(self, text: str, *, level: str = "info", event: str = "note", fields: Fields | None = None) -> None:
+        """Say something on a line of its own: a warning, what was found.
+
+        Parameters
+        ----------
+        level : one of `LEVELS`.
+        event, fields : for lines that machines read (`log_lines.py`): what it is, and its figures.
+        """
+
+
+SPOKEN = Voice()
 
 
 def progress_on(stream: TextIO, *, quiet: bool = False) -> Progress:
@@ -42,6 +82,35 @@ def progress_on(stream: TextIO, *, quiet: bool = False) -> Progress:
     if quiet:
         return SilentProgress()
     return TerminalProgress(stream) if stream.isatty() else PlainProgress(stream)
+
+
+def spoken_on(stream: TextIO, voice: Voice, mask: Callable[[str], str] = masked) -> Progress:
+    """Return the progress that suits `stream` and what was asked for; `mask` takes secrets out of lines."""
+    if voice.as_json:
+        return JsonProgress(stream, level=voice.least, mask=mask)
+    if voice.quiet:
+        return SilentProgress()
+    if stream.isatty():
+        return TerminalProgress(stream, voice.level, mask)
+    return PlainProgress(stream, level=voice.level, mask=mask)
+
+
+def is_said(level: str, least: str) -> bool:
+    """Whether something of a level is said where `least` is the least that is."""
+    return LEVELS.index(level) >= LEVELS.index(least)
+
+
+def json_line(level: str, event: str, text: str, fields: Fields | None, mask: Callable[[str], str] = masked) -> str:
+    """Return one line for machines; its figures say all that its text says.
+
+    >>> line = json.loads(json_line("warning", "note", "warning: password=hunter2", None))
+    >>> line["level"], line["message"]
+    ('warning', 'password=***')
+    """
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    said = {"message": text.strip().removeprefix(f"{level}: ")} if fields is None else masked_settings(fields)
+    safe = {name: mask(value) if isinstance(value, str) else value for name, value in said.items()}
+    return json.dumps({"time": now, "level": level, "event": event, **safe}, ensure_ascii=False) + "\n"
 
 
 class _SilentTask:
@@ -60,7 +129,7 @@ class SilentProgress:
         """Start a piece of work."""
         yield _SilentTask()
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, *, level: str = "info", event: str = "note", fields: Fields | None = None) -> None:
         """Say nothing."""
 
 
@@ -92,10 +161,20 @@ class PlainProgress:
     ----------
     stream : takes the lines.
     seconds : at least so long between two.
+    level : the least that is said.
+    mask : takes secrets out of what is said.
     """
 
-    def __init__(self, stream: TextIO, seconds: float = SECONDS_BETWEEN_LINES) -> None:
+    def __init__(
+        self,
+        stream: TextIO,
+        seconds: float = SECONDS_BETWEEN_LINES,
+        level: str = "info",
+        mask: Callable[[str], str] = str,
+    ) -> None:
         self.stream = stream
+        self.level = level
+        self.mask = mask
         self.seconds = seconds
         self.last = time.monotonic()
 
@@ -111,10 +190,23 @@ class PlainProgress:
             self.last = now
             self.note(str(task))
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, *, level: str = "info", event: str = "note", fields: Fields | None = None) -> None:
         """Write a line."""
-        self.stream.write(text + "\n")
-        self.stream.flush()
+        if is_said(level, self.level):
+            self.stream.write(self.line(text, level, event, fields))
+            self.stream.flush()
+
+    def line(self, text: str, level: str, event: str, fields: Fields | None) -> str:  # noqa: ARG002  (in words)
+        """Return the line that says something."""
+        return self.mask(text) + "\n"
+
+
+class JsonProgress(PlainProgress):
+    """Writes lines for machines, one object each."""
+
+    def line(self, text: str, level: str, event: str, fields: Fields | None) -> str:
+        """Return the line that says something."""
+        return json_line(level, event, text, fields, self.mask)
 
 
 class _Bar:
@@ -130,11 +222,20 @@ class _Bar:
 
 
 class TerminalProgress:
-    """Draws a bar for each piece of work, and takes it away when the work is done."""
+    """Draws a bar for each piece of work, and takes it away when the work is done.
 
-    def __init__(self, stream: TextIO) -> None:
+    Parameters
+    ----------
+    stream : a terminal.
+    level : the least that is said.
+    mask : takes secrets out of what is said.
+    """
+
+    def __init__(self, stream: TextIO, level: str = "info", mask: Callable[[str], str] = str) -> None:
         from holdfast.jobs.terminal import console_on
 
+        self.level = level
+        self.mask = mask
         self.console = console_on(stream)
 
     @contextmanager
@@ -144,9 +245,11 @@ class TerminalProgress:
         from rich.progress import Progress as Bars
 
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-        with Bars(*columns, TimeRemainingColumn(), console=self.console, transient=True) as bars:
+        hidden = not is_said("info", self.level)
+        with Bars(*columns, TimeRemainingColumn(), console=self.console, transient=True, disable=hidden) as bars:
             yield _Bar(bars, bars.add_task(text, total=total))
 
-    def note(self, text: str) -> None:
+    def note(self, text: str, *, level: str = "info", event: str = "note", fields: Fields | None = None) -> None:  # noqa: ARG002  (in words)
         """Write a line above the bars."""
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        if is_said(level, self.level):
+            self.console.print(self.mask(text), markup=False, highlight=False, soft_wrap=True)

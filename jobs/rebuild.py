@@ -16,7 +16,7 @@ from holdfast.constraints import HoldfastError, StateRefused
 from holdfast.jobs.checkpoints import fits, remove
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.evolve import unswapped
-from holdfast.jobs.progress import Progress, progress_on
+from holdfast.jobs.progress import Progress, Voice, progress_on
 from holdfast.jobs.quantities import is_remote
 from holdfast.jobs.streams import checkpoint_of
 from holdfast.state import codecs
@@ -39,7 +39,7 @@ def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: boo
             raise StateRefused(f"{state} is whole: to throw it away and seed anew: holdfast seed --replace")
         from holdfast.jobs.run import seed_state
 
-        seed_state(configuration, replace=True, quiet=quiet)
+        seed_state(configuration, replace=True, voice=Voice(quiet))
         return
     if not usable:
         _restore(configuration, state, progress)

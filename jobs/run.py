@@ -22,25 +22,30 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from holdfast.constraints import StateRefused, UsageError
+from holdfast.jobs.alerting import alerts_of, sender_of, waiting_of
 from holdfast.jobs.checkpoints import refuse_damaged
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.evolution import planned
 from holdfast.jobs.evolve import evolve, swept, unswapped
-from holdfast.jobs.progress import Progress, progress_on
+from holdfast.jobs.progress import SPOKEN, Progress, Voice, spoken_on
 from holdfast.jobs.quantities import is_remote
 from holdfast.jobs.seeding import arrived_columns, monitored_rules, seeded_tables
 from holdfast.jobs.settings import Settings
+from holdfast.jobs.watching import Followed, Watch, watched
 from holdfast.state import codecs
 from holdfast.state.commits import READY, Commits
 from holdfast.state.log import CommitLog
 from holdfast.state.rocks import RocksStore
 from holdfast.state.snapshots import ASIDE, Snapshots, backups, own, refuse_behind
+from holdfast.streaming.alerts.waiting import carried
 from holdfast.streaming.maintainers.maintainer import Maintainer
+from holdfast.streaming.maintainers.rule_state import RuleState
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.output_rows import time_text
 from holdfast.streaming.pipeline import Limits, Pipeline
 from holdfast.streaming.publisher import Publisher
-from holdfast.streaming.seeding import restore, seed, tables_of
+from holdfast.streaming.rule_reports import published_lines
+from holdfast.streaming.seeding import Told, restore, seed, tables_of
 from holdfast.streaming.sinks.choosing import open_tables, writer_for
 from holdfast.streaming.sinks.contract import OutputTable, Retention
 from holdfast.streaming.sinks.shapes import SHAPES, Shape
@@ -59,21 +64,33 @@ _SHOWN = """
     HAVING sum(CASE change WHEN 'added' THEN 1 ELSE -1 END) > 0
 """
 
+_BROKEN = """
+    SELECT told.rule FROM {published} told
+    JOIN (SELECT rule, max(commit) AS last FROM {published} GROUP BY rule) lasts
+    ON told.rule = lasts.rule AND told.commit = lasts.last WHERE told.broken
+"""
 
-def seed_state(configuration: Configuration, *, replace: bool, quiet: bool) -> None:
+
+def seed_state(configuration: Configuration, *, replace: bool, voice: Voice = SPOKEN) -> None:
     """Build the state from the seeds, and publish what holds."""
     settings = configuration.settings
-    progress = progress_on(sys.stderr, quiet=quiet)
+    progress = spoken_on(sys.stderr, voice, configuration.masked)
     _prepare(configuration, progress)
     if replace:
-        with _replaced(settings) as seeded:
-            _seed_anew(configuration, progress, seeded)
+        with _replaced(settings) as (left, seeded):
+            _seed_anew(configuration, progress, voice, left, seeded)
     else:
         _refuse_lost(configuration)
-        _seed_anew(configuration, progress)
+        _seed_anew(configuration, progress, voice)
 
 
-def _seed_anew(configuration: Configuration, progress: Progress, seeded: Callable[[], None] = lambda: None) -> None:
+def _seed_anew(
+    configuration: Configuration,
+    progress: Progress,
+    voice: Voice,
+    left: Told | None = None,
+    seeded: Callable[[], None] = lambda: None,
+) -> None:
     settings = configuration.settings
     with _opened(settings) as (store, commits):
         if commits.identity.status == READY:
@@ -81,8 +98,8 @@ def _seed_anew(configuration: Configuration, progress: Progress, seeded: Callabl
                 f"{settings.state} holds a state already: follow its sources with holdfast run, or throw it away with "
                 "holdfast seed --replace"
             )
-        session = _Session(settings)
-        _seed(configuration, store, commits, session, progress)
+        session = _Session(settings, voice)
+        _seed(configuration, store, commits, session, progress, left)
         seeded()
         _publish_what_waits(settings, store, commits, session)
         progress.note(f"seeded: {settings.state} is ready, outputs are in {settings.output}")
@@ -109,20 +126,29 @@ class Company:
 _ALONE = Company()
 
 
-def run(configuration: Configuration, *, available_now: bool, quiet: bool, company: Company = _ALONE) -> None:
+def run(configuration: Configuration, *, available_now: bool, voice: Voice = SPOKEN, company: Company = _ALONE) -> None:
     """Follow the sources until stopped; with `available_now`, until they are drained."""
-    progress = progress_on(sys.stderr, quiet=quiet)
+    progress = spoken_on(sys.stderr, voice, configuration.masked)
     _prepare(configuration, progress)
     try:
-        _run(configuration, progress, company, available_now=available_now)
+        with watched(configuration.settings, progress) as watch:
+            _run(configuration, progress, voice, company, watch, available_now=available_now)
     except _Stopped:
         progress.note("stopped before anything was followed")
 
 
-def _run(configuration: Configuration, progress: Progress, company: Company, *, available_now: bool) -> None:
+def _run(
+    configuration: Configuration,
+    progress: Progress,
+    voice: Voice,
+    company: Company,
+    watch: Watch,
+    *,
+    available_now: bool,
+) -> None:
     settings = configuration.settings
     _refuse_lost(configuration)
-    session = _Session(settings)
+    session = _Session(settings, voice)
 
     def evolved(store: RocksStore, commits: Commits) -> bool:
         return _evolved(configuration, store, commits, session, progress)
@@ -148,6 +174,8 @@ def _run(configuration: Configuration, progress: Progress, company: Company, *, 
         snapshotter = _snapshotter(settings, store, commits)
         snapshotter.first()
         publisher.start()
+        waiting = waiting_of(settings, store)
+        sender = sender_of(configuration, waiting, progress)
         try:
             quarantine = settings.quarantine
             limits = Limits(
@@ -159,19 +187,34 @@ def _run(configuration: Configuration, progress: Progress, company: Company, *, 
             settle = {table.name: table.settle for table in settings.tables}
             strict = {table.name for table in settings.tables if table.new_columns == "stop"}
             pipeline = Pipeline(
-                store, commits, tables, publisher, limits, settle, rules, snapshotter.maybe, strict=strict
+                *(store, commits, tables, publisher, limits, settle, rules, waiting),
+                committed=snapshotter.maybe,
+                strict=strict,
             )
+            watch.follow(Followed(commits, pipeline, publisher, snapshotter, tables, waiting, sender.counts))
+            sender.start()
             for state in pipeline.announce():
-                progress.note(f"  {state}")
+                _note_rule(progress, state)
             _follow(
-                configuration, pipeline, about, session, publisher, stop, progress, company, available_now=available_now
+                *(configuration, pipeline, about, session, publisher, stop, progress, company, watch),
+                available_now=available_now,
             )
             pipeline.announce()
+            publisher.close()
         except BaseException:
+            sender.close(0.0)
             publisher.abandon()
             raise
-        publisher.close()
+        finally:
+            watch.follow(None)
+        left = sender.close()
         snapshotter.close()
+        if left:
+            progress.note(
+                f"alerts: {left} could not be delivered yet: the next start goes on with them",
+                level="warning",
+                event="alerts",
+            )
         progress.note("stopped: everything that was read is committed and published")
 
 
@@ -184,6 +227,7 @@ def _follow(
     stop: "_Stop",
     progress: Progress,
     company: Company,
+    watch: Watch,
     *,
     available_now: bool,
 ) -> None:
@@ -201,8 +245,14 @@ def _follow(
         stream.source.check(spark)
     every = f"{settings.trigger.interval // datetime.timedelta(milliseconds=1)} milliseconds"
     trigger: dict[str, Any] = {"availableNow": True} if available_now else {"processingTime": every}
-    done = company.done or partial(_report, progress)
+    told = company.done or partial(_report, progress)
+
+    def done(batch: "Done") -> None:
+        watch.done(batch)
+        told(batch)
+
     running = Running(spark, pipeline, found, trigger, done, configuration.file)
+    watch.watch(lambda: not (running.has_failed or publisher.has_failed))
     progress.note(f"following {', '.join(stream.table for stream in found)}; Ctrl-C stops after the current batch")
     company.ready(spark)
     stop.wait_for_batch = True
@@ -226,18 +276,40 @@ def _report(progress: Progress, done: "Done") -> None:
         "constraints": result.constraints,
         "appeared": appeared,
         "disappeared": len(result.changes) - appeared,
-        "seconds": f"{took:.3f}",
+        "seconds": round(took, 3),
     }
     now = time_text(datetime.datetime.now(datetime.UTC))
-    progress.note(f"{now} " + " ".join(f"{name}={value}" for name, value in fields.items()))
+    shown = {**fields, "seconds": f"{took:.3f}"}
+    line = f"{now} " + " ".join(f"{name}={value}" for name, value in shown.items())
+    progress.note(line, event="batch", fields=fields)
+    steps = {step: round(seconds, 6) for step, seconds in done.seconds.items()} | {"apply": round(result.seconds, 6)}
+    said = ", ".join(f"{step} {seconds:.3f} s" for step, seconds in steps.items())
+    about = {"table": done.table, "batch": done.position.batch_id}
+    progress.note(f"  {said}", level="debug", event="steps", fields={**about, "steps": steps})
     for name, where in result.left_out.items():
-        progress.note(f"  warning: no column of {done.table} has the field '{name}' (first in {where}): it is left out")
+        text = f"  warning: no column of {done.table} has the field '{name}' (first in {where}): it is left out"
+        progress.note(text, level="warning", event="left_out", fields={"table": done.table, "field": name})
     for change in result.changes[:_SHOWN_CHANGES]:
-        progress.note(f"  {change}")
+        which = {"table": change.table, "constraint": str(change.constraint)}
+        which |= {"change": "appeared" if change.appeared else "disappeared", "reason": change.reason.value}
+        progress.note(f"  {change}", event="change", fields=which)
     if len(result.changes) > _SHOWN_CHANGES:
         progress.note(f"  and {len(result.changes) - _SHOWN_CHANGES} more: see constraint_changes")
     for state in result.rules:
-        progress.note(f"  {state}")
+        _note_rule(progress, state)
+
+
+def _note_rule(progress: Progress, state: RuleState) -> None:
+    fields = {
+        "rule": state.rule.name,
+        "table": state.rule.table,
+        "violating_pairs": state.violating_pairs,
+        "violating_rows": state.violating_rows,
+        "missing_values": state.missing_values,
+        "holds": state.holds,
+        "broken": state.broken,
+    }
+    progress.note(f"  {state}", event="rule", fields=fields)
 
 
 # Parts
@@ -249,8 +321,9 @@ class _Session:
     On a thread of its own: on the main one, PySpark takes over what Ctrl-C does.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, voice: Voice = SPOKEN) -> None:
         self._settings = settings
+        self._level = "INFO" if voice.least == "debug" else "ERROR"
         self._thread = threading.Thread(target=self._start, name="spark", daemon=True)
         self._spark: SparkSession | None = None
         self._failed: Exception | None = None
@@ -276,7 +349,7 @@ class _Session:
             settings = self._settings
             storage = {f"spark.hadoop.{k}": v for k, v in settings.storage_options.items() if k.startswith("fs.")}
             started = session(f"holdfast-{settings.name}", {**storage, **settings.spark})
-            started.sparkContext.setLogLevel("ERROR")
+            started.sparkContext.setLogLevel(self._level)
             self._spark = started
         except Exception as error:  # noqa: BLE001  (raised where somebody asks for the session)
             self._failed = error
@@ -286,7 +359,7 @@ def _prepare(configuration: Configuration, progress: Progress) -> None:
     """Say what the configuration may lose, and refuse what cannot be done."""
     settings = configuration.settings
     for warning in configuration.warnings:
-        progress.note(f"warning: {configuration.file}: {warning}")
+        progress.note(f"warning: {configuration.file}: {warning}", level="warning")
     if is_remote(settings.backup):
         raise UsageError(
             f"backup: {settings.backup} is on an object store, which this version cannot write the log to: name a "
@@ -349,8 +422,9 @@ def _evolved(
     for text in plan.said:
         progress.note(f"  {text}")
     _publish_what_waits(settings, store, commits, session)
-    published = _published(settings, commits, session)
-    evolve(settings, rules, plan, store, commits, published, session, progress)
+    constraints, shown, broken, _ = _published(settings, commits, session)
+    told = Told(alerts_of(settings), broken, carried(store))
+    evolve(settings, rules, plan, store, commits, (constraints, shown, told), session, progress)
     return True
 
 
@@ -368,9 +442,11 @@ def _seed(
     commits: Commits,
     session: Callable[[], "SparkSession"],
     progress: Progress,
+    left: Told | None = None,
 ) -> dict[str, Maintainer]:
     settings, rules = configuration.settings, monitored_rules(configuration)
-    published, shown, after = _published(settings, commits, session)
+    published, shown, broken, after = _published(settings, commits, session)
+    left = left or Told(broken=broken)
     return seed(
         store,
         commits,
@@ -380,6 +456,7 @@ def _seed(
         rules=rules,
         watched=settings.constraints.inclusion is None,
         shown=shown,
+        told=Told(alerts_of(settings), left.broken, left.waiting),
     )
 
 
@@ -393,13 +470,13 @@ def _restored(store: RocksStore, rules: Sequence[MonitoredRule], progress: Progr
 
 def _published(
     settings: Settings, commits: Commits, session: Callable[[], "SparkSession"]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:
-    """Return constraints and examples that an earlier state of this application left, and its last commit."""
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], set[str], int]:
+    """Return what an earlier state of this application left: constraints, examples, broken rules, its last commit."""
     from deltalake import DeltaTable, QueryBuilder
 
     outputs = _outputs(settings, commits, session)  # refuses those of another application
     if outputs["constraints"].is_new:
-        return [], [], 0
+        return [], [], set(), 0
     is_spark = writer_for(settings.output, settings.publish.writer) == "spark"
 
     def asked(table: str, query: str) -> list[dict[str, Any]]:
@@ -413,32 +490,39 @@ def _published(
         return list(pa.table(batches.read_all()).to_pylist())
 
     lasts = [asked(name, "SELECT max(commit) AS last FROM {published}")[0]["last"] or 0 for name in outputs]
-    return asked("constraints", "SELECT * FROM {published}"), asked("violations", _SHOWN), max(lasts)
+    broken = {row["rule"] for row in asked("rule_status", _BROKEN)}
+    return asked("constraints", "SELECT * FROM {published}"), asked("violations", _SHOWN), broken, max(lasts)
 
 
 @contextmanager
-def _replaced(settings: Settings) -> Iterator[Callable[[], None]]:
+def _replaced(settings: Settings) -> Iterator[tuple[Told | None, Callable[[], None]]]:
     """Set a state, its backups and its checkpoints aside while a new state is seeded: where that fails, they come back.
 
-    Gives what to call once the new state is seeded. The outputs stay, and go on from what they say.
+    Gives what was told of the state, as far as it can be read, and what to call once the new state is seeded. The
+    outputs stay, and go on from what they say.
     """
     if is_remote(settings.checkpoint):
         raise UsageError(f"remove the checkpoint {settings.checkpoint} yourself, then seed: it is not on this machine")
     state, backup = Path(settings.state), Path(settings.backup)
+    left = None
     places = {state, Path(settings.checkpoint), *backups(backup, settings.name)}
     if state.exists():
         store = RocksStore(state)  # refused while another process has it
         identity = store.get("meta", b"identity")
-        store.close()
         if identity is not None:
-            places.add(backup / codecs.read_json(identity)["state_id"])
+            known = codecs.read_json(identity)
+            places.add(backup / known["state_id"])
+            if (known["application"], known["status"]) == (settings.name, READY):
+                broken = {name for name, line in published_lines(store) if line["broken"]}
+                left = Told(broken=broken, waiting=carried(store))
+        store.close()
     moved = {place: place.with_name(f"{place.name}{ASIDE}") for place in places if place.exists()}
     for place, old in moved.items():
         shutil.rmtree(old, ignore_errors=True)  # of a replacement that was killed
         place.rename(old)
     is_seeded = threading.Event()
     try:
-        yield is_seeded.set
+        yield left, is_seeded.set
     finally:
         if is_seeded.is_set():
             for old in moved.values():

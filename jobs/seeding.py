@@ -90,7 +90,7 @@ def seeded_table(
     with progress.task(f"reading table {table.name}") as task:
         first = _first_rows(table, settings, spark)
         for warning in first.table.warnings:
-            progress.note(f"warning: {warning}")
+            progress.note(f"warning: {warning}", level="warning")
         for name in table.key or ():
             first.table.schema.index(name)
         cross = cross_columns(settings, first.table.schema) if bounds.max_predicates is not None else "none"

@@ -5,7 +5,9 @@ Invariant: a `Settings` is complete, consistent and immutable; paths in it are a
 """
 
 import datetime
+import re
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -33,6 +35,10 @@ from holdfast.jobs.table_settings import TableSettings
 RULE_FORMS = ("forbid", "require", "key", "fd", "od", "inclusion")
 CHANGES = ("appeared", "disappeared")
 STATES = ("broken", "recovered")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OWN_HEADERS = frozenset(
+    {"content-type", "content-length", "transfer-encoding", "host", "connection", "idempotency-key"}
+)
 
 
 class TriggerSettings(Section):
@@ -188,7 +194,21 @@ class AlertSettings(Section):
             usable = False
         if not usable:
             raise ValueError("expected an address that starts with http:// or https://")
+        if not webhook.isascii() or not webhook.isprintable() or " " in webhook:
+            raise ValueError("expected an address in ASCII without blanks: write other characters as %XX")
         return webhook
+
+    @field_validator("headers")
+    @classmethod
+    def _can_be_sent(cls, headers: Mapping[str, str]) -> Mapping[str, str]:
+        for name, value in headers.items():
+            if _HEADER.fullmatch(name) is None:
+                raise ValueError(f"'{name}' is no name of a header")
+            if name.lower() in _OWN_HEADERS:
+                raise ValueError(f"'{name}' is set by Holdfast: leave it out")
+            if not value.isprintable() or any(ord(letter) > 0xFF for letter in value):
+                raise ValueError(f"the value of '{name}' cannot be sent: expected Latin letters, on one line")
+        return headers
 
     @model_validator(mode="after")
     def _fits(self) -> "AlertSettings":
@@ -197,6 +217,28 @@ class AlertSettings(Section):
         if (self.family or self.kind) is not None and not set(self.on) & set(CHANGES):
             raise ValueError(f"'family' and 'kind' go with on: [{', '.join(CHANGES)}]; use 'rule' for rules")
         return self
+
+
+class PrometheusSettings(Section):
+    """Where figures are served, in the format of Prometheus."""
+
+    port: Annotated[Count, Field(le=65_535)] = 9_464
+    address: Text = "127.0.0.1"
+
+    @field_validator("address")
+    @classmethod
+    def _is_address(cls, address: str) -> str:
+        try:
+            ip_address(address)
+        except ValueError:
+            if address != "localhost":
+                raise ValueError("expected an IP address of this machine, such as 127.0.0.1 or 0.0.0.0") from None
+        return address
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches it."""
+        return self.address == "localhost" or ip_address(self.address).is_loopback
 
 
 class Settings(Section):
@@ -217,6 +259,7 @@ class Settings(Section):
     constraints: ConstraintsSettings = ConstraintsSettings()
     rules: tuple[RuleSettings, ...] = ()
     alerts: tuple[AlertSettings, ...] = ()
+    prometheus: PrometheusSettings | None = None
     spark: Mapping[str, Option] = {}
 
     @field_validator("spark")

@@ -15,6 +15,7 @@ from holdfast.state import codecs
 from holdfast.state.commits import READY
 from holdfast.state.rocks import RocksReader
 from holdfast.state.store import Reader
+from holdfast.streaming.alerts.waiting import told
 from holdfast.streaming.rule_reports import Line, published_lines
 from holdfast.streaming.seeding import progress_of, tables_of
 
@@ -30,6 +31,7 @@ def show_status(configuration: Configuration, answering: Answering) -> int:
         commit = codecs.read_number(reader.get("meta", b"commit") or b"")
         waiting = sum(1 for _ in reader.scan("outbox"))
         rules = [line for _, line in published_lines(reader)]
+        alerts = told(reader)
         tables = list(_tables(reader, rules)) if identity.get("status") == READY else []
     if identity.get("application") != configuration.settings.name:
         raise StateRefused(
@@ -43,6 +45,8 @@ def show_status(configuration: Configuration, answering: Answering) -> int:
         "epoch": identity["epoch"],
         "commit": commit,
         "commits_to_publish": waiting,
+        "alerts_waiting": alerts["alerts_waiting"],
+        "alert_failure": _masked_failure(alerts["alert_failure"], configuration),
     }
     with results_to(answering.output) as out:
         if answering.as_json:
@@ -51,6 +55,13 @@ def show_status(configuration: Configuration, answering: Answering) -> int:
         else:
             _print(whole, tables, out)
     return BROKEN if any(rule["broken"] and rule["severity"] == Severity.ERROR.value for rule in rules) else 0
+
+
+def _masked_failure(failure: dict[str, Any] | None, configuration: Configuration) -> dict[str, Any] | None:
+    """Return what is stored of a failure, which may be older than a secret of the configuration."""
+    if failure is None:
+        return None
+    return {name: configuration.masked(value) if isinstance(value, str) else value for name, value in failure.items()}
 
 
 def _tables(reader: Reader, rules: Sequence[Line]) -> Iterator[dict[str, Any]]:
@@ -118,6 +129,12 @@ def _print(whole: dict[str, Any], tables: list[dict[str, Any]], out: TextIO) -> 
         _print_lines(
             [("rule", "table", "", "pairs", "rows", "constraint"), *(_rule_cells(*rule) for rule in rules)], out
         )
+    if whole["alerts_waiting"]:
+        out.write(f"\n{counted(whole['alerts_waiting'], 'alert')} to be delivered\n")
+    failure = whole["alert_failure"]
+    if failure is not None:
+        out.write(f"last failure of an alert, {_ago(failure['at'])}: {failure['alert']}, commit {failure['commit']}, ")
+        out.write(f"try {failure['tries']}: {failure['error']}\n")
     for table in tables:
         failed = table["failed"]
         if failed is not None:

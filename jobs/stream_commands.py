@@ -22,27 +22,31 @@ QUIET = click.option("--quiet", is_flag=True, help="No progress, no notes; error
 @CONF
 @click.option("--replace", is_flag=True, help="Throw an existing state away first.")
 @QUIET
-def seed(conf: Path, *, replace: bool, quiet: bool) -> None:
+@options.speaking
+def seed(conf: Path, log_level: str, log_format: str, *, replace: bool, quiet: bool) -> None:
     """Build the state from the seeds; refused where there is one."""
+    voice = options.voice(log_level, log_format, quiet=quiet)
     configuration = _load(conf)
     from holdfast.jobs.run import seed_state
 
-    seed_state(configuration, replace=replace, quiet=quiet)
+    seed_state(configuration, replace=replace, voice=voice)
 
 
 @click.command(short_help="Follow the sources and keep the constraints.")
 @CONF
 @click.option("--available-now", is_flag=True, help="Process what is there, then stop.")
 @QUIET
-def run(conf: Path, *, available_now: bool, quiet: bool) -> None:
+@options.speaking
+def run(conf: Path, log_level: str, log_format: str, *, available_now: bool, quiet: bool) -> None:
     """Follow the sources and keep the constraints, until stopped.
 
     Seeds first where there is no state. Ctrl-C and SIGTERM end it after the current batch, with exit code 0.
     """
+    voice = options.voice(log_level, log_format, quiet=quiet)
     configuration = _load(conf)
     from holdfast.jobs.run import run as follow
 
-    follow(configuration, available_now=available_now, quiet=quiet)
+    follow(configuration, available_now=available_now, voice=voice)
 
 
 @click.command(short_help="Say how tables and rules are doing.")

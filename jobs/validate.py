@@ -82,6 +82,9 @@ def summary(configuration: Configuration) -> Iterator[str]:
             about = alert.rule or alert.table or "everything"
             address = masked_settings({"webhook": alert.webhook})["webhook"]
             yield f"  {', '.join(alert.on)}: {about} -> {address}"
+    if settings.prometheus is not None:
+        yield ""
+        yield f"figures for Prometheus at {settings.prometheus.address}, port {settings.prometheus.port}"
 
 
 def _table_lines(table: TableSettings) -> Iterator[str]:

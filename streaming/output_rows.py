@@ -49,8 +49,8 @@ class OutputRows:
     def __init__(self, identity: Identity, commit: int, now: datetime.datetime) -> None:
         self.payload: dict[str, list[Row]] = {}
         self.at = time_text(now)
-        self._commit = commit
-        self._common = {"commit": commit, "application": identity.application, "state_id": identity.state_id}
+        self.commit = commit
+        self.common = {"commit": commit, "application": identity.application, "state_id": identity.state_id}
 
     def seeded(
         self,
@@ -90,7 +90,7 @@ class OutputRows:
         self._add("constraint_changes", {**row, "committed_at": self.at, "date": self.at[:10]})
         if row["change"] == "appeared":
             rule = NULLS_IGNORED if about["family"] == "ind" else NULLS_RULE
-            since = {"since_commit": self._commit, "since": self.at, "nulls_rule": rule}
+            since = {"since_commit": self.commit, "since": self.at, "nulls_rule": rule}
             self._add("constraints", {**about, **since, "score": score})
         else:
             self._add("constraints", {"constraint_id": about["constraint_id"], "_gone": True})
@@ -201,7 +201,7 @@ class OutputRows:
         """Note the violations that a new state shows: the difference from those that an earlier one left."""
         left = {row["example_id"]: row for row in shown}
         for state in states:
-            for example in state.shown:
+            for example in state.examples:
                 if left.pop(example.example_id, None) is None:
                     self.violation(state.rule.name, state.rule.table, example, "added")
         for row in left.values():
@@ -215,7 +215,7 @@ class OutputRows:
             self._add("metrics", {**row, "committed_at": self.at, "date": self.at[:10]})
 
     def _add(self, table: str, row: Row) -> None:
-        self.payload.setdefault(table, []).append({**self._common, **row})
+        self.payload.setdefault(table, []).append({**self.common, **row})
 
 
 _ABOUT = (

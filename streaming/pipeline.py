@@ -21,6 +21,8 @@ from holdfast.constraints import ConstraintChange, InputError, Schema, StateRefu
 from holdfast.state import codecs
 from holdfast.state.commits import READY, Commits, LedgerEntry, StateCheckpointMismatch
 from holdfast.state.store import Store, WriteBatch
+from holdfast.streaming.alerts.deciding import turned
+from holdfast.streaming.alerts.waiting import Waiting
 from holdfast.streaming.arrivals import Arrivals, BadRecord
 from holdfast.streaming.attempts import Attempts
 from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
@@ -30,7 +32,7 @@ from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.maintainers.value_rules import ValueRules
 from holdfast.streaming.output_rows import OutputRows, Position, described
 from holdfast.streaming.publisher import Publisher
-from holdfast.streaming.rule_reports import RuleReports
+from holdfast.streaming.rule_reports import Line, RuleReports
 from holdfast.streaming.seeding import NAMES, Clock, name_key, progress_of, tables_of, utc_now, value_rules
 from holdfast.streaming.settling import Settling
 from holdfast.streaming.standing import Standing
@@ -69,6 +71,7 @@ class Pipeline:
     limits : see there.
     settle : by table, for how many batches its changes wait.
     rules : those that are monitored; the tables have theirs already.
+    alerts : what somebody is told of commits.
     committed : called after each commit, before the next batch.
     now : the clock.
     strict : tables whose records may bring no fields that no column has.
@@ -83,6 +86,7 @@ class Pipeline:
         limits: Limits | None = None,
         settle: Mapping[str, int] | None = None,
         rules: Sequence[MonitoredRule] = (),
+        alerts: Waiting | None = None,
         committed: Callable[[], object] = lambda: None,
         now: Clock = utc_now,
         strict: Collection[str] = (),
@@ -108,6 +112,7 @@ class Pipeline:
         self._settling = Settling(store, {**(settle or {}), ACROSS: longest})
         self._standing = Standing(store, self._limits.places_every)
         self._strict = frozenset(strict)
+        self._alerts = Waiting(store) if alerts is None else alerts
         self._committed = committed
         self._now = now
         self._lock = Lock()
@@ -121,6 +126,16 @@ class Pipeline:
     def schemas(self) -> dict[str, Schema]:
         """The monitored columns of each table."""
         return {name: maintainer.schema for name, maintainer in self._tables.items()}
+
+    @property
+    def progress(self) -> dict[str, dict[str, Any]]:
+        """How far each table is, as of its last commit; for any thread."""
+        return dict(self._progress)
+
+    @property
+    def rule_lines(self) -> dict[str, Line]:
+        """What was published last of each rule; for any thread."""
+        return self._reports.last
 
     def is_done(self, source: str, position: Position) -> bool:
         """Whether a batch was committed before; refuse one that does not follow the last."""
@@ -225,6 +240,7 @@ class Pipeline:
         for maintainer in self._tables.values():
             maintainer.rules_told()
         self._publisher.log()
+        self._alerts.committed()
         self._publisher.notify()
         self._committed()
 
@@ -271,8 +287,11 @@ class Pipeline:
         states = [*of_tables, *self._value_rules.states(lambda name: self._tables[name].row_count)]
         told = [state for state in states if self._reports.changed(state)]
         rows.examples(states)
-        for line in self._reports.lines(states, source, self._commits.last + 1, now.timestamp(), change):
+        were_broken = self._reports.broken
+        lines = self._reports.lines(states, source, self._commits.last + 1, now.timestamp(), change)
+        for line in lines:
             rows.rule(line)
+        self._alerts.decide(rows, turned(states, lines, were_broken), change)
         return told
 
     def _across(self, result: BatchResult, change: WriteBatch) -> list[ConstraintChange]:

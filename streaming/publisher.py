@@ -76,6 +76,11 @@ class Publisher:
         """The last commit that is in all tables, as far as this process knows."""
         return self._published
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether the thread was stopped by an error."""
+        return self._failed is not None
+
     def start(self) -> None:
         """Publish what was left, then go on in the background."""
         self._refuse_lost_tables()

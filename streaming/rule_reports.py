@@ -37,6 +37,16 @@ class RuleReports:
         self._last = dict(published_lines(store))
         self._as_of = {name: line["rows_as_of"] for name, line in self._last.items()}
 
+    @property
+    def last(self) -> dict[str, Line]:
+        """The last line of each rule, by its name."""
+        return dict(self._last)
+
+    @property
+    def broken(self) -> frozenset[str]:
+        """The rules that were broken when they were published last."""
+        return frozenset(name for name, line in self._last.items() if line["broken"])
+
     def changed(self, state: RuleState) -> bool:
         """Whether what is known of a rule is not what was published last."""
         last = self._last.get(state.rule.name)

@@ -8,7 +8,7 @@ Invariant: a state is ready with the last write of its seed, in one piece; what 
 """
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,9 @@ from holdfast.discovery.inclusion.seeding import ColumnValues, clustering
 from holdfast.state import codecs
 from holdfast.state.commits import READY, SEEDING, Commits
 from holdfast.state.store import Reader, Store, WriteBatch
+from holdfast.streaming.alerts.deciding import Alert, turned
+from holdfast.streaming.alerts.waiting import ALERTS, Waiting, put_carried
+from holdfast.streaming.alerts.waiting import STATUS as ALERT_STATUS
 from holdfast.streaming.maintainers.inclusion import CLUSTERS, MEMBERS, VALUES, InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import RULES, MonitoredRule
@@ -35,7 +38,7 @@ rule's."""
 _WIPED_AT_ONCE = 50_000
 _FAMILIES = (
     *("tables", "rows", "values", "evidences", "covers", "progress", "attempts", "skips", "pending", "ranks"),
-    *(VALUES, MEMBERS, CLUSTERS, RULES, STATUS, NAMES),
+    *(VALUES, MEMBERS, CLUSTERS, RULES, STATUS, NAMES, ALERTS, ALERT_STATUS),
 )
 
 
@@ -60,6 +63,25 @@ class SeededTable:
     values: Sequence[ColumnValues] | None = None
 
 
+@dataclass(frozen=True)
+class Told:
+    """Who is told of a seed, and what they were told of the state before.
+
+    Parameters
+    ----------
+    alerts : what is asked for.
+    broken : the rules that were broken as it was published last.
+    waiting : messages that were not delivered.
+    """
+
+    alerts: Sequence[Alert] = ()
+    broken: Collection[str] = ()
+    waiting: Sequence[bytes] = ()
+
+
+NOBODY_TOLD = Told()
+
+
 def seed(
     store: Store,
     commits: Commits,
@@ -74,6 +96,7 @@ def seed(
     taken_over: Iterable[WriteBatch] = (),
     left_out: Sequence[str] = (),
     cause: str | None = None,
+    told: Told = NOBODY_TOLD,
 ) -> dict[str, Maintainer]:
     """Write newly seeded tables into an empty state, and return them; it is ready with the last write, in one piece.
 
@@ -87,6 +110,7 @@ def seed(
     taken_over : what else an earlier state has that stays as it is: where sources are, what was told of rules.
     left_out : tables that an earlier state had.
     cause : why this is done, where it is neither the first time nor a loss.
+    told : who is told of what the seed finds.
     """
     if commits.identity.status != SEEDING:
         raise StateRefused(
@@ -144,8 +168,11 @@ def seed(
     rows.first_examples(states, shown)
     for maintainer in maintainers:
         maintainer.rules_told()
-    for line in RuleReports(store).lines(states, None, commits.last + 1, now().timestamp(), last):
+    lines = RuleReports(store).lines(states, None, commits.last + 1, now().timestamp(), last)
+    for line in lines:
         rows.rule(line)
+    put_carried(told.waiting, last)
+    Waiting(store, told.alerts).decide(rows, turned(states, lines, told.broken), last)
     commits.commit(last, rows.payload, status=READY)
     return {maintainer.name: maintainer for maintainer in maintainers}
 

@@ -40,6 +40,12 @@ class Snapshotter:
         self._at = now()
         self._thread: Thread | None = None
         self._failed: BaseException | None = None
+        self._brought: float | None = None
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since the last one that this process brought into the backup was begun."""
+        return None if self._brought is None else self._now() - self._brought
 
     def first(self) -> None:
         """Take a snapshot now, unless there is one that the log goes on from."""
@@ -61,13 +67,14 @@ class Snapshotter:
         self._check()
 
     def _begin(self) -> None:
-        self._at = self._now()
+        self._at = began = self._now()
         linked, identity, commit = self._store.linked(), self._commits.identity, self._commits.last
         base = self._commits.base
 
         def put() -> None:
             try:
                 self._snapshots.put(linked, identity, commit, base)
+                self._brought = began
             except BaseException as error:  # noqa: BLE001  (raised where somebody looks)
                 self._failed = error
             finally:

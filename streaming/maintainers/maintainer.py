@@ -323,7 +323,12 @@ class Maintainer:
     @property
     def count(self) -> int:
         """How many constraints hold."""
-        return sum(len(family.masks) for family in self._families)
+        return sum(self.counts.values())
+
+    @property
+    def counts(self) -> dict[Family, int]:
+        """How many constraints of each family hold."""
+        return {family.space.family: len(family.masks) for family in self._families}
 
     @property
     def rules(self) -> list[RuleState]:

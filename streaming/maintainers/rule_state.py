@@ -34,7 +34,7 @@ class RuleState:
     is_recent : whether they were counted with this batch.
     missing_values : of an inclusion, distinct ones.
     added, removed : examples that came, and those that are no violations any more.
-    shown : all examples.
+    examples : all that are shown.
     """
 
     rule: Rule
@@ -45,7 +45,7 @@ class RuleState:
     missing_values: int | None = None
     added: tuple[RuleExample, ...] = ()
     removed: tuple[RuleExample, ...] = ()
-    shown: tuple[RuleExample, ...] = ()
+    examples: tuple[RuleExample, ...] = ()
 
     @property
     def holds(self) -> bool:

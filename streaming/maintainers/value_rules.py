@@ -106,7 +106,7 @@ class ValueRules:
                     missing_values=int(clusters.missing[watch.left, watch.right]),
                     added=tuple(watch.added.values()),
                     removed=tuple(watch.removed.values()),
-                    shown=tuple(watch.examples.values()),
+                    examples=tuple(watch.examples.values()),
                 )
             )
         return found

@@ -106,6 +106,11 @@ class Running:
         self._failure: BaseException | None = None
         self._behind: dict[str, int | None] = {}
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether a batch failed."""
+        return self._failure is not None
+
     def run(self, stop: Event, watch: Callable[[], object] = lambda: None) -> None:
         """Run until `stop` is set, all sources are drained (with such a trigger), or something fails.
 

@@ -83,12 +83,14 @@ class TestShipped:
 
     def test_what_the_default_comments_out_is_valid_too(self) -> None:
         text = re.sub(
-            r"(?m)^# (?=(alerts|trigger|publish|snapshot|retention|quarantine|storage_options|spark):|  -)",
+            r"(?m)^# (?=(alerts|prometheus|trigger|publish|snapshot|retention|quarantine|storage_options|spark):|  -)",
             "",
             shipped("default.yaml"),
         )
         settings = read(text, HOOK_TOKEN="x", AWS_ACCESS_KEY_ID="a", AWS_SECRET_ACCESS_KEY="b").settings
         assert len(settings.alerts) == 2
+        assert settings.prometheus is not None
+        assert (settings.prometheus.port, settings.prometheus.is_local) == (9_464, True)
         assert settings.retention.metrics == datetime.timedelta(days=30)
 
     @pytest.mark.parametrize("kind", ["files", "kafka", "delta"])

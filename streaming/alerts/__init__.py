@@ -1,0 +1,1 @@
+"""What somebody is told of a commit, and how it reaches them."""

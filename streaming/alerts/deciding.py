@@ -1,0 +1,213 @@
+"""What somebody is told of a commit: a function of what the commit publishes, of nothing else.
+
+Invariant: the same commit always gives the same messages with the same keys, so that deciding it again tells nobody
+anything twice. A message is as large as `_MOST_BYTES` allows, however much has changed.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
+from holdfast.streaming.output_rows import OutputRows, Row, as_json
+from holdfast.streaming.rule_reports import Line
+
+BROKEN, RECOVERED = "broken", "recovered"
+STATES = frozenset({BROKEN, RECOVERED})
+CHANGES = frozenset({"appeared", "disappeared"})
+
+MOST_CHANGES = 100
+_MOST_BYTES = 256_000
+
+
+@dataclass(frozen=True)
+class Alert:
+    """What somebody wants to be told.
+
+    Parameters
+    ----------
+    on : among `STATES` and `CHANGES`.
+    rule, table : of which rule, or which table, alone; of an inclusion either of its tables.
+    family, kind : of which constraints alone.
+    """
+
+    on: frozenset[str]
+    rule: str | None = None
+    table: str | None = None
+    family: str | None = None
+    kind: str | None = None
+
+    @cached_property
+    def content(self) -> str:
+        """A name for what it asks, whatever its place in a configuration and whoever is told."""
+        return _hashed(sorted(self.on), self.rule, self.table, self.family, self.kind)[:32]
+
+    def asks_for(self, change: Row) -> bool:
+        """Whether it is about a row of `constraint_changes`."""
+        tables = (change["table_name"], change["referenced_table"])
+        return (
+            change["change"] in self.on
+            and self.table in {None, *tables}
+            and self.family in {None, change["family"]}
+            and self.kind in {None, change["kind"]}
+        )
+
+    def asks_for_rule(self, line: Line) -> bool:
+        """Whether it is about a rule that broke or recovered, by its row of `rule_status`."""
+        word = BROKEN if line["broken"] else RECOVERED
+        return word in self.on and self.rule in {None, line["rule"]} and self.table in {None, line["table_name"]}
+
+
+@dataclass(frozen=True)
+class Turned:
+    """A rule that broke or recovered.
+
+    Parameters
+    ----------
+    line : its row of `rule_status`.
+    examples : its violations that are shown.
+    """
+
+    line: Line
+    examples: Sequence[RuleExample] = ()
+
+
+@dataclass(frozen=True)
+class Message:
+    """What one receiver is told at once.
+
+    Parameters
+    ----------
+    alert : the content of the alert that asks for it.
+    key : the same each time it is sent.
+    body : what is sent, as plain values.
+    """
+
+    alert: str
+    key: str
+    body: Mapping[str, Any]
+
+
+def turned(states: Sequence[RuleState], lines: Sequence[Line], were_broken: Collection[str]) -> list[Turned]:
+    """Return the rules that broke or recovered.
+
+    Parameters
+    ----------
+    states, lines : what is known of rules, and what is published of them.
+    were_broken : the names of those that were broken when they were published before.
+    """
+    examples = {state.rule.name: state.examples for state in states}
+    return [
+        Turned(line, examples.get(line["rule"], ()))
+        for line in lines
+        if line["broken"] != (line["rule"] in were_broken)
+    ]
+
+
+def messages(alerts: Sequence[Alert], rows: OutputRows, rules: Sequence[Turned]) -> list[Message]:
+    """Return what is to be told of a commit, in the order of the alerts. O(alerts x changes).
+
+    What a first seed finds has not changed, and is not told.
+
+    Parameters
+    ----------
+    rows : what the commit publishes.
+    rules : those that broke or recovered with it.
+    """
+    changes = [row for row in rows.payload.get("constraint_changes", ()) if row["cause"] != "seed"]
+    found = []
+    for alert in alerts:
+        asked = [rule for rule in rules if alert.asks_for_rule(rule.line)]
+        found += [_message(alert, rows, _of_rule(rule), rule.line["rule"]) for rule in asked]
+        matching = [row for row in changes if alert.asks_for(row)]
+        if matching:
+            found.append(_message(alert, rows, _of_changes(matching)))
+    return found
+
+
+def _message(alert: Alert, rows: OutputRows, about: Mapping[str, Any], rule: str | None = None) -> Message:
+    common = rows.common
+    key = _hashed(common["state_id"], rows.commit, alert.content, rule)
+    head = {name: common[name] for name in ("application", "state_id", "commit")}
+    return Message(alert.content, key, {**head, "committed_at": rows.at, **about})
+
+
+def _of_rule(rule: Turned) -> dict[str, Any]:
+    line = rule.line
+    shown = [_example(example) for example in rule.examples]
+    return {
+        "alert": [BROKEN if line["broken"] else RECOVERED],
+        "rule": line["rule"],
+        "table": line["table_name"],
+        "constraint": line["constraint"],
+        "severity": line["severity"],
+        "threshold": line["threshold"],
+        "violating_pairs": line["violating_pairs"],
+        "violating_rows": line["violating_rows"],
+        "missing_values": line["missing_values"],
+        "examples": list(_fitting(shown, lambda example: {"id": example["id"], "rows": None})),
+    }
+
+
+def _example(example: RuleExample) -> dict[str, Any]:
+    violation = example.violation
+    if violation.rows:
+        return {"id": example.example_id, "rows": violation.to_json()}
+    return {"id": example.example_id, "value": violation.to_json()[0]}
+
+
+def _of_changes(changes: Sequence[Row]) -> dict[str, Any]:
+    tables = {row["table_name"] for row in changes}
+    words = [row["change"] for row in changes]
+    shown = [_change(row) for row in changes[:MOST_CHANGES]]
+    return {
+        "alert": sorted(set(words)),
+        "table": tables.pop() if len(tables) == 1 else None,
+        "count": len(changes),
+        "appeared": words.count("appeared"),
+        "disappeared": words.count("disappeared"),
+        "changes": list(_fitting(shown, lambda change: {**change, "witness": None})),
+    }
+
+
+def _change(row: Row) -> dict[str, Any]:
+    return {
+        "change": row["change"],
+        "table": row["table_name"],
+        "referenced_table": row["referenced_table"],
+        "family": row["family"],
+        "kind": row["kind"],
+        "constraint_id": row["constraint_id"],
+        "constraint": row["constraint"],
+        "sentence": row["sentence"],
+        "reason": row.get("reason"),
+        "by": row.get("by"),
+        "witness": json.loads(row.get("witness") or "[]"),
+    }
+
+
+def _fitting(
+    shown: Sequence[dict[str, Any]], without_rows: Callable[[dict[str, Any]], dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield what there is room for: all of them without their rows first, then as many with them as fit."""
+    bare = [without_rows(full) for full in shown]
+    sizes = [len(as_json(one).encode()) for one in bare]
+    left = max(0, _MOST_BYTES - sum(sizes))
+    whole = 0
+    for full, one, size in zip(shown, bare, sizes, strict=True):
+        whole += size
+        if whole > _MOST_BYTES:
+            return
+        more = len(as_json(full).encode()) - size
+        if more <= left:
+            left -= more
+            yield full
+        else:
+            yield one
+
+
+def _hashed(*parts: Any) -> str:
+    return hashlib.sha256(as_json(parts).encode()).hexdigest()

@@ -1,0 +1,400 @@
+"""What is told of a commit: what alerts ask for, what bodies say, and that no crash loses a message or makes one up."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.constraints import Rule, Violation, parse_rule_body
+from holdfast.constraints.changes import RowImage
+from holdfast.state.commits import READY, Commits, Identity
+from holdfast.state.store import WriteBatch
+from holdfast.streaming.alerts.deciding import Alert, Message, Turned, messages, turned
+from holdfast.streaming.alerts.posting import Answer, Receiver
+from holdfast.streaming.alerts.sending import Sender
+from holdfast.streaming.alerts.waiting import Waiting, carried, put_carried, told
+from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
+from holdfast.streaming.output_rows import OutputRows
+from holdfast.streaming.rule_reports import RuleReports
+from tests.memory_store import MemoryStore
+
+NOW = datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.UTC)
+BOTH = frozenset({"broken", "recovered"})
+
+
+def rows_of(commit: int = 7, changes: int = 0, **more: Any) -> OutputRows:
+    rows = OutputRows(Identity("s1", 0, "app", READY), commit, NOW)
+    for number in range(changes):
+        about = {
+            "constraint_id": f"id{number}",
+            "table_name": "tax",
+            "referenced_table": None,
+            "family": "dc",
+            "constraint": f"not(t.c{number} = s.c{number})",
+            "sentence": "A sentence.",
+            "kind": "key",
+            "change": "disappeared",
+            "cause": "data",
+            "reason": "violated",
+            "by": None,
+            "witness": json.dumps([{"key": {}, "row": {"c": number}}]),
+            **more,
+        }
+        rows.payload.setdefault("constraint_changes", []).append(about)
+    return rows
+
+
+def line_of(**more: Any) -> dict[str, Any]:
+    return {
+        "rule": "r1",
+        "table_name": "tax",
+        "constraint": "not(t.a > 1)",
+        "violating_pairs": None,
+        "violating_rows": 2,
+        "missing_values": None,
+        "broken": True,
+        "threshold": None,
+        "severity": "error",
+        **more,
+    }
+
+
+def example(value: Any = 1) -> RuleExample:
+    return RuleExample.of("r1", Violation((RowImage({"k": value}, {"k": value, "a": 2}),)))
+
+
+class TestAsking:
+    def test_rules(self) -> None:
+        rules = [Turned(line_of()), Turned(line_of(rule="r2", table_name="other", broken=False))]
+        asked: list[tuple[dict[str, Any], list[str]]] = [
+            ({"on": BOTH}, ["r1", "r2"]),
+            ({"on": frozenset({"recovered"})}, ["r2"]),
+            ({"on": BOTH, "rule": "r1"}, ["r1"]),
+            ({"on": BOTH, "table": "other"}, ["r2"]),
+            ({"on": BOTH, "table": "other", "rule": "r1"}, []),
+            ({"on": frozenset({"appeared"})}, []),
+        ]
+        for alert, expected in asked:
+            found = messages([Alert(**alert)], rows_of(), rules)
+            assert [message.body["rule"] for message in found] == expected, alert
+            assert len({message.key for message in found}) == len(found)
+
+    def test_changes(self) -> None:
+        on = frozenset({"disappeared"})
+        asked: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
+            ({}, {}, True),
+            ({}, {"change": "appeared"}, False),
+            ({}, {"cause": "seed"}, False),
+            ({}, {"cause": "rebuild"}, True),
+            ({"table": "tax", "family": "dc", "kind": "key"}, {}, True),
+            ({"table": "other"}, {}, False),
+            ({"table": "other"}, {"referenced_table": "other", "family": "ind", "kind": None}, True),
+            ({"kind": "constant"}, {}, False),
+            ({"family": "od"}, {}, False),
+        ]
+        for alert, change, expected in asked:
+            assert bool(messages([Alert(on, **alert)], rows_of(changes=1, **change), [])) == expected, (alert, change)
+
+    def test_keys_are_of_what_is_told_alone(self) -> None:
+        alerts = [Alert(BOTH, rule="r1"), Alert(frozenset({"disappeared"}))]
+        first = messages(alerts, rows_of(changes=2), [Turned(line_of())])
+        again = messages(alerts[::-1], rows_of(changes=2), [Turned(line_of())])
+        assert {m.key for m in first} == {m.key for m in again}
+        assert not {m.key for m in first} & {m.key for m in messages(alerts, rows_of(8, 2), [Turned(line_of())])}
+
+
+class TestBodies:
+    def test_of_a_rule(self) -> None:
+        (message,) = messages([Alert(BOTH)], rows_of(), [Turned(line_of(), [example()])])
+        assert message.body == {
+            "application": "app",
+            "state_id": "s1",
+            "commit": 7,
+            "committed_at": "2024-02-29T12:00:00.000000Z",
+            "alert": ["broken"],
+            "rule": "r1",
+            "table": "tax",
+            "constraint": "not(t.a > 1)",
+            "severity": "error",
+            "threshold": None,
+            "violating_pairs": None,
+            "violating_rows": 2,
+            "missing_values": None,
+            "examples": [{"id": example().example_id, "rows": [{"key": {"k": 1}, "row": {"k": 1, "a": 2}}]}],
+        }
+
+    def test_of_changes(self) -> None:
+        rows = rows_of(changes=150)
+        rows.payload["constraint_changes"][3]["change"] = "appeared"
+        (message,) = messages([Alert(frozenset({"appeared", "disappeared"}))], rows, [])
+        body = message.body
+        assert body["alert"] == ["appeared", "disappeared"]
+        assert (body["count"], body["appeared"], body["disappeared"], body["table"]) == (150, 1, 149, "tax")
+        assert [change["constraint_id"] for change in body["changes"]] == [f"id{n}" for n in range(100)]
+        assert body["changes"][5]["witness"] == [{"key": {}, "row": {"c": 5}}]
+
+    def test_rows_that_are_too_large_are_left_out(self) -> None:
+        (message,) = messages([Alert(BOTH)], rows_of(), [Turned(line_of(), [example("é" * 50_000)] * 3)])
+        assert [one["rows"] is None for one in message.body["examples"]] == [False, True, True]
+        wide = json.dumps([{"key": {}, "row": {"c": "x" * 60_000}}])
+        (message,) = messages([Alert(frozenset({"disappeared"}))], rows_of(changes=150, witness=wide), [])
+        assert len(json.dumps(message.body)) < 300_000
+        assert [len(change["witness"] or ()) for change in message.body["changes"]] == [1] * 3 + [0] * 97
+
+
+class TestWaiting:
+    def test_too_many_drop_the_oldest(self) -> None:
+        store, dropped = MemoryStore(), list[int]()
+        waiting = Waiting(store, [Alert(BOTH), Alert(BOTH)], most=5)
+        waiting.on_dropped = dropped.append
+        for commit in range(1, 5):
+            change = WriteBatch()
+            waiting.decide(rows_of(commit), [Turned(line_of())], change)
+            store.write(change)
+            waiting.committed()
+        assert dropped == [1, 2]
+        assert waiting.count == told(store)["alerts_waiting"] == 5
+        commits = [message.body["commit"] for key in waiting.heads().values() if (message := waiting.read(key))]
+        assert sorted(commits) == [2, 3]
+        assert Waiting(store, [Alert(BOTH), Alert(BOTH)]).count == 5
+
+    def test_more_in_one_commit_than_may_wait(self) -> None:
+        store, dropped = MemoryStore(), list[int]()
+        waiting = Waiting(store, [Alert(BOTH)], most=2)
+        waiting.on_dropped = dropped.append
+        change = WriteBatch()
+        waiting.decide(rows_of(), [Turned(line_of(rule=f"r{n}")) for n in range(5)], change)
+        store.write(change)
+        waiting.committed()
+        (head,) = waiting.heads().values()
+        message = waiting.read(head)
+        assert message is not None
+        assert (dropped, waiting.count, message.body["rule"]) == ([3], 2, "r3")
+
+    def test_nothing_is_handed_out_before_the_commit(self) -> None:
+        store = MemoryStore()
+        waiting = Waiting(store, [Alert(BOTH)])
+        change = WriteBatch()
+        waiting.decide(rows_of(), [Turned(line_of())], change)
+        assert (waiting.heads(), waiting.count) == ({}, 0)
+        store.write(change)
+        assert waiting.heads() == {}
+        waiting.committed()
+        assert len(waiting.heads()) == 1
+
+    def test_a_closed_one_touches_the_store_no_more(self) -> None:
+        store = MemoryStore()
+        waiting = Waiting(store, [Alert(BOTH)])
+        change = WriteBatch()
+        waiting.decide(rows_of(), [Turned(line_of())], change)
+        store.write(change)
+        waiting.committed()
+        (key,) = waiting.heads().values()
+        waiting.close()
+        waiting.done(key)
+        waiting.failed({"at": "now"})
+        assert waiting.read(key) is None
+        assert told(store) == {"alerts_waiting": 1, "alert_failure": None}
+
+    def test_what_waited_goes_to_the_next_state_before_its_own(self) -> None:
+        old, new = MemoryStore(), MemoryStore()
+        for store, commits in ((old, (5, 9)), (new, (8, 9))):
+            for commit in commits:
+                waiting = Waiting(store, [Alert(BOTH)])
+                change = WriteBatch()
+                if store is new and commit == 8:
+                    put_carried(carried(old), change)
+                waiting.decide(rows_of(commit), [Turned(line_of(rule=f"{'new' if store is new else 'old'}"))], change)
+                store.write(change)
+        waiting, seen = Waiting(new, [Alert(BOTH)]), []
+        while heads := list(waiting.heads().values()):
+            message = waiting.read(heads[0])
+            assert message is not None
+            seen.append((message.body["rule"], message.body["commit"]))
+            waiting.done(heads[0])
+        assert seen == [("old", 5), ("old", 9), ("new", 8), ("new", 9)]
+
+
+# A model: random histories, with crashes between any two steps
+
+NAMES = ("a", "b", "c")
+ALERTS = [Alert(BOTH), Alert(frozenset({"broken"}), rule="a"), Alert(BOTH)]
+STEPS = ("decided", "written", "logged", "handed out", "sent", "noted")
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+@dataclass
+class World:
+    """What outlives a process, and what should be true of it."""
+
+    store: MemoryStore = field(default_factory=MemoryStore)
+    backup: dict[int, bytes] = field(default_factory=dict)
+    received: list[tuple[int, Message]] = field(default_factory=list)
+    broken: dict[str, bool] = field(default_factory=dict)
+    expected: list[tuple[int, str, str]] = field(default_factory=list)
+    crash_at: str | None = None
+    resends: int = 0
+
+
+@dataclass
+class Process:
+    """One process, from its start to its crash."""
+
+    world: World
+    answers: list[int]
+
+    def __post_init__(self) -> None:
+        store = self.world.store
+        self.commits = Commits(store, "app")
+        self.log()
+        self.reports = RuleReports(store, every=1e9)
+        self.waiting = Waiting(store, ALERTS)
+        channels = self.waiting.channels
+        receivers = {channel: Receiver(str(n)) for n, channel in enumerate(channels)}
+        self.clock = 0.0
+        self.sender = Sender(self.waiting, receivers, post=self, now=lambda: self.clock)
+
+    def crashes(self, step: str) -> None:
+        if self.world.crash_at == step:
+            self.world.crash_at = None
+            raise Crash
+
+    def log(self) -> None:
+        for number, record in list(self.commits.unlogged()):
+            self.world.backup[number] = record
+            self.commits.logged(number)
+
+    def commit(self, broken: dict[str, bool], words: dict[str, int]) -> None:
+        """Commit the states of rules; those that are not given were left out of the configuration."""
+        rows = OutputRows(self.commits.identity, self.commits.last + 1, NOW)
+        states = [
+            RuleState(Rule(n, "t", parse_rule_body(f"not(t.x > {words[n]})")), 9, None, int(is_broken))
+            for n, is_broken in broken.items()
+        ]
+        change, were = WriteBatch(), self.reports.broken
+        for line in self.reports.forget([state.rule for state in states], change):
+            rows.rule(line)
+        were &= broken.keys()
+        lines = self.reports.lines(states, None, rows.commit, NOW.timestamp(), change)
+        self.waiting.decide(rows, turned(states, lines, were), change)
+        self.crashes("decided")
+        self.commits.commit(change, rows.payload)
+        self.note_expected(rows.commit, broken)
+        self.crashes("written")
+        self.log()
+        self.crashes("logged")
+        self.waiting.committed()
+        self.crashes("handed out")
+
+    def note_expected(self, commit: int, broken: dict[str, bool]) -> None:
+        before = self.world.broken
+        for name, is_broken in broken.items():
+            if is_broken != before.get(name, False):
+                self.world.expected.append((commit, name, "broken" if is_broken else "recovered"))
+        self.world.broken = dict(broken)
+
+    def send(self) -> None:
+        """Send all that is due, while receivers answer."""
+        while (pause := self.sender.turn()) is not None:
+            self.clock += pause
+
+    def __call__(self, receiver: Receiver, body: bytes, headers: Any, at_most: float | None = None) -> Answer:
+        status = self.answers.pop() if self.answers else 200
+        found = json.loads(body)
+        assert found["commit"] in self.world.backup, "sent before the log record is in the backup"
+        if status == 200:
+            message = Message("", headers["Idempotency-Key"], found)
+            self.world.received.append((int(receiver.address), message))
+            self.crashes("sent")
+        return Answer(status)
+
+    def break_off(self) -> None:
+        raise AssertionError("nothing is broken off here")
+
+
+def check(world: World) -> None:
+    """Assert that each receiver was told what it asks for: in order, nothing else, again with the same key alone."""
+    for number, alert in enumerate(ALERTS):
+        of_it = [message for to, message in world.received if to == number]
+        firsts = {message.key: message for message in of_it}
+        seen = [(m.body["commit"], m.body["rule"], m.body["alert"][0]) for m in firsts.values()]
+        wanted = [e for e in world.expected if e[2] in alert.on and alert.rule in {None, e[1]}]
+        assert seen == wanted
+        for message in of_it:
+            assert message.body == firsts[message.key].body
+    assert len(world.received) <= len({(to, m.key) for to, m in world.received}) + world.resends
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[tuple[str, Any]]:
+    states = st.dictionaries(st.sampled_from(NAMES), st.booleans(), max_size=3)
+    return draw(
+        st.lists(
+            st.one_of(
+                st.tuples(st.just("batch"), states),
+                st.tuples(st.just("crash"), st.sampled_from(STEPS)),
+                st.tuples(st.just("fail"), st.lists(st.sampled_from([500, 503, 200, 429, 408]), max_size=4)),
+                st.tuples(st.just("restart"), st.none()),
+                st.tuples(st.just("reword"), st.sampled_from(NAMES)),
+                st.tuples(st.just("lose"), st.none()),
+            ),
+            max_size=25,
+        )
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(histories())
+def test_no_crash_loses_a_message_or_makes_one_up(history: list[tuple[str, Any]]) -> None:
+    world, words = World(), dict.fromkeys(NAMES, 1)
+    process = Process(world, [])
+    for what, about in history:
+        if what == "crash":
+            world.crash_at = about
+        elif what == "fail":
+            process.answers = list(about)
+        elif what == "restart":
+            process = Process(world, process.answers)
+        elif what == "reword":
+            words[about] += 1
+        elif what == "lose":  # the state; its backup brings it back, and what was delivered since its last commit again
+            process.log()
+            world.store = world.store.restored(world.backup[number] for number in sorted(world.backup))
+            world.resends += len(world.received)
+            process = Process(world, process.answers)
+        else:
+            last = process.commits.last
+            for _ in range(3):
+                try:
+                    if process.commits.last == last:  # a batch that is not done is delivered again
+                        process.commit(about, words)
+                    process.send()
+                    process.crashes("noted")
+                    break
+                except Crash:
+                    world.resends += 1
+                    process = Process(world, process.answers)
+    process = Process(world, [])
+    process.send()
+    check(world)
+    assert told(world.store)["alerts_waiting"] == 0
+
+
+def test_the_log_knows_what_was_delivered_before_a_commit() -> None:
+    world = World()
+    process = Process(world, [])
+    for number in range(3):
+        process.commit({"a": number % 2 == 0}, {"a": 1})
+        process.send()
+    restored = world.store.restored(world.backup[number] for number in sorted(world.backup))
+    assert told(restored)["alerts_waiting"] == len(ALERTS)
+    left = Waiting(restored, ALERTS)
+    assert {message.body["commit"] for key in left.heads().values() if (message := left.read(key))} == {3}
