@@ -19,8 +19,9 @@ import click
 from holdfast import __version__
 from holdfast.constraints import ExternalError, HoldfastError
 from holdfast.jobs.batch_commands import check, discover, replay
+from holdfast.jobs.output import printable
 from holdfast.jobs.problems import ConfigurationError
-from holdfast.jobs.secrets import masked
+from holdfast.jobs.secrets import forget, known, masked, without
 from holdfast.jobs.setup_commands import demo, doctor, init, validate
 from holdfast.jobs.stream_commands import dashboard, rebuild, report, run, seed, skip_batch, status
 
@@ -73,6 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def exit_code_of(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code."""
+    forget()
     sys.stdout = sys.stdout or _nowhere()  # None where it was closed before the start
     sys.stderr = sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):
@@ -94,7 +96,7 @@ def exit_code_of(arguments: Sequence[str]) -> int:
         error.show(shown)
         return _say(masked(shown.getvalue().rstrip()), USAGE)
     except ConfigurationError as error:  # masked part by part: a setting's name alone is no secret
-        return _say(str(error), error.exit_code)
+        return _say(without(known(), str(error)), error.exit_code)
     except HoldfastError as error:
         return _say(masked(str(error)), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
@@ -116,7 +118,7 @@ def exit_code_of(arguments: Sequence[str]) -> int:
 def _say(message: str, code: int) -> int:
     _traceback()
     try:
-        click.echo(message, err=True)
+        click.echo(printable(message), err=True)
     except BrokenPipeError:
         _reader_is_gone()
     return code
@@ -132,7 +134,7 @@ def _nowhere() -> TextIO:
 
 def _traceback() -> None:
     if os.environ.get("HOLDFAST_TRACEBACK", "0") not in {"", "0"}:
-        click.echo(masked(traceback.format_exc()), err=True)
+        click.echo(printable(masked(traceback.format_exc())), err=True)
 
 
 def _flushed(code: int) -> int:

@@ -14,6 +14,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TextIO
 
+from holdfast.jobs.output import printable
+from holdfast.jobs.secrets import masked
+
 SECONDS_BETWEEN_LINES = 5.0
 
 
@@ -113,7 +116,7 @@ class PlainProgress:
 
     def note(self, text: str) -> None:
         """Write a line."""
-        self.stream.write(text + "\n")
+        self.stream.write(printable(masked(text)) + "\n")
         self.stream.flush()
 
 
@@ -126,7 +129,7 @@ class _Bar:
         self.bars.advance(self.number, amount)
 
     def describe(self, text: str) -> None:
-        self.bars.update(self.number, description=text)
+        self.bars.update(self.number, description=printable(text))
 
 
 class TerminalProgress:
@@ -145,8 +148,8 @@ class TerminalProgress:
 
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
         with Bars(*columns, TimeRemainingColumn(), console=self.console, transient=True) as bars:
-            yield _Bar(bars, bars.add_task(text, total=total))
+            yield _Bar(bars, bars.add_task(printable(text), total=total))
 
     def note(self, text: str) -> None:
         """Write a line above the bars."""
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(printable(masked(text)), markup=False, highlight=False, soft_wrap=True)

@@ -19,7 +19,9 @@ from holdfast.state import codecs
 from holdfast.state.store import WriteBatch
 
 _HEAD = 8 + 32
+_LONGEST_NUMBER = 20
 _FIRST, _NUMBER = "first", "[0-9]" * 20
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 
 
 class CommitLog:
@@ -49,7 +51,7 @@ class CommitLog:
         whole = len(record).to_bytes(8, "big") + hashlib.sha256(record).digest() + record
         part = path.with_suffix(f".{os.getpid()}.part")
         try:
-            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            with os.fdopen(os.open(part, _NEW, 0o600), "wb") as file:
                 file.write(whole)
                 file.flush()
                 os.fsync(file.fileno())
@@ -74,7 +76,8 @@ class CommitLog:
         """Begin the log of an epoch that takes over: the commits from `first` on are its own."""
         folder = _folder(backup, epoch)
         make_private(folder)
-        (folder / _FIRST).write_text(str(first))
+        with os.fdopen(os.open(folder / _FIRST, _NEW, 0o600), "w") as file:
+            file.write(str(first))
 
     @staticmethod
     def forget(backup: Path, upto: int) -> None:
@@ -113,13 +116,21 @@ def logged_after(backup: Path, after: int) -> Iterator[tuple[int, WriteBatch]]:
     for folder in sorted((backup / "log").glob("[0-9]" * 10)):
         begins = folder / _FIRST
         if begins.exists():
-            first = int(begins.read_text())
+            first = _begun(begins)
             found = {number: path for number, path in found.items() if number < first}
         found |= {int(path.name): path for path in folder.glob(_NUMBER) if int(path.name) > after}
     for expected, number in enumerate(sorted(found), after + 1):
         if number != expected:
             raise StateRefused(f"{backup}: commit {expected} is missing, {number} is there: restore the file")
         yield number, _record(found[number])
+
+
+def _begun(path: Path) -> int:
+    """Return the first commit of an epoch."""
+    text = path.read_bytes()
+    if not text.isdigit() or len(text) > _LONGEST_NUMBER:
+        raise StateRefused(f"{path} is damaged: restore the file, or rebuild from the source")
+    return int(text)
 
 
 def _record(path: Path) -> WriteBatch:
