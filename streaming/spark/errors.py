@@ -1,6 +1,7 @@
 """What can go wrong before Spark runs, and while it does. Invariant: each error says what was found and what to do."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.constraints.errors import ExternalError, HoldfastError, InputError
@@ -40,9 +41,9 @@ class SparkMismatch(SetUpError):
     """SPARK_HOME names a Spark of another version than the PySpark that is installed."""
 
 
-def explained(error: Exception, table: str) -> HoldfastError:
-    """Return what an error of a streaming query means to a person."""
-    text = _said(error)
+def explained(error: Exception, table: str, shown: Callable[[str], str] = str) -> HoldfastError:
+    """Return what an error of a streaming query means to a person; `shown` takes from its words what is a secret."""
+    text = shown(_said(error))
     for pattern, kind, action in _KNOWN:
         if re.search(pattern, text, re.IGNORECASE | re.DOTALL):
             return kind(f"table {table}: {_first_line(text)}\n{action}")
