@@ -82,6 +82,8 @@ def exit_code_of(arguments: Sequence[str]) -> int:
             stream.reconfigure(errors="backslashreplace")
     if "_HOLDFAST_COMPLETE" in os.environ:
         holdfast.main(prog_name="holdfast")
+    if any("\0" in argument for argument in arguments):
+        return _say("an argument holds a NUL character, which no name of a file or column has", USAGE)
     try:
         with holdfast.make_context("holdfast", list(arguments)) as context:
             code = holdfast.invoke(context)

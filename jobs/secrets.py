@@ -40,6 +40,8 @@ _ASSIGNED = re.compile(
 )
 _NAME_BEFORE = re.compile(r"[\w.-]+\s*\S*\s*\Z")
 _CELL = re.compile(r"[ts][012]?\.")
+_CELL_ALONE = re.compile(r"[ts][012]?\.[^?&=:@/]+")
+_ROUNDS = 10
 _AUTHORIZATION = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{8,}")
 _ACCESS_KEY = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")
 _PEM = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
@@ -58,6 +60,14 @@ def masked(text: str) -> str:
     'cannot open s3://***@bucket/x?sig=***&v=1, password=***'
     """
     text = without(_known, text)
+    for _ in range(_ROUNDS):  # what one round takes away may show what the next one sees
+        before, text = text, _masked_by_form(text)
+        if text == before:
+            break
+    return text
+
+
+def _masked_by_form(text: str) -> str:
     text = _PEM.sub(MASK, text)
     text = _USER_PART.sub(rf"\1{MASK}@", text)
     text = _ASSIGNED.sub(_masked_assignment, text)
@@ -69,7 +79,7 @@ def _masked_assignment(match: re.Match[str]) -> str:
     """Mask the value, unless it is a constraint's comparison of two cells: `t.token = s.token`."""
     start = match.start()
     name = _NAME_BEFORE.search(match.string[max(0, start - 100) : start] + match["name"])
-    cells = name and _CELL.match(name[0]) and _CELL.match(match["value"])
+    cells = name and _CELL.match(name[0]) and _CELL_ALONE.fullmatch(match["value"])
     return match[0] if cells else match["name"] + MASK
 
 

@@ -53,9 +53,9 @@ _ALERT = {
 }
 _MARK = "SECRET"
 
-TABLE = {"name": "t", "key": ["k"], "columns": {"k": "integer", "a": "string"}}
-FILES = {**TABLE, "source": {"format": "files", "path": "./changes", "encoding": "json"}}
-KAFKA = {**TABLE, "source": {"format": "kafka", "topic": "t", "encoding": "json", "options": _KAFKA}}
+TABLE: dict[str, Any] = {"name": "t", "key": ["k"], "columns": {"k": "integer", "a": "string"}}
+FILES: dict[str, Any] = {**TABLE, "source": {"format": "files", "path": "./changes", "encoding": "json"}}
+KAFKA: dict[str, Any] = {**TABLE, "source": {"format": "kafka", "topic": "t", "encoding": "json", "options": _KAFKA}}
 
 
 def application(folder: Path, table: dict[str, Any], **sections: Any) -> Application:
