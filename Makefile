@@ -3,15 +3,18 @@
 export PYTHON
 PY := .venv/bin/python
 TESTS ?=
+SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kafka test check bench fresh lock clean
+.PHONY: help setup demo demo-kafka test check audit fuzz bench fresh lock clean
 
 help:
 	@echo 'make demo    a whole pipeline, start to end, within a minute'
 	@echo 'make demo-kafka   the same through a real Kafka broker, which it starts and stops'
 	@echo 'make test    all tests and doctests (TESTS="tests/unit -k name" for some)'
-	@echo 'make check   style, types, layers, and the lock against pyproject.toml'
+	@echo 'make check   style, types, layers, the lock against pyproject.toml, licences'
+	@echo 'make audit   known vulnerabilities of all dependencies (asks PyPI)'
+	@echo 'make fuzz    every reader with inputs that nobody would write (SECONDS=60 each)'
 	@echo 'make bench   the benchmarks (takes long)'
 	@echo 'make fresh   demo and test in a clean clone, as on a fresh machine'
 	@echo 'make setup   .venv only'
@@ -37,6 +40,13 @@ check: setup
 	$(PY) -m mypy --strict -p holdfast -p tests -p benchmarks
 	@.venv/bin/lint-imports --no-logo --no-cache
 	@$(PY) .ci/lock.py check
+	@$(PY) .ci/audit.py
+
+audit: setup
+	@$(PY) .ci/audit.py vulnerabilities
+
+fuzz: setup
+	@$(PY) -m tests.fuzz --all --seconds $(SECONDS)
 
 bench: setup
 	@$(PY) -m benchmarks

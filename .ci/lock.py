@@ -47,7 +47,7 @@ def write(*options: str) -> None:
             cwd=ROOT,
         )
         LOCK.write_text(HEADER + made.read_text().removeprefix(HEADER))
-    print(f"{LOCK.name}: {len(_pins())} pins")
+    print(f"{LOCK.name}: {len(pins())} pins")
 
 
 def check() -> int:
@@ -60,7 +60,7 @@ def check() -> int:
         for number, line in enumerate(LOCK.read_text().splitlines(), 1)
         if re.search(r"://|(?:^|\s)-{1,2}(?!hash=)[a-z]|@ ", line)
     ]
-    pins = _pins()
+    pinned = pins()
     seen: set[tuple[str, str]] = set()
     waiting = [(Requirement(text), "", "pyproject.toml") for text in _direct()]
     while waiting:
@@ -68,10 +68,10 @@ def check() -> int:
         name = canonicalize_name(requirement.name)
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
             continue
-        if name not in pins:
+        if name not in pinned:
             wrong.append(f"{parent} needs {requirement}, which is not pinned")
             continue
-        version, _ = pins[name]
+        version, _ = pinned[name]
         if not requirement.specifier.contains(version, prereleases=True):
             wrong.append(f"{parent} needs {requirement}, and {version} is pinned")
         for wanted in {"", *requirement.extras}:
@@ -89,7 +89,7 @@ def check() -> int:
     reached = {name for name, _ in seen}
     wrong += [
         f"{name} is pinned, but nothing needs it"
-        for name, (_, marker) in pins.items()
+        for name, (_, marker) in pinned.items()
         if name not in reached and not marker
     ]
     for line in sorted(set(wrong)):
@@ -97,26 +97,28 @@ def check() -> int:
     if wrong:
         print(f"{LOCK.name} is out of step with pyproject.toml: make lock", file=sys.stderr)
         return 1
-    print(f"{LOCK.name}: {len(pins)} pins in step with pyproject.toml")
+    print(f"{LOCK.name}: {len(pinned)} pins in step with pyproject.toml")
     return 0
 
 
 def _extras() -> list[str]:
-    return sorted(_settings()["project"]["optional-dependencies"])
+    return sorted(settings()["project"]["optional-dependencies"])
 
 
 def _direct() -> list[str]:
-    settings = _settings()
-    project = settings["project"]
+    about = settings()
+    project = about["project"]
     optional = (text for texts in project["optional-dependencies"].values() for text in texts)
-    return [*project["dependencies"], *settings["build-system"]["requires"], *optional]
+    return [*project["dependencies"], *about["build-system"]["requires"], *optional]
 
 
-def _settings() -> dict[str, Any]:
+def settings() -> dict[str, Any]:
+    """Return what `pyproject.toml` says."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
-def _pins() -> dict[str, tuple[str, str | None]]:
+def pins() -> dict[str, tuple[str, str | None]]:
+    """Return the version and the marker of each pin."""
     from_lines = (_PIN.match(line) for line in LOCK.read_text().splitlines())
     return {found["name"]: (found["version"], found["marker"]) for found in from_lines if found}
 

@@ -22,6 +22,7 @@ from holdfast.constraints.predicates import Predicate
 Row = OneOf["t", "s"]
 
 MAX_ALTERNATIVES = 256
+MAX_ATOMS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,10 @@ class Condition:
     @property
     def negated(self) -> "Condition":
         """The condition whose atoms are negated and whose `and` and `or` are exchanged."""
-        return Condition(_bounded(product(*([a.negated for a in c] for c in self.alternatives))))
+        found = Condition(((),))
+        for conjunction in self.alternatives:  # one after the other: all at once are too many before they are bounded
+            found &= Condition(tuple((atom.negated,) for atom in conjunction))
+        return found
 
     def __or__(self, other: "Condition") -> "Condition":
         return Condition(_bounded((*self.alternatives, *other.alternatives)))
@@ -167,7 +171,10 @@ def _bounded(alternatives: Iterable[Iterable[Atom]]) -> tuple[tuple[Atom, ...], 
     """Return the distinct conjunctions without repeated atoms, or refuse an explosion."""
     distinct: dict[tuple[Atom, ...], None] = {}
     for conjunction in alternatives:
-        distinct[tuple(dict.fromkeys(conjunction))] = None
+        atoms = tuple(dict.fromkeys(conjunction))
+        if len(atoms) > MAX_ATOMS:
+            raise UsageError(f"this condition has more than {MAX_ATOMS} comparisons: split it into several rules")
+        distinct[atoms] = None
         if len(distinct) > MAX_ALTERNATIVES:
             raise UsageError(
                 f"this condition has more than {MAX_ALTERNATIVES} alternatives once 'and' and 'or' are multiplied "

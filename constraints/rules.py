@@ -47,9 +47,9 @@ class Threshold:
     def parse(cls, given: int | str) -> "Threshold":
         """Read `5`, `"5"` or `"0.1%"`."""
         text = str(given).strip().replace("_", "")
-        if not isinstance(given, bool) and re.fullmatch(r"\d+", text):
+        if not isinstance(given, bool) and re.fullmatch(r"[0-9]{1,18}", text):
             return cls(count=int(text))
-        percent = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", text)
+        percent = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,18})?)\s*%", text)
         if percent is None or Fraction(percent[1]) > 100:
             raise UsageError(f"threshold '{given}': expected a whole number such as 10, or a share such as 0.1%")
         return cls(share=Fraction(percent[1]) / 100)

@@ -273,7 +273,7 @@ class PredicateSpace:
         if not isinstance(value, dict) or value.get("format") != 1:
             raise UsageError('not a predicate space: expected what --write-space wrote, with "format": 1')
         families = {family.value: family for family in (Family.DENIAL, Family.ORDER)}
-        family = families.get(value.get("family", Family.DENIAL.value))
+        family = families.get(str(value.get("family", Family.DENIAL.value)))
         if family is None:
             raise UsageError(f"not a predicate space: family '{value['family']}' is none of {', '.join(families)}")
         try:

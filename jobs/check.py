@@ -12,7 +12,7 @@ from holdfast.constraints import Severity
 from holdfast.jobs.check_lines import json_lines, summary, text_lines
 from holdfast.jobs.counting import counted
 from holdfast.jobs.options import Answering
-from holdfast.jobs.output import results_to
+from holdfast.jobs.output import one_line, results_to
 from holdfast.jobs.pairs_files import pairs_writing, write_pairs
 from holdfast.jobs.rules_files import placed, read_rules
 
@@ -66,6 +66,7 @@ def check_files(
             written = write_pairs(pairs_file, checked)
             progress.note(f"{pairs_file}: {counted(written, 'pair')}")
     with results_to(answering.output) as out:
-        out.writelines(json_lines(checked) if answering.as_json else text_lines(checked, named=len(tables) > 1))
+        lines = json_lines(checked) if answering.as_json else text_lines(checked, named=len(tables) > 1)
+        out.writelines(map(one_line, lines))
     progress.note(summary(checked, len(tables)))
     return BROKEN if any(one.broken and one.rule.severity is Severity.ERROR for one in checked) else 0

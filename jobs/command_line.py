@@ -19,9 +19,10 @@ from holdfast import __version__
 from holdfast.constraints import ExternalError, HoldfastError
 from holdfast.jobs.batch_commands import check, discover, replay
 from holdfast.jobs.options import IS_JSON
+from holdfast.jobs.output import printable
 from holdfast.jobs.problems import ConfigurationError
 from holdfast.jobs.progress import json_line
-from holdfast.jobs.secrets import masked
+from holdfast.jobs.secrets import forget, known, masked, without
 from holdfast.jobs.setup_commands import demo, doctor, init, validate
 from holdfast.jobs.stream_commands import dashboard, rebuild, report, run, seed, skip_batch, status
 from holdfast.state.room import is_of_storage, way_out
@@ -74,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def exit_code_of(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code."""
+    forget()
     sys.stdout = sys.stdout or _nowhere()  # None where it was closed before the start
     sys.stderr = sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):
@@ -82,6 +84,8 @@ def exit_code_of(arguments: Sequence[str]) -> int:
     if "_HOLDFAST_COMPLETE" in os.environ:
         holdfast.main(prog_name="holdfast")
     context: click.Context | None = None
+    if any("\0" in argument for argument in arguments):
+        return _say(context, "an argument holds a NUL character, which no name of a file or column has", USAGE)
     try:
         with holdfast.make_context("holdfast", list(arguments)) as context:
             code = holdfast.invoke(context)
@@ -96,7 +100,7 @@ def exit_code_of(arguments: Sequence[str]) -> int:
         error.show(shown)
         return _say(context, masked(shown.getvalue().rstrip()), USAGE)
     except ConfigurationError as error:  # masked part by part: a setting's name alone is no secret
-        return _say(context, str(error), error.exit_code)
+        return _say(context, without(known(), str(error)), error.exit_code)
     except HoldfastError as error:
         return _say(context, masked(str(error)), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
@@ -127,7 +131,7 @@ def _say(context: click.Context | None, message: str, code: int) -> int:
         if is_json:
             click.echo(json_line("error", "end", "", {"message": message, "exit_code": code}), err=True, nl=False)
         else:
-            click.echo(message, err=True)
+            click.echo(printable(message), err=True)
     except BrokenPipeError:
         _reader_is_gone()
     return code
@@ -139,7 +143,7 @@ def _nowhere() -> TextIO:
 
 def _traceback() -> None:
     if os.environ.get("HOLDFAST_TRACEBACK", "0") not in {"", "0"}:
-        click.echo(masked(traceback.format_exc()), err=True)
+        click.echo(printable(masked(traceback.format_exc())), err=True)
 
 
 def _flushed(code: int) -> int:

@@ -17,9 +17,9 @@ from holdfast.constraints import Rule
 from holdfast.jobs import consistency
 from holdfast.jobs.configured_rules import build_rule
 from holdfast.jobs.plain_words import note
-from holdfast.jobs.problems import ConfigurationError, Path, Place, Problem, Problems
+from holdfast.jobs.problems import ConfigurationError, Enough, Path, Place, Problem, Problems
 from holdfast.jobs.quantities import StoragePlace
-from holdfast.jobs.secrets import masked, without
+from holdfast.jobs.secrets import SHORTEST_SECRET, masked, remember, secrets_in, without
 from holdfast.jobs.settings import AlertSettings, ConstraintsSettings, PrometheusSettings, RuleSettings, Settings
 from holdfast.jobs.settings_model import Reading, Section
 from holdfast.jobs.table_settings import TableSettings
@@ -39,7 +39,7 @@ class Configuration:
     settings : its sections, with defaults filled in and paths made absolute.
     rules : its declared rules, in order.
     warnings : what may be meant, and may lose something.
-    secrets : texts from the environment that are never shown.
+    secrets : texts that are never shown: what stands where secrets do, and what the environment has for them.
     """
 
     file: str
@@ -83,6 +83,15 @@ def read_configuration(
 ) -> Configuration:
     """Read a configuration's bytes; `file` is how messages call them."""
     problems = Problems()
+    try:
+        return _read(content, file, folder, environment, problems)
+    except Enough:
+        raise ConfigurationError(file, problems.ordered()) from None
+
+
+def _read(
+    content: bytes, file: str, folder: str | FilePath, environment: Mapping[str, str] | None, problems: Problems
+) -> Configuration:
     document = _document(content, os.environ if environment is None else environment, problems)
     if not isinstance(document.value, Keyed):
         if not problems:
@@ -99,7 +108,10 @@ def read_configuration(
     checked.everything()
     if problems or settings is None:
         raise ConfigurationError(file, problems.ordered()) from None
-    return Configuration(file, settings, tuple(checked.rules), checked.warnings.ordered(), frozenset(problems.secrets))
+    secrets = frozenset(text for text in secrets_in(settings.model_dump()) if len(text) >= SHORTEST_SECRET)
+    hidden = secrets | problems.secrets
+    remember(hidden)
+    return Configuration(file, settings, tuple(checked.rules), checked.warnings.ordered(), hidden)
 
 
 def _document(content: bytes, environment: Mapping[str, str], problems: Problems) -> Document:

@@ -4,6 +4,7 @@ Invariant: a rule that comes out of here names a table that exists and only colu
 is no rule is a problem at its own line, with a caret below the character where it stops being one.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.constraints import (
@@ -66,7 +67,8 @@ def build_rule(settings: RuleSettings, tables: KnownColumns, refuse: Refuse) -> 
 def _body(settings: RuleSettings, refuse: Refuse) -> Body | None:
     try:
         if settings.key is not None:
-            twice = [name for i, name in enumerate(settings.key) if name in settings.key[:i]]
+            counts = Counter(settings.key)
+            twice = [name for name in settings.key if counts[name] > 1]
             if twice:
                 refuse(("key",), f"'{twice[0]}' is named twice: remove one")
                 return None

@@ -56,13 +56,14 @@ def table_warnings(table: TableSettings) -> Iterator[Finding]:
 def _check_columns(table: TableSettings) -> Iterator[Finding]:
     if table.include is not None and table.exclude:
         yield ("exclude",), "stands beside include: give one of the two"
+    included, excluded = frozenset(table.include or ()), frozenset(table.exclude)
     for name in table.key or ():
-        if name in table.exclude or (table.include is not None and name not in table.include):
-            where = "is excluded" if name in table.exclude else "is not in include"
+        if name in excluded or (table.include is not None and name not in included):
+            where = "is excluded" if name in excluded else "is not in include"
             yield ("key",), f"key column '{name}' {where}: a key's columns must be monitored"
     if table.include is not None:
         for name in table.columns:
-            if name not in table.include and name != table.sequence:
+            if name not in included and name != table.sequence:
                 yield ("columns", name), unknown_name("include does not have", name, table.include)
     source = table.source
     if not isinstance(source, KafkaSource) or source.encoding == "json":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.constraints import Family, UsageError, constraint_fields
 from holdfast.jobs.counting import counted_constraints
 from holdfast.jobs.options import Answering
-from holdfast.jobs.output import json_line, results_to
+from holdfast.jobs.output import json_line, one_line, results_to
 from holdfast.jobs.space_files import read_space, reading_in, space_for
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def discover_files(
             out.writelines(_rule_lines(found, top, answering.output))
         else:
             for one in found:
-                out.writelines(_json_lines(one, top) if answering.as_json else _text_lines(one, top))
+                out.writelines(map(one_line, _json_lines(one, top) if answering.as_json else _text_lines(one, top)))
     for one in found:
         if explain:
             _explain(one, progress)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.constraints import InclusionDependency, UsageError, constraint_fields, json_value
 from holdfast.jobs.counting import counted
 from holdfast.jobs.options import Answering
-from holdfast.jobs.output import json_line, results_to
+from holdfast.jobs.output import json_line, one_line, results_to
 
 if TYPE_CHECKING:
     from holdfast.discovery.inclusion.discover import DiscoveredInclusions
@@ -49,7 +49,7 @@ def discover_inclusions_in(
         if as_rules:
             out.writelines(_rule_lines(found, top, answering.output))
         else:
-            out.writelines(_lines(found, top, min_coverage, as_json=answering.as_json))
+            out.writelines(map(one_line, _lines(found, top, min_coverage, as_json=answering.as_json)))
     if explain:
         for step, seconds in found.explained.steps:
             progress.note(f"  {seconds:8.3f} s  {step}")

@@ -15,6 +15,7 @@ Path = tuple[str | int, ...]
 """Keys and positions from the top of a document: `("tables", 0, "source", "format")`."""
 
 MAX_SHOWN = 50
+MOST = 1_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -46,6 +47,10 @@ class Problem:
         return f"{where}: {subject}{masked(self.message)}".replace("\n", "\n    ")
 
 
+class Enough(Exception):
+    """So many problems are noted that no more are looked for."""
+
+
 @dataclass
 class Problems:
     """A collection under way; the same place and message is kept once.
@@ -59,7 +64,9 @@ class Problems:
     secrets: set[str] = field(default_factory=set)
 
     def add(self, place: Place, path: Path, message: str) -> None:
-        """Note one."""
+        """Note one; `Enough` where there are so many that looking on would help nobody."""
+        if len(self.found) >= MOST:
+            raise Enough
         self.found[Problem(place, path, without(self.secrets, message))] = None
 
     def ordered(self) -> tuple[Problem, ...]:

@@ -20,6 +20,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TextIO
 
+from holdfast.jobs.output import printable
 from holdfast.jobs.secrets import masked, masked_settings
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -198,7 +199,7 @@ class PlainProgress:
 
     def line(self, text: str, level: str, event: str, fields: Fields | None) -> str:  # noqa: ARG002  (in words)
         """Return the line that says something."""
-        return self.mask(text) + "\n"
+        return printable(self.mask(text)) + "\n"
 
 
 class JsonProgress(PlainProgress):
@@ -218,7 +219,7 @@ class _Bar:
         self.bars.advance(self.number, amount)
 
     def describe(self, text: str) -> None:
-        self.bars.update(self.number, description=text)
+        self.bars.update(self.number, description=printable(text))
 
 
 class TerminalProgress:
@@ -247,9 +248,9 @@ class TerminalProgress:
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
         hidden = not is_said("info", self.level)
         with Bars(*columns, TimeRemainingColumn(), console=self.console, transient=True, disable=hidden) as bars:
-            yield _Bar(bars, bars.add_task(text, total=total))
+            yield _Bar(bars, bars.add_task(printable(text), total=total))
 
     def note(self, text: str, *, level: str = "info", event: str = "note", fields: Fields | None = None) -> None:  # noqa: ARG002  (in words)
         """Write a line above the bars."""
         if is_said(level, self.level):
-            self.console.print(self.mask(text), markup=False, highlight=False, soft_wrap=True)
+            self.console.print(printable(self.mask(text)), markup=False, highlight=False, soft_wrap=True)

@@ -21,7 +21,7 @@ from holdfast.constraints import Family, InputError, PredicateSpace, UsageError
 from holdfast.jobs.change_files import ChangeFile, Rows, column_names
 from holdfast.jobs.counting import counted, counted_constraints
 from holdfast.jobs.options import Answering
-from holdfast.jobs.output import results_to
+from holdfast.jobs.output import printable, results_to
 from holdfast.jobs.progress import SilentProgress
 from holdfast.jobs.replay_lines import AppliedBatch, Totals, json_lines, text_lines
 from holdfast.jobs.space_files import read_space, reading_in, space_for
@@ -323,7 +323,7 @@ def _replay(
         for number, batch in enumerate(order.batches(size), 1):
             applied = _applied(tables, across, batch, number)
             lines = json_lines(applied) if answering.as_json else text_lines(applied, named=len(tables) > 1)
-            out.write("".join(lines))
+            out.write(printable("".join(lines)))
             out.flush()
             totals.add(applied)
             task.advance(len(batch.rows))

@@ -15,6 +15,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 
@@ -22,7 +23,7 @@ from holdfast.constraints import InclusionDependency, Rule, Schema, UsageError, 
 from holdfast.constraints.columns import unknown_name
 from holdfast.jobs.configuration import content_of, decoded, validated
 from holdfast.jobs.configured_rules import build_rule
-from holdfast.jobs.problems import ConfigurationError, Path, Place, Problems
+from holdfast.jobs.problems import ConfigurationError, Enough, Path, Place, Problems
 from holdfast.jobs.settings import RuleSettings, Settings
 from holdfast.jobs.settings_model import Reading
 from holdfast.jobs.yaml_text import Document, Keyed, read_yaml
@@ -31,7 +32,7 @@ MAX_BYTES = 64 << 20
 COMMAND_LINE = "--rule"
 YAML_ENDINGS = frozenset({".yaml", ".yml"})
 
-_NAME = re.compile(r"\s*(?:`((?:[^`]|``)*)`|((?:(?!\s#)[^:`({\[∀\\])*)):\s*")
+_NAME = re.compile(r"\s*+(?:`((?:[^`]|``)*)`|((?:(?!\s#)[^:`({\[∀\\])*)):\s*")
 _PIECE = re.compile(r"`[^`]*`|'[^']*'|(?<![^\s)`'])#")
 _YAML_START = re.compile(r"\s*(?:rules\s*:\s*(?:#.*)?|-(?:\s.*)?)")
 
@@ -59,10 +60,11 @@ def read_rules(file: FilePath | None, texts: Sequence[str], tables: Sequence[str
     Nothing is known of the tables' columns yet: see `placed`.
     """
     reader = _Reader(tables)
-    if file is not None:
-        reader.file(file)
-    for text in texts:
-        reader.line(text, COMMAND_LINE)
+    with suppress(Enough):
+        if file is not None:
+            reader.file(file)
+        for text in texts:
+            reader.line(text, COMMAND_LINE)
     _refuse(reader.found)
     return reader.declared
 
@@ -77,8 +79,9 @@ def placed(declared: Sequence[Declared], schemas: Mapping[str, Schema]) -> list[
         if not rule.table and len(having) == 1:
             rule = replace(rule, table=having[0])
         missing = [f"rule {rule.name}: {problem}" for problem in _missing(rule, having, schemas)]
-        for problem in missing or _unfit(rule, schemas):
-            found[one.origin].add(one.place, (), problem)
+        with suppress(Enough):
+            for problem in missing or _unfit(rule, schemas):
+                found[one.origin].add(one.place, (), problem)
         rules.append(rule)
     _refuse(found)
     return rules

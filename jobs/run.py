@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from holdfast.constraints import StateRefused, UsageError
+from holdfast.constraints import ExternalError, StateRefused, UsageError
 from holdfast.jobs.alerting import alerts_of, sender_of, waiting_of
 from holdfast.jobs.checkpoints import refuse_damaged
 from holdfast.jobs.configuration import Configuration
@@ -29,12 +29,13 @@ from holdfast.jobs.evolution import planned
 from holdfast.jobs.evolve import evolve, swept, unswapped
 from holdfast.jobs.progress import SPOKEN, Progress, Voice, spoken_on
 from holdfast.jobs.quantities import is_remote
+from holdfast.jobs.secrets import masked
 from holdfast.jobs.seeding import arrived_columns, monitored_rules, seeded_tables
 from holdfast.jobs.settings import Settings
 from holdfast.jobs.watching import Followed, Watch, watched
 from holdfast.state import codecs
 from holdfast.state.commits import READY, Commits
-from holdfast.state.log import CommitLog
+from holdfast.state.log import CommitLog, make_private
 from holdfast.state.rocks import RocksStore
 from holdfast.state.snapshots import ASIDE, Snapshots, backups, own, refuse_behind
 from holdfast.streaming.alerts.waiting import carried
@@ -251,7 +252,7 @@ def _follow(
         watch.done(batch)
         told(batch)
 
-    running = Running(spark, pipeline, found, trigger, done, configuration.file)
+    running = Running(spark, pipeline, found, trigger, done, configuration.file, masked)
     watch.watch(lambda: not (running.has_failed or publisher.has_failed))
     progress.note(f"following {', '.join(stream.table for stream in found)}; Ctrl-C stops after the current batch")
     company.ready(spark)
@@ -348,7 +349,7 @@ class _Session:
 
             settings = self._settings
             storage = {f"spark.hadoop.{k}": v for k, v in settings.storage_options.items() if k.startswith("fs.")}
-            started = session(f"holdfast-{settings.name}", {**storage, **settings.spark})
+            started = session(f"holdfast-{settings.name}", {**storage, **settings.spark}, masked)
             started.sparkContext.setLogLevel(self._level)
             self._spark = started
         except Exception as error:  # noqa: BLE001  (raised where somebody asks for the session)
@@ -360,11 +361,22 @@ def _prepare(configuration: Configuration, progress: Progress) -> None:
     settings = configuration.settings
     for warning in configuration.warnings:
         progress.note(f"warning: {configuration.file}: {warning}", level="warning")
+    for place in (settings.state, settings.output, settings.checkpoint):
+        if not is_remote(place):
+            _make_private(Path(place))
     if is_remote(settings.backup):
         raise UsageError(
             f"backup: {settings.backup} is on an object store, which this version cannot write the log to: name a "
             "folder on a disk that survives the machine"
         )
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder that only its owner may look into, whoever writes in it; one that is there stays as it is."""
+    try:
+        make_private(folder)
+    except OSError as error:
+        raise ExternalError(f"the folder {folder} cannot be made ({error.strerror}): name another one") from error
 
 
 def _refuse_lost(configuration: Configuration) -> None:

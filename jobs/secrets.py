@@ -2,11 +2,12 @@
 
 A message, a summary or a log line passes through here before a person sees it. Invariant: the user part of an
 address, and the value of anything that is named like a secret, never come out; masking a text twice changes
-nothing more.
+nothing more. What a configuration held in a place of a secret is known from then on, and masked in whatever words an
+engine quotes it.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 MASK = "***"
@@ -24,19 +25,29 @@ _HARMLESS_NAME = re.compile(
     r"null_tokens|.*(?:location|path|file|url|uri|endpoint|type|provider|class|enabled|alias)", re.IGNORECASE
 )
 
-_USER_PART = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]*://)[^\s/?#'\"]*@")
+# No pattern begins with a repetition: texts of any length are masked in a time that grows as they do.
+_USER_PART = re.compile(
+    r"(?<![A-Za-z0-9])([A-Za-z][A-Za-z0-9+.-]{0,30}://)(?:[^\s/?#'\"]{0,1000}|[^\s/?#'\"@:]{0,100}:[^\s'\"]{0,300})@"
+)
 _ASSIGNED = re.compile(
     r"""(?ix)
-    (?P<name> ["']? [\w.-]* (?:password|passwd|passphrase|pwd|secret|token|credential|signature|api[._-]?key
-        |access[._-]?key|account[._-]?key|private[._-]?key|\bsig|\bsas|key[._-]?material|jaas[._-]?config) [\w.-]* ["']?
-        \s* (?: = | :(?!//)\s+ | :(?=["']) ) \s* )
-    (?P<value> "[^"\n]*" | '[^'\n]*' | [^\s,;&'")\]}]+ )
+    (?P<name> (?:password|passwd|passphrase|pwd|secret|token|credential|signature|api[._-]?key
+        |access[._-]?key|account[._-]?key|private[._-]?key|\bsig|\bsas|key[._-]?material|jaas[._-]?config)
+        [\w.-]{0,100} ["']?
+        \s*+ (?: = | :(?!//)\s+ | :(?=["']) ) \s*+ )
+    (?P<value> (?: "[^"\n]*" | '[^'\n]*' ) [^\s,;&'")\]}]* | [^\s,;&'")\]}]+ )
     """
 )
+_NAME_BEFORE = re.compile(r"[\w.-]+\s*\S*\s*\Z")
 _CELL = re.compile(r"[ts][012]?\.")
+_CELL_ALONE = re.compile(r"[ts][012]?\.[^?&=:@/]+")
+_ROUNDS = 10
 _AUTHORIZATION = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{8,}")
 _ACCESS_KEY = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")
 _PEM = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_HOOK_PATH = re.compile(r"https?://[^/\s?#]+([/?#].{3,})", re.IGNORECASE | re.DOTALL)
+_LONGEST_NAME = 300
+_TOKEN = 8
 _HOOK = re.compile(r"(https?://[^/\s?#]+)[/?#].*", re.IGNORECASE | re.DOTALL)
 
 
@@ -48,6 +59,15 @@ def masked(text: str) -> str:
     >>> masked("cannot open s3://AKIA:abc@bucket/x?sig=f00&v=1, password=hunter2")
     'cannot open s3://***@bucket/x?sig=***&v=1, password=***'
     """
+    text = without(_known, text)
+    for _ in range(_ROUNDS):  # what one round takes away may show what the next one sees
+        before, text = text, _masked_by_form(text)
+        if text == before:
+            break
+    return text
+
+
+def _masked_by_form(text: str) -> str:
     text = _PEM.sub(MASK, text)
     text = _USER_PART.sub(rf"\1{MASK}@", text)
     text = _ASSIGNED.sub(_masked_assignment, text)
@@ -57,7 +77,9 @@ def masked(text: str) -> str:
 
 def _masked_assignment(match: re.Match[str]) -> str:
     """Mask the value, unless it is a constraint's comparison of two cells: `t.token = s.token`."""
-    cells = _CELL.match(match["name"]) and _CELL.match(match["value"])
+    start = match.start()
+    name = _NAME_BEFORE.search(match.string[max(0, start - 100) : start] + match["name"])
+    cells = name and _CELL.match(name[0]) and _CELL_ALONE.fullmatch(match["value"])
     return match[0] if cells else match["name"] + MASK
 
 
@@ -68,12 +90,69 @@ def without(secrets: Iterable[str], text: str) -> str:
     return text
 
 
+_known: set[str] = set()
+SHORTEST_SECRET = 4
+
+OPEN_ENDED = frozenset({"options", "storage_options", "headers"})
+"""Settings that are handed on to other software: nobody can tell which of them are secrets."""
+
+
+def remember(secrets: Iterable[str]) -> None:
+    """Mask these texts from now on, wherever they stand, in this process."""
+    _known.update(secret for secret in secrets if len(secret) >= SHORTEST_SECRET)
+
+
+def forget() -> None:
+    """Mask no more than can be told by its form: another command begins."""
+    _known.clear()
+
+
+def known() -> frozenset[str]:
+    """Return the secrets that were to be remembered."""
+    return frozenset(_known)
+
+
+def secrets_in(settings: Any, name: str = "", around: str = "") -> Iterator[str]:
+    """Yield the texts of settings that are secrets: by their name, their place, or their form.
+
+    Parameters
+    ----------
+    name, around : the key under which they stand, and the one above it.
+
+    Examples
+    --------
+    >>> given = {"kafka.sasl.jaas.config": "x required username=a password='b1b2';", "kafka.group.id": "readers"}
+    >>> sorted(secrets_in({"options": given, "path": "s3://k:p4ss@b/x", "webhook": "https://h.example/T1"}))
+    ['b1b2', 'k:p4ss', 'p4ss', "x required username=a password='b1b2';"]
+    """
+    if isinstance(settings, Mapping):
+        for key, value in settings.items():
+            yield from secrets_in(value, str(key), name)
+    elif isinstance(settings, (list, tuple)):
+        for value in settings:
+            yield from secrets_in(value, name, around)
+    elif isinstance(settings, str):
+        if (name and is_secret(name)) or around == "headers":
+            yield settings
+        if around == "headers":  # as in `Bearer <token>`
+            yield from (word for word in settings.split() if len(word) >= _TOKEN)
+        for user in _USER_PART.finditer(settings):
+            part = user[0].removesuffix("@").partition("://")[2]
+            yield from (part, part.partition(":")[2])
+        for assigned in _ASSIGNED.finditer(settings):
+            yield assigned["value"].strip("\"'")
+        if name == "webhook" and (address := _HOOK_PATH.match(settings)) is not None:
+            yield from (word for word in re.split(r"[/?#&=]", address[1]) if len(word) >= _TOKEN)
+
+
 def is_secret(name: str) -> bool:
     """Whether a setting of this name holds a secret.
 
     >>> [is_secret(n) for n in ("kafka.ssl.keystore.password", "aws_secret_access_key", "key", "ssl.key.location")]
     [True, True, False, False]
     """
+    if len(name) > _LONGEST_NAME:  # no setting of anything
+        return True
     return _SECRET_NAME.fullmatch(name) is not None and _HARMLESS_NAME.fullmatch(name) is None
 
 

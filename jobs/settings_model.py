@@ -12,11 +12,8 @@ from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
 
 from holdfast.constraints.columns import unknown_name
 from holdfast.jobs.problems import Problems
-from holdfast.jobs.secrets import MASK, masked_settings
+from holdfast.jobs.secrets import MASK, OPEN_ENDED, masked_settings
 from holdfast.jobs.yaml_text import Document, Keyed
-
-OPEN_ENDED = frozenset({"options", "storage_options", "headers"})
-"""Settings that are handed on to other software: nobody can tell which of them are secrets."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from holdfast.constraints import StateRefused
 from holdfast.jobs.configuration import Configuration
+from holdfast.jobs.output import printable
 from holdfast.state.commits import READY, Commits
 from holdfast.state.rocks import RocksStore
 from holdfast.streaming.attempts import Attempts
@@ -24,7 +25,8 @@ def skip(configuration: Configuration, source: str, *, retry: bool) -> None:
     finally:
         store.close()
     what = "will be tried again" if retry else "will go into quarantine"
-    sys.stderr.write(
+    said = (
         f"table {source}: batch {position.batch_id}, from {position.start or 'the start'} to {position.end}, {what} "
-        f"with the next holdfast run {configuration.file}\n"
+        f"with the next holdfast run {configuration.file}"
     )
+    sys.stderr.write(printable(said) + "\n")

@@ -1,6 +1,7 @@
 """`holdfast status`: how each table is doing, read from the state while another process may write to it."""
 
 import datetime
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -10,7 +11,8 @@ from holdfast.jobs.check import BROKEN
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.counting import counted
 from holdfast.jobs.options import Answering
-from holdfast.jobs.output import json_line, results_to
+from holdfast.jobs.output import json_line, printable, results_to
+from holdfast.jobs.secrets import masked
 from holdfast.state import codecs
 from holdfast.state.commits import READY
 from holdfast.state.rocks import RocksReader
@@ -53,7 +55,9 @@ def show_status(configuration: Configuration, answering: Answering) -> int:
             for table in tables:
                 out.write(json_line({**whole, **table}))
         else:
-            _print(whole, tables, out)
+            text = io.StringIO()
+            _print(whole, tables, text)
+            out.write(printable(masked(text.getvalue())))
     return BROKEN if any(rule["broken"] and rule["severity"] == Severity.ERROR.value for rule in rules) else 0
 
 

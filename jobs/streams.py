@@ -1,6 +1,7 @@
 """The sources of the configured tables, as streams."""
 
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -57,9 +58,16 @@ def folder_name(name: str) -> str:
 
     >>> folder_name("orders"), folder_name("../etc"), folder_name(".")
     ('orders', '..%2Fetc', '%2E')
+    >>> folder_name("x" * 300)[145:]
+    'xxxxx%-0d4e2ca9e9cbced7'
     """
     quoted = quote(name, safe="")
+    if len(quoted) > _LONGEST_FOLDER:  # no other name makes a '%-'
+        return f"{quoted[:_KEPT_OF_FOLDER]}%-{sha256(name.encode(errors='surrogatepass')).hexdigest()[:16]}"
     return quoted.replace(".", "%2E") if set(quoted) == {"."} else quoted
+
+
+_LONGEST_FOLDER, _KEPT_OF_FOLDER = 200, 150
 
 
 def topic_source(table: TableSettings, source: KafkaSource, settings: Settings, start: str = "earliest") -> TopicSource:

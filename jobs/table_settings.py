@@ -238,9 +238,11 @@ class TableSettings(Section):
     @field_validator("key", "include", "exclude")
     @classmethod
     def _each_once(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        twice = next((name for i, name in enumerate(names or ()) if name in (names or ())[:i]), None)
-        if twice is not None:
-            raise ValueError(f"'{twice}' is named twice: remove one")
+        seen: set[str] = set()
+        for name in names or ():
+            if name in seen:
+                raise ValueError(f"'{name}' is named twice: remove one")
+            seen.add(name)
         return names
 
     @field_validator("source")

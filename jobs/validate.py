@@ -14,7 +14,7 @@ import click
 from holdfast.constraints import InclusionDependency, Rule
 from holdfast.jobs.configuration import Configuration, load
 from holdfast.jobs.options import Answering
-from holdfast.jobs.output import json_line, results_to
+from holdfast.jobs.output import json_line, printable, results_to
 from holdfast.jobs.problems import ConfigurationError, Problem, written
 from holdfast.jobs.quantities import duration_text
 from holdfast.jobs.secrets import masked, masked_settings, without
@@ -38,10 +38,10 @@ def validate_file(file: Path, answering: Answering) -> int:
         if answering.as_json:
             stream.write(without(configuration.secrets, json_line(masked_settings(_fields(configuration)))))
         else:
-            stream.writelines(configuration.masked(line) + "\n" for line in summary(configuration))
+            stream.writelines(printable(configuration.masked(line)) + "\n" for line in summary(configuration))
     if not answering.quiet:
         for warning in configuration.warnings:
-            click.echo("warning: " + warning.located(str(file)), err=True)
+            click.echo("warning: " + printable(warning.located(str(file))), err=True)
     return 0
 
 

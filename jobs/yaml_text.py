@@ -28,12 +28,11 @@ from ruamel.yaml.events import (
 )
 
 from holdfast.jobs.problems import Path, Place, Problems
-from holdfast.jobs.secrets import is_secret
+from holdfast.jobs.secrets import OPEN_ENDED, SHORTEST_SECRET, is_secret
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 40
 MAX_VALUES = 50_000
-SHORTEST_SECRET = 4
 
 _NULL = re.compile(r"~|null|Null|NULL|")
 _BOOLEAN = re.compile(r"true|True|TRUE|false|False|FALSE")
@@ -44,6 +43,7 @@ _VARIABLE = re.compile(r"\$\$\{|\$\{([^}\n]*)\}?")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+_HIDING = OPEN_ENDED | {"webhook"}
 _PREFIX = "tag:yaml.org,2002:"
 
 
@@ -287,7 +287,8 @@ class _Builder:
                 self.problems.add(place, path, f"the variable {name} is not set: set it, or write $${{ for a plain ${{")
             else:
                 value = self.environment[name]
-                if is_secret(name) and len(value) >= SHORTEST_SECRET:
+                is_hidden = is_secret(name) or any(is_secret(str(step)) or step in _HIDING for step in path)
+                if is_hidden and len(value) >= SHORTEST_SECRET:
                     self.problems.secrets.add(value)
                 return value
             return match[0]

@@ -22,7 +22,9 @@ from holdfast.state.room import way_out
 from holdfast.state.store import WriteBatch
 
 _HEAD = 8 + 32
+_LONGEST_NUMBER = 20
 _FIRST, _NUMBER = "first", "[0-9]" * 20
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 
 
 class CommitLog:
@@ -52,7 +54,7 @@ class CommitLog:
         whole = len(record).to_bytes(8, "big") + hashlib.sha256(record).digest() + record
         part = path.with_suffix(f".{os.getpid()}.part")
         try:
-            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            with os.fdopen(os.open(part, _NEW, 0o600), "wb") as file:
                 file.write(whole)
                 file.flush()
                 os.fsync(file.fileno())
@@ -81,7 +83,7 @@ class CommitLog:
         make_private(folder)
         part = folder / f"{_FIRST}.{os.getpid()}.part"
         try:
-            with part.open("wb") as file:
+            with os.fdopen(os.open(part, _NEW, 0o600), "wb") as file:
                 file.write(sealed({"first": first}))
                 file.flush()
                 os.fsync(file.fileno())
@@ -178,12 +180,12 @@ def unsealed(data: bytes) -> Any:
     >>> unsealed(sealed({"first": 7}))
     {'first': 7}
     """
-    whole = json.loads(data)
     try:
+        whole = json.loads(data)
         content = whole["content"]
         if hashlib.sha256(content.encode()).hexdigest() == whole["sha256"]:
             return json.loads(content)
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError, RecursionError):
         pass
     raise ValueError("the checksum is wrong")
 

@@ -15,6 +15,7 @@ a writer with a lower one is refused (`CommitLog.put`).
 import hashlib
 import os
 import platform
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -34,6 +35,7 @@ from holdfast.state.store import WriteBatch
 ASIDE = ".replaced"
 """Ends the names of folders that are set aside while a new state is seeded."""
 _CHUNK = 1 << 20
+_FILE, _CHECKSUM = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}"), re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -208,11 +210,13 @@ class Snapshots:
 
 
 def owner(folder: Path) -> dict[str, Any]:
-    """Return who writes to a state's backup; nothing where no one did."""
+    """Return who writes to a state's backup; nothing where no one did; raise `ValueError` where that is damaged."""
     try:
-        found: dict[str, Any] = unsealed((folder / "OWNER").read_bytes())
+        found: Any = unsealed((folder / "OWNER").read_bytes())
     except FileNotFoundError:
         return {}
+    if not isinstance(found, dict) or type(found.get("epoch")) is not int:
+        raise ValueError("it says no epoch")
     return found
 
 
@@ -298,8 +302,10 @@ def _read(path: Path) -> Snapshot | None:
     try:
         about = unsealed(path.read_bytes())
         files = {name: (size, checksum) for name, (size, checksum) in about["files"].items()}
+        if not all(_FILE.fullmatch(name) and _CHECKSUM.fullmatch(checksum) for name, (_, checksum) in files.items()):
+            return None  # a name would lead out of the folder
         return Snapshot(Identity(**about["identity"]), about["commit"], files)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
@@ -319,7 +325,7 @@ def _replacing(target: Path) -> Iterator[Any]:
     """Write a file beside another one, and put it in its place once it is whole and synced."""
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -62,12 +62,11 @@ class Attempts:
                 f"{configuration} {source}`"
             )
 
-    def failed(self, source: str, position: Position, error: BaseException) -> None:
+    def failed(self, source: str, position: Position, error: str) -> None:
         """Note that a batch failed."""
         last = self.of(source)
         count = last.count if last is not None and last.position == position else 0
-        text = f"{type(error).__name__}: {error}"[:2_000]
-        note = {"position": asdict(position), "count": count + 1, "error": text}
+        note = {"position": asdict(position), "count": count + 1, "error": error[:2_000]}
         batch = WriteBatch()
         batch.put("attempts", source.encode(), codecs.json_bytes(note))
         self._store.write(batch)

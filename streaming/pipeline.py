@@ -309,7 +309,7 @@ class Pipeline:
         """Say of each of some names whether it was read with an earlier batch."""
         return [found is not None for found in self._store.get_many(NAMES, [name_key(source, n) for n in names])]
 
-    def failed(self, source: str, position: Position, error: BaseException) -> None:
+    def failed(self, source: str, position: Position, error: str) -> None:
         """Note that a batch failed, so that it is not tried for ever."""
         with self._lock:
             self.attempts.failed(source, position, error)

@@ -27,10 +27,8 @@ from holdfast.tables.selection import Selection
 from holdfast.tables.textfile import TextFile
 
 _BLOCK_SIZES = (1 << 22, 1 << 26, 1 << 30)  # Arrow wants every record within two blocks
-_TYPED_NAMES = tuple(
-    re.compile(r"(?s)" + form)
-    for form in (r"\s*(.*?)\s*\(\s*([^()]+(?:\([^()]*\))?)\s*\)\s*", r"\s*(.*?\S)\s+(\w+(?:\s*\([^()]*\))?)\s*")
-)
+_TYPES_BEHIND_NAMES = (re.compile(r"\(\s*([^()]+(?:\([^()]*\))?)\s*\)\Z"), re.compile(r"\s(\w+(?:\s*\([^()]*\))?)\Z"))
+_LONGEST_TYPE = 80
 
 
 @dataclass(frozen=True)
@@ -192,6 +190,10 @@ class DelimitedFile:
                 self._refuse_faults()
         except OSError as other:
             raise self._unreadable(other) from other
+        except UnicodeError as other:  # not of one byte: a text in UTF-16 without its mark
+            raise InputError(
+                f"{self.path} is not {self.options.encoding}: {other}; name its encoding with --encoding"
+            ) from other
         raise InputError(f"{self.path} cannot be read as delimited text: {error}") from error
 
     def _unreadable(self, error: OSError) -> InputError:
@@ -207,10 +209,12 @@ def _typed_name(given: str) -> tuple[str, ColumnType | None]:
     >>> [str(_typed_name(x)[1]) for x in ("price decimal(10,2)", "price(decimal(10, 2))")]
     ['decimal(10,2)', 'decimal(10,2)']
     """
-    for form in _TYPED_NAMES:
-        match = form.fullmatch(given)
-        if match and is_type_name(match[2]):
-            return match[1], parse_type(match[2])
+    text = given.strip()
+    end = text[-_LONGEST_TYPE:]  # a type is short: names of any length are split in no time
+    for form in _TYPES_BEHIND_NAMES:
+        match = form.search(end)
+        if match and is_type_name(match[1]):
+            return text[: len(text) - len(end) + match.start()].rstrip(), parse_type(match[1])
     return given, None
 
 

@@ -261,6 +261,11 @@ class Process:
                 command, stdout=log, stderr=log, env={**os.environ, **(environment or {})}, start_new_session=True
             )
 
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._process.pid
+
     def wait_for(self, seen: Callable[[], bool]) -> None:
         """Wait until something is seen."""
         end = time.monotonic() + _PATIENCE_SECONDS

@@ -86,7 +86,7 @@ class Sender:
         self._masked = masked
         self._post = post or Post()
         self._now, self._wall = now, wall
-        self._dice = dice or random.Random()
+        self._dice = dice or random.Random()  # noqa: S311  (of pauses, not of secrets)
         self._pauses: dict[Channel, _Pause] = {}
         self._closing_at: float | None = None
         self._tried_last: set[Channel] = set()

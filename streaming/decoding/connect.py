@@ -168,7 +168,7 @@ def _parameter(schema: Mapping[str, Any], name: str) -> int | None:
 def _whole(value: Any) -> int | None:
     try:
         return int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 

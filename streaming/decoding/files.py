@@ -34,6 +34,9 @@ from holdfast.tables.keys import Flags
 Kind = Literal["json", "csv", "parquet"]
 SEQUENCE = "_seq"
 _COMPRESSED = frozenset({".gz", ".bz2", ".zst", ".lz4"})
+_LARGEST = 1 << 29
+"""How many bytes one file may have, once it is decompressed, and how many cells."""
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -142,12 +145,13 @@ def _part(
     file: ChangedFile, kind: Kind, options: ReadOptions, wanted: Collection[str], known: Collection[str]
 ) -> _Part:
     try:
+        content = _content(file)
         if kind == "json":
-            return _json(file, wanted, known)
-        with _written(Path(file.path).name, file.content) as path:
+            return _json(file, content, wanted, known)
+        with _written(f"changes.{kind}", content) as path:
             try:
                 part = _delimited if kind == "csv" else _parquet
-                return _with_words(part(file, path, options, wanted, known))
+                return _with_words(part(replace(file, content=content), path, options, wanted, known))
             except InputError as error:
                 raise InputError(str(error).replace(str(path), file.path)) from error
     except InputError as error:
@@ -163,30 +167,40 @@ def _with_words(part: _Part) -> _Part:
 
 @contextmanager
 def _written(name: str, content: bytes | memoryview) -> Iterator[Path]:
-    """Put bytes into a file for a while, for its owner alone: readers choose by its name."""
+    """Put bytes into a file of our own name for a while, in a folder that is its owner's alone."""
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
         path = Path(folder, name)
         path.write_bytes(content)
         yield path
 
 
-def _json(file: ChangedFile, wanted: Collection[str], known: Collection[str]) -> _Part:
-    codec = pa.Codec.detect(file.path) if Path(file.path).suffix in _COMPRESSED else None
-    content = file.content
-    if codec is not None:
+def _content(file: ChangedFile) -> bytes | memoryview:
+    """Return a file's bytes, decompressed where its name says so; refuse those that no batch has room for."""
+    content, size = file.content, len(file.content)
+    if size <= _LARGEST and Path(file.path).suffix.lower() in _COMPRESSED:
+        parts: list[bytes] = []
         try:
-            with pa.CompressedInputStream(pa.BufferReader(content), codec.name) as stream:
-                content = stream.read()
+            with pa.CompressedInputStream(pa.BufferReader(content), pa.Codec.detect(file.path.lower()).name) as stream:
+                while (part := stream.read(_BLOCK)) and len(parts) * _BLOCK <= _LARGEST:
+                    parts.append(part)
         except OSError as error:
             raise InputError(
                 f"{file.path} cannot be read: {error}: is it whole, and compressed as its name says?"
             ) from error
+        size = sum(map(len, parts))
+        content = b"".join(parts) if size <= _LARGEST else b""
+    if size > _LARGEST:
+        raise InputError(f"{file.path} has more than {_LARGEST >> 20} MiB, decompressed: write it as several files")
+    return content
+
+
+def _json(file: ChangedFile, content: bytes | memoryview, wanted: Collection[str], known: Collection[str]) -> _Part:
     buffer = np.frombuffer(content, np.uint8)
     ends = np.flatnonzero(buffer == ord("\n"))
     if len(buffer) and buffer[-1] != ord("\n"):
         ends = np.append(ends, len(buffer))
     starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
-    blank = _blank(buffer, starts, ends)
+    blank = _blank(buffer, starts)
     lines = np.flatnonzero(~blank)
     spans = Spans(buffer, starts[lines].astype(np.int64), ends[lines].astype(np.int64))
     fields = fields_of(spans, sorted(wanted))
@@ -196,12 +210,15 @@ def _json(file: ChangedFile, wanted: Collection[str], known: Collection[str]) ->
     return _Part(file.path, len(lines), cells, lambda row: int(lines[row]) + 1, lambda row: spans[row], reasons, new)
 
 
-def _blank(buffer: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Flags:
+def _blank(buffer: NDArray[np.uint8], starts: NDArray[np.int64]) -> Flags:
     """Return which lines have nothing but white space."""
     if not len(starts):
         return np.zeros(0, np.bool_)
-    visible = np.cumsum(np.concatenate([[0], ~np.isin(buffer, np.frombuffer(b" \t\r\n", np.uint8))]))
-    return np.asarray(visible[ends] == visible[starts])
+    visible = _VISIBLE[buffer]  # a byte each: sums of them would take eight times the file
+    return np.asarray(~np.logical_or.reduceat(visible, starts))
+
+
+_VISIBLE = ~np.isin(np.arange(256), np.frombuffer(b" \t\r\n", np.uint8))
 
 
 def _delimited(
@@ -270,11 +287,25 @@ def _parquet(
     wanted: Collection[str],
     known: Collection[str],
 ) -> _Part:
-    path = path if path.suffix in {".parquet", ".pq"} else path.rename(path.with_name(path.name + ".parquet"))
+    _refuse_too_many(path)
     table = read_table(path, name="changes")
     _refuse_unknown(path, table.schema.names, known)
     cells = {name: table[name].values() for name in table.schema.names if name in wanted}
     return _Part(file.path, table.row_count, cells, raw=lambda row: str(table.row(row)))
+
+
+def _refuse_too_many(path: Path) -> None:
+    """Refuse a file of which a few bytes are read as more cells than a batch has room for."""
+    import pyarrow.parquet as pq
+
+    try:
+        about = pq.read_metadata(path)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path} cannot be read as Parquet: {error}") from error
+    if about.num_rows * max(1, about.num_columns) > _LARGEST:
+        raise InputError(
+            f"{path} says that it has {about.num_rows:,} rows of {about.num_columns} columns: write it as several files"
+        )
 
 
 def _refuse_unknown(path: Path, names: Sequence[str], known: Collection[str]) -> None:

@@ -55,7 +55,8 @@ def rows_of(
     for row in np.flatnonzero(operations == UNREADABLE).tolist():
         reasons.setdefault(row, problem(row))
     by_key = (operations == DELETE) & bool(target.key)
-    fields = {name: found[name] if name in target.key else found[name].where(~by_key) for name in wanted}
+    needed = {*target.key, *({target.sequence.name} if target.sequence is not None else ())}
+    fields = {name: found[name] if name in needed else found[name].where(~by_key) for name in wanted}
     cells, wrong = cells_of(fields, target.wanted, no_schemas(len(records)), (), encodings or {})
     for row, reason in wrong.items():
         reasons.setdefault(row, reason)

@@ -27,6 +27,7 @@ VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, in days since 1970-01-01
 _SECONDS = 86_400
+_LARGEST_SCALE = 1_000  # a few bytes could make texts of any length otherwise
 Reasons = dict[int, str]
 Read = tuple[pa.Array, Reasons]
 
@@ -66,8 +67,8 @@ def alike(first: pa.Array, second: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def as_texts(array: pa.Array) -> pa.Array:
-    """Return the texts of values."""
-    made = texts_of(pa.chunked_array([array])).combine_chunks()
+    """Return the texts of values, in the type that texts have everywhere here."""
+    made = texts_of(pa.chunked_array([array])).cast(pa.large_string()).combine_chunks()
     return made if isinstance(made, pa.Array) else pa.array([], pa.large_string())
 
 
@@ -152,6 +153,11 @@ def _decimals(cells: Cells, way: Written, column: Column) -> Read:
         return pa.nulls(len(cells), pa.large_string()), dict.fromkeys(
             np.flatnonzero(cells.kinds > NULL).tolist(), f"column {column.name}: {way.name} {problem}"
         )
+    if abs(scale) > _LARGEST_SCALE:
+        problem = f"has a scale of {scale}: at most {_LARGEST_SCALE:,} digits are read behind a point, or before it"
+        return pa.nulls(len(cells), pa.large_string()), dict.fromkeys(
+            np.flatnonzero(cells.kinds > NULL).tolist(), f"column {column.name}: {way.name} {problem}"
+        )
     words, status = _words(cells)
     there = cells.strings & (status == READ)
     reasons = {}
@@ -184,7 +190,7 @@ def _variable_decimals(cells: Cells, way: Written, column: Column) -> Read:
     given = parts["scale"]
     integers_kernel(given.buffer, given.kinds, given.begins, given.stops, scales, whole)
     words, status = _words(parts["value"])
-    there = (status == READ) & parts["value"].strings & whole & (np.abs(scales) <= 10_000)
+    there = (status == READ) & parts["value"].strings & whole & (scales >= -_LARGEST_SCALE) & (scales <= _LARGEST_SCALE)
     plain = cells.kinds == NUMBER
     problem = f"is no object with a scale and at most 16 bytes ({way.name})"
     reasons = {row: f"column {column.name}: '{text}' {problem}" for row, text in _shown(cells, ~there & ~plain)}

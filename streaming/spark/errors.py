@@ -1,6 +1,7 @@
 """What can go wrong before Spark runs, and while it does. Invariant: each error says what was found and what to do."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.constraints.errors import ExternalError, HoldfastError, InputError
@@ -40,14 +41,15 @@ class SparkMismatch(SetUpError):
     """SPARK_HOME names a Spark of another version than the PySpark that is installed."""
 
 
-def explained(error: Exception, table: str, checkpoint: str = "") -> HoldfastError:
+def explained(error: Exception, table: str, checkpoint: str = "", shown: Callable[[str], str] = str) -> HoldfastError:
     """Return what an error of a streaming query means to a person.
 
     Parameters
     ----------
     checkpoint : where the query notes how far it is.
+    shown : takes from its words what is a secret.
     """
-    text = _said(error)
+    text = shown(_said(error))
     where = f" (checkpoint {checkpoint})" if checkpoint else ""
     for pattern, kind, action in _KNOWN:
         if re.search(pattern, text, re.IGNORECASE | re.DOTALL):

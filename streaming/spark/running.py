@@ -84,6 +84,7 @@ class Running:
     trigger : as Spark's `trigger` takes it.
     done : is told of each committed batch.
     configuration : what messages call the configuration file.
+    shown : takes secrets from what engines say.
     """
 
     def __init__(
@@ -94,8 +95,10 @@ class Running:
         trigger: Mapping[str, Any],
         done: Callable[[Done], object] = lambda _: None,
         configuration: str = "CONF",
+        shown: Callable[[str], str] = str,
     ) -> None:
         self._spark = spark
+        self._shown = shown
         self._pipeline = pipeline
         self._streams = streams
         self._trigger = dict(trigger)
@@ -140,7 +143,7 @@ class Running:
             error = query.exception()
             if error is not None and not stop.is_set():
                 checkpoint = next(stream.checkpoint for stream in self._streams if stream.table == table)
-                raise explained(error, table, checkpoint) from error
+                raise explained(error, table, checkpoint, self._shown) from error
 
     def _started(self, stream: Stream) -> Any:
         from pyspark.errors import PySparkException
@@ -153,7 +156,7 @@ class Running:
             writer = frame.writeStream.foreachBatch(on_batch).queryName(stream.table)
             return writer.option("checkpointLocation", stream.checkpoint).trigger(**self._trigger).start()
         except PySparkException as error:
-            raise explained(error, stream.table, stream.checkpoint) from error
+            raise explained(error, stream.table, stream.checkpoint, self._shown) from error
 
     def _stop(self, queries: Mapping[str, Any]) -> None:
         """Let batches that were begun end, then stop the queries."""
@@ -192,7 +195,7 @@ class Running:
             behind = self._behind.pop(stream.table, None)  # as fresh as this batch, told once
             result = self._pipeline.batch(stream.table, position, came, seconds, behind, names)
         except (PySparkException, Py4JError) as error:
-            meant = explained(error, stream.table, stream.checkpoint)
+            meant = explained(error, stream.table, stream.checkpoint, self._shown)
             self._note_failure(stream.table, position, meant)
             raise meant from error
         except MemoryError as error:
@@ -221,7 +224,7 @@ class Running:
         if isinstance(error, ExternalError):  # not the batch's fault: it may be tried as often as one likes
             return
         with suppress(Exception):  # where even this cannot be written, the first error says more
-            self._pipeline.failed(table, position, error)
+            self._pipeline.failed(table, position, self._shown(f"{type(error).__name__}: {error}"))
 
     def _collected(
         self, stream: Stream, frame: "DataFrame", position: Position, *, is_skipped: bool
@@ -263,7 +266,7 @@ class Running:
             draft = stream.source.draft(rows, stream.target)
         except Exception as error:  # noqa: BLE001  (it is what made somebody skip it)
             name = f"{stream.table}: {position.start or 'the start'} to {position.end}"
-            meant = explained(error, stream.table)
+            meant = explained(error, stream.table, shown=self._shown)
             bad = (BadRecord(name, None, f"{reason} ({meant})"),)
             return Arrivals(arrivals(nothing, stream.target).records, bad, is_skipped=True), []
         came = all_bad(draft, stream.target, reason)

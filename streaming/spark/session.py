@@ -20,12 +20,12 @@ from holdfast.streaming.spark.java import java_home
 from holdfast.streaming.spark.starting import start_java
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import SparkSession
 
 
-def session(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
+def session(name: str, settings: Mapping[str, str] | None = None, shown: Callable[[str], str] = str) -> SparkSession:
     """Start a Spark session, or return the one that runs in this process.
 
     Costs 5 to 7 s, and the jars where they are not in the cache.
@@ -36,6 +36,8 @@ def session(name: str, settings: Mapping[str, str] | None = None) -> SparkSessio
         The application's name.
     settings
         Settings of Spark that win over those of `session_settings`.
+    shown
+        Takes secrets from what Java says on standard error.
 
     Raises
     ------
@@ -47,7 +49,7 @@ def session(name: str, settings: Mapping[str, str] | None = None) -> SparkSessio
     os.environ.update(launch_environment(chosen["spark.master"]))
     from pyspark.sql import SparkSession
 
-    start_java(chosen)
+    start_java(chosen, shown)
     # `builder` is one object for the whole process: a new one keeps earlier settings out.
     return SparkSession.Builder().appName(name).config(map=dict(chosen)).getOrCreate()
 
@@ -121,6 +123,10 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # What plans, event logs and pages do not show: by default not the keys of accounts.
+    "spark.redaction.regex": (
+        "(?i)secret|passw|token|credential|signature|sas|jaas|(access|account|private|api|shared|encryption)[._-]?key"
+    ),
     # A smaller stack, and stopping a query while Python handles its batch overflows the stack.
     "spark.driver.extraJavaOptions": "-Xss16m",
     # A local disk needs no checksum file beside each checkpoint file.
