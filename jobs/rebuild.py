@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.constraints import HoldfastError, StateRefused
+from holdfast.jobs.backup import backup_of
 from holdfast.jobs.checkpoints import fits, remove
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.evolve import unswapped
@@ -21,6 +22,7 @@ from holdfast.jobs.quantities import is_remote
 from holdfast.jobs.streams import checkpoint_of
 from holdfast.state import codecs
 from holdfast.state.commits import READY, Commits
+from holdfast.state.places import Place
 from holdfast.state.rocks import RocksStore
 from holdfast.state.snapshots import Snapshots, backups, refuse_behind
 from holdfast.state.store import WriteBatch
@@ -33,7 +35,7 @@ def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: boo
     settings = configuration.settings
     state = Path(settings.state)
     unswapped(state)
-    usable = _is_usable(state, settings.name, Path(settings.backup))
+    usable = _is_usable(state, settings.name, backup_of(settings))
     if from_source:
         if usable:
             raise StateRefused(f"{state} is whole: to throw it away and seed anew: holdfast seed --replace")
@@ -53,7 +55,7 @@ def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: boo
 def _restore(configuration: Configuration, state: Path, progress: Progress) -> None:
     """Make the state of its backup."""
     settings = configuration.settings
-    folder = next(iter(backups(Path(settings.backup), settings.name)), None)
+    folder = next(iter(backups(backup_of(settings), settings.name)), None)
     if folder is None:
         raise StateRefused(
             f"{settings.backup} has no snapshot of a state of '{settings.name}': name the backup that it was made "
@@ -75,7 +77,7 @@ def _restore(configuration: Configuration, state: Path, progress: Progress) -> N
     )
 
 
-def _is_usable(state: Path, application: str, backup: Path) -> bool:
+def _is_usable(state: Path, application: str, backup: Place) -> bool:
     """Whether there is a state that can be used: whole, and not behind its backup. O(n)."""
     if not (state / "CURRENT").exists():
         return False
@@ -85,7 +87,7 @@ def _is_usable(state: Path, application: str, backup: Path) -> bool:
             commits = Commits(store, application)
             status = commits.identity.status
             store.verify()
-            refuse_behind(backup / commits.identity.state_id, commits.identity.epoch, commits.last)
+            refuse_behind(backup.at(commits.identity.state_id), commits.identity.epoch, commits.last)
         finally:
             store.close()
     except StateRefused as error:

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from holdfast.constraints import ExternalError, StateRefused, UsageError
 from holdfast.jobs.alerting import alerts_of, sender_of, waiting_of
+from holdfast.jobs.backup import backup_of
 from holdfast.jobs.checkpoints import refuse_damaged
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.evolution import planned
@@ -35,9 +36,10 @@ from holdfast.jobs.settings import Settings
 from holdfast.jobs.watching import Followed, Watch, watched
 from holdfast.state import codecs
 from holdfast.state.commits import READY, Commits
-from holdfast.state.log import CommitLog, make_private
+from holdfast.state.log import CommitLog
+from holdfast.state.places import Place, make_private
 from holdfast.state.rocks import RocksStore
-from holdfast.state.snapshots import ASIDE, Snapshots, backups, own, refuse_behind
+from holdfast.state.snapshots import Snapshots, backups, own, refuse_behind
 from holdfast.streaming.alerts.waiting import carried
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rule_state import RuleState
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
 
     from holdfast.streaming.spark.running import Done
 
+_ASIDE = ".replaced"
+"""Ends the names of folders that are set aside while a new state is seeded."""
 _SHOWN_CHANGES = 5
 _SHOWN = """
     SELECT rule, max(table_name) AS table_name, example_id, max(left_key) AS left_key, max(left_row) AS left_row,
@@ -364,11 +368,6 @@ def _prepare(configuration: Configuration, progress: Progress) -> None:
     for place in (settings.state, settings.output, settings.checkpoint):
         if not is_remote(place):
             _make_private(Path(place))
-    if is_remote(settings.backup):
-        raise UsageError(
-            f"backup: {settings.backup} is on an object store, which this version cannot write the log to: name a "
-            "folder on a disk that survives the machine"
-        )
 
 
 def _make_private(folder: Path) -> None:
@@ -387,7 +386,7 @@ def _refuse_lost(configuration: Configuration) -> None:
     unswapped(Path(settings.state))
     if Path(settings.state, "CURRENT").exists():
         return
-    for left in backups(Path(settings.backup), settings.name)[:1]:
+    for left in backups(backup_of(settings), settings.name)[:1]:
         raise StateRefused(
             f"the state in {settings.state} is missing, while {left} is the backup of one of '{settings.name}'. "
             f"Restore it: holdfast rebuild {configuration.file}; or start over: holdfast seed --replace"
@@ -508,27 +507,27 @@ def _published(
 
 @contextmanager
 def _replaced(settings: Settings) -> Iterator[tuple[Told | None, Callable[[], None]]]:
-    """Set a state, its backups and its checkpoints aside while a new state is seeded: where that fails, they come back.
+    """Set a state and its checkpoints aside while a new state is seeded: where that fails, they come back.
 
-    Gives what was told of the state, as far as it can be read, and what to call once the new state is seeded. The
-    outputs stay, and go on from what they say.
+    Gives what was told of the state, as far as it can be read, and what to call once the new state is seeded. Then the
+    old one's backups go too; the outputs stay, and go on from what they say.
     """
     if is_remote(settings.checkpoint):
         raise UsageError(f"remove the checkpoint {settings.checkpoint} yourself, then seed: it is not on this machine")
-    state, backup = Path(settings.state), Path(settings.backup)
+    state, backup = Path(settings.state), backup_of(settings)
     left = None
-    places = {state, Path(settings.checkpoint), *backups(backup, settings.name)}
+    places, old_backups = {state, Path(settings.checkpoint)}, backups(backup, settings.name)
     if state.exists():
         store = RocksStore(state)  # refused while another process has it
         identity = store.get("meta", b"identity")
         if identity is not None:
             known = codecs.read_json(identity)
-            places.add(backup / known["state_id"])
+            old_backups.append(backup.at(known["state_id"]))
             if (known["application"], known["status"]) == (settings.name, READY):
                 broken = {name for name, line in published_lines(store) if line["broken"]}
                 left = Told(broken=broken, waiting=carried(store))
         store.close()
-    moved = {place: place.with_name(f"{place.name}{ASIDE}") for place in places if place.exists()}
+    moved = {place: place.with_name(f"{place.name}{_ASIDE}") for place in places if place.exists()}
     for place, old in moved.items():
         shutil.rmtree(old, ignore_errors=True)  # of a replacement that was killed
         place.rename(old)
@@ -539,6 +538,8 @@ def _replaced(settings: Settings) -> Iterator[tuple[Told | None, Callable[[], No
         if is_seeded.is_set():
             for old in moved.values():
                 shutil.rmtree(old)
+            for left_behind in old_backups:
+                left_behind.clear()
         else:
             for place, old in moved.items():
                 shutil.rmtree(place, ignore_errors=True)
@@ -559,9 +560,9 @@ def _snapshotter(settings: Settings, store: RocksStore, commits: Commits) -> Sna
     return Snapshotter(store, commits, snapshots, settings.snapshot.interval.total_seconds())
 
 
-def _backup(settings: Settings, state_id: str) -> Path:
+def _backup(settings: Settings, state_id: str) -> Place:
     """Return the folder for one state: that of another one stays what it is."""
-    return Path(settings.backup, state_id)
+    return backup_of(settings).at(state_id)
 
 
 def _outputs(settings: Settings, commits: Commits, session: Callable[[], "SparkSession"]) -> dict[str, OutputTable]:

@@ -11,20 +11,19 @@ backup are noticed here, at the latest. What an epoch wrote behind the first com
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from holdfast.constraints import ExternalError, StateRefused
 from holdfast.state import codecs
+from holdfast.state.places import Place, place_of
 from holdfast.state.room import way_out
 from holdfast.state.store import WriteBatch
 
 _HEAD = 8 + 32
-_LONGEST_NUMBER = 20
-_FIRST, _NUMBER = "first", "[0-9]" * 20
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+_DIGITS = 20
+_FIRST, _LOG, OWNER = "first", "log", "OWNER"
 
 
 class CommitLog:
@@ -36,120 +35,120 @@ class CommitLog:
     epoch : of the state.
     """
 
-    def __init__(self, backup: Path, epoch: int) -> None:
-        self._backup, self._epoch = backup, epoch
-        self._folder = _folder(backup, epoch)
+    def __init__(self, backup: Path | Place, epoch: int) -> None:
+        self._backup, self._epoch = place_of(backup), epoch
+        self._folder = _folder(self._backup, epoch)
         try:
-            make_private(self._folder)
+            self._folder.prepare()
         except OSError as error:
             raise ExternalError(
-                f"the backup {self._folder} cannot be made ({error.strerror}): mend what is in its place, or name "
-                "another `backup`"
+                f"the backup {self._folder} cannot be made ({error.strerror or error}): mend what is in its place, or "
+                "name another `backup`"
             ) from error
 
     def put(self, number: int, record: bytes) -> None:
         """Write the record of a commit; nothing happens where the same one is there."""
-        self._refuse_later_epochs()
-        path = self._folder / f"{number:020d}"
+        name = f"{number:0{_DIGITS}d}"
         whole = len(record).to_bytes(8, "big") + hashlib.sha256(record).digest() + record
-        part = path.with_suffix(f".{os.getpid()}.part")
         try:
-            with os.fdopen(os.open(part, _NEW, 0o600), "wb") as file:
-                file.write(whole)
-                file.flush()
-                os.fsync(file.fileno())
-            try:
-                os.link(part, path)  # put if absent
-            except FileExistsError:
-                found = path.read_bytes()
-                if found != whole and _is_whole(found):
-                    raise StateRefused(
-                        f"{path} holds another commit {number}: another process writes to this backup. Stop one of them"
-                    ) from None
-                part.replace(path)  # it is the same, or was damaged since
-            self._sync()
+            self._refuse_later_epochs()
+            if self._folder.put_new(name, whole):
+                return
+            found = self._folder.get(name)
+            if found is not None and found != whole and _is_whole(found):
+                raise StateRefused(
+                    f"{self._folder.path(name)} holds another commit {number}: another process writes to this backup. "
+                    "Stop one of them"
+                )
+            self._folder.put(name, whole)  # it is the same, or was damaged since
         except OSError as error:
             raise ExternalError(
                 f"commit {number} could not be written to the backup {self._folder} ({error}). It is safe in the "
                 f"state: {way_out(error, self._folder)}, and start again"
             ) from error
-        finally:
-            part.unlink(missing_ok=True)
 
     @staticmethod
-    def begin(backup: Path, epoch: int, first: int) -> None:
+    def begin(backup: Path | Place, epoch: int, first: int) -> None:
         """Begin the log of an epoch that takes over: the commits from `first` on are its own."""
-        folder = _folder(backup, epoch)
-        make_private(folder)
-        part = folder / f"{_FIRST}.{os.getpid()}.part"
-        try:
-            with os.fdopen(os.open(part, _NEW, 0o600), "wb") as file:
-                file.write(sealed({"first": first}))
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(folder / _FIRST)
-        finally:
-            part.unlink(missing_ok=True)
+        _folder(place_of(backup), epoch).put(_FIRST, sealed({"first": first}))
 
     @staticmethod
-    def forget(backup: Path, upto: int) -> None:
+    def forget(backup: Place, upto: int) -> None:
         """Remove the records of commits that a snapshot has."""
-        for path in (backup / "log").glob(f"*/{_NUMBER}"):
-            if int(path.name) <= upto:
-                path.unlink()
+        for epoch in epochs(backup):
+            folder = _folder(backup, epoch)
+            folder.remove(f"{number:0{_DIGITS}d}" for number in _numbers(folder) if number <= upto)
 
     def _refuse_later_epochs(self) -> None:
-        for later in (self._backup / "log").iterdir():
-            if later.name.isdecimal() and int(later.name) > self._epoch:
-                raise StateRefused(
-                    f"{later} is of a later epoch than this state's, which is {self._epoch}: the state was restored "
-                    "elsewhere, and goes on there. Stop this process, and remove its state"
-                )
-
-    def _sync(self) -> None:
-        """Sync the folder's entries."""
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        epoch = owner(self._backup).get("epoch", 0)
+        if epoch > self._epoch:
+            raise StateRefused(
+                f"{self._backup} is written to by epoch {epoch}, and this state's is {self._epoch}: the state was "
+                "restored elsewhere, and goes on there. Stop this process, and remove its state"
+            )
 
 
-def make_private(folder: Path) -> None:
-    """Make a folder that only its owner may look into, with all that is missing above it."""
-    if not folder.is_dir():
-        make_private(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
+def epochs(backup: Place) -> list[int]:
+    """Return the epochs that wrote to a backup, in order."""
+    return [int(name) for name in backup.at(_LOG).names() if name.isdecimal()]
 
 
-def last_logged(backup: Path, epoch: int) -> int:
+def owner(backup: Path | Place) -> dict[str, Any]:
+    """Return who writes to a state's backup; nothing where no one did."""
+    backup = place_of(backup)
+    data = backup.get(OWNER)
+    if data is None:
+        return {}
+    try:
+        found = unsealed(data)
+        if isinstance(found, dict) and type(found.get("epoch")) is int:
+            return found
+    except ValueError:
+        pass
+    raise StateRefused(
+        f"{backup.path(OWNER)} is damaged, which says who writes to this backup: make sure that no other process "
+        "does, remove the file, and start again"
+    )
+
+
+def last_logged(backup: Place, epoch: int) -> int:
     """Return the last commit that an epoch logged and that is still there; 0 where there is none."""
-    return max((int(path.name) for path in _folder(backup, epoch).glob(_NUMBER)), default=0)
+    return max(_numbers(_folder(backup, epoch)), default=0)
 
 
-def logged_after(backup: Path, after: int) -> Iterator[tuple[int, WriteBatch]]:
+def logged_after(backup: Path | Place, after: int) -> Iterator[tuple[int, WriteBatch]]:
     """Yield the commits behind a number that all epochs logged, in order; refuse a damaged file or a gap."""
-    found: dict[int, Path] = {}
-    for folder in sorted((backup / "log").glob("[0-9]" * 10)):
-        begins = folder / _FIRST
-        if begins.exists():
-            first = _first(begins)
-            found = {number: path for number, path in found.items() if number < first}
-        found |= {int(path.name): path for path in folder.glob(_NUMBER) if int(path.name) > after}
+    backup = place_of(backup)
+    found: dict[int, Place] = {}
+    for epoch in epochs(backup):
+        folder = _folder(backup, epoch)
+        begins = folder.get(_FIRST)
+        if begins is not None:
+            first = _first(begins, folder.path(_FIRST))
+            found = {number: place for number, place in found.items() if number < first}
+        found |= {number: folder for number in _numbers(folder) if number > after}
     for expected, number in enumerate(sorted(found), after + 1):
         if number != expected:
             raise StateRefused(f"{backup}: commit {expected} is missing, {number} is there: restore the file")
-        yield number, _record(found[number])
+        yield number, _record(found[number], f"{number:0{_DIGITS}d}")
 
 
-def _record(path: Path) -> WriteBatch:
-    data = path.read_bytes()
+def _numbers(folder: Place) -> list[int]:
+    """Return the commits that are logged in a folder."""
+    return [int(name) for name in folder.names() if len(name) == _DIGITS and name.isdecimal()]
+
+
+def _record(folder: Place, name: str) -> WriteBatch:
+    data = folder.get(name) or b""
     if not _is_whole(data):
-        raise StateRefused(
-            f"{path} is damaged: restore the file from a copy of the backup, or seed anew: holdfast rebuild "
-            "--from-source"
-        )
+        raise _damaged(folder.path(name))
     return codecs.read_batch(data[_HEAD:])
+
+
+def _damaged(path: str) -> StateRefused:
+    return StateRefused(
+        f"{path} is damaged: restore the file from a copy of the backup, or seed anew: holdfast rebuild --from-source"
+    )
 
 
 def _is_whole(data: bytes) -> bool:
@@ -158,14 +157,11 @@ def _is_whole(data: bytes) -> bool:
     return has_length and hashlib.sha256(record).digest() == data[8:_HEAD]
 
 
-def _first(path: Path) -> int:
+def _first(data: bytes, path: str) -> int:
     try:
-        return int(unsealed(path.read_bytes())["first"])
+        return int(unsealed(data)["first"])
     except (ValueError, KeyError, TypeError) as error:
-        raise StateRefused(
-            f"{path} is damaged: restore the file from a copy of the backup, or seed anew: holdfast rebuild "
-            "--from-source"
-        ) from error
+        raise _damaged(path) from error
 
 
 def sealed(about: Any) -> bytes:
@@ -190,5 +186,5 @@ def unsealed(data: bytes) -> Any:
     raise ValueError("the checksum is wrong")
 
 
-def _folder(backup: Path, epoch: int) -> Path:
-    return backup / "log" / f"{epoch:010d}"
+def _folder(backup: Place, epoch: int) -> Place:
+    return backup.at(_LOG).at(f"{epoch:010d}")

@@ -13,28 +13,23 @@ a writer with a lower one is refused (`CommitLog.put`).
 """
 
 import hashlib
-import os
 import platform
 import re
-import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from holdfast.constraints import ExternalError, StateRefused
 from holdfast.state import codecs
 from holdfast.state.commits import Commits, Identity, base_of
-from holdfast.state.log import CommitLog, last_logged, logged_after, make_private, sealed, unsealed
+from holdfast.state.log import OWNER, CommitLog, epochs, last_logged, logged_after, owner, sealed, unsealed
+from holdfast.state.places import Place, place_of
 from holdfast.state.rocks import RocksStore
 from holdfast.state.room import way_out
 from holdfast.state.store import WriteBatch
 
-ASIDE = ".replaced"
-"""Ends the names of folders that are set aside while a new state is seeded."""
-_CHUNK = 1 << 20
+_SNAPSHOTS = "snapshots"
 _FILE, _CHECKSUM = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}"), re.compile(r"[0-9a-f]{64}")
 
 
@@ -84,14 +79,15 @@ class Snapshots:
     keep : how many copies stay.
     """
 
-    def __init__(self, folder: Path, keep: int = 2) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path | Place, keep: int = 2) -> None:
+        self.folder = place_of(folder)
+        self._manifests, self._files = self.folder.at(_SNAPSHOTS), self.folder.at("files")
         self._keep = keep
 
-    def all(self) -> list[tuple[Path, Snapshot | None]]:
+    def all(self) -> list[tuple[str, Snapshot | None]]:
         """Return manifests, the newest first, with the copies that they describe; None where one is damaged."""
-        found = sorted((self.folder / "snapshots").glob("*.json"), reverse=True)
-        return [(path, _read(path)) for path in found]
+        found = [name for name in self._manifests.names() if name.endswith(".json")]
+        return [(name, _read(self._manifests.get(name) or b"")) for name in sorted(found, reverse=True)]
 
     def put(self, linked: Path, identity: Identity, commit: int, base: int = 0) -> Snapshot:
         """Take a store's hard links into the backup, then forget copies and log records that are not needed.
@@ -113,7 +109,7 @@ class Snapshots:
                 self._take(path, checksum)
                 files[path.name] = (size, checksum)
             snapshot = Snapshot(identity, commit, files)
-            _write(self.folder / "snapshots" / snapshot.name, sealed(asdict(snapshot)))
+            self._manifests.put(snapshot.name, sealed(asdict(snapshot)))
             self._forget()
         except OSError as error:
             raise ExternalError(
@@ -125,7 +121,8 @@ class Snapshots:
     def restore(self, state: Path) -> Restored:
         """Make a store of the newest copy that is whole and the log behind it; the folder is there at once, or not."""
         damaged = []
-        for path, snapshot in self.all():
+        for name, snapshot in self.all():
+            path = self._manifests.path(name)
             if snapshot is None:
                 damaged.append(f"{path} is damaged")
                 continue
@@ -148,16 +145,14 @@ class Snapshots:
     def _filled(self, made: Path, snapshot: Snapshot) -> str | None:
         """Copy the files of a snapshot; return what is wrong with them."""
         for name, (size, checksum) in snapshot.files.items():
-            source = self.folder / "files" / checksum
-            try:
-                shutil.copyfile(source, made / name)
-            except FileNotFoundError:
+            source = self._files.path(checksum)
+            if not self._files.fetch(checksum, made / name):
                 return f"{source} is missing"
             if (made / name).stat().st_size != size or _checksum(made / name) != checksum:
                 return f"{source} is damaged"
         return None
 
-    def _too_old(self, path: Path, snapshot: Snapshot) -> str | None:
+    def _too_old(self, path: str, snapshot: Snapshot) -> str | None:
         """Return why a snapshot is not enough: the state was seeded, or took over another one, behind it."""
         bases = (base_of(record) for _, record in logged_after(self.folder, snapshot.commit))
         newer = next((base for base in bases if base), None)
@@ -187,80 +182,51 @@ class Snapshots:
 
     def _take(self, path: Path, checksum: str) -> None:
         """Copy a file into the backup, where it is not there yet."""
-        target = self.folder / "files" / checksum
-        if target.exists() and target.stat().st_size == path.stat().st_size:
-            return
-        make_private(target.parent)
-        with _replacing(target) as part, path.open("rb") as source:
-            shutil.copyfileobj(source, part, _CHUNK)
+        if self._files.size(checksum) != path.stat().st_size:
+            self._files.take(checksum, path)
 
     def _forget(self) -> None:
         """Remove all copies but the last ones, files that none of these has, and the log that they have."""
         every = self.all()
         kept = [snapshot for _, snapshot in every if snapshot is not None][: self._keep]
-        for path, snapshot in every:
-            if snapshot is not None and snapshot not in kept:
-                path.unlink()
+        self._manifests.remove(name for name, snapshot in every if snapshot is not None and snapshot not in kept)
         needed = {checksum for snapshot in kept for _, checksum in snapshot.files.values()}
-        for file in (self.folder / "files").iterdir():
-            if file.name not in needed:
-                file.unlink()
+        self._files.remove(name for name in self._files.names() if name not in needed)
         if len(kept) == self._keep:
             CommitLog.forget(self.folder, min(snapshot.commit for snapshot in kept))
 
 
-def owner(folder: Path) -> dict[str, Any]:
-    """Return who writes to a state's backup; nothing where no one did; raise `ValueError` where that is damaged."""
-    try:
-        found: Any = unsealed((folder / "OWNER").read_bytes())
-    except FileNotFoundError:
-        return {}
-    if not isinstance(found, dict) or type(found.get("epoch")) is not int:
-        raise ValueError("it says no epoch")
-    return found
-
-
-def own(folder: Path, identity: Identity) -> None:
+def own(folder: Path | Place, identity: Identity) -> None:
     """Say that this process writes to a state's backup; refuse where a later epoch does."""
+    place = place_of(folder)
     try:
-        make_private(folder)
-        epoch = owner(folder).get("epoch", 0)
-    except ValueError as error:
-        raise StateRefused(
-            f"{folder / 'OWNER'} is damaged, which says who writes to this backup: make sure that no other process "
-            "does, remove the file, and start again"
+        place.prepare()
+        known = owner(place)
+        if known.get("epoch", 0) > identity.epoch:
+            raise StateRefused(
+                f"the backup {place} is written to by epoch {known['epoch']} of this state, on {known.get('host')}, "
+                f"and this one is epoch {identity.epoch}: the state was restored elsewhere. Use that one, and remove "
+                "this one"
+            )
+        _take_over(place, identity)
+    except OSError as error:
+        raise ExternalError(
+            f"the backup {place} cannot be used ({error}): {way_out(error, place)}, and start again"
         ) from error
-    except OSError as error:
-        raise _unusable(folder, error) from error
-    if epoch > identity.epoch:
-        raise StateRefused(
-            f"the backup {folder} is written to by epoch {epoch} of this state, on {owner(folder).get('host')}, and "
-            f"this one is epoch {identity.epoch}: the state was restored elsewhere. Use that one, and remove this one"
-        )
-    try:
-        _take_over(folder, identity)
-        for part in folder.rglob("*.part"):  # of a process that was killed
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        raise _unusable(folder, error) from error
 
 
-def _unusable(folder: Path, error: OSError) -> ExternalError:
-    return ExternalError(f"the backup {folder} cannot be used ({error}): {way_out(error, folder)}, and start again")
-
-
-def _take_over(folder: Path, identity: Identity) -> None:
+def _take_over(place: Place, identity: Identity) -> None:
     about = {"state_id": identity.state_id, "epoch": identity.epoch, "host": platform.node()}
-    _write(folder / "OWNER", sealed(about))
+    place.put(OWNER, sealed(about))
 
 
-def _known_epoch(folder: Path) -> int:
+def _known_epoch(place: Place) -> int:
     """Return the highest epoch that wrote to a backup, as far as it can be read."""
     try:
-        owned = int(owner(folder).get("epoch", 0))
-    except ValueError:
+        owned = int(owner(place).get("epoch", 0))
+    except StateRefused:
         owned = 0
-    return max([owned, *(int(path.name) for path in (folder / "log").glob("[0-9]*") if path.name.isdecimal())])
+    return max([owned, *epochs(place)])
 
 
 def _damage(made: Path) -> str | None:
@@ -276,31 +242,33 @@ def _damage(made: Path) -> str | None:
     return None
 
 
-def refuse_behind(folder: Path, epoch: int, last: int) -> None:
+def refuse_behind(folder: Path | Place, epoch: int, last: int) -> None:
     """Raise where a state lacks commits that its own backup has: its newest writes were lost with a damaged file."""
-    snapshots = [found.commit for _, found in Snapshots(folder).all() if found and found.identity.epoch == epoch]
-    backed = max([last_logged(folder, epoch), *snapshots])
+    place = place_of(folder)
+    snapshots = [found.commit for _, found in Snapshots(place).all() if found and found.identity.epoch == epoch]
+    backed = max([last_logged(place, epoch), *snapshots])
     if backed > last:
         raise StateRefused(
-            f"the state ends with commit {last}, while its backup {folder} has commit {backed}: it lost its last "
+            f"the state ends with commit {last}, while its backup {place} has commit {backed}: it lost its last "
             "writes. Restore it: holdfast rebuild"
         )
 
 
-def backups(backup: Path, application: str) -> list[Path]:
+def backups(backup: Path | Place, application: str) -> list[Place]:
     """Return the folders of an application's states in a backup, the one with the last commits first."""
-    found: list[tuple[int, Path]] = []
-    for folder in sorted(path.parent for path in backup.glob("*/snapshots")):
-        whole = [snapshot for _, snapshot in Snapshots(folder).all() if snapshot is not None]
-        if folder.suffix != ASIDE and whole and whole[0].identity.application == application:
-            found.append((max(snapshot.commit for snapshot in whole), folder))
-    return [folder for _, folder in sorted(found, reverse=True)]
+    place = place_of(backup)
+    found: list[tuple[int, str]] = []
+    for name in place.names():
+        whole = [snapshot for _, snapshot in Snapshots(place.at(name)).all() if snapshot is not None]
+        if whole and whole[0].identity.application == application:
+            found.append((max(snapshot.commit for snapshot in whole), name))
+    return [place.at(name) for _, name in sorted(found, reverse=True)]
 
 
-def _read(path: Path) -> Snapshot | None:
+def _read(data: bytes) -> Snapshot | None:
     """Return the copy that a manifest describes; None where it is damaged."""
     try:
-        about = unsealed(path.read_bytes())
+        about = unsealed(data)
         files = {name: (size, checksum) for name, (size, checksum) in about["files"].items()}
         if not all(_FILE.fullmatch(name) and _CHECKSUM.fullmatch(checksum) for name, (_, checksum) in files.items()):
             return None  # a name would lead out of the folder
@@ -312,28 +280,3 @@ def _read(path: Path) -> Snapshot | None:
 def _checksum(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _write(target: Path, content: bytes) -> None:
-    make_private(target.parent)
-    with _replacing(target) as part:
-        part.write(content)
-
-
-@contextmanager
-def _replacing(target: Path) -> Iterator[Any]:
-    """Write a file beside another one, and put it in its place once it is whole and synced."""
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
-    try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -48,8 +48,8 @@ from holdfast.jobs.secrets import masked, masked_settings
 from holdfast.jobs.space_files import read_space
 from holdfast.jobs.yaml_text import Document, read_yaml
 from holdfast.state import codecs
-from holdfast.state.log import CommitLog, logged_after
-from holdfast.state.snapshots import Snapshots, owner
+from holdfast.state.log import CommitLog, logged_after, owner
+from holdfast.state.snapshots import Snapshots
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.arrivals import TRUNCATE, Arrivals, Target, arrivals
 from holdfast.streaming.decoding import decoder

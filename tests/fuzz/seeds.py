@@ -345,4 +345,4 @@ MANIFEST = {
 def whole_manifest(about: Any) -> bytes:
     """Return a manifest with its own checksum."""
     content = json.dumps(about, sort_keys=True)
-    return json.dumps({"snapshot": content, "sha256": hashlib.sha256(content.encode()).hexdigest()}).encode()
+    return json.dumps({"content": content, "sha256": hashlib.sha256(content.encode()).hexdigest()}).encode()

@@ -14,8 +14,8 @@ from holdfast.constraints.columns import unknown_name
 from holdfast.constraints.parsing import parse_condition, parse_rule_body
 from holdfast.constraints.rules import Threshold
 from holdfast.jobs.secrets import masked
-from holdfast.state.log import logged_after
-from holdfast.state.snapshots import Snapshots, owner
+from holdfast.state.log import logged_after, owner
+from holdfast.state.snapshots import Snapshots
 from holdfast.streaming.arrivals import Target, arrivals
 from holdfast.streaming.decoding import files
 from holdfast.streaming.decoding.files import ChangedFile, draft_of
@@ -127,7 +127,7 @@ class TestBackups:
             about = {**MANIFEST, "files": {name: [1, "0" * 64]}}
             (folder / f"{number:020d}.{0:010d}.json").write_bytes(whole_manifest(about))
         (folder / f"{99:020d}.{0:010d}.json").write_bytes(whole_manifest({**MANIFEST, "files": {"a": [1, "../../x"]}}))
-        assert [path.name[18:20] for path, snapshot in Snapshots(tmp_path).all() if snapshot is not None] == ["08"]
+        assert [name[18:20] for name, snapshot in Snapshots(tmp_path).all() if snapshot is not None] == ["08"]
 
     @pytest.mark.parametrize(
         "content", [b"", b"[]", b"{}", b'{"epoch": "1"}', b"\xff", b"[" * 100_000, b'{"epoch": true}']

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.object_store import ObjectStore
 from tests.streams import Application, Row
 
 if TYPE_CHECKING:
@@ -54,12 +55,13 @@ class Lived(Application):
     def check_rows(self) -> None:
         self.check({"t": list(self.rows.values())})
 
-    def refused(self, command: str, *words: str, code: int = 4) -> None:
+    def refused(self, command: str, *words: str, code: int = 4) -> str:
         found, said = self(command, *(("--available-now",) if command == "run" else ()))
         assert found == code, said
         for word in words:
             assert word in said
         assert "Traceback" not in said
+        return said
 
 
 def test_a_state_that_is_lost_comes_back_from_its_backup(spark: SparkSession, tmp_path: Path) -> None:
@@ -207,3 +209,34 @@ def test_a_state_stays_where_a_new_one_cannot_be_seeded(spark: SparkSession, tmp
     assert len(list((tmp_path / "backup").iterdir())) == 1
     app.drain()
     app.check_rows()
+
+
+def test_a_backup_on_an_object_store(spark: SparkSession, tmp_path: Path) -> None:
+    store = ObjectStore()
+    try:
+        app = Lived(tmp_path, 11, backup="s3://bucket/backups", storage_options=store.options)
+        app.come(3)
+        app.drain()
+        app.come(2)
+        app.drain()
+        shutil.rmtree(tmp_path / "state")
+        app.refused("run", "is missing", "s3://bucket/backups/", "holdfast rebuild")
+        code, said = app("rebuild")
+        assert code == 0, said
+        app.come(2)
+        app.drain()
+        app.check_rows()
+        store.fails = lambda asked: 403 if asked.startswith("PUT") else None
+        app.come(1)
+        said = app.refused("run", "the backup s3://bucket/backups/", "cannot be used", "start again", code=5)
+        assert "verysecretkey" not in said
+        store.fails = lambda _: None
+        app.drain()
+        app.check_rows()
+        (state_id,) = {name.split("/")[2] for name in store.objects}
+        assert app("seed", "--replace")[0] == 0
+        assert {name.split("/")[2] for name in store.objects}.isdisjoint({state_id})
+        app.drain()
+        app.check_rows()
+    finally:
+        store.close()

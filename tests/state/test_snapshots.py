@@ -8,9 +8,9 @@ import pytest
 
 from holdfast.constraints import StateRefused
 from holdfast.state.commits import READY, Commits
-from holdfast.state.log import CommitLog
+from holdfast.state.log import CommitLog, owner
 from holdfast.state.rocks import RocksStore
-from holdfast.state.snapshots import Snapshots, backups, own, owner
+from holdfast.state.snapshots import Snapshots, backups, own
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.snapshotting import Snapshotter
 
@@ -83,7 +83,7 @@ def test_what_was_logged_comes_back_after_any_history(tmp_path: Path, seed: int)
             assert _content(writer.store) == before
             assert writer.commits.identity.epoch == epoch + 1 == owner(writer.backup)["epoch"]
             assert not list(writer.commits.unlogged())
-    assert backups(tmp_path / "backup", "app") == [writer.backup]
+    assert list(map(str, backups(tmp_path / "backup", "app"))) == [str(writer.backup)]
     assert not backups(tmp_path / "backup", "other")
     writer.store.close()
 
@@ -115,7 +115,8 @@ def test_an_older_copy_serves_where_the_newest_is_damaged(tmp_path: Path, damage
     writer.commit({b"k": b"last"})
     expected = _content(writer.store)
     writer.store.close()
-    (newest, snapshot), (_, older) = Snapshots(writer.backup).all()
+    (name, snapshot), (_, older) = Snapshots(writer.backup).all()
+    newest = writer.backup / "snapshots" / name
     assert snapshot is not None
     assert older is not None
     if damage == "manifest":

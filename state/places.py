@@ -1,0 +1,362 @@
+"""Where files of a backup lie: a folder of this machine, or an address of an object store, behind one contract.
+
+Names are relative, with `/` between their parts. A file is there whole or not at all, and stays once `put` has
+returned: a folder's files are synced with the folder, those of a store are there when it has answered.
+
+Invariant: what goes wrong is an `OSError` with a text for people, whoever raised it.
+"""
+
+import datetime
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+_CHUNK = 1 << 20
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+_DELETED_AT_ONCE = 1_000
+_PREFIX = re.compile("^(aws|google|azure(_storage)?)_")
+_UNKNOWN = re.compile(r"key: '([^']*)'")
+_CLIENT = frozenset(
+    (
+        *("allow_http", "allow_invalid_certificates", "connect_timeout", "pool_idle_timeout", "pool_max_idle_per_host"),
+        *("proxy_url", "proxy_ca_certificate", "proxy_excludes", "read_timeout", "timeout", "user_agent"),
+    )
+)
+_RETRY: Any = {"max_retries": 5, "retry_timeout": datetime.timedelta(minutes=1)}
+
+
+class Place(Protocol):
+    """A folder of files."""
+
+    def __str__(self) -> str:
+        """Return the path or the address."""
+
+    def at(self, name: str) -> "Place":
+        """Return a folder in it."""
+
+    def path(self, name: str) -> str:
+        """Return what a file in it is called, for people."""
+
+    def prepare(self) -> None:
+        """Make it, where it is not there, and take away what processes left that were killed."""
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write a file, in place of one that is there."""
+
+    def put_new(self, name: str, data: bytes) -> bool:
+        """Write a file unless there is one; say whether it was written."""
+
+    def take(self, name: str, source: Path) -> None:
+        """Write a file with what a local one has."""
+
+    def get(self, name: str) -> bytes | None:
+        """Return what is in a file; None where there is none."""
+
+    def fetch(self, name: str, target: Path) -> bool:
+        """Copy a file to a local one; say whether it was there."""
+
+    def size(self, name: str) -> int | None:
+        """Return the bytes of a file; None where there is none."""
+
+    def names(self) -> list[str]:
+        """Return the names of what is directly in it, files and folders, in order. O(names)."""
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files, as far as they are there."""
+
+    def clear(self) -> None:
+        """Remove everything that is in it."""
+
+
+class Folder:
+    """A folder of this machine, for its owner alone.
+
+    Parameters
+    ----------
+    folder : its path.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __str__(self) -> str:
+        return str(self._folder)
+
+    def at(self, name: str) -> "Folder":
+        """Return a folder in it."""
+        return Folder(self._folder / name)
+
+    def path(self, name: str) -> str:
+        """Return what a file in it is called, for people."""
+        return str(self._folder / name)
+
+    def prepare(self) -> None:
+        """Make it, where it is not there, and take away what processes left that were killed."""
+        make_private(self._folder)
+        for part in self._folder.rglob("*.part"):
+            part.unlink(missing_ok=True)
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write a file, in place of one that is there."""
+        with self._written(name) as (part, file):
+            file.write(data)
+            _sync(file)
+            part.replace(self._folder / name)
+
+    def put_new(self, name: str, data: bytes) -> bool:
+        """Write a file unless there is one; say whether it was written."""
+        with self._written(name) as (part, file):
+            file.write(data)
+            _sync(file)
+            try:
+                os.link(part, self._folder / name)
+            except FileExistsError:
+                return False
+            return True
+
+    def take(self, name: str, source: Path) -> None:
+        """Write a file with what a local one has."""
+        with self._written(name) as (part, file), source.open("rb") as given:
+            shutil.copyfileobj(given, file, _CHUNK)
+            _sync(file)
+            part.replace(self._folder / name)
+
+    def get(self, name: str) -> bytes | None:
+        """Return what is in a file; None where there is none."""
+        try:
+            return (self._folder / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def fetch(self, name: str, target: Path) -> bool:
+        """Copy a file to a local one; say whether it was there."""
+        try:
+            shutil.copyfile(self._folder / name, target)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def size(self, name: str) -> int | None:
+        """Return the bytes of a file; None where there is none."""
+        try:
+            return (self._folder / name).stat().st_size
+        except FileNotFoundError:
+            return None
+
+    def names(self) -> list[str]:
+        """Return the names of what is directly in it, files and folders, in order. O(names)."""
+        try:
+            return sorted(path.name for path in self._folder.iterdir())
+        except FileNotFoundError:
+            return []
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files, as far as they are there."""
+        for name in names:
+            (self._folder / name).unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Remove everything that is in it."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @contextmanager
+    def _written(self, name: str) -> Iterator[tuple[Path, Any]]:
+        """Write a file beside another one; what it is renamed or linked to is synced with its folder."""
+        target = self._folder / name
+        make_private(target.parent)
+        part = target.with_name(f"{target.name}.{os.getpid()}.part")
+        try:
+            with os.fdopen(os.open(part, _NEW, 0o600), "wb") as file:
+                yield part, file
+        finally:
+            part.unlink(missing_ok=True)
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+class StoreError(OSError):
+    """An object store did not do what it was asked for."""
+
+
+class ObjectPlace:
+    """A prefix of an object store.
+
+    Parameters
+    ----------
+    address : such as `s3://bucket/prefix`.
+    store : of obstore, opened at the address.
+    shown : takes secrets from the store's words.
+    prefix : of all names.
+    """
+
+    def __init__(self, address: str, store: Any, shown: Callable[[str], str] = str, prefix: str = "") -> None:
+        self._address = address.rstrip("/")
+        self._store = store
+        self._shown = shown
+        self._prefix = prefix
+
+    def __str__(self) -> str:
+        return self._address
+
+    def at(self, name: str) -> "ObjectPlace":
+        """Return a folder in it."""
+        return ObjectPlace(self.path(name), self._store, self._shown, f"{self._prefix}{name}/")
+
+    def path(self, name: str) -> str:
+        """Return what a file in it is called, for people."""
+        return f"{self._address}/{name}"
+
+    def prepare(self) -> None:
+        """Nothing has to be made, and nothing is left of what was killed."""
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write a file, in place of one that is there."""
+        with self._asking():
+            self._obstore.put(self._store, self._prefix + name, data)
+
+    def put_new(self, name: str, data: bytes) -> bool:
+        """Write a file unless there is one; say whether it was written."""
+        with self._asking():
+            try:
+                self._obstore.put(self._store, self._prefix + name, data, mode="create")
+            except self._obstore.exceptions.AlreadyExistsError:
+                return False
+            return True
+
+    def take(self, name: str, source: Path) -> None:
+        """Write a file with what a local one has."""
+        with self._asking():
+            self._obstore.put(self._store, self._prefix + name, source)
+
+    def get(self, name: str) -> bytes | None:
+        """Return what is in a file; None where there is none."""
+        with self._asking():
+            try:
+                return bytes(self._obstore.get(self._store, self._prefix + name).bytes())
+            except (FileNotFoundError, self._obstore.exceptions.NotFoundError):
+                return None
+
+    def fetch(self, name: str, target: Path) -> bool:
+        """Copy a file to a local one; say whether it was there."""
+        with self._asking():
+            try:
+                found = self._obstore.get(self._store, self._prefix + name)
+            except (FileNotFoundError, self._obstore.exceptions.NotFoundError):
+                return False
+            with target.open("wb") as file:
+                for part in found.stream(min_chunk_size=_CHUNK):
+                    file.write(part)
+        return True
+
+    def size(self, name: str) -> int | None:
+        """Return the bytes of a file; None where there is none."""
+        with self._asking():
+            try:
+                return int(self._obstore.head(self._store, self._prefix + name)["size"])
+            except (FileNotFoundError, self._obstore.exceptions.NotFoundError):
+                return None
+
+    def names(self) -> list[str]:
+        """Return the names of what is directly in it, files and folders, in order. O(names)."""
+        with self._asking():
+            found = self._obstore.list_with_delimiter(self._store, self._prefix.rstrip("/") or None)
+        whole = [entry["path"] for entry in found["objects"]] + [str(name) for name in found["common_prefixes"]]
+        return sorted(name.rstrip("/").rpartition("/")[2] for name in whole)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files, as far as they are there."""
+        paths = [self._prefix + name for name in names]
+        with self._asking():
+            for start in range(0, len(paths), _DELETED_AT_ONCE):
+                self._obstore.delete(self._store, paths[start : start + _DELETED_AT_ONCE])
+
+    def clear(self) -> None:
+        """Remove everything that is in it."""
+        with self._asking():
+            for batch in self._obstore.list(self._store, self._prefix.rstrip("/") or None):
+                self._obstore.delete(self._store, [entry["path"] for entry in batch])
+
+    @property
+    def _obstore(self) -> Any:
+        import obstore
+
+        return obstore
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreError:
+            raise
+        except OSError as error:  # a local file, or a store's answer that Python has a class for
+            raise StoreError(self._shown(str(error))) from error
+        except self._obstore.exceptions.BaseError as error:
+            raise StoreError(self._shown(_said(error))) from error
+
+
+def place_of(place: "Path | Place") -> Place:
+    """Return a place as such."""
+    return Folder(place) if isinstance(place, Path) else place
+
+
+def object_place(address: str, options: Mapping[str, str], shown: Callable[[str], str] = str) -> ObjectPlace:
+    """Open an address of an object store.
+
+    Parameters
+    ----------
+    options : keys that delta-rs knows too (`aws_region`, `azure_storage_account_name`, `allow_http`); those for other
+        software (`fs.*`) are left out.
+    shown : takes secrets from the store's words.
+
+    Raises
+    ------
+    StoreError
+        Where the address or an option cannot be used.
+    """
+    from obstore.exceptions import BaseError, UnknownConfigurationKeyError
+    from obstore.store import from_url
+
+    config: Any = {}
+    client: Any = {}
+    for given, value in options.items():
+        key = given.lower()
+        plain = _PREFIX.sub("", key)
+        if plain in _CLIENT:
+            client[plain] = {"true": True, "false": False}.get(value.lower(), value)
+        elif "." not in key:
+            config[key] = value
+    while True:
+        try:
+            store = from_url(address, config=config or None, client_options=client or None, retry_config=_RETRY)
+        except UnknownConfigurationKeyError as error:  # it is delta-rs' alone
+            named = _UNKNOWN.search(str(error))
+            if named is None or config.pop(named[1], None) is None:
+                raise StoreError(shown(_said(error))) from error
+        except (BaseError, ValueError, TypeError, OSError) as error:
+            raise StoreError(shown(_said(error))) from error
+        else:
+            return ObjectPlace(address, store, shown)
+
+
+def _said(error: BaseException) -> str:
+    """Return the first line of what a store said: behind it stand its own structures."""
+    return str(error).strip().split("\n", 1)[0][:500]
+
+
+def _sync(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder that only its owner may look into, with all that is missing above it."""
+    if not folder.is_dir():
+        make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
