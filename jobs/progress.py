@@ -71,7 +71,7 @@ class Progress(Protocol):
         Parameters
         ----------
         level : one of `LEVELS`.
-        event, fields : for lines that machines read (`log_lines.py`): what it is, and its figures.
+        event, fields : for lines that machines read: what it is, and its figures.
         """
 
 

@@ -382,6 +382,7 @@ def test_no_crash_loses_a_message_or_makes_one_up(history: list[tuple[str, Any]]
                 except Crash:
                     world.resends += 1
                     process = Process(world, process.answers)
+    world.crash_at = None
     process = Process(world, [])
     process.send()
     check(world)
