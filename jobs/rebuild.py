@@ -81,6 +81,7 @@ def _is_usable(state: Path, application: str) -> bool:
         store = RocksStore(state)
         try:
             status = Commits(store, application).identity.status
+            store.read_all()
         finally:
             store.close()
     except StateRefused as error:

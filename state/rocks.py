@@ -6,11 +6,13 @@ all of them. Others may look at a store that is in use (`RocksReader`).
 """
 
 import os
+import re
 import secrets
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -77,7 +79,8 @@ class RocksStore:
     def get(self, family: str, key: bytes) -> bytes | None:
         """Return the value of a key, or None. O(log n)."""
         self._check()
-        found: bytes | None = self._families[family].get(key) if family in self._families else None
+        with _reading(self.path):
+            found: bytes | None = self._families[family].get(key) if family in self._families else None
         return found
 
     def get_many(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -86,17 +89,24 @@ class RocksStore:
         if family not in self._families or not keys:
             return [None] * len(keys)
         get = self._families[family].get
-        if len(keys) < _MANY_KEYS:
-            return list(get(list(keys)))
-        size = -(-len(keys) // _THREADS)
-        parts = [list(keys[start : start + size]) for start in range(0, len(keys), size)]
-        return [value for part in self._pool.map(get, parts) for value in part]
+        with _reading(self.path):
+            if len(keys) < _MANY_KEYS:
+                return list(get(list(keys)))
+            size = -(-len(keys) // _THREADS)
+            parts = [list(keys[start : start + size]) for start in range(0, len(keys), size)]
+            return [value for part in self._pool.map(get, parts) for value in part]
 
     def scan(self, family: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield keys that begin with `prefix` and their values, in ascending order. O(log n + k)."""
         self._check()
         if family in self._families:
-            yield from _scanned(self._families[family], prefix)
+            yield from _scanned(self.path, self._families[family], prefix)
+
+    def read_all(self) -> None:
+        """Read everything, so that whatever is damaged is met. O(n)."""
+        for family in self._families:
+            for _ in self.scan(family):
+                pass
 
     def write(self, batch: WriteBatch) -> None:
         """Do everything in a batch, or nothing; synced to disk when this returns."""
@@ -201,7 +211,8 @@ class RocksReader:
     def get(self, family: str, key: bytes) -> bytes | None:
         """Return the value of a key, or None. O(log n)."""
         self._check()
-        found: bytes | None = self._families[family].get(key) if family in self._families else None
+        with _reading(self.path):
+            found: bytes | None = self._families[family].get(key) if family in self._families else None
         return found
 
     def get_many(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -209,14 +220,15 @@ class RocksReader:
         self._check()
         if family not in self._families or not keys:
             return [None] * len(keys)
-        found: list[bytes | None] = self._families[family].get(list(keys))
+        with _reading(self.path):
+            found: list[bytes | None] = self._families[family].get(list(keys))
         return found
 
     def scan(self, family: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield keys that begin with `prefix` and their values, in ascending order. O(log n + k)."""
         self._check()
         if family in self._families:
-            yield from _scanned(self._families[family], prefix)
+            yield from _scanned(self.path, self._families[family], prefix)
 
     def refresh(self) -> None:
         """See what was committed up to now, families that are new included."""
@@ -275,11 +287,33 @@ def _filled(path: str, items: Iterable[tuple[bytes, bytes]]) -> bool:
     return is_open
 
 
-def _scanned(family: Any, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-    for key, value in family.items(from_key=prefix):
-        if not key.startswith(prefix):
-            return
-        yield key, value
+def _scanned(path: Path, family: Any, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+    last = None
+    with _reading(path):  # what the caller raises between two keys does not come here
+        for key, value in family.items(from_key=prefix):
+            if not key.startswith(prefix):
+                return
+            last = key
+            yield key, value
+        _refuse_early_end(family, prefix if last is None else last)
+
+
+def _refuse_early_end(family: Any, last: bytes) -> None:
+    """Raise where keys end since a block cannot be read: an iteration ends there as it does behind the last key."""
+    steps = family.iter()
+    steps.seek(last)
+    if steps.valid():
+        steps.next()
+    steps.status()
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Say what an error while reading means: a block whose checksum is not its own, or a disk that fails."""
+    try:
+        yield
+    except Exception as error:
+        raise _refused(path, error) from error
 
 
 def _options() -> Options:
@@ -300,11 +334,11 @@ def _options() -> Options:
 def _refused(path: Path, error: Exception) -> Exception:
     """Return what an error while opening means to a person."""
     text = str(error)
-    if "lock" in text.lower():
+    if re.search(r"corrupt|checksum", text, re.IGNORECASE):
+        return StateRefused(f"{path} is damaged ({text}): restore it from its backup, or seed anew: holdfast rebuild")
+    if re.search(r"\block\b", text, re.IGNORECASE):  # and not the lock in a block
         return StateRefused(
             f"{path} is in use by another process: one at a time may write a state. Stop it, or use another `state` "
             "folder"
         )
-    if "corrupt" in text.lower():
-        return StateRefused(f"{path} is damaged ({text}): restore it from its backup, or seed anew")
     return ExternalError(f"{path} could not be opened: {text}. Check the disk and the folder's permissions")

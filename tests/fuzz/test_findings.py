@@ -206,7 +206,7 @@ def test_a_damaged_parquet_file_has_no_values_beyond_its_types(tmp_path: Path) -
     path = tmp_path / "a.parquet"
     texts = pa.array([b"\xff\xfe", b"a"], pa.binary()).view(pa.string())
     pq.write_table(pa.table({"a": texts}), path)
-    with pytest.raises(InputError, match="cannot be read as Parquet"):
+    with pytest.raises(InputError, match="column a"):
         read_table(path)
 
 
