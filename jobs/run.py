@@ -365,7 +365,8 @@ def _prepare(configuration: Configuration, progress: Progress) -> None:
     settings = configuration.settings
     for warning in configuration.warnings:
         progress.note(f"warning: {configuration.file}: {warning}", level="warning")
-    for place in (settings.state, settings.output, settings.checkpoint):
+    _make_private(Path(settings.state).parent)  # the store makes its own
+    for place in (settings.output, settings.checkpoint):
         if not is_remote(place):
             _make_private(Path(place))
 

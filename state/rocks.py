@@ -408,4 +408,4 @@ def _unwritten(path: Path, error: Exception) -> HoldfastError:
 
 
 def _is_damage(text: str) -> bool:
-    return "corrupt" in text.lower() or bool(_FILE_MISSING.search(text))
+    return bool(re.search("corrupt|checksum", text, re.IGNORECASE)) or bool(_FILE_MISSING.search(text))

@@ -22,6 +22,7 @@ def encode_arrow(
     data: pa.Table, name: str, source: str, options: ReadOptions, names: Sequence[str] | None = None
 ) -> Table:
     """Encode the columns that `options` choose; `names` are all that the source has, where `data` has fewer."""
+    _refuse_unreadable_names(data.schema, source)
     repeated = {n for n in data.column_names if data.column_names.count(n) > 1}
     if repeated:
         raise InputError(f"{source} has more than one column named '{min(repeated)}'; rename one")
@@ -49,6 +50,15 @@ def encode_arrow(
         warnings=warnings if left_out else (),
         locate=_rows_of(source),
     )
+
+
+def _refuse_unreadable_names(schema: pa.Schema, source: str) -> None:
+    """Refuse names that are no texts, which Arrow looks at only when it is asked for them."""
+    try:
+        for field in schema:
+            _ = field.name, str(field), getattr(field.type, "tz", None)
+    except UnicodeError as error:
+        raise InputError(f"{source} names a column, or a zone of times, in what is no UTF-8: {error}") from error
 
 
 def from_arrow(data: pa.Table | pa.RecordBatch, name: str, options: ReadOptions | None = None) -> Table:

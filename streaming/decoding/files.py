@@ -229,8 +229,11 @@ def _delimited(
     _refuse_unknown(path, names, known)
     try:
         table = read_table(path, replace(options, strings="all"), "changes")
-    except InputError:
-        return _line_by_line(file, text, options, wanted)
+    except InputError as error:
+        try:
+            return _line_by_line(file, text, options, wanted)
+        except UnicodeError:  # it is no text at all, and the error says where
+            raise error from None
     cells = {name: table[name].values() for name in names if name in wanted}
     content = bytes(file.content)
 
