@@ -211,6 +211,20 @@ def test_a_state_that_lost_a_whole_family_is_refused(tmp_path: Path) -> None:
         RocksStore(tmp_path / "s")
 
 
+def test_a_family_is_noted_though_its_first_write_was_killed(tmp_path: Path) -> None:
+    store = RocksStore(tmp_path / "s")
+    store._handle("rows")  # made, and then the process was killed
+    store.close()
+    store = RocksStore(tmp_path / "s")
+    batch = WriteBatch()
+    batch.put("rows", b"1", b"1")
+    store.write(batch)
+    store.close()
+    store = RocksStore(tmp_path / "s")
+    assert store._noted == {"rows"}
+    store.close()
+
+
 @pytest.mark.parametrize("name", ["batches", "constraints"])
 def test_a_table_that_lost_its_last_versions_is_refused(left: Path, tmp_path: Path, name: str) -> None:
     folder = tmp_path / "app"
