@@ -17,7 +17,7 @@ on one that has the base. What a seed writes in bulk before its end is in no rec
 """
 
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -247,15 +247,15 @@ class Commits:
         stored = self._store.get("meta", b"published")
         return {} if stored is None else dict(codecs.read_json(stored))
 
-    def published(self, number: int, tables: Iterable[str] = ()) -> None:
+    def published(self, number: int, tables: Mapping[str, int] | None = None) -> None:
         """Drop everything up to a commit from the outbox: it is in the output tables.
 
         Parameters
         ----------
-        tables : those that have rows of it, or of those before it.
+        tables : the last commit that brought rows to each of some tables.
         """
         batch = WriteBatch()
-        noted = self.published_to | dict.fromkeys(tables, number)
+        noted = self.published_to | dict(tables or {})
         if noted:
             batch.put("meta", b"published", codecs.json_bytes(noted))
         for key, _ in self._store.scan("outbox"):

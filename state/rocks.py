@@ -81,7 +81,8 @@ class RocksStore:
         for kind in (_LOADING, _LINKED):
             for left in path.glob(f"{kind}*"):  # by a process that was killed
                 shutil.rmtree(left, ignore_errors=True)
-        lost = set(json.loads(noted or b"[]")).difference(families)
+        self._noted = set(json.loads(noted or b"[]"))
+        lost = self._noted.difference(families)
         if lost:
             self._database.close()
             raise _damaged(path, f"it has no {', '.join(sorted(lost))} any more")
@@ -132,8 +133,9 @@ class RocksStore:
         written = RocksBatch(raw_mode=True)
         needed = {family for family, _ in batch.changes}
         try:
-            if not needed <= self._families.keys():
-                written.put(_NAMES, json.dumps(sorted({*self._families, *needed})).encode())
+            noted = self._noted | needed
+            if noted != self._noted:
+                written.put(_NAMES, json.dumps(sorted(noted)).encode())
             handles = {family: self._handle(family) for family in needed}
             for (family, key), value in batch.changes.items():
                 if value is None:
@@ -141,6 +143,7 @@ class RocksStore:
                 else:
                     written.put(key, value, handles[family])
             self._database.write(written, self._synced)
+            self._noted = noted
         except Exception as error:
             raise _unwritten(self.path, error) from error
 

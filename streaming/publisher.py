@@ -152,7 +152,7 @@ class Publisher:
         written = [name for name, some in rows.items() if some]
         for name in written:
             self._tables[name].publish(rows[name], last)
-        self._commits.published(last, written)
+        self._commits.published(last, {name: max(row["commit"] for row in rows[name]) for name in written})
         with self._changed:
             self._published = last
             self._changed.notify_all()

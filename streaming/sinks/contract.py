@@ -200,7 +200,7 @@ def first_line(error: BaseException) -> str:
 def check_state(uri: str, configuration: Mapping[str, str | None], state_id: str) -> None:
     """Refuse a table that another state writes to by now: each one that starts says so in its settings."""
     writer = configuration.get(STATE)
-    if writer != state_id:
+    if writer not in {None, state_id}:
         raise StateRefused(
             f"{uri} is written to by another state of this application ({writer}), which was started later: two states "
             "cannot keep one set of tables. Stop one of them, or give it another `output` and another `name`"

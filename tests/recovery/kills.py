@@ -110,7 +110,6 @@ class Lives:
         self.app = Application(folder, [feed.table], **SECTIONS)
         self.folder = folder
         self.deaths: list[Death] = []
-        self._waiting: list[str] = []
 
     def run(self, count: int) -> None:
         """Start it so many times; now and then lose the state, the checkpoint, or both before."""
@@ -201,15 +200,14 @@ class Lives:
         """Start a command, let changes come, and see to it that it is killed."""
         ended = self._started(death, command)
         if command == "rebuild":
-            self._wait(ended, PATIENCE_SECONDS)
+            self._wait(ended, self.dice.uniform(0.2, 2.5) if death.step == "any time" else PATIENCE_SECONDS)
         else:
             alive = self.dice.uniform(0.2, 12) if death.step == "any time" else LONGEST_SECONDS
             end = time.monotonic() + alive
-            for _ in range(self.dice.randint(4, 16)):
+            for _ in range(self.dice.randint(4, 16)):  # of which some come when it is gone already
                 self.feed.come()
-                if ended.poll() is not None or time.monotonic() > end:
-                    break
-                time.sleep(EVERY_SECONDS)  # changes come little by little; nothing is waited for
+                if ended.poll() is None and time.monotonic() < end:
+                    time.sleep(EVERY_SECONDS)  # little by little; nothing is waited for
             self._wait(ended, max(0.0, end - time.monotonic()))
         if ended.poll() is None:
             os.killpg(ended.pid, signal.SIGKILL)

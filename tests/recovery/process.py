@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Change = tuple[int, tuple[int, int, str]]
-Records_ = list[tuple[int, tuple[int, int, str]]]
 
 RULES = [
     MonitoredRule(Rule(name, "r", parse_rule_body(text)), recount=0.0)

@@ -11,7 +11,8 @@ import gc
 import os
 import random
 import shutil
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from rocksdict import Cache
@@ -19,6 +20,7 @@ from rocksdict import Cache
 from holdfast.constraints import ExternalError, StateRefused
 from holdfast.jobs.command_line import exit_code_of
 from holdfast.state import rocks
+from holdfast.state.commits import Commits
 from holdfast.state.rocks import RocksStore
 from holdfast.state.store import WriteBatch
 from tests.recovery.process import History, Process, check, holdfast
@@ -209,6 +211,53 @@ def test_a_state_that_lost_a_whole_family_is_refused(tmp_path: Path) -> None:
     opened.close()
     with pytest.raises(StateRefused, match="is damaged \\(it has no rows any more\\)"):
         RocksStore(tmp_path / "s")
+
+
+def test_a_family_is_noted_though_its_first_write_was_killed(tmp_path: Path) -> None:
+    store = RocksStore(tmp_path / "s")
+    store._handle("rows")  # made, and then the process was killed
+    store.close()
+    store = RocksStore(tmp_path / "s")
+    batch = WriteBatch()
+    batch.put("rows", b"1", b"1")
+    store.write(batch)
+    store.close()
+    store = RocksStore(tmp_path / "s")
+    assert store._noted == {"rows"}
+    store.close()
+
+
+def test_a_table_that_had_its_rows_already_is_no_older_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed before the outbox was cleared, with a commit behind that brings it nothing: its version stays where it was."""
+    history = History(5, OFFSETS)
+    process = Process(tmp_path, history)
+    process.follow(1)
+    process.stop()
+    process = Process(tmp_path, history)
+
+    original = Commits.published
+
+    def killed(commits: Commits, number: int, tables: Any) -> None:
+        if "quarantine" in tables:
+            raise KeyboardInterrupt
+        original(commits, number, tables)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Commits, "published", killed)
+        with suppress(KeyboardInterrupt):
+            process.follow(2)  # with a bad record
+        process.publisher._thread.join()
+    process.publisher._failed = None
+    process.follow(3)  # without one, and not published any more
+    process.store.close()
+    for _ in range(2):
+        process = Process(tmp_path, history)
+        process.follow(3)
+        process.stop()
+    process = Process(tmp_path, history)
+    process.follow(OFFSETS)
+    process.stop()
+    check(tmp_path, history)
 
 
 @pytest.mark.parametrize("name", ["batches", "constraints"])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from holdfast.state.log import owner
 from tests.object_store import ObjectStore
 from tests.streams import Application, Row
 
@@ -91,7 +92,7 @@ def test_a_state_that_is_lost_comes_back_from_its_backup(spark: SparkSession, tm
         app.come(2)
         app.drain()
         app.check_rows()
-    assert {json.loads(path.read_text())["epoch"] for path in tmp_path.glob("backup/*/OWNER")} == {3}
+    assert {owner(path.parent)["epoch"] for path in tmp_path.glob("backup/*/OWNER")} == {3}
 
 
 def test_what_a_killed_run_acknowledged_is_in_the_backup(spark: SparkSession, tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ def test_a_crash_while_a_table_is_made_is_repaired(opened: Open, tmp_path: Path)
 
 
 def test_a_folder_that_cannot_be_written_is_said(opened: Open, tmp_path: Path) -> None:
-    with pytest.raises(ExternalError, match="check the storage behind `output` and its permissions"):
+    with pytest.raises(ExternalError, match="check the storage behind `output`"):
         opened(Path("/proc/holdfast/t"), CONSTRAINTS)  # not even root may
 
 
@@ -292,6 +292,21 @@ def test_two_publishers_of_one_state_do_not_double(opened: Open, tmp_path: Path)
         except StateRefused as refused:
             assert "another process publishes commits of this state" in str(refused)
         assert _read(folder, "commit") == [1]
+
+
+def test_the_state_that_was_started_last_writes(opened: Open, tmp_path: Path) -> None:
+    for shape, key in ((CONSTRAINT_CHANGES, {}), (CONSTRAINTS, {"constraint_id": "a"})):
+        folder = tmp_path / shape.name
+        one = opened(folder, shape)
+        one.publish([_row(1, **key)], 1)
+        two = opened(folder, shape, state="other")
+        with pytest.raises(StateRefused, match=r"is written to by another state of this application \(other\)"):
+            one.publish([_row(2, **key)], 2)
+        two.publish([_row(3, **key)], 3)
+        again = opened(folder, shape)
+        again.publish([_row(4, **key)], 4)
+        with pytest.raises(StateRefused, match=r"is written to by another state of this application \(s\)"):
+            two.publish([_row(5, **key)], 5)
 
 
 def test_somebody_who_joins_files_meanwhile_stops_nothing(opened: Open, tmp_path: Path) -> None:
