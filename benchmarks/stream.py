@@ -143,9 +143,11 @@ constraints: {{denial: {{max_predicates: 4, cross_columns: none}}}}
     @contextmanager
     def running(self, done: Callable[[Any], object]) -> Iterator[Any]:
         """Run until the block ends; give the publisher."""
-        from holdfast.jobs import run as job
         from holdfast.jobs.configuration import load
+        from holdfast.jobs.opening import log_of, outputs_of
         from holdfast.jobs.progress import progress_on
+        from holdfast.jobs.seed import seed_tables
+        from holdfast.jobs.session import Session
         from holdfast.jobs.streams import streams
         from holdfast.state.commits import Commits
         from holdfast.state.rocks import RocksStore
@@ -159,10 +161,10 @@ constraints: {{denial: {{max_predicates: 4, cross_columns: none}}}}
         progress = progress_on(sys.stderr)
         store = RocksStore(Path(settings.state))
         commits = Commits(store, settings.name)
-        session = job._Session(settings)
-        tables = job._seed(configuration, store, commits, session, progress)
+        session = Session(settings)
+        tables = seed_tables(configuration, store, commits, session, progress)
         about = {noted["name"]: noted for _, noted in tables_of(store)}
-        publisher = Publisher(commits, job._log(settings, commits), job._outputs(settings, commits, session))
+        publisher = Publisher(commits, log_of(settings, commits), outputs_of(settings, commits, session))
         publisher.start()
         pipeline = Pipeline(store, commits, tables, publisher)
         found = streams(settings, pipeline.schemas, about)

@@ -2,28 +2,32 @@
 
     publish what waits  ->  a second state of the old one's rows  ->  it takes the old one's place
 
-Invariant: at any moment the state is the old one or the new one, whole; a crash between the two renames is undone by
-the next start (`unswapped`).
+Invariant: the old state is as it was until the new one is whole; then that takes its place (`swapping.py`).
 """
 
-import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import InputError, StateRefused
-from holdfast.jobs.evolution import Plan, TablePlan
+from holdfast.jobs.alerting import alerts_of
+from holdfast.jobs.configuration import Configuration
+from holdfast.jobs.evolution import Plan, TablePlan, planned
+from holdfast.jobs.opening import publish_what_waits, published
 from holdfast.jobs.progress import Progress
 from holdfast.jobs.quantities import is_remote
-from holdfast.jobs.seeding import followed_values, noted, seeded_table
+from holdfast.jobs.seeding import arrived_columns, followed_values, monitored_rules, noted, seeded_table
 from holdfast.jobs.settings import Settings
 from holdfast.jobs.streams import checkpoint_of
+from holdfast.jobs.swapping import NEW, swap
 from holdfast.state import codecs
-from holdfast.state.commits import Commits
-from holdfast.state.rocks import RocksStore, locked
+from holdfast.state.commits import READY, Commits
+from holdfast.state.rocks import RocksStore
 from holdfast.state.store import WriteBatch
-from holdfast.streaming.maintainers.evolving import evolved, stored_table
+from holdfast.streaming.alerts.waiting import carried
+from holdfast.streaming.maintainers.evolving import evolved as defined_anew
+from holdfast.streaming.maintainers.evolving import stored_table
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.seeding import TAKEN_OVER, SeededTable, Told, progress_of, seed, table_rules
@@ -31,17 +35,42 @@ from holdfast.streaming.seeding import TAKEN_OVER, SeededTable, Told, progress_o
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NEW, OLD = ".evolving", ".before"
 _AT_ONCE = 10_000
 
 
-def evolve(
+def evolved(
+    configuration: Configuration,
+    store: RocksStore,
+    commits: Commits,
+    session: Callable[[], "SparkSession"],
+    progress: Progress,
+) -> bool:
+    """Bring the state to the configuration; say whether that made another one."""
+    settings, rules = configuration.settings, monitored_rules(configuration)
+    if commits.upgraded_from is not None:
+        progress.note(f"state: upgraded from format {commits.upgraded_from}, as an earlier version wrote it")
+    if commits.identity.status != READY:
+        return False
+    plan = planned(settings, rules, store, arrived_columns(settings))
+    if not plan.said:
+        return False
+    progress.note("the configuration was changed:")
+    for text in plan.said:
+        progress.note(f"  {text}")
+    publish_what_waits(settings, store, commits, session)
+    constraints, shown, broken, _ = published(settings, commits, session)
+    told = Told(alerts_of(settings), broken, carried(store))
+    _evolve(settings, rules, plan, store, commits, (constraints, shown, told), session, progress)
+    return True
+
+
+def _evolve(
     settings: Settings,
     rules: Sequence[MonitoredRule],
     plan: Plan,
     store: RocksStore,
     commits: Commits,
-    published: tuple[list[dict[str, Any]], list[dict[str, Any]], Told],
+    outputs: tuple[list[dict[str, Any]], list[dict[str, Any]], Told],
     session: Callable[[], "SparkSession"],
     progress: Progress,
 ) -> None:
@@ -49,14 +78,14 @@ def evolve(
 
     Parameters
     ----------
-    published : what the outputs have, constraints and examples, and what somebody was told. Nothing waits to be
+    outputs : what the outputs have, constraints and examples, and what somebody was told. Nothing waits to be
         published.
     """
     state = Path(settings.state)
     made = state.with_name(state.name + NEW)
     new = RocksStore(made)
     try:
-        constraints, shown, told = published
+        constraints, shown, told = outputs
         seed(
             new,
             Commits.succeeding(new, commits),
@@ -79,35 +108,7 @@ def evolve(
         shutil.rmtree(made, ignore_errors=True)
         raise
     new.close()
-    _swap(state, made, store)
-
-
-def unswapped(state: Path) -> None:
-    """Take back a swap that a crash left half done."""
-    old = state.with_name(state.name + OLD)
-    if old.exists() and not state.exists():
-        old.rename(state)
-
-
-def swept(state: Path) -> None:
-    """Remove what a crash left beside a state, which is this process's own."""
-    for left in (OLD, NEW):
-        shutil.rmtree(state.with_name(state.name + left), ignore_errors=True)
-
-
-def _swap(state: Path, made: Path, store: RocksStore) -> None:
-    """Let a store take another one's place."""
-    old = state.with_name(state.name + OLD)
-    store.close()
-    with locked(state):
-        state.rename(old)
-        made.rename(state)
-        folder = os.open(state.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    shutil.rmtree(old, ignore_errors=True)
+    swap(state, made, store)
 
 
 def _tables(
@@ -141,7 +142,7 @@ def _maintainer(one: TablePlan, rules: Sequence[MonitoredRule], store: RocksStor
     with progress.task(f"table {table.name}") as task:
         old = Maintainer.restore(store, one.number)
         try:
-            maintainer = evolved(
+            maintainer = defined_anew(
                 old, one.definition, lambda text: task.describe(f"table {table.name} anew from its rows: {text}")
             )
         except InputError as error:

@@ -16,10 +16,10 @@ from holdfast.constraints import HoldfastError, StateRefused
 from holdfast.jobs.backup import backup_of
 from holdfast.jobs.checkpoints import fits, remove
 from holdfast.jobs.configuration import Configuration
-from holdfast.jobs.evolve import unswapped
 from holdfast.jobs.progress import Progress, Voice, progress_on
 from holdfast.jobs.quantities import is_remote
 from holdfast.jobs.streams import checkpoint_of
+from holdfast.jobs.swapping import unswapped
 from holdfast.state import codecs
 from holdfast.state.commits import READY, Commits
 from holdfast.state.places import Place
@@ -39,7 +39,7 @@ def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: boo
     if from_source:
         if usable:
             raise StateRefused(f"{state} is whole: to throw it away and seed anew: holdfast seed --replace")
-        from holdfast.jobs.run import seed_state
+        from holdfast.jobs.seed import seed_state
 
         seed_state(configuration, replace=True, voice=Voice(quiet))
         return

@@ -27,7 +27,7 @@ def seed(conf: Path, log_level: str, log_format: str, *, replace: bool, quiet: b
     """Build the state from the seeds; refused where there is one."""
     voice = options.voice(log_level, log_format, quiet=quiet)
     configuration = _load(conf)
-    from holdfast.jobs.run import seed_state
+    from holdfast.jobs.seed import seed_state
 
     seed_state(configuration, replace=replace, voice=voice)
 

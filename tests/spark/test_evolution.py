@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from holdfast.jobs import evolve as evolving
+from holdfast.jobs import evolve, swapping
 from tests.streams import Application, Row
 
 if TYPE_CHECKING:
@@ -229,18 +229,18 @@ def test_a_crash_while_a_state_follows_its_configuration(
 
     with monkeypatch.context() as patch:
         if step == "seeding":
-            patch.setattr(evolving, "_swap", crash)
+            patch.setattr(evolve, "swap", crash)
         elif step == "renamed":
             patch.setattr(Path, "rename", _once(Path.rename, crash))
         elif step == "swapped":
             removed = shutil.rmtree
 
             def remove(place: Path, *, ignore_errors: bool = False) -> None:
-                if place.name == f"state{evolving.OLD}" and place.exists():
+                if place.name == f"state{swapping.OLD}" and place.exists():
                     crash()
                 removed(place, ignore_errors=ignore_errors)
 
-            patch.setattr("holdfast.jobs.evolve.shutil.rmtree", remove)
+            patch.setattr("holdfast.jobs.swapping.shutil.rmtree", remove)
         else:
             patch.setattr("holdfast.streaming.snapshotting.Snapshotter._begin", crash)
         with pytest.raises(Crash):
