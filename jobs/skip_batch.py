@@ -19,7 +19,9 @@ def skip(configuration: Configuration, source: str, *, retry: bool) -> None:
     store = RocksStore(Path(settings.state))
     try:
         if Commits(store, settings.name).identity.status != READY:
-            raise StateRefused(f"{settings.state} is not seeded to the end: no batch can have failed")
+            raise StateRefused(
+                f"{settings.state} is not seeded to the end, so no batch can have failed: holdfast run seeds it"
+            )
         attempts = Attempts(store)
         position = attempts.retry(source) if retry else attempts.skip(source)
     finally:

@@ -37,7 +37,8 @@ def show_status(configuration: Configuration, answering: Answering) -> int:
         tables = list(_tables(reader, rules)) if identity.get("status") == READY else []
     if identity.get("application") != configuration.settings.name:
         raise StateRefused(
-            f"{state} is of the application '{identity.get('application')}', not of '{configuration.settings.name}'"
+            f"{state} is of the application '{identity.get('application')}', not of '{configuration.settings.name}': "
+            "use the configuration that it was made with"
         )
     if identity["status"] != READY:
         raise StateRefused(f"{state} is being seeded, or its seed was interrupted: holdfast run seeds it anew")

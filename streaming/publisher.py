@@ -186,7 +186,7 @@ class Publisher:
         if lost:
             raise StateRefused(
                 f"output tables are gone that had commits up to {first - 1} ({', '.join(lost)}): restore the folder "
-                "that `output` named, or publish the set anew (holdfast rebuild)"
+                "that `output` named, or seed anew for the same outputs: holdfast seed --replace"
             )
 
     def _refuse_other_copies(self) -> None:

@@ -54,7 +54,9 @@ def explained(error: Exception, table: str, checkpoint: str = "", shown: Callabl
     for pattern, kind, action in _KNOWN:
         if re.search(pattern, text, re.IGNORECASE | re.DOTALL):
             return kind(f"table {table}: {_first_line(text)}\n{action.replace('{checkpoint}', where)}")
-    return ExternalError(f"table {table}: the stream failed{where}: {_first_line(text)}")
+    return ExternalError(
+        f"table {table}: the stream failed{where}: {_first_line(text)}\nMend what it names, and start again"
+    )
 
 
 _KNOWN: tuple[tuple[str, type[HoldfastError], str], ...] = (

@@ -71,7 +71,7 @@ class FeedSource(StreamSource):
         if missing:
             raise InputError(
                 f"{self.path} has no column '{missing[0]}' any more: it was dropped or renamed. Leave it out with "
-                "'exclude', or correct its name, and seed anew with holdfast seed --replace"
+                "'exclude' and start again; where the feed does not go on so, seed anew with holdfast seed --replace"
             )
 
     def frame(self, spark: "SparkSession") -> "DataFrame":
