@@ -17,7 +17,6 @@ from typing import Any
 STEPS: dict[str, dict[str, tuple[str, int, int]]] = {
     "seeding": {
         "state made": ("state.rocks:RocksStore.__init__", 1, 1),
-        "rows of the seed": ("state.commits:Commits.load", 1, 1),
         "parts of the seed": ("state.commits:Commits.bulk", 1, 1),
         "seeded": ("state.commits:Commits.commit", 1, 1),
         "tables made": ("streaming.sinks.deltalake:DeltaLakeTable._created", 1, 6),
@@ -49,7 +48,7 @@ STEPS: dict[str, dict[str, tuple[str, int, int]]] = {
         "files of the snapshot": ("state.snapshots:Snapshots._filled", 1, 1),
         "log replayed": ("state.snapshots:Snapshots._replayed", 1, 1),
         "epoch begun": ("state.log:CommitLog.begin", 1, 1),
-        "owner written": ("state.snapshots:own", 1, 1),
+        "owner written": ("state.snapshots:_take_over", 1, 1),
         "state restored": ("state.snapshots:Snapshots.restore", 1, 1),
         "checkpoint removed": ("jobs.rebuild:remove", 1, 1),
         "resumed": ("state.commits:Commits.resume", 1, 1),

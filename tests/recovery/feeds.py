@@ -106,7 +106,7 @@ class TableFeed:
 
     def __init__(self, place: Path, dice: random.Random) -> None:
         self.place, self.dice = place, dice
-        self.bad: list[str] = []
+        self._without = 0
         self._rows = {key: _row(dice, key) for key in range(0, KEYS, 3)}
         self._write(list(self._rows.values()))
         source = {"format": "delta", "path": str(place), "options": {"maxFilesPerTrigger": "8"}}
@@ -142,15 +142,24 @@ class TableFeed:
 
     @property
     def sent(self) -> int:
-        """How many rows the feed shows behind the seed; delta-rs leaves out those that an update did not change."""
+        """How many rows the feed shows behind the seed."""
+        return len(self._shown())
+
+    @property
+    def bad(self) -> list[str]:
+        """The rows without a key that the feed shows."""
+        return [str({name: row[name] for name in SCHEMA.names}) for row in self._shown() if row["k"] is None]
+
+    def _shown(self) -> list[Row]:
+        """Return what delta-rs shows: rows that an update did not change are left out, or leave and come again."""
         table = DeltaTable(self.place)
-        return pa.table(table.load_cdf(starting_version=1)).num_rows if table.version() else 0
+        return pa.table(table.load_cdf(starting_version=1)).to_pylist() if table.version() else []
 
     def _without_key(self) -> list[Row]:
         rows = []
         for _ in range(self.dice.choice([0, 1, 2])):
-            row: Row = {"k": None, "a": None, "b": "bad", "c": 1_000 + len(self.bad), "d": None}
-            self.bad.append(str(row))
+            row: Row = {"k": None, "a": None, "b": "bad", "c": 1_000 + self._without, "d": None}
+            self._without += 1
             rows.append(row)
         return rows
 

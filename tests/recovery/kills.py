@@ -59,8 +59,10 @@ class Feed(Protocol):
 
     table: Mapping[str, Any]
     """The `tables` entry that follows it."""
-    bad: list[str]
-    """The records that cannot be rows, as quarantine shows them."""
+
+    @property
+    def bad(self) -> list[str]:
+        """The records that cannot be rows, as quarantine shows them."""
 
     @property
     def sent(self) -> int:
