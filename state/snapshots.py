@@ -15,6 +15,7 @@ a writer with a lower one is refused (`CommitLog.put`).
 import hashlib
 import platform
 import re
+import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -121,6 +122,8 @@ class Snapshots:
     def restore(self, state: Path) -> Restored:
         """Make a store of the newest copy that is whole and the log behind it; the folder is there at once, or not."""
         damaged = []
+        for left in state.parent.glob(f".{state.name}.*"):  # by a process that was killed
+            shutil.rmtree(left, ignore_errors=True)
         for name, snapshot in self.all():
             path = self._manifests.path(name)
             if snapshot is None:
