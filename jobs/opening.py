@@ -24,7 +24,7 @@ from holdfast.state.rocks import RocksStore
 from holdfast.state.snapshots import Snapshots, backups, own, refuse_behind
 from holdfast.streaming.publisher import Publisher
 from holdfast.streaming.sinks.choosing import open_tables, writer_for
-from holdfast.streaming.sinks.contract import OutputTable, Retention
+from holdfast.streaming.sinks.contract import OutputTable, Retention, storage_errors
 from holdfast.streaming.sinks.shapes import SHAPES, Shape
 from holdfast.streaming.snapshotting import Snapshotter
 
@@ -119,6 +119,7 @@ def published(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], set[str], int]:
     """Return what an earlier state of this application left: constraints, examples, broken rules, its last commit."""
     from deltalake import DeltaTable, QueryBuilder
+    from deltalake.exceptions import DeltaError
 
     outputs = outputs_of(settings, commits, session)  # refuses those of another application
     if outputs["constraints"].is_new:
@@ -131,9 +132,10 @@ def published(
             frame = session().read.format("delta").load(place)
             found: list[dict[str, Any]] = frame.sparkSession.sql(query, published=frame).toArrow().to_pylist()
             return found
-        opened = DeltaTable(place, storage_options=dict(settings.storage_options))
-        batches = QueryBuilder().register("published", opened).execute(query.replace("{published}", "published"))
-        return list(pa.table(batches.read_all()).to_pylist())
+        with storage_errors(place, "read", (DeltaError, OSError, pa.ArrowException)):
+            opened = DeltaTable(place, storage_options=dict(settings.storage_options))
+            batches = QueryBuilder().register("published", opened).execute(query.replace("{published}", "published"))
+            return list(pa.table(batches.read_all()).to_pylist())
 
     lasts = [asked(name, "SELECT max(commit) AS last FROM {published}")[0]["last"] or 0 for name in outputs]
     broken = {row["rule"] for row in asked("rule_status", _BROKEN)}

@@ -27,7 +27,7 @@ from holdfast.state.store import Store, WriteBatch
 from holdfast.state.upgrades import upgradable, upgrade
 
 SEEDING, READY = "seeding", "ready"
-_BASE = b"base"
+_BASE, _PUBLISHED = b"base", b"published"
 _RESUMED = ""
 """Stands for a query that is still to begin where the last one ended: no query is called so."""
 
@@ -129,6 +129,7 @@ class Commits:
         first.put("meta", b"format", codecs.number(codecs.FORMAT))
         first.put("meta", b"commit", codecs.number(earlier.last))
         first.put("meta", b"first", codecs.number(earlier.first))
+        first.put("meta", _PUBLISHED, codecs.json_bytes(earlier.published_to))
         store.write(first)
         return cls(store, earlier.identity.application)
 
@@ -244,7 +245,7 @@ class Commits:
     @property
     def published_to(self) -> dict[str, int]:
         """The last commit that each output table has, as far as it was noted."""
-        stored = self._store.get("meta", b"published")
+        stored = self._store.get("meta", _PUBLISHED)
         return {} if stored is None else dict(codecs.read_json(stored))
 
     def published(self, number: int, tables: Mapping[str, int] | None = None) -> None:
@@ -257,7 +258,7 @@ class Commits:
         batch = WriteBatch()
         noted = self.published_to | dict(tables or {})
         if noted:
-            batch.put("meta", b"published", codecs.json_bytes(noted))
+            batch.put("meta", _PUBLISHED, codecs.json_bytes(noted))
         for key, _ in self._store.scan("outbox"):
             if codecs.read_number(key) <= number:
                 batch.delete("outbox", key)
