@@ -18,6 +18,7 @@ from holdfast.discovery.inclusion.discover import discover_inclusions
 from holdfast.discovery.inclusion.seeding import column_values
 from holdfast.state.commits import READY, Commits, StateCheckpointMismatch
 from holdfast.state.log import CommitLog
+from holdfast.state.places import Folder
 from holdfast.state.rocks import RocksStore
 from holdfast.state.snapshots import Snapshots
 from holdfast.streaming.arrivals import Arrivals, BadRecord
@@ -199,7 +200,7 @@ CRASHES: list[tuple[type, str]] = [
     (RocksStore, "write"),
     (CommitLog, "put"),
     (CommitLog, "_refuse_later_epochs"),
-    (CommitLog, "_sync"),
+    (Folder, "put_new"),
     (CommitLog, "forget"),
     (Commits, "logged"),
     (Publisher, "log"),
