@@ -168,6 +168,9 @@ class _Change:
         ]
         self._refuse_forgotten(known, {made.column.name for made in kept})
         said, added = [], []
+        arrived = self._told_apart(arrived, known, [made.column.name for made in kept])
+        if arrived:
+            known = [name for name in known if name in arrived]
         declared = {name: column.type for name, column in table.columns.items() if column.type is not None}
         for name, kind in {**arrived, **declared}.items():
             if name in known or name == table.sequence:
@@ -195,6 +198,23 @@ class _Change:
             self.refused.append("no column would be left")
         said += [f"column {made.was} is called {made.column.name}" for made in kept if made.was != made.column.name]
         return columns, tuple(known), said
+
+    def _told_apart(
+        self, arrived: Mapping[str, ColumnType | None], known: Sequence[str], kept: Sequence[str]
+    ) -> Mapping[str, ColumnType | None]:
+        """Return what a source has, where a new column cannot be an old one under another name."""
+        table = self._table
+        if not arrived or not all(name in arrived for name in kept):  # who follows it says that one is missing
+            return {}
+        gone = [name for name in known if name not in arrived]
+        unclear = [name for name in arrived if name not in {*known, *table.columns, *table.exclude, table.sequence}]
+        if gone and unclear and table.include is None:
+            self.refused.append(
+                f"the source has new columns ({', '.join(unclear)}), and lacks {', '.join(gone)}: whether one of them "
+                "is one of those cannot be told. Give the types of those that are new under 'columns', and name the "
+                "others under 'exclude'"
+            )
+        return arrived
 
     def _renamed(self) -> dict[str, str]:
         """Return the new names of columns, by the old ones."""

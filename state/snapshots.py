@@ -213,9 +213,11 @@ def own(folder: Path | Place, identity: Identity) -> None:
             )
         _take_over(place, identity)
     except OSError as error:
-        raise ExternalError(
-            f"the backup {place} cannot be used ({error}): {way_out(error, place)}, and start again"
-        ) from error
+        raise _unusable(place, error) from error
+
+
+def _unusable(place: Place, error: OSError) -> ExternalError:
+    return ExternalError(f"the backup {place} cannot be used ({error}): {way_out(error, place)}, and start again")
 
 
 def _take_over(place: Place, identity: Identity) -> None:
@@ -261,8 +263,12 @@ def backups(backup: Path | Place, application: str) -> list[Place]:
     """Return the folders of an application's states in a backup, the one with the last commits first."""
     place = place_of(backup)
     found: list[tuple[int, str]] = []
-    for name in place.names():
-        whole = [snapshot for _, snapshot in Snapshots(place.at(name)).all() if snapshot is not None]
+    try:
+        copies = {name: Snapshots(place.at(name)).all() for name in place.names()}
+    except OSError as error:
+        raise _unusable(place, error) from error
+    for name, every in copies.items():
+        whole = [snapshot for _, snapshot in every if snapshot is not None]
         if whole and whole[0].identity.application == application:
             found.append((max(snapshot.commit for snapshot in whole), name))
     return [place.at(name) for _, name in sorted(found, reverse=True)]

@@ -196,7 +196,11 @@ def test_tables_that_cannot_be_followed(spark: SparkSession, tmp_path: Path) -> 
     refused(app, 3, "has no column 'b' any more: it was dropped or renamed")
     again()
 
-    # A column that was added is none of the state's
+
+def test_columns_that_come(spark: SparkSession, tmp_path: Path) -> None:
+    app, source = one_table(tmp_path)
+    app.drain()
+    place = f"delta.`{tmp_path}/t`"
     spark.sql(f"ALTER TABLE {place} ADD COLUMN (extra INT)")
     spark.sql(f"INSERT INTO {place} VALUES (100, 1, 'x', TIMESTAMP '2024-02-29', 'p', 7)")
     source.rows.append({**source.row(), "k": 100, "a": 1, "b": "x", "at": LEAP})
@@ -204,7 +208,16 @@ def test_tables_that_cannot_be_followed(spark: SparkSession, tmp_path: Path) -> 
     if code:  # once, where the stream notices it under way
         assert (code, "only added, start again" in said) == (3, True), said
         app.drain()
-    app.check({"t": source.monitored()}, {})
+    assert "column extra is new" in said
+    rows = [{**row, "extra": 7 if row["k"] == 100 else None} for row in source.monitored()]
+    app.check({"t": rows}, {})
+    batches = app.output("batches")
+
+    # One that may be another one under a new name
+    spark.sql(f"ALTER TABLE {place} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    spark.sql(f"ALTER TABLE {place} RENAME COLUMN note TO remark")
+    refused(app, 4, "the source has new columns (remark), and lacks note: whether one of them", "under 'exclude'")
+    assert app.output("batches") == batches
 
 
 def test_log_entries_that_are_gone(spark: SparkSession, tmp_path: Path) -> None:
