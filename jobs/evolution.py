@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.constraints import Column, ColumnType, Schema, StateRefused
 from holdfast.constraints.columns import unknown_name
-from holdfast.jobs.seeding import bounds_of, columns_of_values, cross_columns, relevant_settings
+from holdfast.jobs.seeding import bounds_of, columns_of_values, cross_columns, declared_columns, relevant_settings
 from holdfast.jobs.settings import Settings
 from holdfast.jobs.table_settings import DeltaSource, TableSettings
 from holdfast.state import codecs
@@ -37,6 +37,7 @@ class TablePlan:
     number, noted : where the state has it, and what is noted of it; None and nothing for a table that is new.
     definition : what it is to be, where it is not to stay as it is.
     known : all columns that its source has.
+    declared : those whose type some configuration gave: how their values were written was its choice.
     said : what changes, for people.
     """
 
@@ -45,6 +46,7 @@ class TablePlan:
     noted: Mapping[str, Any] = field(default_factory=dict)
     definition: Definition | None = None
     known: tuple[str, ...] = ()
+    declared: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
 
 
@@ -130,6 +132,7 @@ class _Change:
                 f"{said[differing.index('key')]}: what is remembered of the old key (deletes of rows to come, "
                 "sequences, versions) says nothing of another"
             )
+        self._refuse_other_sequence()
         columns, known, more = self._columns(arrived(table), about.get("left_out", {}))
         said += more
         its_rules = table_rules(rules, table.name)
@@ -144,7 +147,15 @@ class _Change:
             said += [f"rule {one.rule.name} compares what nothing compared before" for one in wide]
             is_new = bool(wide)
         definition = Definition(columns, table.key or (), bounds, self._cross(columns), its_rules) if is_new else None
-        return TablePlan(table, number, self._noted, definition, known, tuple(said))
+        return TablePlan(table, number, self._noted, definition, known, self._declared(), tuple(said))
+
+    def _refuse_other_sequence(self) -> None:
+        """Refuse another type of a sequence that is not among the monitored columns."""
+        noted, declared = self._noted.get("sequence"), self._table.columns.get(self._table.sequence or "")
+        if not noted or declared is None or declared.type is None or noted["name"] in self._schema:
+            return
+        if str(declared.type) != noted["type"]:
+            self.refused.append(f"the sequence {noted['name']} is {declared.type}, and was {noted['type']}")
 
     def _cross(self, columns: Sequence[EvolvedColumn]) -> str | tuple[tuple[str, str], ...] | None:
         """Return how pairs of columns are chosen; None where those of before stay."""
@@ -159,7 +170,7 @@ class _Change:
     ) -> tuple[list[EvolvedColumn], tuple[str, ...], list[str]]:
         """Return the monitored columns, all that the source has, and what changes of them beside the settings."""
         table, schema = self._table, self._schema
-        renamed = self._renamed()
+        renamed = self._renamed(left_out)
         known = [renamed.get(name, name) for name in self._noted.get("known", schema.names)]
         kept = [
             EvolvedColumn(self._column(name, renamed.get(name, name)), name)
@@ -176,6 +187,11 @@ class _Change:
             if name in known or name == table.sequence:
                 continue
             known.append(name)
+            if name in declared and name not in arrived and not self._noted.get("watches_fields"):
+                self.refused.append(
+                    f"column {name}: the version that seeded the state did not note which fields no column has, so "
+                    "values of it may have been left out"
+                )
             if kind is None or not self._is_wanted(name):
                 said.append(f"column {name} is new, and left out")
                 continue
@@ -207,36 +223,72 @@ class _Change:
         if not arrived or not all(name in arrived for name in kept):  # who follows it says that one is missing
             return {}
         gone = [name for name in known if name not in arrived]
-        unclear = [name for name in arrived if name not in {*known, *table.columns, *table.exclude, table.sequence}]
-        if gone and unclear and table.include is None:
+        told = {*known, *table.columns, *table.exclude, table.sequence}
+        unclear = [name for name in arrived if name not in told and self._is_wanted(name)]
+        if gone and unclear:
             self.refused.append(
                 f"the source has new columns ({', '.join(unclear)}), and lacks {', '.join(gone)}: whether one of them "
-                "is one of those cannot be told. Give the types of those that are new under 'columns', and name the "
-                "others under 'exclude'"
+                "is one of those cannot be told. Under 'columns' say {new: {was: old}} of one that is, or give the "
+                "type of one that is new; name the others under 'exclude'"
             )
         return arrived
 
-    def _renamed(self) -> dict[str, str]:
+    def _renamed(self, left_out: Mapping[str, str]) -> dict[str, str]:
         """Return the new names of columns, by the old ones."""
-        found = {}
+        found: dict[str, str] = {}
         for name, column in self._table.columns.items():
-            if column.was is None or name in self._schema:
+            if column.was is None:
                 continue
-            if column.was in self._schema:
+            before = (self._then.get("columns") or {}).get(name, {})
+            if name in self._schema and before.get("was") == column.was:
+                continue  # an earlier start has done it, or the seed had the new name
+            if name in {*self._schema.names, *self._noted.get("known", ())} or column.was in found:
+                self.refused.append(
+                    f"column {name} is to take over {column.was}: {name} is a column itself, or {column.was} is taken "
+                    "over already. Rename one column at a time, each to a name that is free"
+                )
+            elif column.was in self._schema:
                 found[column.was] = name
-                remembered = self._table.sequence is not None or isinstance(self._table.source, DeltaSource)
-                if remembered and column.was in (self._then.get("key") or ()):
+                if column.was in self._remembered:
                     self.refused.append(f"column {column.was} is of the key, by whose name sequences are remembered")
+                if name in left_out or len(left_out) >= MOST_LEFT_OUT:
+                    since = f"record {left_out[name]}" if name in left_out else "some record, among many other fields"
+                    self.refused.append(
+                        f"column {column.was} is to be {name}, of which values were left out since {since}: it would "
+                        "be wrong in the rows that came since (with 'new_columns: stop' a run stops before that)"
+                    )
             else:
                 self.refused.append(unknown_name(f"column {name} is to take over", column.was, self._schema.names))
         return found
+
+    @property
+    def _remembered(self) -> set[str]:
+        """The columns by whose values sequences, or versions of a feed, are remembered."""
+        table = self._table
+        if table.sequence is None and not isinstance(table.source, DeltaSource):
+            return set()
+        return {*(self._then.get("key") or ()), *([] if table.sequence is None else [table.sequence])}
+
+    def _declared(self) -> tuple[str, ...]:
+        """Return the columns whose type was given at any time, by their names now."""
+        renamed = {c.was: name for name, c in self._table.columns.items() if c.was in self._schema}
+        before = {*self._noted.get("declared", ()), *self._given_types()}
+        return tuple(sorted({*(renamed.get(name, name) for name in before), *declared_columns(self._table)}))
+
+    def _given_types(self) -> list[str]:
+        return [name for name, column in (self._then.get("columns") or {}).items() if column.get("type")]
 
     def _column(self, was: str, name: str) -> Column:
         """Return a column as it is to be."""
         old, declared = self._schema[was], self._table.columns.get(name)
         kind = old.type if declared is None or declared.type is None else declared.type
         before = (self._then.get("columns") or {}).get(was, {})
-        if kind != old.type and kind.name == "string" and (old.type.name not in _TEXT_IS_KNOWN or before.get("type")):
+        if kind != old.type and was in self._remembered:
+            self.refused.append(
+                f"column {name} is {kind}, and was {old.type}: sequences and versions are remembered by its values"
+            )
+        given = was in {*self._noted.get("declared", ()), *self._given_types()}
+        if kind != old.type and kind.name == "string" and (old.type.name not in _TEXT_IS_KNOWN or given):
             self.refused.append(
                 f"column {name} is {kind}, and was {old.type}: how its values were written was not kept"
             )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import InputError, StateRefused
 from holdfast.jobs.alerting import alerts_of
+from holdfast.jobs.checkpoints import remove
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.evolution import Plan, TablePlan, planned
 from holdfast.jobs.opening import publish_what_waits, published
@@ -30,6 +31,7 @@ from holdfast.streaming.maintainers.evolving import evolved as defined_anew
 from holdfast.streaming.maintainers.evolving import stored_table
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule
+from holdfast.streaming.pipeline import MOST_LEFT_OUT
 from holdfast.streaming.seeding import TAKEN_OVER, SeededTable, Told, progress_of, seed, table_rules
 
 if TYPE_CHECKING:
@@ -99,16 +101,16 @@ def _evolve(
             cause="config",
             told=told,
         )
-        for table in (*plan.left_out, *(one.table.name for one in plan.tables if one.number is None)):
-            place = checkpoint_of(settings, table)
-            if not is_remote(place):
-                shutil.rmtree(place, ignore_errors=True)
     except BaseException:
         new.close()
         shutil.rmtree(made, ignore_errors=True)
         raise
     new.close()
     swap(state, made, store)
+    for table in (*plan.left_out, *(one.table.name for one in plan.tables if one.number is None)):
+        place = checkpoint_of(settings, table)
+        if not is_remote(place):
+            remove(Path(place))
 
 
 def _tables(
@@ -125,7 +127,7 @@ def _tables(
             yield seeded_table(table, settings, rules, session, progress)
             continue
         maintainer = _maintainer(one, rules, store, progress)
-        about = {**one.noted, **noted(table, settings, one.known, maintainer.schema)}
+        about = {**one.noted, **noted(table, settings, one.known, maintainer.schema), "declared": list(one.declared)}
         values = followed_values(stored_table(maintainer), settings, rules)
         yield SeededTable(maintainer, about, values)
 
@@ -169,7 +171,7 @@ def _taken_over(store: RocksStore, plan: Plan) -> Iterator[WriteBatch]:
         yield batch
     for one in plan.tables:  # what was left out of columns that are known now is of no use
         left_out = progress_of(store, one.table.name).get("left_out", {})
-        if left_out.keys() & set(one.known):
+        if len(left_out) < MOST_LEFT_OUT and left_out.keys() & set(one.known):
             batch = WriteBatch()
             rest = {name: where for name, where in left_out.items() if name not in one.known}
             about = {**progress_of(store, one.table.name), "left_out": rest}

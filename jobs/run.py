@@ -35,7 +35,7 @@ from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.output_rows import time_text
 from holdfast.streaming.pipeline import Limits, Pipeline
 from holdfast.streaming.publisher import Publisher
-from holdfast.streaming.seeding import restore, tables_of
+from holdfast.streaming.seeding import progress_of, restore, tables_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,7 +99,10 @@ def _run(
             session.begin()  # while the state is restored
         else:
             tables = seed_tables(configuration, store, commits, session, progress)
-        about = {noted["name"]: noted for _, noted in tables_of(store)}
+        about = {
+            noted["name"]: {**noted, "left_out": progress_of(store, noted["name"]).get("left_out", {})}
+            for _, noted in tables_of(store)
+        }
         publisher = Publisher(
             commits,
             log_of(settings, commits),

@@ -106,10 +106,16 @@ def seeded_table(
         _remember(maintainer, table, first)
     progress.note(f"table {table.name}: {maintainer.row_count:,} rows, {maintainer.count:,} constraints")
     about = noted(table, settings, first.known, first.table.schema)
+    about |= {"watches_fields": True, "declared": declared_columns(table)}
     if first.sequence is not None:
         about["sequence"] = {"name": first.sequence.name, "type": str(first.sequence.type)}
     values = followed_values(first.table, settings, rules)
     return SeededTable(maintainer, {**about, "source": dict(first.source or {})}, values)
+
+
+def declared_columns(table: TableSettings) -> list[str]:
+    """Return the columns whose type the configuration gives."""
+    return sorted(name for name, column in table.columns.items() if column.type is not None)
 
 
 def noted(table: TableSettings, settings: Settings, known: Sequence[str], schema: Schema) -> dict[str, Any]:
@@ -163,7 +169,11 @@ def relevant_settings(table: TableSettings, settings: Settings) -> dict[str, Any
     return {
         "key": list(table.key or ()),
         "columns": {
-            name: {"type": None if c.type is None else str(c.type), "ordered": c.ordered}
+            name: {
+                "type": None if c.type is None else str(c.type),
+                "ordered": c.ordered,
+                **({} if c.was is None else {"was": c.was}),
+            }
             for name, c in sorted(table.columns.items())
         },
         "include": None if table.include is None else list(table.include),

@@ -41,11 +41,16 @@ def streams(settings: Settings, schemas: Mapping[str, Schema], about: Mapping[st
             tuple(table.key or ()),
             sequence_of(noted, schema),
             store_raw=settings.quarantine.store_raw,
-            others=tuple(name for name in noted.get("known", ()) if name not in schema),
+            others=(*(name for name in noted.get("known", ()) if name not in schema), *_left_out(table, noted)),
         )
         source = _source(table, settings, target, noted)
         found.append(Stream(table.name, source, target, checkpoint_of(settings, table.name)))
     return found
+
+
+def _left_out(table: TableSettings, noted: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return fields of records that were named already: where they are no reason to stop, nobody looks for them."""
+    return tuple(noted.get("left_out", ())) if table.new_columns == "ignore" else ()
 
 
 def checkpoint_of(settings: Settings, table: str) -> str:

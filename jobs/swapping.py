@@ -10,7 +10,7 @@ from pathlib import Path
 
 from holdfast.state.rocks import RocksStore, locked
 
-NEW, OLD = ".evolving", ".before"
+NEW, OLD = ".holdfast-new", ".holdfast-old"
 """End the names of the folder that is made, and of the one that goes."""
 
 

@@ -110,6 +110,7 @@ class Snapshots:
                 self._take(path, checksum)
                 files[path.name] = (size, checksum)
             snapshot = Snapshot(identity, commit, files)
+            self._refuse_later_epochs(identity)  # whose files this one's `_forget` does not know
             self._manifests.put(snapshot.name, sealed(asdict(snapshot)))
             self._forget()
         except OSError as error:
@@ -118,6 +119,14 @@ class Snapshots:
                 f"{way_out(error, self.folder)}, and start again"
             ) from error
         return snapshot
+
+    def _refuse_later_epochs(self, identity: Identity) -> None:
+        epoch = owner(self.folder).get("epoch", 0)
+        if epoch > identity.epoch:
+            raise StateRefused(
+                f"{self.folder} is written to by epoch {epoch}, and this state's is {identity.epoch}: the state was "
+                "restored elsewhere, and goes on there. Stop this process, and remove its state"
+            )
 
     def restore(self, state: Path) -> Restored:
         """Make a store of the newest copy that is whole and the log behind it; the folder is there at once, or not."""
@@ -177,8 +186,13 @@ class Snapshots:
             last = WriteBatch()
             last.put("meta", b"identity", codecs.json_bytes(asdict(replace(identity, epoch=epoch))))
             store.write(last)
+            _take_over(self.folder, replace(identity, epoch=epoch))  # until then the log of others counts
+            if any(True for _ in logged_after(self.folder, commit)):
+                raise StateRefused(
+                    f"{self.folder} got further commits while it was restored: another process wrote to it, which is "
+                    "refused from now on. Restore it again: holdfast rebuild"
+                )
             CommitLog.begin(self.folder, epoch, commit + 1)
-            _take_over(self.folder, replace(identity, epoch=epoch))
         finally:
             store.close()
         return commit

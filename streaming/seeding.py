@@ -152,7 +152,7 @@ def seed(
         if maintainer.name in changed or not progress:
             progress |= {"changed_commit": commits.last + 1, "changed_at": rows.at}
         progress |= {"rows": maintainer.row_count, "constraints": counts[maintainer.name]}
-        progress |= {"commit": commits.last + 1, "at": rows.at}
+        progress |= {"owed": maintainer.owed, "commit": commits.last + 1, "at": rows.at}
         last.put("progress", maintainer.name.encode(), codecs.json_bytes(progress))
     for subject in subjects:
         rows.places(standing.places(subject, last, now().timestamp()))

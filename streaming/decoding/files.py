@@ -153,9 +153,16 @@ def _part(
                 part = _delimited if kind == "csv" else _parquet
                 return _with_words(part(replace(file, content=content), path, options, wanted, known))
             except InputError as error:
-                raise InputError(str(error).replace(str(path), file.path)) from error
+                new = dict.fromkeys(error.names, file.path) if isinstance(error, _UnknownColumns) else {}
+                reason = str(error).replace(str(path), file.path)
+                return replace(_unread(file, reason), new_fields=new)
     except InputError as error:
-        return _Part(file.path, 1, {}, lambda _: 0, lambda _: bytes(file.content[:65_536]), {0: str(error)})
+        return _unread(file, str(error))
+
+
+def _unread(file: ChangedFile, reason: str) -> _Part:
+    """Return a file that is one bad record."""
+    return _Part(file.path, 1, {}, lambda _: 0, lambda _: bytes(file.content[:65_536]), {0: reason})
 
 
 def _with_words(part: _Part) -> _Part:
@@ -311,10 +318,18 @@ def _refuse_too_many(path: Path) -> None:
         )
 
 
+class _UnknownColumns(InputError):
+    """A file has columns that the table has not."""
+
+    def __init__(self, path: Path, names: Sequence[str], known: Collection[str]) -> None:
+        super().__init__(unknown_name(f"{path}: it has a column that the table has not,", names[0], sorted(known)))
+        self.names = names
+
+
 def _refuse_unknown(path: Path, names: Sequence[str], known: Collection[str]) -> None:
-    for name in names:
-        if name not in known:
-            raise InputError(unknown_name(f"{path}: it has a column that the table has not,", name, sorted(known)))
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise _UnknownColumns(path, unknown, known)
 
 
 def _joined(columns: Sequence[tuple[pa.Array | None, int]]) -> pa.Array:

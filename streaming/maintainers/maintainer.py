@@ -284,6 +284,11 @@ class Maintainer:
         """Whether sequences of keys are remembered."""
         return self._versions is not None
 
+    @property
+    def owed(self) -> int:
+        """How many deletes of copies are owed."""
+        return self._rows.owed_copies
+
     def rows(self) -> tuple[pa.Table, pa.Table]:
         """Return all rows, and the deletes that are owed. O(n)."""
         return self._rows.arrow()

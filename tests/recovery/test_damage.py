@@ -12,9 +12,11 @@ import os
 import random
 import shutil
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from rocksdict import Cache
 
 from holdfast.constraints import ExternalError, StateRefused
@@ -24,9 +26,6 @@ from holdfast.state.commits import Commits
 from holdfast.state.rocks import RocksStore
 from holdfast.state.store import WriteBatch
 from tests.recovery.process import History, Process, check, holdfast
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SEED = int(os.environ.get("HOLDFAST_DAMAGE_SEED", random.SystemRandom().randrange(2**32)))
 TRIALS = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else int(os.environ.get("HOLDFAST_DAMAGE", "1"))
@@ -62,9 +61,19 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
     process = Process(made, history)
     process.follow(LEFT)
     copy = made.with_name("killed")
-    shutil.copytree(made, copy)  # while it is open: as a kill leaves it
+    for _ in range(20):
+        shutil.copytree(made, copy)  # while it is open: as a kill leaves it
+        if _is_of_one_moment(copy):
+            break
+        shutil.rmtree(copy)
     process.kill()
     return copy
+
+
+def _is_of_one_moment(copy: Path) -> bool:
+    """Whether a copy that took a while has all files that its tables name, as what a kill leaves has."""
+    tables = [DeltaTable(path.parent) for path in copy.glob("output/*/_delta_log")]
+    return all(Path(file).exists() for table in tables for file in table.file_uris())
 
 
 def _damaged(path: Path, how: str, dice: random.Random) -> None:

@@ -21,7 +21,7 @@ from tests.recovery.kills import Lives, matrix
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("jvm")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("kills")]
 
 RUNS = int(os.environ.get("HOLDFAST_KILLS", "200" if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else "20"))
 OF_TOPICS = -(-RUNS * 3 // 5)

@@ -247,8 +247,9 @@ def test_a_crash_while_a_state_follows_its_configuration(
         with pytest.raises(Crash):
             app("run", "--available-now")
     there = {path.name for path in tmp_path.iterdir() if path.name.startswith("state")}
-    left = {"renamed": {"state.before", "state.evolving"}, "swapped": {"state", "state.before"}}
-    assert there == left.get(step, {"state", "state.evolving"} if step == "seeding" else {"state"})
+    new, old = f"state{swapping.NEW}", f"state{swapping.OLD}"
+    left = {"seeding": {"state", new}, "renamed": {old, new}, "swapped": {"state", old}}
+    assert there == left.get(step, {"state"})
     app.come()
     app.drained(ALL)
     app.configure(constraints={"denial": {"max_predicates": 3}})

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.constraints import StateRefused
-from holdfast.state.commits import READY, Commits
+from holdfast.state import snapshots
+from holdfast.state.commits import READY, Commits, Identity
 from holdfast.state.log import CommitLog, owner
+from holdfast.state.places import Place
 from holdfast.state.rocks import RocksStore
 from holdfast.state.snapshots import Snapshots, backups, own
 from holdfast.state.store import WriteBatch
@@ -199,4 +201,56 @@ def test_what_goes_wrong_with_a_snapshot_is_raised_after_the_next_commit(
     monkeypatch.undo()
     writer.snapshot()
     assert len(Snapshots(writer.backup).all()) == 1
+    writer.store.close()
+
+
+def test_a_restore_that_fails_takes_no_commit_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = Writer(tmp_path)
+    writer.snapshotter.first()
+    writer.commit({b"k": b"1"})
+    for step in ("_take_over", "CommitLog.begin"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"holdfast.state.snapshots.{step}", _fails)
+            with pytest.raises(OSError, match="slow down"):
+                Snapshots(writer.backup).restore(tmp_path / "elsewhere")
+        assert not (tmp_path / "elsewhere").exists()
+        if step == "_take_over":  # nobody has taken over: the writer goes on, and what it writes counts
+            writer.commit({b"k": b"2"})
+    with pytest.raises(StateRefused, match="restored elsewhere"):
+        writer.commit({b"k": b"3"})
+    writer.store.close()
+    assert Snapshots(writer.backup).restore(tmp_path / "new").commit == 3
+
+
+def _fails(*_: object) -> None:
+    raise OSError("slow down")
+
+
+def test_commits_that_come_while_a_state_is_restored_are_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(tmp_path)
+    writer.snapshotter.first()
+    writer.commit({b"k": b"1"})
+    taken_over = snapshots._take_over
+
+    def meanwhile(place: Place, identity: Identity) -> None:
+        writer.commit({b"k": b"2"})
+        taken_over(place, identity)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(snapshots, "_take_over", meanwhile)
+        with pytest.raises(StateRefused, match="got further commits while it was restored"):
+            Snapshots(writer.backup).restore(tmp_path / "new")
+    last = writer.commits.last
+    writer.store.close()
+    assert Snapshots(writer.backup).restore(tmp_path / "new").commit == last
+
+
+def test_an_earlier_epoch_brings_no_snapshot(tmp_path: Path) -> None:
+    writer = Writer(tmp_path)
+    writer.snapshotter.first()
+    Snapshots(writer.backup).restore(tmp_path / "new")
+    with pytest.raises(StateRefused, match="restored elsewhere"):
+        writer.snapshot()
     writer.store.close()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
 import pytest
 
 from holdfast.constraints import Column, Schema, parse_type
@@ -81,3 +83,13 @@ def test_files_of_json_lines() -> None:
     ]
     found = draft_of(files, TARGET, "json", ReadOptions(), TARGET.others)
     assert found.new_fields == {"new": "a.json-3", "newer": "a.json-3"}
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_columns_of_files(kind: Literal["csv", "parquet"]) -> None:
+    made = pa.table({"k": [1], "o": [2], "new": [3], "newer": [4], "_op": ["insert"]})
+    out = pa.BufferOutputStream()
+    (pacsv.write_csv if kind == "csv" else pq.write_table)(made, out)
+    found = draft_of([ChangedFile(f"a.{kind}", bytes(out.getvalue()), 1.0)], TARGET, kind, ReadOptions(), TARGET.others)
+    assert found.new_fields == {"new": f"a.{kind}", "newer": f"a.{kind}"}
+    assert "'new'" in found.reasons[0]
