@@ -185,6 +185,7 @@ class RocksStore:
                 with suppress(Exception):
                     handle.close()
             self._families.clear()
+            self._database = None  # one that could not be closed keeps its lock as long as it lives
 
     def _handle(self, family: str) -> Any:
         if family not in self._families:

@@ -455,14 +455,17 @@ def arguments(data: bytes) -> Any:
         words.insert(0, "check")
     before = Path.cwd()
     out, said = io.StringIO(), io.StringIO()
-    with file_of(b"A,B\n1,2\n2,2\n", "a.csv") as path:
+    with file_of(b"A,B\n1,2\n2,2\n", "outer.csv") as outer:
+        path = outer.parent / "inner" / "a.csv"
+        path.parent.mkdir()
+        outer.rename(path)
         (path.parent / "c.yaml").write_bytes(seeds.CONFIGURATIONS[0])
         (path.parent / "rules.txt").write_bytes(b"r: A -> B\n")
         os.chdir(path.parent)
         try:
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
                 code = exit_code_of(words)
-            beside = sorted(p.name for p in path.parent.parent.iterdir() if p.stat().st_mtime > path.stat().st_mtime)
+            beside = [found.name for found in outer.parent.iterdir() if found.name != "inner"]
         finally:
             os.chdir(before)
     assert code in {0, 1, 2, 3, 5}, (words, code, said.getvalue())

@@ -1,7 +1,7 @@
 """A state of which a file was damaged is refused, or is what it was, or is one that it was before: never anything else.
 
-RocksDB knows its blocks by checksums. What it cannot know is that the list of its files ends too early: then the state is
-as it was before the last flush, and the ledger, the log in the backup and the checkpoints do not follow it any more.
+RocksDB knows its blocks by checksums. What it cannot know is that the list of its files ends too early: then each family
+is as it was before some flush, and the ledger, the log in the backup and the checkpoints do not follow it any more.
 """
 
 from __future__ import annotations
@@ -86,9 +86,19 @@ def test_damaged_files(which: int, at: float, how: str) -> None:
                 assert "is damaged" in str(error)
             else:
                 # Who reads beside a writer passes over files that are gone: the writer may just have removed them.
-                assert kind is RocksReader or found in held, (file.name, how)
+                early = file.name.startswith("MANIFEST") and how != "flip"
+                assert kind is RocksReader or found in held or (early and _is_of_some_moment_each(found, held)), how
             finally:
                 store.close()
+
+
+def _is_of_some_moment_each(found: Content, held: list[Content]) -> bool:
+    """Whether each family is as it was at some moment, not all at the same."""
+
+    def part(whole: Content, family: str) -> Content:
+        return {key: value for key, value in whole.items() if key[0] == family}
+
+    return all(part(found, family) in [part(one, family) for one in held] for family in FAMILIES)
 
 
 @pytest.mark.parametrize("kind", [RocksReader, RocksStore])
