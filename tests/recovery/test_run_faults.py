@@ -50,9 +50,11 @@ def test_a_checkpoint_on_a_full_disk(spark: SparkSession, tmp_path: Path) -> Non
     come(app, rows, 2)
     place = tmp_path / "checkpoint"
     place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)], capture_output=True, text=True, check=False
-    )
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)]
+    try:
+        mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no `mount` here")
     if mounted.returncode:
         pytest.skip(f"no file system may be mounted here: {mounted.stderr.strip()}")
     try:
