@@ -51,7 +51,7 @@ class CommitLog:
         name = f"{number:0{_DIGITS}d}"
         whole = len(record).to_bytes(8, "big") + hashlib.sha256(record).digest() + record
         try:
-            self._refuse_later_epochs()
+            refuse_later_epochs(self._backup, self._epoch)
             if self._folder.put_new(name, whole):
                 return
             found = self._folder.get(name)
@@ -79,13 +79,16 @@ class CommitLog:
             folder = _folder(backup, epoch)
             folder.remove(f"{number:0{_DIGITS}d}" for number in _numbers(folder) if number <= upto)
 
-    def _refuse_later_epochs(self) -> None:
-        epoch = owner(self._backup).get("epoch", 0)
-        if epoch > self._epoch:
-            raise StateRefused(
-                f"{self._backup} is written to by epoch {epoch}, and this state's is {self._epoch}: the state was "
-                "restored elsewhere, and goes on there. Stop this process, and remove its state"
-            )
+
+def refuse_later_epochs(backup: Place, epoch: int) -> None:
+    """Raise where a later epoch writes to a backup."""
+    known = owner(backup)
+    if known.get("epoch", 0) > epoch:
+        raise StateRefused(
+            f"the backup {backup} is written to by epoch {known['epoch']} of this state, on {known.get('host')}, and "
+            f"this one is epoch {epoch}: the state was restored elsewhere, and goes on there. Stop this process, and "
+            "remove its state"
+        )
 
 
 def epochs(backup: Place) -> list[int]:

@@ -24,7 +24,17 @@ from pathlib import Path
 from holdfast.constraints import ExternalError, StateRefused
 from holdfast.state import codecs
 from holdfast.state.commits import Commits, Identity, base_of
-from holdfast.state.log import OWNER, CommitLog, epochs, last_logged, logged_after, owner, sealed, unsealed
+from holdfast.state.log import (
+    OWNER,
+    CommitLog,
+    epochs,
+    last_logged,
+    logged_after,
+    owner,
+    refuse_later_epochs,
+    sealed,
+    unsealed,
+)
 from holdfast.state.places import Place, place_of
 from holdfast.state.rocks import RocksStore
 from holdfast.state.room import way_out
@@ -110,7 +120,7 @@ class Snapshots:
                 self._take(path, checksum)
                 files[path.name] = (size, checksum)
             snapshot = Snapshot(identity, commit, files)
-            self._refuse_later_epochs(identity)  # whose files this one's `_forget` does not know
+            refuse_later_epochs(self.folder, identity.epoch)  # whose files this one's `_forget` does not know
             self._manifests.put(snapshot.name, sealed(asdict(snapshot)))
             self._forget()
         except OSError as error:
@@ -119,14 +129,6 @@ class Snapshots:
                 f"{way_out(error, self.folder)}, and start again"
             ) from error
         return snapshot
-
-    def _refuse_later_epochs(self, identity: Identity) -> None:
-        epoch = owner(self.folder).get("epoch", 0)
-        if epoch > identity.epoch:
-            raise StateRefused(
-                f"{self.folder} is written to by epoch {epoch}, and this state's is {identity.epoch}: the state was "
-                "restored elsewhere, and goes on there. Stop this process, and remove its state"
-            )
 
     def restore(self, state: Path) -> Restored:
         """Make a store of the newest copy that is whole and the log behind it; the folder is there at once, or not."""
@@ -141,11 +143,11 @@ class Snapshots:
             with tempfile.TemporaryDirectory(prefix=f".{state.name}.", dir=state.parent) as scratch:
                 made = Path(scratch, "state")
                 made.mkdir(mode=0o700)
-                problem = self._filled(made, snapshot) or _damage(made) or self._too_old(path, snapshot)
+                problem = self._filled(made, snapshot) or _damage(made) or self._replayed(made, snapshot, path)
                 if problem is not None:
                     damaged.append(problem)
                     continue
-                commit = self._replayed(made, snapshot)
+                commit = self._taken_over(made, snapshot)
                 made.rename(state)
             return Restored(snapshot, commit, tuple(damaged))
         what = "; ".join(damaged) or "it has no snapshot"
@@ -164,22 +166,26 @@ class Snapshots:
                 return f"{source} is damaged"
         return None
 
-    def _too_old(self, path: str, snapshot: Snapshot) -> str | None:
-        """Return why a snapshot is not enough: the state was seeded, or took over another one, behind it."""
-        bases = (base_of(record) for _, record in logged_after(self.folder, snapshot.commit))
-        newer = next((base for base in bases if base), None)
-        return None if newer is None else f"{path} is older than the state's last seed, which is commit {newer}"
-
-    def _replayed(self, made: Path, snapshot: Snapshot) -> int:
-        """Apply the log to a copy, and make its epoch the highest; return the last commit."""
+    def _replayed(self, made: Path, snapshot: Snapshot, path: str) -> str | None:
+        """Apply the log to a copy; return why that is not enough: the state was seeded, or took over, behind it."""
         store = RocksStore(made)
         try:
             for _, record in logged_after(self.folder, snapshot.commit):
+                if base := base_of(record):
+                    return f"{path} is older than the state's last seed, which is commit {base}"
                 store.write(record)
             logged = WriteBatch()
             for key, _ in store.scan("log"):  # what was not in the log is in the copy
                 logged.delete("log", key)
             store.write(logged)
+        finally:
+            store.close()
+        return None
+
+    def _taken_over(self, made: Path, snapshot: Snapshot) -> int:
+        """Make the epoch of a copy the highest; return its last commit."""
+        store = RocksStore(made)
+        try:
             commit = codecs.read_number(store.get("meta", b"commit") or b"")
             identity = Commits(store, snapshot.identity.application).identity  # one of an earlier format is upgraded
             epoch = max(identity.epoch, _known_epoch(self.folder)) + 1
@@ -218,13 +224,7 @@ def own(folder: Path | Place, identity: Identity) -> None:
     place = place_of(folder)
     try:
         place.prepare()
-        known = owner(place)
-        if known.get("epoch", 0) > identity.epoch:
-            raise StateRefused(
-                f"the backup {place} is written to by epoch {known['epoch']} of this state, on {known.get('host')}, "
-                f"and this one is epoch {identity.epoch}: the state was restored elsewhere. Use that one, and remove "
-                "this one"
-            )
+        refuse_later_epochs(place, identity.epoch)
         _take_over(place, identity)
     except OSError as error:
         raise _unusable(place, error) from error

@@ -25,6 +25,7 @@ from holdfast.streaming.alerts.deciding import turned
 from holdfast.streaming.alerts.waiting import Waiting
 from holdfast.streaming.arrivals import Arrivals, BadRecord
 from holdfast.streaming.attempts import Attempts
+from holdfast.streaming.decoding.new_fields import MOST_NEW
 from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
@@ -37,7 +38,7 @@ from holdfast.streaming.seeding import NAMES, Clock, name_key, progress_of, tabl
 from holdfast.streaming.settling import Settling
 from holdfast.streaming.standing import Standing
 
-MOST_LEFT_OUT = 100
+MOST_LEFT_OUT = MOST_NEW
 """Of how many fields it is noted that no column has them."""
 ACROSS = ""
 """Stands for all tables where changes wait: none has this name."""

@@ -237,6 +237,16 @@ class Application:
         return expected
 
 
+def refused(app: Application, code: int, *words: str, command: Sequence[str] = ("run", "--available-now")) -> str:
+    """Assert that a command ends with a code, and a message in which these words stand; return what it said."""
+    found, said = app(*command)
+    assert found == code, said
+    for word in words:
+        assert word in said
+    assert "Traceback" not in said
+    return said
+
+
 class DeltaColumns:
     """The monitored columns of a table as the outputs name them."""
 

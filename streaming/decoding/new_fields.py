@@ -1,7 +1,8 @@
 """Fields of records that no column has: a column that a source has got since.
 
-Counting tells at once where there are none: a record that has as many fields as were found in it has no others. Only
-records that have more are looked at again.
+Counting tells at once where there are none: a record that has as many fields as were found in it has no others. Of
+those that have more one is read in Python, and its fields are looked for in the others: so Python reads about as many
+records as there are new fields.
 """
 
 import json
@@ -12,6 +13,9 @@ from numpy.typing import NDArray
 
 from holdfast.tables.json_records import Cells, Spans, fields_of
 from holdfast.tables.kernels.json import ABSENT
+
+MOST_NEW = 100
+"""How many new fields of a batch are named, about: from there on there are too many to tell them all."""
 
 
 def new_fields(
@@ -44,13 +48,17 @@ def new_fields(
     for cells in found:
         there += cells.kinds != ABSENT
     rows = np.flatnonzero((counts > there) & records.present)
-    if not len(rows):
-        return {}
-    again = fields_of(records.take(rows), list(dict.fromkeys(known)))
-    rows = rows[again.good & (again.counts > (again.kinds != ABSENT).sum(axis=0))]
-    new: dict[str, str] = {}
-    for row in rows.tolist():
-        for name in json.loads(records[row] or b"{}", parse_int=str):
-            if name not in known and name not in new and not (service and name.startswith(service)):
-                new[name] = record_id(row)
+    names, new = dict.fromkeys(known), dict[str, str]()
+    while len(rows) and len(new) < MOST_NEW:
+        again = fields_of(records.take(rows), list(names))
+        rows = rows[again.good & (again.counts > (again.kinds != ABSENT).sum(axis=0))]
+        for place, row in enumerate(rows.tolist()):
+            found_here = [name for name in json.loads(records[row] or b"{}", parse_int=str) if name not in names]
+            if found_here:
+                names |= dict.fromkeys(found_here)
+                new |= {name: record_id(row) for name in found_here if not (service and name.startswith(service))}
+                rows = rows[place + 1 :]
+                break  # the others may have these too: the kernel tells
+        else:
+            break
     return new

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 import gc
-import os
 import random
 import resource
 import shutil
@@ -27,6 +26,7 @@ from holdfast.jobs.command_line import exit_code_of
 from holdfast.streaming.key_versions import KeyVersions
 from holdfast.streaming.maintainers.maintainer import DELETE
 from holdfast.streaming.sinks.deltalake import DeltaLakeTable
+from tests.recovery.disks import fill
 from tests.recovery.process import History, Process, check, holdfast, rows_of
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def test_a_state_that_was_restored_elsewhere(app: tuple[Path, History], capsys: 
         process.follow(OFFSETS)
     process.kill()
     goes_on(elsewhere, history)
-    with pytest.raises(StateRefused, match=r"the state was restored elsewhere\. Use that one, and remove this one"):
+    with pytest.raises(StateRefused, match=r"the state was restored elsewhere\. and goes on there. Stop this process"):
         Process(folder, history)
 
 
@@ -270,32 +270,6 @@ def test_files_that_may_not_grow(app: tuple[Path, History]) -> None:
 # Full disks
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Any:
-    """Mount a small file system; skip where that is not allowed."""
-    mounted: list[Path] = []
-
-    def mount(place: Path, megabytes: int) -> None:
-        moved = place.with_name(f"{place.name} before")
-        if place.exists():
-            place.rename(moved)
-        place.mkdir()
-        command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(place)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        except FileNotFoundError:
-            pytest.skip("there is no `mount` here")
-        if done.returncode:
-            pytest.skip(f"no file system may be mounted here: {done.stderr.strip()}")
-        mounted.append(place)
-        if moved.exists():
-            shutil.copytree(moved, place, dirs_exist_ok=True)
-
-    yield mount
-    for place in mounted:
-        subprocess.run(["umount", "-l", str(place)], check=True)
-
-
 @pytest.mark.parametrize("place", ["state", "backup", "output"])
 def test_a_full_disk(app: tuple[Path, History], place: str, small_disk: Callable[[Path, int], None]) -> None:
     folder, history = app
@@ -324,17 +298,6 @@ def test_a_full_disk(app: tuple[Path, History], place: str, small_disk: Callable
     ballast.unlink()
     goes_on(folder, history)
     assert not list(folder.glob(f"{place}/**/*.part"))
-
-
-def fill(file: Any) -> None:
-    """Write until nothing more fits."""
-    size = 1 << 20
-    while size:
-        try:
-            file.write(b"x" * size)
-            os.fsync(file.fileno())
-        except OSError:
-            size //= 4
 
 
 def test_outputs_that_fill_up_have_whole_commits(

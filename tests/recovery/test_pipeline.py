@@ -199,7 +199,6 @@ CRASHES: list[tuple[type, str]] = [
     (Commits, "commit"),
     (RocksStore, "write"),
     (CommitLog, "put"),
-    (CommitLog, "_refuse_later_epochs"),
     (Folder, "put_new"),
     (CommitLog, "forget"),
     (Commits, "logged"),

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import random
 import signal
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from tests.kafka.broker import StoppableBroker
+from tests.recovery.disks import fill
 from tests.recovery.feeds import TopicFeed
 from tests.recovery.kills import QUICK, SECTIONS
-from tests.streams import Application, Row
+from tests.streams import Application, Row, refused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -36,45 +37,24 @@ def come(app: Application, rows: list[Row], files: int) -> None:
         app.put(f"{app.written:04}.json", json.dumps(row).encode())
 
 
-def refused(app: Application, code: int, *words: str) -> None:
-    found, said = app("run", "--available-now")
-    assert found == code, said
-    for word in words:
-        assert word in said
-    assert "Traceback" not in said
-
-
-def test_a_checkpoint_on_a_full_disk(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_checkpoint_on_a_full_disk(
+    spark: SparkSession, tmp_path: Path, small_disk: Callable[[Path, int], None]
+) -> None:
     app = Application(tmp_path, [TABLE])
     rows: list[Row] = []
     come(app, rows, 2)
     place = tmp_path / "checkpoint"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)]
-    try:
-        mounted = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no `mount` here")
-    if mounted.returncode:
-        pytest.skip(f"no file system may be mounted here: {mounted.stderr.strip()}")
-    try:
-        app.drain()
-        come(app, rows, 3)
-        ballast = place / "ballast"
-        with ballast.open("wb", buffering=0) as file:
-            size = 1 << 20
-            while size:
-                try:
-                    file.write(b"x" * size)
-                except OSError:
-                    size //= 4
-        for _ in range(2):
-            refused(app, 5, "No space left on device", str(place), "make room, then start again: nothing is lost")
-        ballast.unlink()
-        app.drain()
-        app.check({"t": rows}, {"t": []})
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
+    small_disk(place, 2)
+    app.drain()
+    come(app, rows, 3)
+    ballast = place / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        fill(file)
+    for _ in range(2):
+        refused(app, 5, "No space left on device", str(place), "make room, then start again: nothing is lost")
+    ballast.unlink()
+    app.drain()
+    app.check({"t": rows}, {"t": []})
 
 
 def test_a_batch_that_gets_no_memory(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.streams import Application, Row
+from tests.streams import Application, Row, refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -131,14 +131,6 @@ def one_table(folder: Path, **settings: Any) -> tuple[Application, Source]:
     source.write([source.row() for _ in range(3)])
     table = {"name": "t", "key": ["k"], "exclude": ["note"], "source": {"format": "delta", "path": "./t"}, **settings}
     return Application(folder, [table]), source
-
-
-def refused(app: Application, code: int, *words: str) -> None:
-    found, said = app("run", "--available-now")
-    assert found == code, said
-    for word in words:
-        assert word in said
-    assert "Traceback" not in said
 
 
 def test_tables_that_cannot_be_followed(spark: SparkSession, tmp_path: Path) -> None:

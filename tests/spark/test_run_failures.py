@@ -11,7 +11,7 @@ import pytest
 from holdfast.jobs.command_line import exit_code_of
 from holdfast.state.rocks import RocksStore
 from holdfast.streaming.maintainers.maintainer import Maintainer
-from tests.streams import Application, Row
+from tests.streams import Application, Row, refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,16 +43,6 @@ def put(app: Application, *records: Row | str) -> str:
     lines = [record if isinstance(record, str) else json.dumps(record) for record in records]
     app.put(name, "\n".join(lines).encode())
     return name
-
-
-def refused(app: Application, code: int, *words: str, command: tuple[str, ...] = ("run", "--available-now")) -> str:
-    """Assert that a command ends with a code, and a message in which these words stand."""
-    found, said = app(*command)
-    assert found == code, said
-    for word in words:
-        assert word in said
-    assert "Traceback" not in said
-    return said
 
 
 def test_a_state_and_a_configuration_that_contradict_each_other(spark: SparkSession, tmp_path: Path) -> None:

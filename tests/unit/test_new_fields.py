@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from holdfast.constraints import Column, Schema, parse_type
 from holdfast.streaming.arrivals import Target
 from holdfast.streaming.decoding import decoder
 from holdfast.streaming.decoding.files import ChangedFile, draft_of
+from holdfast.streaming.decoding.new_fields import MOST_NEW
 from holdfast.tables import ReadOptions
 
 if TYPE_CHECKING:
@@ -93,3 +95,21 @@ def test_columns_of_files(kind: Literal["csv", "parquet"]) -> None:
     found = draft_of([ChangedFile(f"a.{kind}", bytes(out.getvalue()), 1.0)], TARGET, kind, ReadOptions(), TARGET.others)
     assert found.new_fields == {"new": f"a.{kind}", "newer": f"a.{kind}"}
     assert "'new'" in found.reasons[0]
+
+
+def test_names_are_those_that_reading_each_record_gives() -> None:
+    dice = random.Random(4)
+    for _ in range(200):
+        rows = [dict.fromkeys(dice.sample("abcdefgo", dice.randint(0, 5)), 1) for _ in range(dice.randint(0, 12))]
+        expected: dict[str, str] = {}
+        for number, row in enumerate(rows):
+            for name in row.keys() - {"k", "a", "o"}:
+                expected.setdefault(name, f"t-0-{number}")
+        given = [{"k": number, **row} for number, row in enumerate(rows)]
+        assert decoder("json")(batch(given), TARGET, "t", {}).new_fields == expected
+
+
+def test_of_very_many_names_some_are_told() -> None:
+    found = decoder("json")(batch([{"k": n, f"n{n}": 1} for n in range(1_000)]), TARGET, "t", {}).new_fields
+    assert list(found)[:2] == ["n0", "n1"]
+    assert len(found) == MOST_NEW
