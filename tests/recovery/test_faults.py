@@ -96,7 +96,7 @@ def test_a_state_that_was_restored_elsewhere(app: tuple[Path, History], capsys: 
         process.follow(OFFSETS)
     process.kill()
     goes_on(elsewhere, history)
-    with pytest.raises(StateRefused, match=r"the state was restored elsewhere\. and goes on there. Stop this process"):
+    with pytest.raises(StateRefused, match=r"the state was restored elsewhere, and goes on there. Stop this process"):
         Process(folder, history)
 
 

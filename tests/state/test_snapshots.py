@@ -169,7 +169,7 @@ def test_who_was_taken_over_from_is_stopped_and_does_not_count(tmp_path: Path) -
     Snapshots(old.backup).restore(tmp_path / "new")
     old.commits.commit(_change({b"k": b"lost"}), [])
     (number, record), *_ = old.commits.unlogged()
-    with pytest.raises(StateRefused, match="written to by epoch 1 of this state.*this one is epoch 0"):
+    with pytest.raises(StateRefused, match=r"written to by epoch 1 of this state.*this one is epoch 0"):
         old.log.put(number, record)
     forced = old.backup / "log" / f"{0:010d}" / f"{number:020d}"  # as one that had looked a moment before
     forced.write_bytes(b"late")
