@@ -18,12 +18,13 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from rocksdict import (
     AccessType,
@@ -93,6 +94,7 @@ class RocksStore:
         self._pool = ThreadPoolExecutor(_THREADS, "lookup")
         self._synced = WriteOptions()
         self._synced.sync = True
+        self._scans: WeakSet[Generator[tuple[bytes, bytes]]] = WeakSet()
         self._is_open = True
 
     def get(self, family: str, key: bytes) -> bytes | None:
@@ -119,7 +121,10 @@ class RocksStore:
         """Yield keys that begin with `prefix` and their values, in ascending order. O(log n + k)."""
         self._check()
         if family in self._families:
-            yield from _scanned(self.path, self._families[family], prefix)
+            scanned = _scanned(self.path, self._families[family], prefix)
+            self._scans.add(scanned)
+            yield from scanned
+            self._check()
 
     def verify(self) -> None:
         """Read everything, and raise where something is damaged. O(n)."""
@@ -180,6 +185,9 @@ class RocksStore:
         if self._is_open:
             self._is_open = False
             self._pool.shutdown()
+            for scanned in list(self._scans):  # one that somebody left half-way, as what is raised does, holds the lock
+                with suppress(ValueError):
+                    scanned.close()
             self._handles.clear()
             for handle in (*self._families.values(), self._database):
                 with suppress(Exception):
@@ -329,7 +337,7 @@ def _first_of(family: str) -> WriteBatch:
     return batch
 
 
-def _scanned(path: Path, family: Any, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _scanned(path: Path, family: Any, prefix: bytes) -> Generator[tuple[bytes, bytes]]:
     last = prefix
     with _reading(path):
         for key, value in family.items(from_key=prefix):

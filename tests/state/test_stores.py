@@ -130,6 +130,22 @@ def test_a_closed_store_is_refused() -> None:
             closed.get("a", b"")
 
 
+def test_a_scan_that_was_left_half_way_does_not_keep_the_lock(tmp_path: Path) -> None:
+    store = RocksStore(tmp_path)
+    batch = WriteBatch()
+    for key in (b"1", b"2", b"3"):
+        batch.put("a", key, b"")
+    store.write(batch)
+    left = store.scan("a")
+    assert next(left) == (b"1", b"")
+    store.close()
+    reopened = RocksStore(tmp_path)
+    with pytest.raises(ValueError, match="closed"):
+        next(left)
+    assert [key for key, _ in reopened.scan("a")] == [b"1", b"2", b"3"]
+    reopened.close()
+
+
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     first = RocksStore(tmp_path / "state")
     with pytest.raises(StateRefused, match="in use by another process"):
