@@ -66,6 +66,12 @@ class BlockRanges:
             found &= can
         return found
 
+    def meeting(self, compared: Sequence[Compared]) -> list[tuple[int, int]]:
+        """Return the pairs of blocks, the first one first, whose rows can break a constraint, in whatever order."""
+        possible = self.possible(compared)
+        found: list[tuple[int, int]] = [(i, j) for i, j in np.argwhere(np.triu(possible | possible.T)).tolist()]
+        return found
+
     def _of(self, left: int, right: int) -> _Ends | None:
         """Return the ends of two columns in one order; None where their keys do not compare."""
         if (left, right) not in self._ends:

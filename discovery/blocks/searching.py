@@ -16,11 +16,11 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
-from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
+from holdfast.constraints.operators import EVERY_OUTCOME
 from holdfast.discovery.blocks.block import Block, rows_of
+from holdfast.discovery.blocks.planning import orders_of
 from holdfast.discovery.blocks.storage import KEPT
 from holdfast.discovery.blocks.table import Arrangement, BlockTable, Order, Source
 from holdfast.discovery.codes import PairCodes, pair_codes
@@ -30,7 +30,7 @@ from holdfast.discovery.evidences import EvidenceSet
 from holdfast.discovery.kernels.evidence import Places, Words
 from holdfast.discovery.sampling import both_ways, sample_neighbours, sample_random
 from holdfast.discovery.violations import ViolationSearch
-from holdfast.indexes.masks import Outcomes, as_items, outcomes_of
+from holdfast.indexes.masks import as_items, outcomes_of
 
 Report = Callable[[str], object]
 
@@ -135,34 +135,21 @@ class BlockSearch:
         few = [_Task((block,), np.arange(len(masks))) for block in blocks[: self._table.executors.cores]]
         self._do(asked, [few], state)
         if len(blocks) > 1:
-            outcomes = outcomes_of(masks, self._space)
-            for order, positions in self._orders(outcomes, np.flatnonzero(state.open)).items():
-                self._search_in(order, state.open_among(positions), asked, state)
+            compared = compared_of(masks, self._space)
+            for order, positions in orders_of(self._table, compared, np.flatnonzero(state.open)).items():
+                self._search_in(order, state.open_among(positions), asked, compared, state)
         return state.result(self._space)
 
-    def _search_in(self, order: Order, positions: Places, asked: _Asked, state: "_Progress") -> None:
+    def _search_in(
+        self, order: Order, positions: Places, asked: _Asked, compared: Sequence[Sequence[Compared]], state: "_Progress"
+    ) -> None:
         if not len(positions):
             return
         arrangement = self._table.arranged(order)
         self._report(f"validating {len(positions):,} constraints in {len(arrangement.blocks):,} blocks")
-        tasks = self._tasks(arrangement, asked.masks, positions)
+        tasks = _tasks(arrangement, compared, positions)
         size = _WAVES_A_CORE * self._table.executors.cores
         self._do(asked, [tasks[start : start + size] for start in range(0, len(tasks), size)], state)
-
-    def _tasks(self, arrangement: Arrangement, masks: Words, positions: Places) -> list[_Task]:
-        """Return which blocks to search for which constraints: blocks by themselves first."""
-        blocks = arrangement.blocks
-        members: dict[tuple[int, int], list[int]] = {(i, i): [] for i in range(len(blocks))}
-        for position in positions.tolist():
-            possible = arrangement.ranges.possible(compared_of(masks[position], self._space))
-            meeting = np.triu(possible | possible.T)
-            for i, j in np.argwhere(meeting).tolist():
-                members.setdefault((i, j), []).append(position)
-        found = []
-        for (i, j), asked in sorted(members.items(), key=lambda item: (item[0][1] - item[0][0], item[0])):
-            if asked:
-                found.append(_Task((blocks[i],) if i == j else (blocks[i], blocks[j]), np.array(asked)))
-        return found
 
     def _do(self, asked: _Asked, waves: Sequence[Sequence[_Task]], state: "_Progress") -> None:
         for wave in waves:
@@ -170,51 +157,27 @@ class BlockSearch:
             for answer in self._table.executors.run(partial(_searched, asked), [t for t in tasks if len(t.positions)]):
                 state.add(answer)
 
-    def _orders(self, outcomes: Outcomes, positions: Places) -> dict[Order, Places]:
-        """Choose an arrangement for each of some constraints: few of them, in which few blocks have to meet."""
-        own = [p for p, pair in enumerate(self._space.pairs) if pair.left == pair.right]
-        equal = outcomes[own] == EQUAL
-        orders: dict[Order, list[int]] = {}
-        left = np.zeros(outcomes.shape[1], np.bool_)
-        left[positions] = True
-        while (chosen := self._shared(equal & left)) is not None:
-            orders[(chosen,)] = np.flatnonzero(equal[chosen] & left).tolist()
-            left &= ~equal[chosen]
-        for position in np.flatnonzero(left).tolist():
-            orders.setdefault(self._order_of(outcomes[own, position]), []).append(position)
-        return {order: np.array(members) for order, members in orders.items()}
 
-    def _shared(self, equal: NDArray[np.bool_]) -> int | None:
-        """Return the column that most of some constraints want equal, of those whose values fit into a block."""
-        heaviest = self._table.heaviest
-        counts = equal.sum(axis=1)
-        fit = [c for c in range(len(counts)) if counts[c] and self._table.fits_a_block(c)]
-        return max(fit, key=lambda c: (counts[c], -heaviest[c], -c), default=None)
-
-    def _order_of(self, outcomes: NDArray[np.int8]) -> Order:
-        """Return the order for a constraint whose equalities, if it has some, leave many rows together."""
-        heaviest = self._table.heaviest
-
-        def lightest(columns: NDArray[np.int64]) -> list[int]:
-            return sorted(columns.tolist(), key=lambda c: (heaviest[c], c))
-
-        equal = lightest(np.flatnonzero(outcomes == EQUAL))
-        unequal = lightest(
-            np.flatnonzero((outcomes & (LESS | GREATER) != 0) & (outcomes & (LESS | GREATER) != LESS | GREATER))
-        )
-        first = equal or unequal
-        if first and self._table.fits_a_block(first[0]):
-            return (first[0],)
-        return tuple([*equal, *unequal][:2])
+def _tasks(arrangement: Arrangement, compared: Sequence[Sequence[Compared]], positions: Places) -> list[_Task]:
+    """Return which blocks to search for which constraints: blocks by themselves first, then neighbours."""
+    blocks = arrangement.blocks
+    members: dict[tuple[int, int], list[int]] = {}
+    for position in positions.tolist():
+        for i, j in arrangement.ranges.meeting(compared[position]):
+            members.setdefault((i, j), []).append(position)
+    ordered = sorted(members.items(), key=lambda item: (item[0][1] - item[0][0], item[0]))
+    return [_Task((blocks[i],) if i == j else (blocks[i], blocks[j]), np.array(asked)) for (i, j), asked in ordered]
 
 
-def compared_of(mask: Words, space: PredicateSpace) -> list[Compared]:
-    """Return what a constraint forbids, column pair by column pair."""
-    found = outcomes_of(mask[None], space)[:, 0].tolist()
+def compared_of(masks: Words, space: PredicateSpace) -> list[list[Compared]]:
+    """Return what each of some constraints forbids, column pair by column pair."""
     return [
-        Compared(pair.left, pair.right, outcomes)
-        for pair, outcomes in zip(space.pairs, found, strict=True)
-        if outcomes != EVERY_OUTCOME
+        [
+            Compared(pair.left, pair.right, outcomes)
+            for pair, outcomes in zip(space.pairs, forbidden, strict=True)
+            if outcomes != EVERY_OUTCOME
+        ]
+        for forbidden in outcomes_of(masks, space).T.tolist()
     ]
 
 

@@ -12,20 +12,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.constraints import Family, PredicateSpace
+from holdfast.constraints import Family, InclusionDependency, PredicateSpace, Rule, Schema, parse_denial
 from holdfast.discovery.blocks.block import Rows, read_block, rows_of, write_blocks
+from holdfast.discovery.blocks.checking import check_blocks
 from holdfast.discovery.blocks.executors import InProcess
-from holdfast.discovery.blocks.seeding import seed_blocks
 from holdfast.discovery.blocks.searching import BlockSearch, compared_of
+from holdfast.discovery.blocks.seeding import seed_blocks
 from holdfast.discovery.blocks.storage import Storage
 from holdfast.discovery.blocks.table import BlockTable, Source
+from holdfast.discovery.blocks.values import clusters_of, missing_values, overlaps_of
 from holdfast.discovery.codes import pair_codes
+from holdfast.discovery.detection.check import Example, check_tables
 from holdfast.discovery.discover import discover
 from holdfast.discovery.evidences import all_evidences
+from holdfast.discovery.inclusion.discover import discover_inclusions
+from holdfast.discovery.inclusion.result import Inclusions
 from holdfast.discovery.reported import ReportedSet
-from holdfast.tables import Table, from_arrow, space_of
+from holdfast.tables import Table, from_arrow, overlap, space_of
 from holdfast.tables.taxes import tax_records
 from tests.oracles.values import Table as OracleTable
+from tests.properties.rules import rules
 from tests.properties.tables import tables
 
 
@@ -108,7 +114,7 @@ def test_blocks_that_cannot_break_a_constraint_do_not(both: tuple[OracleTable, T
         block_of = [i for i, block in enumerate(blocks.base.blocks) for _ in range(block.rows)]
         for word, (t, s) in zip(words, pairs.tolist(), strict=True):
             # an evidence as a box of one point: its own pair is in it
-            assert blocks.base.ranges.possible(compared_of(word, space))[block_of[t], block_of[s]]
+            assert blocks.base.ranges.possible(compared_of(word[None], space)[0])[block_of[t], block_of[s]]
 
 
 @pytest.mark.parametrize("crossing", [False, True])
@@ -132,16 +138,10 @@ def test_a_search_ends_early_where_blocks_cannot_meet() -> None:
     executors = _Counting()
     with blocked(table, 10) as blocks:
         blocks.executors = executors
-        mask = np.array([space.words(space.mask(_constraint("not(t.a = s.a and t.b = s.b)")))], np.uint64)
+        mask = np.array([space.words(space.mask(parse_denial("not(t.a = s.a and t.b = s.b)")))], np.uint64)
         assert not len(BlockSearch(blocks, space).find(mask, 3).constraint)
         searched = [tasks for what, tasks in executors.ran if what == "_searched"]
         assert sum(searched) == 2 + len(blocks.arranged((1,)).blocks)  # two of the base, then each by itself
-
-
-def _constraint(text: str):  # type: ignore[no-untyped-def]
-    from holdfast.constraints import parse_denial
-
-    return parse_denial(text)
 
 
 class _Counting(InProcess):
@@ -152,3 +152,65 @@ class _Counting(InProcess):
     def run(self, work, tasks):  # type: ignore[no-untyped-def]
         self.ran.append((work.func.__name__, len(tasks)))
         return super().run(work, tasks)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Table, list[Rule]]:
+    """Draw a table and rules on it."""
+    theirs, ours = draw(tables(max_columns=4, max_rows=9))
+    drawn = draw(st.lists(rules(theirs), min_size=1, max_size=4))
+    return ours, [Rule(f"r{i}", theirs.name, body) for i, (_, body) in enumerate(drawn)]
+
+
+@given(cases(), st.integers(1, 4))
+def test_declared_rules(case: tuple[Table, list[Rule]], most: int) -> None:
+    table, drawn = case
+    expected = check_tables({"r": table}, drawn, threads=1)
+    with blocked(table, most) as blocks:
+        found = check_blocks({"r": blocks}, drawn)
+        exist = check_blocks({"r": blocks}, drawn, exists=True)
+    for ours, theirs, any_ in zip(found, expected, exist, strict=True):
+        assert (ours.rule, ours.rows) == (theirs.rule, theirs.rows)
+        assert (ours.violating_pairs, ours.violating_rows) == (theirs.violating_pairs, theirs.violating_rows)
+        assert ours.missing_values == theirs.missing_values
+        assert any_.holds == theirs.holds
+        assert bool(ours.examples) == (not theirs.holds) == bool(any_.examples)
+        for example in (*ours.examples, *any_.examples):
+            _check_example(table, ours.rule, example)
+
+
+def _check_example(table: Table, rule: Rule, example: Example) -> None:
+    """Assert that an example is of rows that are there, and breaks its rule by itself."""
+    if isinstance(rule.body, InclusionDependency):
+        return
+    at = [table.row_count - 1 - row for row in example.rows]
+    assert len(set(at)) == len(at)
+    assert repr(list(example.images)) == repr(table.rows(at))
+    alone = _as(from_arrow(table.to_arrow().take(pa.array(at)), "r"), table)
+    alone = Table(table.schema, alone.columns, len(at))
+    assert not check_tables({"r": alone}, [rule], threads=1)[0].holds
+
+
+@given(tables(max_columns=4, max_rows=8), tables(max_columns=3, max_rows=8), st.integers(1, 4), st.booleans())
+def test_inclusions(one: tuple[OracleTable, Table], other: tuple[OracleTable, Table], most: int, texts: bool) -> None:
+    left, right = one[1], _called("s", other[1])
+    expected = discover_inclusions([left, right], texts=texts)
+    with blocked(left, most) as a, blocked(right, most) as b:
+        clusters = clusters_of({"r": a, "s": b}, texts=texts)
+        clusters.check_invariants()
+        found = Inclusions(clusters)
+        near = list(found.near(0.1))
+        missing = missing_values({"r": a, "s": b}, [n.dependency for n in near], 3, texts=texts)
+        overlaps = overlaps_of(a)
+    assert [str(dependency) for dependency in found] == [str(dependency) for dependency in expected]
+    assert sorted(map(repr, near)) == sorted(map(repr, expected.constraints.near(0.1)))
+    for one_near in near:
+        every = expected.missing(one_near.dependency, 100)
+        assert len(missing[one_near.dependency]) == min(3, len(every))
+        assert {repr(value) for value in missing[one_near.dependency]} <= {repr(value) for value in every}
+    for (a_column, b_column), shared in overlaps.items():
+        assert shared == overlap(left, a_column, b_column)
+
+
+def _called(name: str, table: Table) -> Table:
+    return Table(Schema(name, table.schema.columns), table.columns, table.row_count)
