@@ -204,7 +204,7 @@ class _Checking:
         for i, form in forms.items():
             total = totals[i]
             breaking: dict[tuple[int, ...], int] = {(place,): n for place, n in total.single.items()}
-            breaking.update(total.double)
+            breaking |= {tuple(places): n for places, n in total.double.items()}
             if isinstance(form, RowForm):
                 breaking = {(place,): n for place, n in total.rows.items()}
             places = min((places for places, n in breaking.items() if n), key=lambda p: (len(p), p), default=None)
