@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis profiles, the seed in the header of every run, one Spark session.
+"""What all tests share: Hypothesis profiles, the seed in the header of every run, one Spark session, one cluster.
 
 Invariant: a failure can be run again. HYPOTHESIS_PROFILE chooses `dev` (the default), `ci` or
 `deep`; a run draws its seed once, prints it, and takes it back as `--hypothesis-seed`; a failing
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+
+    from tests.cluster import Cluster
 
 _SHARED: dict[str, Any] = {
     "deadline": None,
@@ -43,14 +45,19 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"seed: HYPOTHESIS_PROFILE={profile} --hypothesis-seed={config.getoption('--hypothesis-seed')}"
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a JVM, and keep it on one worker, so that it is started once."""
+    """Mark what needs a JVM, and keep it on one worker, so that it is started once.
+
+    What runs a session on the cluster comes last, since a process has one session at a time.
+    """
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
-        for fixture, mark in (("spark", pytest.mark.spark), ("broker", pytest.mark.kafka)):
+        for fixture, mark in (("spark", "spark"), ("cluster", "spark"), ("broker", "kafka")):
             if fixture in fixtures:
                 item.add_marker(mark)
                 item.add_marker(pytest.mark.xdist_group("jvm"))
+    items.sort(key=lambda item: "cluster_spark" in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")
@@ -64,5 +71,28 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.extraJavaOptions": "-Xss16m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     started = session("holdfast-tests", settings)
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Start a Spark standalone cluster of one master and two workers of one core and 1 GB."""
+    from tests.cluster import running_cluster
+
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def cluster_spark(cluster: Cluster) -> Iterator[SparkSession]:
+    """Start the one session on the cluster that all tests share; the local one ends."""
+    from pyspark import SparkContext
+
+    from holdfast.streaming.spark.session import session_for
+
+    if (local := SparkContext._active_spark_context) is not None:
+        local.stop()
+    started = session_for(cluster.master, cluster.settings, name="holdfast-tests")
     yield started
     started.stop()

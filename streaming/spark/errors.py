@@ -41,6 +41,14 @@ class SparkMismatch(SetUpError):
     """SPARK_HOME names a Spark of another version than the PySpark that is installed."""
 
 
+class ClusterUnreachable(SetUpError):
+    """The cluster does not answer, does not take the application, or gives it no executor in time."""
+
+
+class ExecutorsUnfit(SetUpError):
+    """Executors run, but cannot do this program's work: another Python, or without what it imports."""
+
+
 def explained(error: Exception, table: str, checkpoint: str = "", shown: Callable[[str], str] = str) -> HoldfastError:
     """Return what an error of a streaming query means to a person.
 
@@ -53,9 +61,9 @@ def explained(error: Exception, table: str, checkpoint: str = "", shown: Callabl
     where = f" (checkpoint {checkpoint})" if checkpoint else ""
     for pattern, kind, action in _KNOWN:
         if re.search(pattern, text, re.IGNORECASE | re.DOTALL):
-            return kind(f"table {table}: {_first_line(text)}\n{action.replace('{checkpoint}', where)}")
+            return kind(f"table {table}: {first_line(text)}\n{action.replace('{checkpoint}', where)}")
     return ExternalError(
-        f"table {table}: the stream failed{where}: {_first_line(text)}\nMend what it names, and start again"
+        f"table {table}: the stream failed{where}: {first_line(text)}\nMend what it names, and start again"
     )
 
 
@@ -167,12 +175,12 @@ def _said(error: Exception) -> str:
 _DEEPEST = 10
 
 
-def _first_line(text: str) -> str:
+def first_line(text: str) -> str:
     r"""Return the sentence that says most, without stacks.
 
-    >>> _first_line("[STREAM_FAILED] Query [id = 1] terminated with exception: no such file\n at x.y(z.scala)")
+    >>> first_line("[STREAM_FAILED] Query [id = 1] terminated with exception: no such file\n at x.y(z.scala)")
     'no such file'
-    >>> _first_line("An error occurred while calling o1.\n: x.E: y\n at x.y\nCaused by: java.io.IOError: no disk")
+    >>> first_line("An error occurred while calling o1.\n: x.E: y\n at x.y\nCaused by: java.io.IOError: no disk")
     'no disk'
     """
     causes = re.findall(r"^Caused by: (?:[\w.$]+: )?(.+)$", text, re.MULTILINE)

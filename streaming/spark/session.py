@@ -1,8 +1,10 @@
-"""Spark sessions as Holdfast needs them: Delta and Kafka work, and a small machine is enough.
+"""Spark sessions as Holdfast needs them: Delta and Kafka work, in this process or on a cluster.
 
 Invariant: nothing here is fetched, changed or imported before it is asked for; what a caller sets
-wins over what is set here. Spark takes its Java and its Python from the environment of the process,
-so `session` sets JAVA_HOME and PYSPARK_PYTHON there before it starts the JVM.
+wins over what is set here, and the master that `spark-submit` was given wins over both. A session
+on a cluster has run a task on executors when it is returned, and they fit. Spark takes its Java and
+its Python from the environment of the process, so `session` sets JAVA_HOME and PYSPARK_PYTHON there
+before it starts the JVM.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.constraints import UsageError
+from holdfast.streaming.spark.cluster import check_executors, check_jars, check_reachable, connected
 from holdfast.streaming.spark.errors import SparkMismatch
 from holdfast.streaming.spark.jars import spark_jars
 from holdfast.streaming.spark.java import java_home
@@ -25,10 +29,43 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+def session_for(
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    *,
+    name: str = "holdfast",
+    shown: Callable[[str], str] = str,
+) -> SparkSession:
+    """Start a Spark session on the cluster of `master`, or return the one that runs there.
+
+    Parameters
+    ----------
+    master
+        What `--master` says; None leaves it to `settings`, to `spark-submit`, or to this machine.
+    settings, name, shown
+        As `session` takes them.
+
+    Raises
+    ------
+    UsageError
+        Where `spark-submit`, or a session that runs in this process, has another master.
+    """
+    given = dict(settings or {})
+    if master is None:
+        return session(name, given, shown)
+    elsewhere = submitted_settings().get("spark.master") or _running_master()
+    if elsewhere not in {None, master}:
+        raise UsageError(
+            f"the master {master} was asked for, while Spark was started on {elsewhere}: leave one of them out"
+        )
+    return session(name, {**given, "spark.master": master}, shown)
+
+
 def session(name: str, settings: Mapping[str, str] | None = None, shown: Callable[[str], str] = str) -> SparkSession:
     """Start a Spark session, or return the one that runs in this process.
 
-    Costs 5 to 7 s, and the jars where they are not in the cache.
+    Costs 5 to 7 s, and the jars where they are not in the cache; on a cluster also what it takes to
+    get executors, to send them their Python, and to run one task there.
 
     Parameters
     ----------
@@ -43,32 +80,82 @@ def session(name: str, settings: Mapping[str, str] | None = None, shown: Callabl
     ------
     JavaMissing, JarUnavailable, JarMismatch, SparkMismatch
         Where the parts of a session are not to be had.
+    ClusterUnreachable, ExecutorsUnfit
+        Where a cluster gives no executors, or they cannot do this program's work.
     """
     check_spark_home()
-    chosen = session_settings(settings)
-    os.environ.update(launch_environment(chosen["spark.master"]))
+    submitted = submitted_settings()
+    chosen = session_settings(settings, submitted)
+    master = chosen["spark.master"]
+    os.environ.update(launch_environment(chosen))
     from pyspark.sql import SparkSession
 
-    start_java(chosen, shown)
     # `builder` is one object for the whole process: a new one keeps earlier settings out.
-    return SparkSession.Builder().appName(name).config(map=dict(chosen)).getOrCreate()
+    builder = SparkSession.Builder().appName(name).config(map=dict(chosen))
+    if is_local(master):
+        start_java(chosen, shown)
+        return builder.getOrCreate()
+    running = _running_master() is not None
+    check_reachable(master)
+    start_java(chosen, shown)
+    check_jars()
+    started = connected(builder, master)
+    if not running:
+        check_executors(started)
+    return started
 
 
-def session_settings(settings: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the settings a session starts with; those in `settings` win.
+def submitted_settings() -> dict[str, str]:
+    """Return the settings that `spark-submit` started this process with; empty where it did not."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    from pyspark import SparkConf, SparkContext
 
-    The driver is bound to the loopback address only where everything runs in this process.
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
+
+
+def session_settings(
+    settings: Mapping[str, str] | None = None, submitted: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the settings a session starts with.
+
+    Those in `settings` win over those that `spark-submit` was given, as Spark has it for what a program sets, and
+    both over what is set here. The master is always that of `spark-submit`, which has asked it for its driver.
+    What is right for one machine only, is left to Spark on a cluster.
     """
-    given = dict(settings or {})
-    master = given.get("spark.master", f"local[{cores()}]")
-    chosen = {"spark.master": master, **_SETTINGS, "spark.sql.shuffle.partitions": str(cores())}
-    if master.startswith("local"):
-        chosen |= _LOCAL_SETTINGS
-        chosen["spark.driver.extraJavaOptions"] = f"-Xss16m {_quiet_logging()}"
+    given, outer = dict(settings or {}), dict(submitted or {})
+    master = outer.get("spark.master") or given.get("spark.master") or f"local[{cores()}]"
+    if is_local(master):
+        chosen = _SETTINGS | _LOCAL_SETTINGS | {"spark.sql.shuffle.partitions": str(cores())}
+    else:
+        chosen = _SETTINGS | (_YARN_SETTINGS if master.startswith("yarn") else {})
+    if outer:  # its Java runs already, with its options and its class path
+        return chosen | outer | given | {"spark.master": master}
     if "spark.jars" not in given:
         chosen["spark.jars"] = ",".join(map(str, spark_jars()))
-    ours, its = chosen[_JAVA_OPTIONS], given.get(_JAVA_OPTIONS)
-    return chosen | given | ({} if its is None else {_JAVA_OPTIONS: f"{ours} {its}"})  # of two the last one counts
+    ours, its = f"-Xss16m {_quiet_logging()}", given.get(_JAVA_OPTIONS)
+    options = ours if its is None else f"{ours} {its}"  # of two the last one counts
+    return chosen | given | {"spark.master": master, _JAVA_OPTIONS: options}
+
+
+def is_local(master: str) -> bool:
+    """Whether everything runs in one process on this machine.
+
+    >>> [is_local(master) for master in ("local[2]", "local", "local-cluster[2,1,1024]", "spark://one:7077")]
+    [True, True, False, False]
+    """
+    return master == "local" or master.startswith("local[")
+
+
+def _running_master() -> str | None:
+    """Return the master of the session that runs in this process."""
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark import SparkContext
+
+    running = SparkContext._active_spark_context
+    return None if running is None else str(running.master)
 
 
 def _quiet_logging() -> str:
@@ -77,18 +164,19 @@ def _quiet_logging() -> str:
     return f'"-Dlog4j2.configurationFile={file.as_uri()}"'
 
 
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # a smaller stack overflows while a query in Python is stopped
 
 
-def launch_environment(master: str) -> dict[str, str]:
+def launch_environment(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that Spark's launcher and its Python workers read.
 
-    On a cluster PYSPARK_PYTHON stays what it is, since the workers' Python stands elsewhere there.
+    On a cluster the executors' Python stands elsewhere: it is what `spark.pyspark.python` says, or PYSPARK_PYTHON.
     """
     java = {"JAVA_HOME": str(java_home().path)}
-    if not master.startswith("local"):
-        return java | {"PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
-    return java | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    if is_local(settings["spark.master"]):
+        return java | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    named = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
+    return java | {"PYSPARK_PYTHON": named or sys.executable}
 
 
 def cores() -> int:
@@ -118,8 +206,6 @@ def check_spark_home() -> None:
 _SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # The default of 50 makes a table's first use take 15 s on two processors.
-    "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -127,9 +213,14 @@ _SETTINGS = {
     "spark.redaction.regex": (
         "(?i)secret|passw|token|credential|signature|sas|jaas|(access|account|private|api|shared|encryption)[._-]?key"
     ),
-    # A smaller stack, and stopping a query while Python handles its batch overflows the stack.
-    "spark.driver.extraJavaOptions": "-Xss16m",
+}
+_LOCAL_SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    # The default of 50 makes a table's first use take 15 s on two processors.
+    "spark.databricks.delta.snapshotPartitions": "2",
     # A local disk needs no checksum file beside each checkpoint file.
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
-_LOCAL_SETTINGS = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+# YARN unpacks archives where they cannot be written, and its containers' HOME is nobody's.
+_YARN_SETTINGS = {"spark.executorEnv.NUMBA_CACHE_DIR": "./numba-cache"}
