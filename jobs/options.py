@@ -129,6 +129,17 @@ searching = _stacked(
 """What is looked for, and in which space."""
 
 
+spreading = _stacked(
+    click.option("--spark", is_flag=True, help="Read and search on Spark."),
+    click.option("--master", metavar="URL", help="Spark's master [default: this machine, or spark-submit's]."),
+    click.option(
+        "--work", metavar="FOLDER", help="Folder or object store that all executors reach, for blocks of rows."
+    ),
+    click.option("--block-rows", type=click.IntRange(min=1), metavar="N", help="Rows of a block [default: 262144]."),
+)
+"""How work is spread over Spark's executors."""
+
+
 def read_options(
     strings: str | None, null: tuple[str, ...], encoding: str, delimiter: str, *, typed_header: bool, limit: int | None
 ) -> "ReadOptions":

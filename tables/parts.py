@@ -61,16 +61,14 @@ class Parts:
     def locate(self, row: int) -> str:
         """Return where a row stands. Reads a text up to it."""
         part = self.parts[0]
-        if self.declared is not None:
-            return DelimitedFile(part.path, part.options).locate(row)
-        return f"{part.path}, row {row + 1}"
+        return f"{part.path}, row {row + 1}" if self.declared is None else place_in_text(part, row)
 
 
-def parts_of(path: Path, options: ReadOptions, most: int) -> Parts:
+def parts_of(path: Path, options: ReadOptions, most: int, name: str | None = None) -> Parts:
     """Look at a file, and cut it into parts of about so many rows where it can be cut."""
     if is_delta_table(path):
         raise UsageError(f"{path} is a Delta table: it has no parts of its own")
-    table = read_table(path, replace(options, limit=0))
+    table = read_table(path, replace(options, limit=0), name)
     if path.is_dir() or path.suffix.lower() in PARQUET:
         return Parts(table, tuple(_row_groups(path, options, most)))
     if is_arrow_file(path):
@@ -104,6 +102,11 @@ def read_texts(part: Part) -> Iterator[Iterator[pa.Table]]:
     """Yield attempts to read the texts of a delimited file; the rows of all but the last one are given up."""
     file = DelimitedFile(part.path, part.options)
     return file.streamed(Selection(str(part.path), file.header.names, part.options))
+
+
+def place_in_text(part: Part, row: int) -> str:
+    """Return where a row of a delimited file stands. Reads the file up to it."""
+    return DelimitedFile(part.path, part.options).locate(row)
 
 
 def _row_groups(path: Path, options: ReadOptions, most: int) -> Iterator[Part]:

@@ -24,7 +24,7 @@ from holdfast.state.places import Place
 from holdfast.tables import ReadOptions
 from holdfast.tables.inference import Fitting, fitting, inferred, typed
 from holdfast.tables.keys import with_dictionary
-from holdfast.tables.parts import Part, Parts, parts_of, read_texts, read_typed
+from holdfast.tables.parts import Part, Parts, parts_of, place_in_text, read_texts, read_typed
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,10 @@ def read_blocks(
     most: int,
     executors: Executors,
     report: Report = lambda _: None,
+    name: str | None = None,
 ) -> BlocksOfFile:
     """Read a file into blocks of at most so many rows. Two passes over a text."""
-    parts = parts_of(path, options, most)
+    parts = parts_of(path, options, most, name)
     report(f"reading {path.name}")
     if parts.declared is None:
         source = Source(storage, parts.table.schema, most)
@@ -85,7 +86,7 @@ def _texts(
         ),
     )
     source = Source(storage, schema, most)
-    blocks = list(executors.run(partial(_typed_block, raw, source, parts), texts))
+    blocks = list(executors.run(partial(_typed_block, raw, source, parts.parts[0]), texts))
     storage.open().remove(block.name for block in texts)
     return source, blocks
 
@@ -133,7 +134,7 @@ def _fitting(source: Source, columns: Sequence[int], block: Block) -> list[Fitti
     return [fitting(with_dictionary(texts.column(str(c))).dictionary.cast(pa.string())) for c in columns]
 
 
-def _typed_block(raw: Source, source: Source, parts: Parts, block: Block) -> Block:
+def _typed_block(raw: Source, source: Source, part: Part, block: Block) -> Block:
     """Write the values of a block of texts."""
     texts = raw.read(block)
     numbers = texts.column("row")
@@ -143,7 +144,7 @@ def _typed_block(raw: Source, source: Source, parts: Parts, block: Block) -> Blo
             texts.column(str(c)),
             column.name,
             column.type,
-            lambda row: parts.locate(numbers[row].as_py()),
+            lambda row: place_in_text(part, numbers[row].as_py()),
             ordered=column.ordered,
         )
         if pa.types.is_dictionary(values.type):

@@ -25,6 +25,7 @@ from holdfast.discovery.blocks.block import Block, carried_schema, read_block, w
 from holdfast.discovery.blocks.executors import PART, Batches, Exchange, Executors
 from holdfast.discovery.blocks.ranges import BlockRanges
 from holdfast.discovery.blocks.storage import KEPT, Storage
+from holdfast.tables import Table
 
 Order = tuple[int, ...]
 """Columns by position; the first one decides which rows stay together."""
@@ -103,6 +104,10 @@ class BlockTable:
     def base(self) -> Arrangement:
         """The rows as they came."""
         return self._arrangements[()]
+
+    def without_rows(self) -> Table:
+        """Return name, columns and number of rows as tables in memory have them."""
+        return Table(self.schema, (), self.row_count)
 
     def arranged(self, order: Order) -> Arrangement:
         """Return the rows in an order. O(n log n) spread over the executors, once."""

@@ -20,6 +20,7 @@ from holdfast.discovery.blocks.executors import PART, Batches, Exchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -49,7 +50,7 @@ class SparkExecutors:
     def run(self, work: Callable[[Task], Answer], tasks: Sequence[Task]) -> Iterator[Answer]:
         """Yield the answer to each task."""
         if tasks:
-            yield from _answers(self._numbered(tasks).mapInArrow(partial(_done, work, tasks), "answer binary"))
+            yield from answers(self._numbered(tasks).mapInArrow(partial(_done, work, tasks), "answer binary"))
 
     def exchange(
         self,
@@ -68,13 +69,19 @@ class SparkExecutors:
         parts = rows.repartitionById(how.parts, PART)
         if how.order:
             parts = parts.sortWithinPartitions(*how.order)
-        yield from _answers(parts.mapInArrow(partial(_taken, take, how.schema), "answer binary"))
+        yield from answers(parts.mapInArrow(partial(_taken, take, how.schema), "answer binary"))
+
+    def delta(self, path: Path, version: int | None) -> DataFrame:
+        """Return a Delta table's rows."""
+        reader = self._spark.read.format("delta")
+        return (reader if version is None else reader.option("versionAsOf", version)).load(str(path))
 
     def _numbered(self, tasks: Sequence[Any]) -> DataFrame:
         return self._spark.range(0, len(tasks), 1, numPartitions=len(tasks))
 
 
-def _answers(answered: DataFrame) -> Iterator[Any]:
+def answers(answered: DataFrame) -> Iterator[Any]:
+    """Yield what tasks answered, or raise what one of them refused."""
     for answer in answered.toArrow().column(_ANSWER):
         found = pickle.loads(answer.as_buffer())  # noqa: S301  (made by our own code on executors of this session)
         if isinstance(found, _Refused):
@@ -95,8 +102,9 @@ def _done(work: Callable[[Any], Any], tasks: Sequence[Any], batches: Batches) ->
             try:
                 answer = work(tasks[number])
             except HoldfastError as error:
-                answer = _Refused(error)
-            yield _batch(answer)
+                yield refused_batch(error)
+            else:
+                yield answer_batch(answer)
 
 
 def _emitted(emit: Callable[[Any], Batches], tasks: Sequence[Any], sent: pa.Schema, batches: Batches) -> Batches:
@@ -110,13 +118,19 @@ def _taken(take: Callable[[Batches], Iterator[Any]], schema: pa.Schema, batches:
     rows = (_as(batch, schema) for batch in batches if len(batch))
     try:
         for answer in take(rows):
-            yield _batch(answer)
+            yield answer_batch(answer)
     except HoldfastError as error:
-        yield _batch(_Refused(error))
+        yield refused_batch(error)
 
 
-def _batch(answer: Any) -> pa.RecordBatch:
+def answer_batch(answer: Any) -> pa.RecordBatch:
+    """Return an answer as tasks give it out."""
     return pa.record_batch([pa.array([pickle.dumps(answer)], pa.binary())], schema=_ANSWERS)
+
+
+def refused_batch(error: HoldfastError) -> pa.RecordBatch:
+    """Return what a task raised as tasks give it out."""
+    return answer_batch(_Refused(error))
 
 
 def _sent(schema: pa.Schema) -> pa.Schema:

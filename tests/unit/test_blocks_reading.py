@@ -97,7 +97,7 @@ def test_a_record_longer_than_a_block(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("rows", [0, 1, 25])
 def test_parquet(rows: int, tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
-    pq.write_table(tax_records(rows), path, row_group_size=4)
+    pq.write_table(tax_records(rows + 1).slice(1), path, row_group_size=4)
     for limit in (None, 0, 7):
         _same(path, ReadOptions(limit=limit), tmp_path / f"blocks{limit}", 6)
 
@@ -130,12 +130,11 @@ def test_what_cannot_be_read_is_told_as_ever(tmp_path: Path) -> None:
     for name, (text, options) in wrong.items():
         path = tmp_path / name
         path.write_text(text)
-        said = []
-        for read in (lambda: read_table(path, options), lambda: read_blocks(path, options, storage, 1, InProcess())):
-            with pytest.raises(InputError) as error:
-                read()
-            said.append(str(error.value))
-        assert said[0] == said[1]
+        with pytest.raises(InputError) as expected:
+            read_table(path, options)
+        with pytest.raises(InputError) as found:
+            read_blocks(path, options, storage, 1, InProcess())
+        assert str(found.value) == str(expected.value)
     with pytest.raises(UsageError, match="no column 'z'"):
         read_blocks(path, ReadOptions(include=["z"]), storage, 1, InProcess())
 
