@@ -84,7 +84,7 @@ def write_block(place: Place, arrays: pa.Table, schema: Schema) -> Block:
     with pa.ipc.new_stream(sink, arrays.schema, options=_OPTIONS) as writer:
         writer.write_table(arrays.combine_chunks())
     place.put(name, sink.getvalue().to_pybytes())
-    return Block(name, table.row_count, arrays.nbytes, tuple(map(_range_of, table.columns)))
+    return Block(name, table.row_count, arrays.nbytes, ranges_of(table))
 
 
 def read_block(place: Place, block: Block) -> pa.Table:
@@ -120,6 +120,11 @@ def table_of(arrays: pa.Table, schema: Schema) -> Table:
     """Return carried rows without their numbers."""
     columns = {column.name: arrays.column(str(c)) for c, column in enumerate(schema.columns)}
     return encoded(schema.table, schema.columns, columns, len(arrays))
+
+
+def ranges_of(table: Table) -> tuple[Range, ...]:
+    """Return between which values the rows of a table are in each column."""
+    return tuple(map(_range_of, table.columns))
 
 
 def _range_of(column: EncodedColumn) -> Range:

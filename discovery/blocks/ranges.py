@@ -66,6 +66,11 @@ class BlockRanges:
             found &= can
         return found
 
+    def possible_with_first(self, compared: Sequence[Compared]) -> Flags:
+        """Return which of the other blocks can break a constraint together with the first one, in whatever order."""
+        possible = self.possible(compared)
+        return np.asarray((possible[0] | possible[:, 0])[1:])
+
     def meeting(self, compared: Sequence[Compared]) -> list[tuple[int, int]]:
         """Return the pairs of blocks, the first one first, whose rows can break a constraint, in whatever order."""
         possible = self.possible(compared)

@@ -16,6 +16,7 @@ from holdfast.constraints import Family, InclusionDependency, PredicateSpace, Ru
 from holdfast.discovery.blocks.block import Rows, read_block, rows_of, write_blocks
 from holdfast.discovery.blocks.checking import check_blocks
 from holdfast.discovery.blocks.executors import InProcess
+from holdfast.discovery.blocks.probing import probe_blocks
 from holdfast.discovery.blocks.searching import BlockSearch, compared_of
 from holdfast.discovery.blocks.seeding import seed_blocks
 from holdfast.discovery.blocks.storage import Storage
@@ -129,6 +130,48 @@ def test_larger_tables(family: str, crossing: bool) -> None:
         seed = seed_blocks(blocks, space, 3 if family == "dc" else 2)
         assert len(blocks.base.blocks) == 8
     assert set(map(str, ReportedSet(space, seed.masks))) == set(map(str, expected))
+
+
+@given(tables(max_columns=3, max_rows=9), st.integers(1, 4), st.integers(0, 9), st.integers(0, 3))
+def test_a_batch_is_probed(both: tuple[OracleTable, Table], most: int, cut: int, bound: int) -> None:
+    """All that holds on the table or is broken by it: the probe finds each constraint that rows of both parts break."""
+    _, table = both
+    cut = min(cut, table.row_count)
+    space = space_of(table)
+    left, right = (_part(table, start, end) for start, end in ((0, cut), (cut, table.row_count)))
+    masks = discover(_part(table, 0, cut), space=space, max_predicates=bound).constraints.masks
+    with blocked(left, most) as blocks:
+        batch = Rows(np.arange(cut, table.row_count), right)
+        found = probe_blocks(blocks, space, batch, masks)
+    every: dict[bytes, set[tuple[int, int]]] = {}
+    for t in range(table.row_count):
+        for s in range(table.row_count):
+            if (t < cut) != (s < cut):
+                every.setdefault(_evidence(table, space, t, s), set()).add((t, s))
+    got = {}
+    for word, (t, s) in zip(found.words, found.rows.tolist(), strict=True):
+        at = tuple(cut - 1 - row if row < cut else row for row in (t, s))  # rows of the table are numbered backwards
+        assert at in every[word.tobytes()]
+        got[word.tobytes()] = word
+    for mask in masks:
+        broken = any(not (np.frombuffer(word, np.uint64) & ~mask).any() for word in every)
+        assert broken == any(not (word & ~mask).any() for word in got.values())
+
+
+def _part(table: Table, start: int, end: int) -> Table:
+    values = from_arrow(table.to_arrow().slice(start, end - start), "r")
+    return Table(table.schema, values.columns, end - start)
+
+
+def _evidence(table: Table, space: PredicateSpace, t: int, s: int) -> bytes:
+    """Return the evidence of two rows, as the words that it has."""
+    two = _as(from_arrow(table.to_arrow().take(pa.array([t, s])), "r"), table)
+    codes = pair_codes(two, space)
+    words, pairs = all_evidences(codes, space).entries()
+    for word, pair in zip(words, codes.table_rows(pairs).tolist(), strict=True):
+        if pair == [0, 1]:
+            return bytes(word.tobytes())
+    raise AssertionError
 
 
 def test_a_search_ends_early_where_blocks_cannot_meet() -> None:
