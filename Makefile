@@ -44,7 +44,8 @@ check: setup
 	@$(PY) .ci/audit.py
 
 docs: setup
-	@$(PY) -m sphinx -c docs/site docs build/docs --quiet --fail-on-warning --keep-going --doctree-dir build/doctrees
+	@$(PY) -m sphinx -c docs/site docs build/docs --quiet --fresh-env --write-all \
+		--fail-on-warning --keep-going --doctree-dir build/doctrees
 	@echo 'build/docs/index.html'
 
 audit: setup

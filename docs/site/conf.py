@@ -4,6 +4,7 @@ Invariant: the site needs nothing from elsewhere: no fonts, no scripts, no pictu
 plain Markdown: the tables of contents and the reference are put in while they are read.
 """
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,6 +69,8 @@ NAVIGATION = {
 def setup(app: "Sphinx") -> None:
     """Tell Sphinx to fill pages while it reads them."""
     app.connect("source-read", _fill)
+    app.connect("autodoc-process-docstring", _as_restructured, priority=100)  # before napoleon
+    app.connect("autodoc-process-signature", _without_private)
 
 
 def _fill(app: "Sphinx", name: str, source: list[str]) -> None:  # noqa: ARG001  # Sphinx's form of a callback
@@ -76,6 +79,28 @@ def _fill(app: "Sphinx", name: str, source: list[str]) -> None:  # noqa: ARG001 
     source[0] = filled(source[0])
     if name == "index":
         source[0] += "\n" + "\n".join(_contents(title, pages) for title, pages in NAVIGATION.items())
+
+
+def _as_restructured(app: "Sphinx", what: str, name: str, thing: object, options: object, lines: list[str]) -> None:  # noqa: ARG001
+    """Give docstrings the form that Sphinx reads: parameters are described, not typed, and one backtick is code."""
+    text, examples, rest = "\n".join(lines).partition("\nExamples\n")
+    text = re.sub(r"(?<!`)`([^`\n]+)`(?!`)(\w?)", lambda m: f"``{m[1]}``" + (f"\\ {m[2]}" if m[2] else ""), text)
+    head, parameters, described = text.partition("\nParameters\n----------\n")
+    described = re.sub(r"^([\w, *]+) : (.*)$", r"\1\n    \2", described, flags=re.MULTILINE)
+    lines[:] = (head + parameters + described + examples + rest).split("\n")
+
+
+def _without_private(
+    app: "Sphinx",  # noqa: ARG001
+    what: str,
+    name: str,  # noqa: ARG001
+    thing: object,  # noqa: ARG001
+    options: object,  # noqa: ARG001
+    signature: str | None,
+    returned: str | None,
+) -> tuple[str | None, str | None]:
+    """Leave out how a class is built that nobody but Holdfast builds."""
+    return ("", returned) if what == "class" and ", _" in (signature or "") else (signature, returned)
 
 
 def _contents(title: str, pages: list[str]) -> str:
