@@ -25,7 +25,7 @@ from holdfast.jobs.command_line import exit_code_of
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = sorted(path for path in DOCS.rglob("*.md") if "notebooks" not in path.parts)
+PAGES = sorted(path for path in DOCS.rglob("*.md") if "notebooks" not in path.relative_to(DOCS).parts)
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILES = ("mkdir", "mv", "cp", "ls", "rm")

@@ -25,7 +25,7 @@ version = release = holdfast.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["site"]
-nitpicky = False
+smartquotes = False  # what is quoted is often to be typed
 
 myst_heading_anchors = 3
 autodoc_typehints = "signature"
@@ -47,7 +47,14 @@ html_show_copyright = False
 NAVIGATION = {
     "Start": ["tutorial", "dashboard", "notebooks", "notebooks/index", "notebooks/README"],
     "How to": [
-        *("how_to/files", "how_to/kafka_json", "how_to/kafka_upsert", "how_to/debezium", "how_to/delta"),
+        *(
+            "how_to/files",
+            "how_to/kafka_json",
+            "how_to/kafka_upsert",
+            "how_to/debezium",
+            "how_to/debezium_unwrapped",
+            "how_to/delta",
+        ),
         *("how_to/rules", "alerts_and_metrics", "how_to/pipelines", "how_to/discover", "how_to/replay"),
         *("how_to/python", "operations", "evolution", "clusters"),
     ],
