@@ -16,19 +16,23 @@ from tests.documentation import PAGES, ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.xdist_group("site")
-
 _FETCHED = re.compile(
     r"""(?:<(?:script|img|iframe|source|audio|video)\b[^>]*\bsrc|<link\b[^>]*\bhref)=["'](?:https?:)?//"""
     r"""|url\(["']?(?:https?:)?//|@import"""
 )
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def test_site(tmp_path: Path) -> None:
+    """Build it once: that takes seconds, and looking at it none."""
     if find_spec("sphinx") is None:
         pytest.skip("the extra 'docs' is not installed: no Sphinx to build the site with")
-    folder = tmp_path_factory.mktemp("site")
+    site = built(tmp_path)
+    every_page_is_there_and_reached(site)
+    nothing_is_fetched_from_elsewhere(site)
+    reference_is_made_from_the_code(site)
+
+
+def built(folder: Path) -> Path:
     command = [sys.executable, "-m", "sphinx", "-c", "docs/site", "docs", str(folder / "html"), "--quiet"]
     done = subprocess.run(
         [*command, "--fail-on-warning", "--keep-going", "--doctree-dir", str(folder / "doctrees")],
@@ -41,7 +45,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "html"
 
 
-def test_every_page_is_there_and_reached(site: Path) -> None:
+def every_page_is_there_and_reached(site: Path) -> None:
     home = (site / "index.html").read_text("utf-8")
     for page in PAGES:
         name = str(page.relative_to(ROOT / "docs").with_suffix(".html"))
@@ -49,13 +53,13 @@ def test_every_page_is_there_and_reached(site: Path) -> None:
         assert f'href="{name}"' in home or name == "index.html", name
 
 
-def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
+def nothing_is_fetched_from_elsewhere(site: Path) -> None:
     for file in (path for path in site.rglob("*") if path.suffix in {".html", ".css"}):
         found = _FETCHED.search(file.read_text("utf-8"))
         assert found is None, f"{file.relative_to(site)}: {found}"
 
 
-def test_reference_is_made_from_the_code(site: Path) -> None:
+def reference_is_made_from_the_code(site: Path) -> None:
     commands = (site / "reference" / "commands.html").read_text("utf-8")
     assert all(f"holdfast {name}" in commands for name in holdfast.commands)
     python = (site / "reference" / "python.html").read_text("utf-8")
