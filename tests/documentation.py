@@ -32,7 +32,7 @@ _FILES = ("mkdir", "mv", "cp", "ls", "rm")
 _VARYING = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ][0-9:.]+(?:Z|\+00:00)?"), "<time>"),
     (re.compile(r"seconds=[0-9.]+"), "seconds=<n>"),
-    (re.compile(r"\b[0-9.]+ (?:s|ms)\b"), "<n> s"),
+    (re.compile(r"\b[0-9.]+ (?:s|ms|minutes?)\b"), "<n> s"),
     (re.compile(r" +"), " "),  # widths follow from the above
 )
 
