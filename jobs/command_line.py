@@ -23,7 +23,7 @@ from holdfast.jobs.output import printable
 from holdfast.jobs.problems import ConfigurationError
 from holdfast.jobs.progress import json_line
 from holdfast.jobs.secrets import forget, known, masked, without
-from holdfast.jobs.setup_commands import demo, doctor, init, validate
+from holdfast.jobs.setup_commands import demo, doctor, init, jars, pack, validate
 from holdfast.jobs.stream_commands import dashboard, rebuild, report, run, seed, skip_batch, status
 from holdfast.state.room import is_of_storage, way_out
 
@@ -33,6 +33,7 @@ _SECTIONS = {
     "Files": (discover, check, replay),
     "Live tables": (seed, run, status, rebuild, skip_batch, dashboard, report),
     "Setting up": (init, validate, doctor, demo),
+    "Spark clusters": (pack, jars),
 }
 
 

@@ -281,4 +281,4 @@ def _free_ports() -> tuple[int, int]:
 
 def _tail(file: Path, lines: int = 15) -> str:
     text = file.read_text(errors="replace") if file.is_file() else ""
-    return "\n".join(line for line in text.splitlines()[-lines:] if not re.match(r"\s+at ", line))
+    return "\n".join(line[:300] for line in text.splitlines()[-lines:] if not re.match(r"\s+at ", line))

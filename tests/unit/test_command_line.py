@@ -44,6 +44,8 @@ COMMANDS = [
     "validate",
     "doctor",
     "demo",
+    "pack",
+    "jars",
 ]
 
 
