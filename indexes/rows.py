@@ -194,7 +194,7 @@ class RowSet:
 
     @contextmanager
     def beside(self, codes: Codes) -> Iterator[Slots]:
-        """Give rows slots of their own while they are compared with those of the table, which they do not join. O(n)."""
+        """Give rows slots of their own while they are compared with those of the table, and do not join. O(n)."""
         own = self.codes, self.copies
         used = self._used
         self.codes = np.concatenate([own[0][:used], codes])

@@ -225,12 +225,7 @@ def engine(spread: Spread | None, progress: Progress) -> Iterator[Engine[Any]]:
         spark = session_for(spread.master, shown=masked)
     spark.sparkContext.setLogLevel("ERROR")
     try:
-        if spread.work is None and not str(spark.sparkContext.master).startswith("local"):
-            raise UsageError(
-                f"executors of {spark.sparkContext.master} have to reach the blocks of rows: name a folder that all of "
-                "them share with this machine, or an address of an object store (--work)"
-            )
-        with _work(spread.work) as address:
+        with work_folder(spread.work, str(spark.sparkContext.master)) as address:
             storage = Storage.at(address)
             storage.open().prepare()
             yield OnSpark(SparkExecutors(spark), storage, spread.rows)
@@ -240,8 +235,13 @@ def engine(spread: Spread | None, progress: Progress) -> Iterator[Engine[Any]]:
 
 
 @contextmanager
-def _work(named: str | None) -> Iterator[str]:
-    """Give a folder of its own below the one that was named, or a temporary one."""
+def work_folder(named: str | None, master: str) -> Iterator[str]:
+    """Give a folder of its own below the one that was named, or a temporary one where Spark is on this machine."""
+    if named is None and not master.startswith("local"):
+        raise UsageError(
+            f"executors of {master} have to reach the blocks of rows: name a folder that all of them share with this "
+            "machine, or an address of an object store (--work)"
+        )
     if named is not None and "://" in named:
         from holdfast.discovery.blocks.storage import Storage
 
@@ -256,7 +256,7 @@ def _work(named: str | None) -> Iterator[str]:
             Path(named).mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = tempfile.mkdtemp(prefix="holdfast-blocks-", dir=named)
     except OSError as error:
-        raise UsageError(f"--work {named}: no folder can be made there: {error}") from error
+        raise UsageError(f"work folder {named}: no folder can be made there: {error}") from error
     try:
         yield folder
     finally:

@@ -3,22 +3,23 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from holdfast.constraints import InclusionDependency, PredicateSpace, Value
-from holdfast.discovery.blocks.block import rows_of
+from holdfast.discovery.blocks.block import Block, carried_schema, rows_of
 from holdfast.discovery.blocks.seeding import seed_blocks
-from holdfast.discovery.blocks.table import BlockTable, Report
+from holdfast.discovery.blocks.table import BlockTable, Report, Source
 from holdfast.discovery.blocks.values import clusters_of, missing_values, overlaps_of
 from holdfast.discovery.codes import pair_codes
 from holdfast.discovery.discover import Discovered
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.inclusion.discover import DiscoveredInclusions
 from holdfast.discovery.inclusion.result import Inclusions
-from holdfast.discovery.ranking import scores
+from holdfast.discovery.ranking import PairSample, scores_on
 from holdfast.discovery.reported import Reported, ReportedSet, constraint_of
 
 _RANKED_ON = 1 << 17
@@ -26,23 +27,19 @@ _RANKED_ON = 1 << 17
 
 @dataclass(frozen=True)
 class DiscoveredInBlocks(Discovered):
-    """What holds on a table in blocks."""
+    """What holds on a table in blocks.
 
-    blocks: BlockTable = field(kw_only=True)
+    Parameters
+    ----------
+    sample : pairs of its rows, by which constraints are ranked.
+    """
+
+    sample: PairSample = field(kw_only=True)
 
     def top(self, count: int) -> list[tuple[float, Reported]]:
-        """Return the constraints that tell a person most, best first, by the rows of the first blocks."""
-        source, some, rows = self.blocks.source, [], 0
-        for block in self.blocks.base.blocks:
-            if rows < _RANKED_ON:
-                some.append(source.read(block))
-                rows += block.rows
+        """Return the constraints that tell a person most, best first, each with its score (`discovery.ranking`)."""
         masks = self.constraints.masks
-        if not some:
-            score = np.zeros(len(masks))
-        else:
-            table = rows_of(pa.concat_tables(some), source.schema).table
-            score = scores(masks, pair_codes(table, self.space), self.space)
+        score = scores_on(masks, self.sample, self.space)
         best = np.argsort(-score, kind="stable")[:count]
         return [(float(score[i]), constraint_of(self.space, masks[i])) for i in best]
 
@@ -65,7 +62,23 @@ def discover_blocks(
 ) -> DiscoveredInBlocks:
     """Find all constraints of the space's family that hold on a table and that no other one implies."""
     seed = seed_blocks(table, space, bound, threads=threads, report=report)
-    return DiscoveredInBlocks(table.without_rows(), space, ReportedSet(space, seed.masks), seed.explained, blocks=table)
+    sample = _sample_of(table, space)
+    return DiscoveredInBlocks(
+        table.without_rows(), space, ReportedSet(space, seed.masks), seed.explained, sample=sample
+    )
+
+
+def _sample_of(table: BlockTable, space: PredicateSpace) -> PairSample:
+    """Return pairs of rows of the first blocks."""
+    rows = np.cumsum([0, *(block.rows for block in table.base.blocks)])
+    some = tuple(block for block, before in zip(table.base.blocks, rows, strict=False) if before < _RANKED_ON)
+    return next(iter(table.executors.run(partial(_paired, table.source, space), [some])))
+
+
+def _paired(source: Source, space: PredicateSpace, blocks: tuple[Block, ...]) -> PairSample:
+    schema = carried_schema(source.schema)
+    arrays = pa.concat_tables([schema.empty_table(), *(source.read(block) for block in blocks)])
+    return PairSample.of(pair_codes(rows_of(arrays, source.schema).table, space), space)
 
 
 @dataclass(frozen=True)

@@ -37,15 +37,17 @@ class SparkExecutors:
     Parameters
     ----------
     spark : the session.
+    cores : how many tasks run at a time; what Spark says where it is not given.
     """
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, cores: int | None = None) -> None:
         self._spark = spark
+        self._cores = cores
 
     @property
     def cores(self) -> int:
         """How many tasks run at a time."""
-        return max(1, self._spark.sparkContext.defaultParallelism)
+        return self._cores or max(1, self._spark.sparkContext.defaultParallelism)
 
     def run(self, work: Callable[[Task], Answer], tasks: Sequence[Task]) -> Iterator[Answer]:
         """Yield the answer to each task."""

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
+import holdfast
+from holdfast.constraints import UsageError
 from holdfast.jobs.command_line import exit_code_of
 from holdfast.tables.taxes import NARROW, tax_records
 
@@ -143,6 +145,19 @@ def test_real_tables(name: str, search: str, capsys: pytest.CaptureFixture[str])
     found = said(capsys, *given, "--spark", "--block-rows", 1_500)
     assert (found[0], code) == (0, 0)
     assert found[1] == expected
+
+
+def test_data_frames_of_spark(spark: SparkSession, folder: Path) -> None:
+    frame = spark.read.parquet(str(folder / "tax.parquet"))
+    rows = pq.read_table(folder / "tax.parquet")
+    for asked in ({"max_predicates": 2}, {"family": "od", "max_context": 1}):
+        assert [str(c) for c in holdfast.discover(frame, **asked)] == [str(c) for c in holdfast.discover(rows, **asked)]
+    rules = ["Zip -> City", "State, Salary -> Rate", "not(t.Salary <= 0)", "city.City in table.City"]
+    found = holdfast.check({"table": frame, "city": frame.select("City")}, rules)
+    here = holdfast.check({"table": rows, "city": rows.select(["City"])}, rules)
+    assert [str(one) for one in found] == [str(one) for one in here]
+    with pytest.raises(UsageError, match="give all as Spark data frames, or none"):
+        holdfast.check({"table": frame, "city": rows}, rules)
 
 
 def test_the_session_that_runs_stays(spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
