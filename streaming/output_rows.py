@@ -6,7 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.constraints import Constraint, ConstraintChange, InclusionDependency, constraint_fields, json_value
+from holdfast.constraints import (
+    Constraint,
+    ConstraintChange,
+    InclusionDependency,
+    constraint_fields,
+    json_value,
+    parse_rule_body,
+)
 from holdfast.constraints.sentences import sentence
 from holdfast.state.commits import Identity
 from holdfast.streaming.arrivals import BadRecord
@@ -176,7 +183,8 @@ class OutputRows:
 
     def rule(self, line: Row) -> None:
         """Note what is known of a monitored rule (`rule_reports.py`)."""
-        self._add("rule_status", {**line, "committed_at": self.at})
+        said = {"sentence": sentence(parse_rule_body(line["constraint"]))} if "constraint" in line else {}
+        self._add("rule_status", {**line, **said, "committed_at": self.at})
 
     def violation(self, rule: str, table: str | None, example: RuleExample, change: str) -> None:
         """Note that a violation is shown, or not any more."""
