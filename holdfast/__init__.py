@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from holdfast.discovery.discover import discover
     from holdfast.discovery.inclusion.discover import discover_inclusions
     from holdfast.streaming.maintainers.across import InclusionsAcross
+    from holdfast.streaming.maintainers.batches import Batches
     from holdfast.streaming.maintainers.maintainer import Maintainer
     from holdfast.tables import ReadOptions, Table, from_arrow, from_pandas, read_table
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Batches",
     "Checked",
     "HoldfastError",
     "InclusionsAcross",
@@ -52,6 +54,7 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(("ReadOptions", "Table", "from_arrow", "from_pandas", "read_table"), "holdfast.tables"),
+    "Batches": "holdfast.streaming.maintainers.batches",
     "InclusionsAcross": "holdfast.streaming.maintainers.across",
     "Maintainer": "holdfast.streaming.maintainers.maintainer",
     **dict.fromkeys(("Checked", "check"), "holdfast.discovery.detection.check"),

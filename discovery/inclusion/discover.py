@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,11 +15,15 @@ from holdfast.discovery.explained import Explained
 from holdfast.discovery.inclusion.clusters import Ints
 from holdfast.discovery.inclusion.result import Inclusions
 from holdfast.discovery.inclusion.seeding import ColumnValues, GroupValues, clustering, column_values, file_values
+from holdfast.display.constraints import Constraints
 from holdfast.tables import ReadOptions, Table, as_table, table_name
 from holdfast.tables.canonical import shown
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class DiscoveredInclusions:
     """What holds among some tables.
 
@@ -39,6 +43,22 @@ class DiscoveredInclusions:
 
     def __len__(self) -> int:
         return len(self.constraints)
+
+    def __repr__(self) -> str:
+        return f"<{self._listed().heading(len(self))}>"
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return all of them as a data frame. O(inclusions)."""
+        return self._listed().to_pandas()
+
+    def _listed(self) -> Constraints[InclusionDependency]:
+        return Constraints(self.constraints)
+
+    def _repr_mimebundle_(self, **_asked: object) -> dict[str, str]:
+        return self._listed().bundle()
+
+    def _repr_html_(self) -> str:
+        return self._listed().bundle()["text/html"]
 
     def missing(self, dependency: InclusionDependency, most: int = 3) -> list[Value]:
         """Return some values of the left column that are no values of the right one. O(clusters)."""

@@ -1,6 +1,7 @@
 """Constraints and rules in plain words: a table of what is said, and laws for whatever columns are called."""
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -102,6 +103,13 @@ SAID = {
 @pytest.mark.parametrize(("text", "said"), SAID.items())
 def test_what_is_said(text: str, said: str) -> None:
     assert sentence(parse_rule_body(text)) == said
+
+
+def test_the_documentation_says_what_is_said() -> None:
+    documentation = (Path(__file__).parents[2] / "docs" / "notebooks.md").read_text()
+    rows = re.findall(r"^\| `(.+)` \| (.+\.) \|$", documentation, re.MULTILINE)
+    assert len(rows) > 5
+    assert [(text, sentence(parse_rule_body(text))) for text, _ in rows] == rows
 
 
 def test_no_two_rows_at_all() -> None:
