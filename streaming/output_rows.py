@@ -12,13 +12,13 @@ from holdfast.constraints import (
     InclusionDependency,
     constraint_fields,
     json_value,
-    parse_rule_body,
 )
 from holdfast.constraints.sentences import sentence
 from holdfast.state.commits import Identity
 from holdfast.streaming.arrivals import BadRecord
 from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
+from holdfast.streaming.rule_reports import said
 
 NULLS_RULE = "null equals null, and sorts below every value"
 NULLS_IGNORED = "nulls are ignored"
@@ -183,8 +183,8 @@ class OutputRows:
 
     def rule(self, line: Row) -> None:
         """Note what is known of a monitored rule (`rule_reports.py`)."""
-        said = {"sentence": sentence(parse_rule_body(line["constraint"]))} if "constraint" in line else {}
-        self._add("rule_status", {**line, **said, "committed_at": self.at})
+        words = {"sentence": said(line)} if "constraint" in line else {}  # one that is monitored no more has no text
+        self._add("rule_status", {**line, **words, "committed_at": self.at})
 
     def violation(self, rule: str, table: str | None, example: RuleExample, change: str) -> None:
         """Note that a violation is shown, or not any more."""
