@@ -19,6 +19,7 @@ from holdfast.discovery.ranking import scores
 from holdfast.discovery.reported import Reported, ReportedSet, constraint_of
 from holdfast.display.constraints import NOUNS, Constraints, Ranked
 from holdfast.display.listing import MOST
+from holdfast.display.texts import counted
 from holdfast.tables import Table, as_table, space_of
 
 if TYPE_CHECKING:
@@ -63,11 +64,10 @@ class Discovered(Sequence[Reported]):
     def summary(self) -> str:
         """Return how many constraints there are of each kind, on what."""
         counts = self.constraints.counts().items()
-        counted = ", ".join(f"{count:,} {kind.value.replace('_', ' ')}" for kind, count in counts)
-        one, several = NOUNS[self.space.family]
-        rows, columns = self.table.row_count, len(self.table.schema)
-        found = f"{len(self):,} {one if len(self) == 1 else several}{f' ({counted})' if counted else ''}"
-        return f"{self.table.schema.table}: {rows:,} rows, {columns:,} columns; {found}"
+        kinds = ", ".join(f"{count:,} {kind.value.replace('_', ' ')}" for kind, count in counts)
+        found = counted(len(self), *NOUNS[self.space.family]) + (f" ({kinds})" if kinds else "")
+        size = f"{counted(self.table.row_count, 'row')}, {counted(len(self.table.schema), 'column')}"
+        return f"{self.table.schema.table}: {size}; {found}"
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return all of them as a data frame. O(constraints)."""

@@ -28,7 +28,7 @@ class Changes(Listing[ConstraintChange]):
     True
     """
 
-    headings: ClassVar[Sequence[str]] = ("", "constraint", "why")
+    headings: ClassVar[Sequence[str]] = ("change", "constraint", "why")
     dtypes: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("change", "reason", "family", "table", "kind", "constraint", "sentence", "by"), "string"),
         "witness": "object",

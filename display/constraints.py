@@ -65,8 +65,8 @@ class Constraints(Listing[Kept]):
     def heading(self, total: int) -> str:
         """Say how many there are, and of which table."""
         families = {constraint.family for constraint in self}
-        one, several = NOUNS[families.pop()] if len(families) == 1 else ("constraint", "constraints")
-        return f"{total:,} {one if total == 1 else several}{f' of {self.table}' if self.table else ''}"
+        noun = NOUNS[families.pop()] if len(families) == 1 else ("constraint", "constraints")
+        return f"{counted(total, *noun)}{f' of {self.table}' if self.table else ''}"
 
     def cells(self, item: Kept) -> Sequence[Cell]:
         """Return kind, words and text."""

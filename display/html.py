@@ -133,4 +133,6 @@ def _side_by_side(witness: Witness, names: Sequence[str]) -> str:
 def _value(value: Value) -> str:
     if value is None:
         return '<span class="q"><i>null</i></span>'
-    return escaped(value if isinstance(value, str) and value else str(json_value(value)) or '""', LONGEST_VALUE)
+    if isinstance(value, bool):
+        return str(value).lower()  # as in the constraint's text
+    return escaped(str(json_value(value)) or '""', LONGEST_VALUE)

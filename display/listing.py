@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex, TypeVar, overload
 
 from holdfast.display.html import Cell, listed
-from holdfast.display.texts import printable
+from holdfast.display.texts import counted, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +44,7 @@ class Listing(list[Item]):
 
     def heading(self, total: int) -> str:
         """Return what stands above a table of `total` items."""
-        return f"{total:,} {self.noun[0] if total == 1 else self.noun[1]}"
+        return counted(total, *self.noun)
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return all items as a data frame, a row an item. O(items)."""

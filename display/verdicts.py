@@ -61,7 +61,7 @@ def verdict(one: Judged) -> str:
 class Verdicts(Listing[OneRule]):
     """Rules, and what breaks them."""
 
-    headings: ClassVar[Sequence[str]] = ("rule", "", "violations", "what must hold", "examples")
+    headings: ClassVar[Sequence[str]] = ("rule", "verdict", "violations", "what must hold", "examples")
     dtypes: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("rule", "table", "constraint", "sentence", "verdict"), "string"),
         **dict.fromkeys(("holds", "broken"), "bool"),

@@ -3,7 +3,15 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.constraints import Constraint, DenialConstraint, OrderDependency, Value, Violation, json_value
+from holdfast.constraints import (
+    Constraint,
+    DenialConstraint,
+    InclusionDependency,
+    OrderDependency,
+    Value,
+    Violation,
+    json_value,
+)
 
 
 @dataclass(frozen=True)
@@ -56,9 +64,9 @@ class Witness:
 
 
 def compared_columns(constraint: Constraint) -> list[str]:
-    """Return the columns that a constraint compares, in its order; none of an inclusion, which compares values."""
+    """Return the columns of a row that a constraint compares, in its order."""
     if isinstance(constraint, DenialConstraint):
         return list(dict.fromkeys(name for p in constraint.predicates for name in p.column_pair))
     if isinstance(constraint, OrderDependency):
         return [*constraint.context, *constraint.target]
-    return []
+    return [constraint.dependent.column] if isinstance(constraint, InclusionDependency) else []

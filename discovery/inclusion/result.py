@@ -52,6 +52,10 @@ class Inclusions:
     def __len__(self) -> int:
         return len(self._pairs)
 
+    def __getitem__(self, places: slice) -> list[InclusionDependency]:
+        """Return some of them. O(how many)."""
+        return [self.dependency(a, b) for a, b in self._pairs[places].tolist()]
+
     def __iter__(self) -> Iterator[InclusionDependency]:
         """Yield them, those of the first columns first."""
         for a, b in self._pairs.tolist():

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -125,6 +126,26 @@ def test_what_was_discovered_is_a_sequence() -> None:
     assert (
         repr(found) == f"<people: 3 rows, 3 columns; {len(found)} denial constraints (1 key, 2 functional dependency)>"
     )
+
+
+def test_what_was_discovered_across_tables_is_one_too() -> None:
+    found = discover_inclusions({"a": PEOPLE, "b": PEOPLE})
+    every = list(found)
+    assert len(every) == 6
+    assert [found[i] for i in range(len(found))] == every
+    assert (found[-1], found[1:3], found.index(every[2])) == (every[-1], every[1:3], 2)
+    with pytest.raises(IndexError):
+        found[len(found)]
+    assert repr(found) == "<2 tables, 6 columns; 6 inclusion dependencies>"
+    assert type(found[:2]) is Constraints
+
+
+def test_notebooks_take_text_and_html(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    formatters = pytest.importorskip("IPython.core.formatters", reason="IPython, of the extra `notebook`, is missing")
+    for shown in _everything(PEOPLE):
+        data, _ = formatters.DisplayFormatter().format(shown)
+        assert data == shown._repr_mimebundle_()  # lists have a printer of their own, which would say all
 
 
 def test_many_are_cut_and_the_total_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
