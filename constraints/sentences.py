@@ -122,9 +122,6 @@ def _denial(constraint: DenialConstraint) -> str:
 
 
 def _condition(forbidden: Condition) -> str:
-    predicates = forbidden.predicates
-    if predicates is not None:
-        return _denial(DenialConstraint(predicates))
     if len(forbidden.rows) < 2:
         cases = (_joined([_asked(atom) for atom in alternative]) for alternative in forbidden.alternatives)
         return f"There is no row {', or '.join(f'where {case}' for case in cases)}."
