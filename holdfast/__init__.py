@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         parse_inclusion,
         parse_order,
         parse_rule_body,
+        sentence,
     )
     from holdfast.discovery.detection.check import Checked, check
     from holdfast.discovery.discover import discover
@@ -50,6 +51,7 @@ __all__ = [
     "parse_order",
     "parse_rule_body",
     "read_table",
+    "sentence",
 ]
 
 _HOMES = {
