@@ -118,9 +118,15 @@ def settings() -> dict[str, Any]:
 
 
 def pins() -> dict[str, tuple[str, str | None]]:
-    """Return the version and the marker of each pin."""
-    from_lines = (_PIN.match(line) for line in LOCK.read_text().splitlines())
-    return {found["name"]: (found["version"], found["marker"]) for found in from_lines if found}
+    """Return the version and the marker of each pin; where Pythons have pins of their own, of this one's."""
+    from packaging.markers import Marker
+
+    matches = filter(None, map(_PIN.match, LOCK.read_text().splitlines()))
+    found: dict[str, tuple[str, str | None]] = {}
+    for name, version, marker in (match.group("name", "version", "marker") for match in matches):
+        if name not in found or marker is None or Marker(marker).evaluate():
+            found[name] = version, marker
+    return found
 
 
 if __name__ == "__main__":

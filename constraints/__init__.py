@@ -35,6 +35,7 @@ from holdfast.constraints.parsing import (
 )
 from holdfast.constraints.predicates import Predicate
 from holdfast.constraints.rules import Rule, Severity, Threshold
+from holdfast.constraints.sentences import sentence
 from holdfast.constraints.space import ColumnPair, PredicateSpace
 from holdfast.constraints.types import ColumnType, Family, TypeGroup, parse_type
 from holdfast.constraints.values import Value, json_value, read_value
@@ -87,4 +88,5 @@ __all__ = [
     "parse_rule_body",
     "parse_type",
     "read_value",
+    "sentence",
 ]

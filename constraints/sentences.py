@@ -1,26 +1,38 @@
-"""Constraints in plain words, for people who read tables and alerts.
+"""Constraints and rules in plain words, for people who read tables, alerts and notebooks.
 
-The sentence says the same as the text; it is not parsed back.
+The sentence says exactly what the text says, nulls included; it is not parsed back. Of two rows the one is called
+"a row", the other one "another":
+
+    columns that must be the same     Among rows with the same State, ...
+    comparisons with the other row    ... no row with a higher Salary than another has a lower Rate.
+    what crosses columns              ... no row has its Low above the High of another.
+    what is asked of one row alone    ... no row whose Country is 'IT' has ...
+
+Invariant: a name stands as it does in the text, in backquotes where it is no plain word or would read as one of the
+sentence's own; so different constraints have different sentences, whatever their columns are called.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from holdfast.constraints.conditions import Atom, Cell, Comparison, Condition, NullTest
 from holdfast.constraints.denial import DenialConstraint, DenialKind
 from holdfast.constraints.identity import Constraint
 from holdfast.constraints.inclusion import InclusionDependency
+from holdfast.constraints.names import quoted
 from holdfast.constraints.operators import Operator
 from holdfast.constraints.order import OrderDependency
 from holdfast.constraints.predicates import Predicate
 
-_WORDS = {
-    Operator.EQUAL: "the same {} as",
-    Operator.UNEQUAL: "another {} than",
-    Operator.LESS: "a lower {} than",
-    Operator.LESS_EQUAL: "a {} not above that of",
-    Operator.GREATER: "a higher {} than",
-    Operator.GREATER_EQUAL: "a {} not below that of",
+_COMPARED = {
+    Operator.EQUAL: "the same {}",
+    Operator.UNEQUAL: "a different {}",
+    Operator.LESS: "a lower {}",
+    Operator.LESS_EQUAL: "an equal or lower {}",
+    Operator.GREATER: "a higher {}",
+    Operator.GREATER_EQUAL: "an equal or higher {}",
 }
-_CROSSING = {
+_PLACED = {
     Operator.EQUAL: "equal to",
     Operator.UNEQUAL: "different from",
     Operator.LESS: "below",
@@ -28,10 +40,24 @@ _CROSSING = {
     Operator.GREATER: "above",
     Operator.GREATER_EQUAL: "not below",
 }
+_IS = {
+    Operator.EQUAL: "is",
+    Operator.UNEQUAL: "is not",
+    Operator.LESS: "is below",
+    Operator.LESS_EQUAL: "is at most",
+    Operator.GREATER: "is above",
+    Operator.GREATER_EQUAL: "is at least",
+}
+_BESIDE = {Operator.EQUAL: "equals", Operator.UNEQUAL: "differs from"}  # another column of the same row
+_OWN_WORDS = frozenset(
+    "a above all among an and another any as at below beside different differs equal equals every falls from has have "
+    "higher in is its least lower missing most never no not of one or present rises row rows same table than that the "
+    "there to two value where while whose with All Among Any Every No Rows The There".split()
+)
 
 
-def sentence(constraint: Constraint) -> str:
-    """Return a constraint as a sentence.
+def sentence(constraint: Constraint | Condition) -> str:
+    """Return a constraint, or what a rule forbids, as a sentence.
 
     >>> from holdfast.constraints.columns import ColumnRef
     >>> print(sentence(OrderDependency(("State",), ("Salary", "Rate"))))
@@ -41,58 +67,148 @@ def sentence(constraint: Constraint) -> str:
     >>> print(sentence(OrderDependency((), ("Age", "Birth"), opposite=True)))
     Birth never rises as Age rises.
 
-    >>> from holdfast.constraints.parsing import parse_denial
+    >>> from holdfast.constraints.parsing import parse_rule_body
     >>> for text in (
     ...     "not(t.AreaCode = s.AreaCode and t.Phone = s.Phone)",
     ...     "not(t.Zip = s.Zip and t.City != s.City)",
     ...     "not(t.State = s.State and t.Salary > s.Salary and t.Rate < s.Rate)",
     ...     "not(t.State != s.State)",
     ...     "not(t.Low > s.High)",
+    ...     "not(t.Salary <= 0 or t.`Date paid` is null)",
+    ...     "not(t.Country = 'IT' and t.Zip = s.Zip and t.City != s.City)",
     ... ):
-    ...     print(sentence(parse_denial(text)))
+    ...     print(sentence(parse_rule_body(text)))
     No two rows have the same AreaCode and Phone.
     Rows with the same Zip have the same City.
-    No row has the same State as, a higher Salary than and a lower Rate than another row.
+    Among rows with the same State, no row with a higher Salary than another has a lower Rate.
     All rows have the same State.
-    No row has a Low above the High of another row.
+    No row has its Low above the High of another.
+    There is no row where Salary is at most 0, or where `Date paid` is missing.
+    Among rows with the same Zip, no row whose Country is 'IT' has a different City than another.
     """
     if isinstance(constraint, InclusionDependency):
         return f"Every value of {constraint.dependent} is a value of {constraint.referenced}."
     if isinstance(constraint, OrderDependency):
         return _order(constraint)
-    if not isinstance(constraint, DenialConstraint):
-        raise TypeError(f"no sentence for {type(constraint).__name__}")
-    names = [p.left for p in constraint.predicates]
-    match constraint.kind:
-        case DenialKind.KEY:
-            return f"No two rows have the same {_listed(names)}."
-        case DenialKind.CONSTANT:
-            return f"All rows have the same {names[0]}."
-        case DenialKind.FUNCTIONAL_DEPENDENCY:
-            fixed = next(p.left for p in constraint.predicates if p.operator is Operator.UNEQUAL)
-            return f"Rows with the same {_listed([n for n in names if n != fixed])} have the same {fixed}."
-    if not constraint.predicates:
-        return "There are no two rows."
-    own = [_WORDS[p.operator].format(p.left) for p in constraint.predicates if not p.crosses]
-    crossing = [_crossing(p) for p in constraint.predicates if p.crosses]
-    if not own:
-        return f"No row has {_listed(crossing)} of another row."
-    within = f", with {_listed(crossing)} of that row" if crossing else ""
-    return f"No row has {_listed(own)} another row{within}."
+    if isinstance(constraint, DenialConstraint):
+        return _denial(constraint)
+    if isinstance(constraint, Condition):
+        return _condition(constraint)
+    raise TypeError(f"no sentence for {type(constraint).__name__}")
 
 
 def _order(dependency: OrderDependency) -> str:
-    context, target = dependency.context, dependency.target
+    context, target = dependency.context, [_name(column) for column in dependency.target]
     if dependency.is_constant:
-        among = f"Rows with the same {_listed(context)}" if context else "All rows"
+        among = f"Rows with the same {_names(context)}" if context else "All rows"
         return f"{among} have the same {target[0]}."
-    among = f"Among rows with the same {_listed(context)}, " if context else ""
-    return f"{among}{target[1]} never {'rises' if dependency.opposite else 'falls'} as {target[0]} rises."
+    moves = f"{target[1]} never {'rises' if dependency.opposite else 'falls'} as {target[0]} rises."
+    return _among(context, moves)
 
 
-def _crossing(predicate: Predicate) -> str:
-    return f"a {predicate.left} {_CROSSING[predicate.operator]} the {predicate.right}"
+def _denial(constraint: DenialConstraint) -> str:
+    names = [p.left for p in constraint.predicates]
+    match constraint.kind:
+        case DenialKind.KEY:
+            return f"No two rows have the same {_names(names)}."
+        case DenialKind.CONSTANT:
+            return f"All rows have the same {_names(names)}."
+        case DenialKind.FUNCTIONAL_DEPENDENCY:
+            fixed = next(p.left for p in constraint.predicates if p.operator is Operator.UNEQUAL)
+            return f"Rows with the same {_names([n for n in names if n != fixed])} have the same {_name(fixed)}."
+    if not constraint.predicates:
+        return "The table has at most one row."
+    return _pairs(_Sides(constraint.predicates))
 
 
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+def _condition(forbidden: Condition) -> str:
+    if len(forbidden.rows) < 2:
+        cases = (_joined([_asked(atom) for atom in alternative]) for alternative in forbidden.alternatives)
+        return f"There is no row {', or '.join(f'where {case}' for case in cases)}."
+    (alternative,) = forbidden.alternatives  # a rule on pairs has no `or`
+    return _pairs(_Sides.of(alternative))
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """What no two rows may have: comparisons of the one with the other, and what is asked of each alone."""
+
+    predicates: tuple[Predicate, ...]
+    own: tuple[Atom, ...] = ()
+    others: tuple[Atom, ...] = ()
+
+    @classmethod
+    def of(cls, atoms: Sequence[Atom]) -> "_Sides":
+        found = [(atom, atom.predicate if isinstance(atom, Comparison) else None) for atom in atoms]
+        alone = [atom for atom, predicate in found if predicate is None]
+        return cls(
+            tuple(predicate for _, predicate in found if predicate is not None),
+            tuple(atom for atom in alone if atom.cells[0].row == "t"),
+            tuple(atom for atom in alone if atom.cells[0].row == "s"),
+        )
+
+
+def _pairs(sides: _Sides) -> str:
+    """Say that there are no two such rows."""
+    same = [p.left for p in sides.predicates if p.operator is Operator.EQUAL and not p.crosses]
+    compared = [p for p in sides.predicates if p.operator is not Operator.EQUAL and not p.crosses]
+    crossing = [p for p in sides.predicates if p.crosses]
+    alone = bool(sides.own or sides.others)
+    if not crossing and not alone and len(compared) > 1 and all(p.operator is Operator.UNEQUAL for p in compared):
+        either = " or ".join(f"the same {_name(p.left)}" for p in compared)
+        return _among(same, f"any two {'' if same else 'rows '}have {either}.")
+    row, another = f"no row{_whose(sides.own)}", f"another{_whose(sides.others)}"
+    if not compared and not crossing:
+        has = f"has the same {_names(same)} as" if same else "is there beside"
+        return _capital(f"{row} {has} {another}.")
+    words = [_COMPARED[p.operator].format(_name(p.left)) for p in compared]
+    if not crossing:
+        if len(words) > 1 and not alone:
+            return _among(same, f"{row} with {_joined(words[:-1])} than {another} has {words[-1]}.")
+        return _among(same, f"{row} has {_joined(words)} than {another}.")
+    first = crossing[0]
+    has = (
+        f"{_joined(words)} than"
+        if words
+        else f"its {_name(first.left)} {_PLACED[first.operator]} the {_name(first.right)} of"
+    )
+    rest = [
+        f"its {_name(p.left)} is {_PLACED[p.operator]} that row's {_name(p.right)}"
+        for p in crossing[0 if words else 1 :]
+    ]
+    return _among(same, f"{row} has {has} {another}{' while ' if rest else ''}{_joined(rest)}.")
+
+
+def _whose(atoms: Sequence[Atom]) -> str:
+    return f" whose {_joined([_asked(atom) for atom in atoms])}" if atoms else ""
+
+
+def _asked(atom: Atom) -> str:
+    """Return what an atom asks of a single row."""
+    if isinstance(atom, NullTest):
+        return f"{_name(atom.cell.column)} is {'missing' if atom.is_null else 'present'}"
+    left = _name(atom.left.column)
+    if isinstance(atom.right, Cell):
+        return f"{left} {_BESIDE.get(atom.operator, _IS[atom.operator])} {_name(atom.right.column)}"
+    return f"{left} {_IS[atom.operator]} {atom.right}"
+
+
+def _among(same: Sequence[str], said: str) -> str:
+    return f"Among rows with the same {_names(same)}, {said}" if same else _capital(said)
+
+
+def _capital(said: str) -> str:
+    """Return a sentence with a capital letter, unless it begins with a name."""
+    return said[0].upper() + said[1:] if said.startswith(("no row", "any two")) else said
+
+
+def _names(columns: Iterable[str]) -> str:
+    return _joined([_name(column) for column in columns])
+
+
+def _name(column: str) -> str:
+    return f"`{column}`" if column in _OWN_WORDS else quoted(column)
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))

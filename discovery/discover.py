@@ -4,9 +4,9 @@ Invariant: `discover` is a function of the table's rows, types and space alone.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 
@@ -15,14 +15,21 @@ from holdfast.discovery.codes import pair_codes
 from holdfast.discovery.denial.seeding import seed_denial
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.order.seeding import seed_order
-from holdfast.discovery.ranking import scores
+from holdfast.discovery.ranking import PairSample, scores_on
 from holdfast.discovery.reported import Reported, ReportedSet, constraint_of
+from holdfast.display.constraints import NOUNS, Constraints, Ranked
+from holdfast.display.listing import MOST
+from holdfast.display.texts import counted
 from holdfast.tables import Table, as_table, space_of
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
 
-@dataclass(frozen=True)
-class Discovered:
-    """What holds on a table.
+
+@dataclass(frozen=True, repr=False)
+class Discovered(Sequence[Reported]):
+    """What holds on a table: a sequence of constraints, each made when it is looked at.
 
     Parameters
     ----------
@@ -42,12 +49,54 @@ class Discovered:
     def __len__(self) -> int:
         return len(self.constraints)
 
-    def top(self, count: int) -> list[tuple[float, Reported]]:
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Reported: ...
+    @overload
+    def __getitem__(self, index: "slice[Any, Any, Any]") -> Constraints[Reported]: ...
+    def __getitem__(self, index: "SupportsIndex | slice[Any, Any, Any]") -> Reported | Constraints[Reported]:
+        if isinstance(index, slice):
+            return Constraints(self.constraints[index], self.table.schema.table)
+        return constraint_of(self.space, self.constraints.masks[index])
+
+    def __repr__(self) -> str:
+        return f"<{self.summary()}>"
+
+    def summary(self) -> str:
+        """Return how many constraints there are of each kind, on what."""
+        counts = self.constraints.counts().items()
+        kinds = ", ".join(f"{count:,} {kind.value.replace('_', ' ')}" for kind, count in counts)
+        found = counted(len(self), *NOUNS[self.space.family]) + (f" ({kinds})" if kinds else "")
+        size = f"{counted(self.table.row_count, 'row')}, {counted(len(self.table.schema), 'column')}"
+        return f"{self.table.schema.table}: {size}; {found}"
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return all of them as a data frame. O(constraints)."""
+        return self[:].to_pandas()
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw how many there are of each kind, with matplotlib; return where."""
+        from holdfast.display.plots import bars
+
+        counts = {kind.value.replace("_", " "): count for kind, count in self.constraints.counts().items()}
+        return bars(counts, "constraints", ax)
+
+    def _repr_mimebundle_(self, **_asked: object) -> dict[str, str]:
+        return self[:MOST].bundle(len(self), self.summary())
+
+    def _repr_html_(self) -> str:
+        return self._repr_mimebundle_()["text/html"]
+
+    def top(self, count: int) -> Ranked[Reported]:
         """Return the constraints that tell a person most, best first, each with its score (`discovery.ranking`)."""
         masks = self.constraints.masks
-        score = scores(masks, pair_codes(self.table, self.space), self.space)
+        score = scores_on(masks, self._sample(), self.space)
         best = np.argsort(-score, kind="stable")[:count]
-        return [(float(score[i]), constraint_of(self.space, masks[i])) for i in best]
+        scored = ((float(score[i]), constraint_of(self.space, masks[i])) for i in best)
+        return Ranked(scored, self.table.schema.table)
+
+    def _sample(self) -> PairSample:
+        """Return pairs of rows, by which constraints are ranked."""
+        return PairSample.of(pair_codes(self.table, self.space), self.space)
 
 
 def discover(

@@ -17,17 +17,20 @@ if TYPE_CHECKING:
         parse_inclusion,
         parse_order,
         parse_rule_body,
+        sentence,
     )
     from holdfast.discovery.detection.check import Checked
     from holdfast.discovery.inclusion.discover import discover_inclusions
     from holdfast.jobs.frames import check, discover
     from holdfast.streaming.maintainers.across import InclusionsAcross
+    from holdfast.streaming.maintainers.batches import Batches
     from holdfast.streaming.maintainers.maintainer import Maintainer
     from holdfast.tables import ReadOptions, Table, from_arrow, from_pandas, read_table
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Batches",
     "Checked",
     "HoldfastError",
     "InclusionsAcross",
@@ -48,10 +51,12 @@ __all__ = [
     "parse_order",
     "parse_rule_body",
     "read_table",
+    "sentence",
 ]
 
 _HOMES = {
     **dict.fromkeys(("ReadOptions", "Table", "from_arrow", "from_pandas", "read_table"), "holdfast.tables"),
+    "Batches": "holdfast.streaming.maintainers.batches",
     "InclusionsAcross": "holdfast.streaming.maintainers.across",
     "Maintainer": "holdfast.streaming.maintainers.maintainer",
     "Checked": "holdfast.discovery.detection.check",

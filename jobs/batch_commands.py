@@ -31,6 +31,7 @@ FILES = click.argument("files", nargs=-1, required=True, type=options.EXISTING, 
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the N that tell most, best first.")
 @click.option("--as-rules", is_flag=True, help="Write a rules file, to prune and give to holdfast check.")
 @options.reading
+@options.sentences
 @options.answering
 def discover(files: tuple[Path, ...], **given: Any) -> None:
     """Find all constraints that hold on files.
@@ -102,6 +103,7 @@ def discover(files: tuple[Path, ...], **given: Any) -> None:
 )
 @options.spreading
 @options.reading
+@options.sentences
 @options.answering
 def check(files: tuple[Path, ...], rules: Path | None, rule_texts: tuple[str, ...], **given: Any) -> int:
     """Count and list the violations of declared rules.
@@ -153,6 +155,7 @@ def check(files: tuple[Path, ...], rules: Path | None, rule_texts: tuple[str, ..
 )
 @click.option("--key", metavar="COL,...", help="Columns that identify a row; a delete then needs no others.")
 @options.reading
+@options.sentences
 @options.answering
 def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
     """Apply a file of changes batch by batch, and print what each batch changes.
@@ -201,7 +204,7 @@ def _spread(given: dict[str, Any]) -> "Spread | None":
 
 
 def _answering(given: dict[str, Any]) -> options.Answering:
-    return options.Answering(given["format_"] == "json", given["output"], given["quiet"])
+    return options.Answering(given["format_"] == "json", given["output"], given["quiet"], given["sentences"])
 
 
 def _reading(given: dict[str, Any]) -> "ReadOptions":

@@ -67,7 +67,10 @@ def check_files(
                 written = write_pairs(pairs_file, checked)
                 progress.note(f"{pairs_file}: {counted(written, 'pair')}")
         with results_to(answering.output) as out:
-            lines = json_lines(checked) if answering.as_json else text_lines(checked, named=len(tables) > 1)
+            if answering.as_json:
+                lines = json_lines(checked, answering)
+            else:
+                lines = text_lines(checked, answering, named=len(tables) > 1)
             out.writelines(map(one_line, lines))
     progress.note(summary(checked, len(tables)))
     return BROKEN if any(one.broken and one.rule.severity is Severity.ERROR for one in checked) else 0

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 from holdfast.constraints import InclusionDependency, Severity, Value, json_value
 from holdfast.jobs.counting import counted
+from holdfast.jobs.options import Answering
 from holdfast.jobs.output import json_line
+from holdfast.jobs.saying import said_fields, said_lines
 
 if TYPE_CHECKING:
     from holdfast.discovery.detection.check import Checked, Example
@@ -26,7 +28,7 @@ _LONGEST_VALUE = 100
 _INDENT = " " * 4
 
 
-def json_lines(checked: Sequence["Checked"]) -> Iterator[str]:
+def json_lines(checked: Sequence["Checked"], answering: Answering) -> Iterator[str]:
     """Return a line a rule."""
     for one in checked:
         rule = one.rule
@@ -45,11 +47,12 @@ def json_lines(checked: Sequence["Checked"]) -> Iterator[str]:
                 "severity": rule.severity.value,
                 "threshold": rule.threshold,
                 "examples": [example.to_json() for example in one.examples],
+                **said_fields(rule.body, answering),
             }
         )
 
 
-def text_lines(checked: Sequence["Checked"], *, named: bool) -> Iterator[str]:
+def text_lines(checked: Sequence["Checked"], answering: Answering, *, named: bool) -> Iterator[str]:
     """Return rules as people read them, with their tables' names where `named`."""
     heads = [(_verdict(one), one.rule.name, _counts(one)) for one in checked]
     widths = [max(map(len, column)) for column in zip(*heads, strict=True)]
@@ -58,6 +61,7 @@ def text_lines(checked: Sequence["Checked"], *, named: bool) -> Iterator[str]:
         within = f"{one.rule.table}: " if named and not isinstance(one.rule.body, InclusionDependency) else ""
         text = "" if one.rule.name == one.rule.text and not within else within + one.rule.text
         yield f"{_aligned([*head, text], [*widths, 0])}\n"
+        yield from said_lines(one.rule.body, answering)
         yield from (f"{_INDENT}{line}\n" for line in _example_lines(one))
 
 

@@ -1,15 +1,9 @@
 """How many of what, in words."""
 
 from holdfast.constraints import Family
+from holdfast.display.texts import counted
 
-
-def counted(count: int, what: str, several: str = "") -> str:
-    """Return a number of things.
-
-    >>> counted(1, "row"), counted(1200, "row")
-    ('1 row', '1,200 rows')
-    """
-    return f"{count:,} {what if count == 1 else several or what + 's'}"
+__all__ = ["counted", "counted_constraints"]
 
 
 def counted_constraints(count: int, family: Family, bound: int) -> str:

@@ -15,6 +15,7 @@ from holdfast.jobs.counting import counted_constraints
 from holdfast.jobs.engines import Engine, Spread, engine
 from holdfast.jobs.options import Answering
 from holdfast.jobs.output import json_line, one_line, results_to
+from holdfast.jobs.saying import said_fields, said_lines
 from holdfast.jobs.space_files import read_space, reading_in, space_for
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def discover_files(
                 out.writelines(_rule_lines(found, top, answering.output))
             else:
                 for one in found:
-                    lines = _json_lines(one, top) if answering.as_json else _text_lines(one, top)
+                    lines = (_json_lines if answering.as_json else _text_lines)(one, top, answering)
                     out.writelines(map(one_line, lines))
     for one in found:
         if explain:
@@ -98,21 +99,23 @@ class _Reporter:
         self._task.describe(f"{self._name}: {doing}")
 
 
-def _json_lines(found: "Discovered", top: int | None) -> Iterator[str]:
+def _json_lines(found: "Discovered", top: int | None, answering: Answering) -> Iterator[str]:
     table = found.table.schema.table
     if top is None:
-        yield from (json_line(constraint_fields(constraint, table)) for constraint in found)
+        for constraint in found:
+            yield json_line({**constraint_fields(constraint, table), **said_fields(constraint, answering)})
         return
     for rank, (score, constraint) in enumerate(found.top(top), 1):
-        yield json_line({**constraint_fields(constraint, table), "score": round(score, 4), "rank": rank})
+        place = {"score": round(score, 4), "rank": rank}
+        yield json_line({**constraint_fields(constraint, table), **place, **said_fields(constraint, answering)})
 
 
-def _text_lines(found: "Discovered", top: int | None) -> Iterator[str]:
-    if top is None:
-        yield from (f"{constraint.kind.value.ljust(_KIND_WIDTH)}  {constraint}\n" for constraint in found)
-        return
-    for score, constraint in found.top(top):
-        yield f"{score:.3f}  {constraint.kind.value.ljust(_KIND_WIDTH)}  {constraint}\n"
+def _text_lines(found: "Discovered", top: int | None, answering: Answering) -> Iterator[str]:
+    lines = ((None, constraint) for constraint in found) if top is None else found.top(top)
+    for score, constraint in lines:
+        place = "" if score is None else f"{score:.3f}  "
+        yield f"{place}{constraint.kind.value.ljust(_KIND_WIDTH)}  {constraint}\n"
+        yield from said_lines(constraint, answering)
 
 
 def _rule_lines(found: Sequence["Discovered"], top: int | None, output: Path | None) -> Iterator[str]:

@@ -3,7 +3,7 @@
 Invariant: results are written when all files are done with, so an error or an interrupt leaves no half answer.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from holdfast.jobs.counting import counted
 from holdfast.jobs.engines import Spread, engine
 from holdfast.jobs.options import Answering
 from holdfast.jobs.output import json_line, one_line, results_to
+from holdfast.jobs.saying import said_fields, said_lines
 
 if TYPE_CHECKING:
     from holdfast.discovery.inclusion.discover import DiscoveredInclusions
@@ -45,7 +46,7 @@ def discover_inclusions_in(
             if as_rules:
                 out.writelines(_rule_lines(found, top, answering.output))
             else:
-                out.writelines(map(one_line, _lines(found, top, min_coverage, as_json=answering.as_json)))
+                out.writelines(map(one_line, _lines(found, top, min_coverage, answering)))
     if explain:
         for step, seconds in found.explained.steps:
             progress.note(f"  {seconds:8.3f} s  {step}")
@@ -55,17 +56,27 @@ def discover_inclusions_in(
 
 
 def _lines(
-    found: "DiscoveredInclusions", top: int | None, min_coverage: float | None, *, as_json: bool
+    found: "DiscoveredInclusions", top: int | None, min_coverage: float | None, answering: Answering
 ) -> Iterator[str]:
     if top is not None:
         for rank, (score, dependency) in enumerate(found.constraints.top(top), 1):
-            fields = {**_fields(dependency), "score": round(score, 4), "rank": rank}
-            yield json_line(fields) if as_json else f"{score:.3f}  {dependency}\n"
+            place = {"score": round(score, 4), "rank": rank}
+            yield from _answered(dependency, place, f"{score:.3f}  {dependency}", answering)
         return
     for dependency in found:
-        yield json_line(_fields(dependency)) if as_json else f"{dependency}\n"
+        yield from _answered(dependency, {}, str(dependency), answering)
     for near in () if min_coverage is None else found.constraints.near(min_coverage):
-        yield _near_line(found, near, as_json=as_json)
+        yield _near_line(found, near, as_json=answering.as_json)
+
+
+def _answered(
+    dependency: InclusionDependency, place: Mapping[str, Any], line: str, answering: Answering
+) -> Iterator[str]:
+    if answering.as_json:
+        yield json_line({**_fields(dependency), **place, **said_fields(dependency, answering)})
+    else:
+        yield f"{line}\n"
+        yield from said_lines(dependency, answering)
 
 
 def _rule_lines(found: "DiscoveredInclusions", top: int | None, output: Path | None) -> Iterator[str]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.discovery.detection.check import Checked
     from holdfast.discovery.discover import Discovered
     from holdfast.discovery.inclusion.discover import DiscoveredInclusions
+    from holdfast.display.verdicts import Verdicts
     from holdfast.streaming.spark.executors import SparkExecutors
     from holdfast.tables import ReadOptions, Table
 
@@ -73,7 +74,7 @@ class Engine(ABC, Generic[Read]):
         """Find what holds on a table."""
 
     @abstractmethod
-    def check(self, tables: Mapping[str, Read], rules: Sequence[Rule], **asked: Any) -> "list[Checked]":
+    def check(self, tables: Mapping[str, Read], rules: Sequence[Rule], **asked: Any) -> "Verdicts[Checked]":
         """Count what breaks rules, as `check_tables` does."""
 
     @abstractmethod
@@ -121,7 +122,7 @@ class ThisProcess(Engine["Table"]):
             report=report,
         )
 
-    def check(self, tables: "Mapping[str, Table]", rules: Sequence[Rule], **asked: Any) -> "list[Checked]":
+    def check(self, tables: "Mapping[str, Table]", rules: Sequence[Rule], **asked: Any) -> "Verdicts[Checked]":
         """Count what breaks rules."""
         from holdfast.discovery.detection.check import check_tables
 
@@ -187,7 +188,7 @@ class OnSpark(Engine["BlocksOfFile"]):
 
         return discover_blocks(table.table, space, bound, threads=threads, report=report)
 
-    def check(self, tables: "Mapping[str, BlocksOfFile]", rules: Sequence[Rule], **asked: Any) -> "list[Checked]":
+    def check(self, tables: "Mapping[str, BlocksOfFile]", rules: Sequence[Rule], **asked: Any) -> "Verdicts[Checked]":
         """Count what breaks rules."""
         from holdfast.discovery.blocks.checking import check_blocks
 

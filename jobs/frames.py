@@ -13,6 +13,7 @@ from holdfast.discovery.detection.check import Checked, declared
 from holdfast.discovery.detection.check import check as check_here
 from holdfast.discovery.discover import Discovered
 from holdfast.discovery.discover import discover as discover_here
+from holdfast.display.verdicts import Verdicts
 from holdfast.jobs.engines import BLOCK_ROWS, work_folder
 from holdfast.tables import ReadOptions
 
@@ -91,7 +92,7 @@ def check(
     options: ReadOptions | None = None,
     threads: int | None = None,
     work: str | None = None,
-) -> list[Checked]:
+) -> Verdicts[Checked]:
     """Count what breaks declared rules.
 
     Parameters

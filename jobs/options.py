@@ -27,11 +27,12 @@ NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 
 @dataclass(frozen=True)
 class Answering:
-    """How a command answers: --format, --output, --quiet."""
+    """How a command answers: --format, --output, --quiet, and --sentences where it has that."""
 
     as_json: bool
     output: Path | None
     quiet: bool
+    sentences: bool = False
 
     def progress(self) -> "Progress":
         """Return where progress and notes go."""
@@ -60,6 +61,8 @@ answering = _stacked(
 )
 """How a command answers: --format, --output and --quiet."""
 
+
+sentences = click.option("--sentences", is_flag=True, help="Say each constraint in plain words too.")
 
 speaking = _stacked(
     click.option(

@@ -7,7 +7,6 @@ error on the way leaves what was there before, and nothing beside it.
 import io
 import json
 import os
-import re
 import stat
 import sys
 import tempfile
@@ -17,6 +16,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from holdfast.constraints import UsageError
+from holdfast.display.texts import printable
+
+__all__ = ["Line", "bytes_to", "json_line", "one_line", "printable", "replacing", "results_to"]
 
 Line = Mapping[str, Any]
 
@@ -98,18 +100,6 @@ def json_line(fields: Line) -> str:
     return printable(json.dumps(fields, ensure_ascii=False, allow_nan=False)) + "\n"
 
 
-def printable(text: str) -> str:
-    r"""Return a text with nothing that a terminal would obey: lines and tabs stay, other control characters are named.
-
-    So are those that turn the direction of writing, and those that end lines without being line feeds. What is said of
-    data, names and files goes through here; escapes are those of JSON, which reads them back.
-
-    >>> printable("a\x1b[31m\r\x9b\u202eb\n")
-    'a\\u001b[31m\\u000d\\u009b\\u202eb\n'
-    """
-    return _OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
 def one_line(line: str) -> str:
     r"""Return a line that ends where it should: what would begin another one within it is named too.
 
@@ -117,9 +107,6 @@ def one_line(line: str) -> str:
     'key  not(t.`a\\u000ab` = s.`a\\u000ab`)\n'
     """
     return printable(line.removesuffix("\n")).replace("\n", "\\u000a") + "\n"
-
-
-_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
 def _umask() -> int:

@@ -324,7 +324,10 @@ def _replay(
     with beside.task("applying changes", total=len(order.rows)) as task:
         for number, batch in enumerate(order.batches(size), 1):
             applied = _applied(tables, across, batch, number)
-            lines = json_lines(applied) if answering.as_json else text_lines(applied, named=len(tables) > 1)
+            if answering.as_json:
+                lines = json_lines(applied, answering)
+            else:
+                lines = text_lines(applied, answering, named=len(tables) > 1)
             out.write(printable("".join(lines)))
             out.flush()
             totals.add(applied)

@@ -21,7 +21,9 @@ from holdfast.constraints import (
 )
 from holdfast.constraints.names import quoted
 from holdfast.jobs.counting import counted
+from holdfast.jobs.options import Answering
 from holdfast.jobs.output import json_line
+from holdfast.jobs.saying import said_fields, said_lines
 
 if TYPE_CHECKING:
     from holdfast.jobs.progress import Progress
@@ -69,19 +71,21 @@ class AppliedBatch:
         return sum(result.seconds for result in self.results) + self.across_seconds
 
 
-def json_lines(applied: AppliedBatch) -> Iterator[str]:
+def json_lines(applied: AppliedBatch, answering: Answering) -> Iterator[str]:
     """Return a batch as JSON lines."""
     for change in applied.changes:
-        yield json_line({"batch": applied.number, **change.fields()})
+        said = said_fields(change.constraint, answering)
+        yield json_line({"batch": applied.number, **change.fields(), **said})
     now = {"rows": applied.rows, "constraints": applied.constraints, "seconds": round(applied.seconds, 6)}
     yield json_line({"batch": applied.number, **applied.counts, **now})
 
 
-def text_lines(applied: AppliedBatch, *, named: bool) -> Iterator[str]:
+def text_lines(applied: AppliedBatch, answering: Answering, *, named: bool) -> Iterator[str]:
     """Return a batch as people read it, its changes with their tables' names where `named`."""
     for change in applied.changes:
         within = named and change.constraint.family is not Family.INCLUSION
         yield f"{change.table + ': ' if within else ''}{_change_text(change)}\n"
+        yield from said_lines(change.constraint, answering)
     counts = applied.counts
     did = [counted(applied.records, "record"), f"{counts['rows_in']:,} in", f"{counts['rows_out']:,} out"]
     did += [f"{n:,} {what}" for what, n in (("ignored", counts["ignored"]), ("owed", applied.owed)) if n]

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from holdfast.constraints import Severity, StateRefused
+from holdfast.constraints import Severity, StateRefused, parse_rule_body
 from holdfast.jobs.check import BROKEN
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.counting import counted
 from holdfast.jobs.options import Answering
 from holdfast.jobs.output import json_line, printable, results_to
+from holdfast.jobs.saying import said_fields
 from holdfast.jobs.secrets import masked
 from holdfast.state import codecs
 from holdfast.state.commits import READY
@@ -54,10 +55,11 @@ def show_status(configuration: Configuration, answering: Answering) -> int:
     with results_to(answering.output) as out:
         if answering.as_json:
             for table in tables:
-                out.write(json_line({**whole, **table}))
+                rules = [{**rule, **_said(rule, answering)} for rule in table["rules"]]
+                out.write(json_line({**whole, **table, "rules": rules}))
         else:
             text = io.StringIO()
-            _print(whole, tables, text)
+            _print(whole, tables, text, answering)
             out.write(printable(masked(text.getvalue())))
     return BROKEN if any(rule["broken"] and rule["severity"] == Severity.ERROR.value for rule in rules) else 0
 
@@ -107,7 +109,7 @@ def _shown(rule: Line) -> dict[str, Any]:
     return {name: value for name, value in rule.items() if name not in {"table_name", "at", "source"}}
 
 
-def _print(whole: dict[str, Any], tables: list[dict[str, Any]], out: TextIO) -> None:
+def _print(whole: dict[str, Any], tables: list[dict[str, Any]], out: TextIO, answering: Answering) -> None:
     waiting = whole["commits_to_publish"]
     published = "all published" if not waiting else f"{waiting} to be published"
     out.write(f"{whole['application']}: commit {whole['commit']:,}, {published}\n\n")
@@ -134,6 +136,10 @@ def _print(whole: dict[str, Any], tables: list[dict[str, Any]], out: TextIO) -> 
         _print_lines(
             [("rule", "table", "", "pairs", "rows", "constraint"), *(_rule_cells(*rule) for rule in rules)], out
         )
+        said = [(rule["rule"], said["sentence"]) for _, rule in rules if (said := _said(rule, answering))]
+        if said:
+            out.write("\n")
+            _print_lines(said, out)
     if whole["alerts_waiting"]:
         out.write(f"\n{counted(whole['alerts_waiting'], 'alert')} to be delivered\n")
     failure = whole["alert_failure"]
@@ -157,6 +163,10 @@ def _rule_cells(table: str, rule: Mapping[str, Any]) -> tuple[str, ...]:
     if rule["missing_values"]:
         rows = f"{rows} ({counted(rule['missing_values'], 'value')})"
     return rule["rule"], table, verdict, pairs, rows, rule["constraint"]
+
+
+def _said(rule: Mapping[str, Any], answering: Answering) -> dict[str, str]:
+    return said_fields(parse_rule_body(rule["constraint"]), answering)
 
 
 def _print_lines(lines: Sequence[Sequence[str]], out: TextIO) -> None:

@@ -51,8 +51,9 @@ def run(conf: Path, log_level: str, log_format: str, *, available_now: bool, qui
 
 @click.command(short_help="Say how tables and rules are doing.")
 @CONF
+@options.sentences
 @options.answering
-def status(conf: Path, format_: str, output: Path | None, *, quiet: bool) -> int:
+def status(conf: Path, format_: str, output: Path | None, *, quiet: bool, sentences: bool) -> int:
     """Say how each table and rule is doing; exit code 1 if a rule of severity error is broken.
 
     Works while `holdfast run` runs, and needs no Java.
@@ -60,7 +61,7 @@ def status(conf: Path, format_: str, output: Path | None, *, quiet: bool) -> int
     configuration = _load(conf)
     from holdfast.jobs.status import show_status
 
-    return show_status(configuration, options.Answering(format_ == "json", output, quiet))
+    return show_status(configuration, options.Answering(format_ == "json", output, quiet, sentences))
 
 
 @click.command(short_help="Restore the state from backup or source.")

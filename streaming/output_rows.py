@@ -6,12 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.constraints import Constraint, ConstraintChange, InclusionDependency, constraint_fields, json_value
+from holdfast.constraints import (
+    Constraint,
+    ConstraintChange,
+    InclusionDependency,
+    constraint_fields,
+    json_value,
+)
 from holdfast.constraints.sentences import sentence
 from holdfast.state.commits import Identity
 from holdfast.streaming.arrivals import BadRecord
 from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
+from holdfast.streaming.rule_reports import said
 
 NULLS_RULE = "null equals null, and sorts below every value"
 NULLS_IGNORED = "nulls are ignored"
@@ -176,7 +183,8 @@ class OutputRows:
 
     def rule(self, line: Row) -> None:
         """Note what is known of a monitored rule (`rule_reports.py`)."""
-        self._add("rule_status", {**line, "committed_at": self.at})
+        words = {"sentence": said(line)} if "constraint" in line else {}  # one that is monitored no more has no text
+        self._add("rule_status", {**line, **words, "committed_at": self.at})
 
     def violation(self, rule: str, table: str | None, example: RuleExample, change: str) -> None:
         """Note that a violation is shown, or not any more."""

@@ -9,7 +9,8 @@ as of which `violating_rows` is right.
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.constraints import Rule
+from holdfast.constraints import Rule, parse_rule_body
+from holdfast.constraints.sentences import sentence
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
 from holdfast.streaming.maintainers.rule_state import RuleState
@@ -94,6 +95,11 @@ class RuleReports:
         for name in gone:
             change.delete(STATUS, name.encode())
         return [{"rule": name, "table_name": self._last.pop(name)["table_name"]} for name in gone]
+
+
+def said(line: Line) -> str:
+    """Return in plain words what must hold by a rule's line, which has the rule as a text."""
+    return sentence(parse_rule_body(line["constraint"]))
 
 
 def published_lines(store: Reader) -> list[tuple[str, Line]]:

@@ -33,6 +33,7 @@ from holdfast.discovery.detection.examples import some_pairs
 from holdfast.discovery.detection.forms import Compared, Form, PairForm, RowForm, form_of
 from holdfast.discovery.detection.grouping import Grouping
 from holdfast.discovery.detection.listing import lists, pairs
+from holdfast.display.verdicts import Verdicts
 
 Locate = Callable[[int], str]
 
@@ -60,7 +61,7 @@ def check_blocks(
     texts: bool = False,
     locate: Mapping[str, Locate] | None = None,
     report: Report = lambda _: None,
-) -> list[Checked]:
+) -> Verdicts[Checked]:
     """Count what breaks declared rules, as `check_tables` does; `locate` says where a row of a table stands."""
     schemas = {name: table.schema for name, table in tables.items()}
     forms = [form_of(rule, schemas) for rule in rules]
@@ -80,7 +81,7 @@ def check_blocks(
         if isinstance(rule.body, InclusionDependency):
             report(f"checking {rule.name}")
             found[i] = _values_checked(tables, rule, rule.body, examples, texts=texts)
-    return [found[i] for i in range(len(rules))]
+    return Verdicts(found[i] for i in range(len(rules)))
 
 
 def _nowhere(row: int) -> str:

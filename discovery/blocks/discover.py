@@ -19,8 +19,8 @@ from holdfast.discovery.discover import Discovered
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.inclusion.discover import DiscoveredInclusions
 from holdfast.discovery.inclusion.result import Inclusions
-from holdfast.discovery.ranking import PairSample, scores_on
-from holdfast.discovery.reported import Reported, ReportedSet, constraint_of
+from holdfast.discovery.ranking import PairSample
+from holdfast.discovery.reported import ReportedSet
 
 _RANKED_ON = 1 << 17
 
@@ -36,12 +36,8 @@ class DiscoveredInBlocks(Discovered):
 
     sample: PairSample = field(kw_only=True)
 
-    def top(self, count: int) -> list[tuple[float, Reported]]:
-        """Return the constraints that tell a person most, best first, each with its score (`discovery.ranking`)."""
-        masks = self.constraints.masks
-        score = scores_on(masks, self.sample, self.space)
-        best = np.argsort(-score, kind="stable")[:count]
-        return [(float(score[i]), constraint_of(self.space, masks[i])) for i in best]
+    def _sample(self) -> PairSample:
+        return self.sample
 
 
 def space_of_blocks(table: BlockTable, cross_columns: str = "auto") -> PredicateSpace:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,13 @@ from holdfast.discovery.inclusion.discover import DiscoveredInclusions
 from holdfast.discovery.inclusion.result import Inclusions
 from holdfast.discovery.inclusion.seeding import clustered
 from holdfast.discovery.threads import spread
+from holdfast.display.listing import frame
+from holdfast.display.verdicts import Verdicts
+from holdfast.display.witness import Witness
 from holdfast.tables import ReadOptions, Table, as_table, table_name
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Pairs = NDArray[np.int64]
 
@@ -105,6 +111,30 @@ class Checked:
         """Yield all violating pairs as (m, 2) row numbers from 0, in chunks; none of a rule that is not about pairs."""
         return self._listed(at_once)
 
+    @property
+    def witnesses(self) -> list[Witness]:
+        """The examples, with what the rule names before the other columns."""
+        columns = sorted(self.rule.columns)
+        return [Witness(one.images, one.places, columns, one.value) for one in self.examples]
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return the examples as a data frame: their rows with all columns, or the values that are missing."""
+        if isinstance(self.rule.body, InclusionDependency):
+            return frame(({"missing": example.value} for example in self.examples), {"missing": "object"})
+        rows = [
+            {"example": number, "row": letter, "where": place, **image}
+            for number, example in enumerate(self.examples, 1)
+            for letter, place, image in zip("ts", example.places, example.images, strict=False)
+        ]
+        names = dict.fromkeys(name for row in rows for name in row)
+        return frame(rows, {"example": "Int64", "row": "string", "where": "string", **dict.fromkeys(names, "object")})
+
+    def _repr_mimebundle_(self, **_asked: object) -> dict[str, str]:
+        return Verdicts([self]).bundle()
+
+    def _repr_html_(self) -> str:
+        return Verdicts([self]).bundle()["text/html"]
+
     def __str__(self) -> str:
         verdict = "holds" if self.holds else "broken" if self.broken else "violated"
         counts = [(self.violating_pairs, "pairs"), (self.violating_rows, "rows"), (self.missing_values, "values")]
@@ -124,7 +154,7 @@ def check(
     texts: bool = False,
     options: ReadOptions | None = None,
     threads: int | None = None,
-) -> list[Checked]:
+) -> Verdicts[Checked]:
     """Count what breaks declared rules.
 
     Parameters
@@ -187,7 +217,7 @@ def check_tables(
     texts: bool = False,
     threads: int | None = None,
     report: Callable[[str], object] = lambda _: None,
-) -> list[Checked]:
+) -> Verdicts[Checked]:
     """Count what breaks declared rules on tables by their names, as `check` does; `report` is told what is done."""
     schemas = {name: table.schema for name, table in tables.items()}
     forms = [form_of(rule, schemas) for rule in rules]
@@ -207,7 +237,7 @@ def check_tables(
             return _rows_checked(prepared[rule.table], rule, form, asked)
         return _values_checked(tables, rule, form.dependency, asked)
 
-    return spread(zip(rules, forms, strict=True), threads, one)
+    return Verdicts(spread(zip(rules, forms, strict=True), threads, one))
 
 
 @dataclass(frozen=True)

@@ -2,26 +2,32 @@
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 
-from holdfast.constraints import InclusionDependency, UsageError, Value
+from holdfast.constraints import Family, InclusionDependency, UsageError, Value
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.inclusion.clusters import Ints
 from holdfast.discovery.inclusion.result import Inclusions
 from holdfast.discovery.inclusion.seeding import ColumnValues, GroupValues, clustering, column_values, file_values
+from holdfast.display.constraints import NOUNS, Constraints
+from holdfast.display.listing import MOST
+from holdfast.display.texts import counted
 from holdfast.tables import ReadOptions, Table, as_table, table_name
 from holdfast.tables.canonical import shown
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-@dataclass(frozen=True)
-class DiscoveredInclusions:
-    """What holds among some tables.
+
+@dataclass(frozen=True, repr=False)
+class DiscoveredInclusions(Sequence[InclusionDependency]):
+    """What holds among some tables: a sequence of inclusions, each made when it is looked at.
 
     Parameters
     ----------
@@ -39,6 +45,37 @@ class DiscoveredInclusions:
 
     def __len__(self) -> int:
         return len(self.constraints)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> InclusionDependency: ...
+    @overload
+    def __getitem__(self, index: "slice[Any, Any, Any]") -> Constraints[InclusionDependency]: ...
+    def __getitem__(
+        self, index: "SupportsIndex | slice[Any, Any, Any]"
+    ) -> InclusionDependency | Constraints[InclusionDependency]:
+        if isinstance(index, slice):
+            return Constraints(self.constraints[index])
+        place = range(len(self))[index]
+        return self.constraints[place : place + 1][0]
+
+    def __repr__(self) -> str:
+        return f"<{self.summary()}>"
+
+    def summary(self) -> str:
+        """Return how many inclusions there are, among what."""
+        columns = self.constraints.clusters.columns
+        tables = counted(len({column.ref.table for column in columns}), "table")
+        return f"{tables}, {counted(len(columns), 'column')}; {counted(len(self), *NOUNS[Family.INCLUSION])}"
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return all of them as a data frame. O(inclusions)."""
+        return self[:].to_pandas()
+
+    def _repr_mimebundle_(self, **_asked: object) -> dict[str, str]:
+        return self[:MOST].bundle(len(self), self.summary())
+
+    def _repr_html_(self) -> str:
+        return self._repr_mimebundle_()["text/html"]
 
     def missing(self, dependency: InclusionDependency, most: int = 3) -> list[Value]:
         """Return some values of the left column that are no values of the right one. O(clusters)."""

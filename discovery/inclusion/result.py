@@ -13,6 +13,7 @@ import numpy as np
 
 from holdfast.constraints import Family, InclusionDependency
 from holdfast.discovery.inclusion.clusters import Clusters, Ints
+from holdfast.display.constraints import Ranked
 
 _MANY_VALUES = 100.0
 
@@ -51,6 +52,10 @@ class Inclusions:
     def __len__(self) -> int:
         return len(self._pairs)
 
+    def __getitem__(self, places: slice) -> list[InclusionDependency]:
+        """Return some of them. O(how many)."""
+        return [self.dependency(a, b) for a, b in self._pairs[places].tolist()]
+
     def __iter__(self) -> Iterator[InclusionDependency]:
         """Yield them, those of the first columns first."""
         for a, b in self._pairs.tolist():
@@ -61,11 +66,11 @@ class Inclusions:
         columns = self.clusters.columns
         return InclusionDependency(columns[dependent].ref, columns[referenced].ref)
 
-    def top(self, count: int) -> list[tuple[float, InclusionDependency]]:
+    def top(self, count: int) -> Ranked[InclusionDependency]:
         """Return the likeliest foreign keys among them, best first, each with its score."""
         score = self.scores(self._pairs)
         best = np.argsort(-score, kind="stable")[:count]
-        return [(float(score[i]), self.dependency(*self._pairs[i].tolist())) for i in best]
+        return Ranked((float(score[i]), self.dependency(*self._pairs[i].tolist())) for i in best)
 
     def near(self, least: float) -> Iterator[NearInclusion]:
         """Yield inclusions that hold for at least a share of the left values, but not all; best covered first."""

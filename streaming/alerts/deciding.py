@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
 from holdfast.streaming.output_rows import OutputRows, Row, as_json
-from holdfast.streaming.rule_reports import Line
+from holdfast.streaming.rule_reports import Line, said
 
 BROKEN, RECOVERED = "broken", "recovered"
 STATES = frozenset({BROKEN, RECOVERED})
@@ -143,6 +143,7 @@ def _of_rule(rule: Turned) -> dict[str, Any]:
         "rule": line["rule"],
         "table": line["table_name"],
         "constraint": line["constraint"],
+        "sentence": said(line),
         "severity": line["severity"],
         "threshold": line["threshold"],
         "violating_pairs": line["violating_pairs"],

@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.constraints import ConstraintChange, InclusionDependency, UsageError, Value
+from holdfast.constraints import InclusionDependency, UsageError, Value
 from holdfast.constraints.columns import unknown_name
 from holdfast.discovery.inclusion.result import Inclusions
 from holdfast.discovery.inclusion.seeding import clustering, column_values
+from holdfast.display.changes import Changes
+from holdfast.display.constraints import Constraints
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
@@ -68,23 +70,23 @@ class InclusionsAcross:
         return self._inclusion.inclusions
 
     @property
-    def constraints(self) -> list[InclusionDependency]:
+    def constraints(self) -> Constraints[InclusionDependency]:
         """What holds now."""
-        return self._inclusion.constraints
+        return Constraints(self._inclusion.constraints)
 
     def missing(self, dependency: InclusionDependency, most: int = 3) -> list[Value]:
         """Return some values of the left column that are no values of the right one."""
         refs = [column.ref for column in self._inclusion.clusters.columns]
         return self._inclusion.examples(refs.index(dependency.dependent), refs.index(dependency.referenced), most)
 
-    def apply(self, table: str, inserts: Any = None, deletes: Any = None) -> list[ConstraintChange]:
+    def apply(self, table: str, inserts: Any = None, deletes: Any = None) -> Changes:
         """Apply inserts and deletes to one table as one step, as `Maintainer.apply` does; return what that changed."""
         if table not in self._maintainers:
             raise UsageError(unknown_name("no table", table, self._maintainers))
         return self.follow([self._maintainers[table].step(inserts, deletes)])
 
-    def follow(self, results: Sequence[BatchResult]) -> list[ConstraintChange]:
+    def follow(self, results: Sequence[BatchResult]) -> Changes:
         """Follow what batches did to the values of their tables, as one step."""
-        changes = self._inclusion.apply([change for result in results for change in result.values])
+        changes = Changes(self._inclusion.apply([change for result in results for change in result.values]))
         self._store.write(self._inclusion.save())
         return changes

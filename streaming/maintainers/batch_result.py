@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from holdfast.constraints import ConstraintChange
+from holdfast.display.changes import Changes
+from holdfast.display.texts import counted
 from holdfast.streaming.maintainers.inclusion import ColumnChange
 from holdfast.streaming.maintainers.rule_state import RuleState
 
@@ -45,3 +47,14 @@ class BatchResult:
     values: tuple[ColumnChange, ...] = ()
     rules: tuple[RuleState, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        did = f"{counted(self.rows_in, 'row')} in, {self.rows_out:,} out"
+        now = f"{counted(self.rows, 'row')}, {counted(self.constraints, 'constraint')}"
+        return f"{did}; {now}; {self.seconds:.3f} s; {Changes(self.changes).heading(len(self.changes))}"
+
+    def _repr_mimebundle_(self, **_asked: object) -> dict[str, str]:
+        return Changes(self.changes).bundle(heading=str(self))
+
+    def _repr_html_(self) -> str:
+        return self._repr_mimebundle_()["text/html"]

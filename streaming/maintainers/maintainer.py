@@ -34,6 +34,9 @@ from holdfast.discovery.order.seeding import seed_order
 from holdfast.discovery.ranking import PairSample, scores_on
 from holdfast.discovery.reported import Reported, ReportedSet
 from holdfast.discovery.seed import Seed
+from holdfast.display.changes import Changes
+from holdfast.display.constraints import Constraints
+from holdfast.display.verdicts import Verdicts
 from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
@@ -321,9 +324,10 @@ class Maintainer:
         return len(self._rows)
 
     @property
-    def constraints(self) -> list[Reported]:
+    def constraints(self) -> Constraints[Reported]:
         """What holds on the current rows, family by family, fewest columns first. O(constraints)."""
-        return [c for family in self._families for c in ReportedSet(family.space, family.masks)]
+        found = (c for family in self._families for c in ReportedSet(family.space, family.masks))
+        return Constraints(found, self.name)
 
     @property
     def count(self) -> int:
@@ -336,9 +340,9 @@ class Maintainer:
         return {family.space.family: len(family.masks) for family in self._families}
 
     @property
-    def rules(self) -> list[RuleState]:
+    def rules(self) -> Verdicts[RuleState]:
         """What is known of each monitored rule: counts, whether it holds, examples that the last batch changed."""
-        return self._rules.states
+        return Verdicts(self._rules.states)
 
     @property
     def rules_gone(self) -> list[tuple[str, RuleExample]]:
@@ -374,13 +378,13 @@ class Maintainer:
                 setattr(total, name, getattr(total, name) + count)
         return total
 
-    def apply(self, inserts: Any = None, deletes: Any = None) -> list[ConstraintChange]:
+    def apply(self, inserts: Any = None, deletes: Any = None) -> Changes:
         """Apply inserts and deletes as one step, and return what that changed.
 
         Deletes refer to rows that were there before. With a key an insert of a live key replaces its row, and a delete
         needs only the key columns.
         """
-        return self.step(inserts, deletes).changes
+        return Changes(self.step(inserts, deletes).changes)
 
     def step(self, inserts: Any = None, deletes: Any = None) -> BatchResult:
         """Apply inserts and deletes as `apply` does, and return all that is known of it."""
@@ -473,7 +477,7 @@ class Maintainer:
     ) -> BatchResult:
         keyed = bool(self._rows.key)
         return BatchResult(
-            changes,
+            Changes(changes),
             rows_in=delta.copies_in,
             rows_out=delta.copies_out,
             inserted=netted.inserted if keyed else delta.copies_in,

@@ -5,6 +5,7 @@ import json
 from dataclasses import dataclass
 
 from holdfast.constraints import Rule, Violation
+from holdfast.display.witness import Witness
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,11 @@ class RuleState:
     def broken(self) -> bool:
         """Whether there are more violations than the rule accepts."""
         return self.rule.broken(self.violating_pairs, self.violating_rows, self.rows)
+
+    @property
+    def witnesses(self) -> list[Witness]:
+        """The examples, with what the rule names before the other columns."""
+        return [Witness.of(example.violation, sorted(self.rule.columns)) for example in self.examples]
 
     def __str__(self) -> str:
         verdict = "holds" if self.holds else "broken" if self.broken else "violated"

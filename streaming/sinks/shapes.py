@@ -196,6 +196,7 @@ RULE_STATUS = Shape(
         ("rule", _TEXT, "its name"),
         ("table_name", _TEXT, "the table it is about; of an inclusion, the dependent one"),
         ("constraint", _TEXT, "what must hold, as a text that can be parsed"),
+        ("sentence", _TEXT, "what must hold, in plain words"),
         ("source", _TEXT, "the table whose changes brought it about; null at a start"),
         ("violating_pairs", _COUNT, "ordered pairs of rows that break it; null where it is not about pairs"),
         ("violating_rows", _COUNT, "rows in at least one violation, as of rows_as_of"),

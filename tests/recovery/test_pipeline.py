@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable
 
 from holdfast.constraints import Rule, StateRefused, Threshold, parse_rule_body
+from holdfast.constraints.sentences import sentence
 from holdfast.discovery.detection.check import check_tables
 from holdfast.discovery.discover import discover
 from holdfast.discovery.inclusion.discover import discover_inclusions
@@ -160,6 +161,7 @@ def _check_rules(folder: Path, table: Table, current: Rows) -> None:
         found = checked.pop(line["rule"])
         assert (line["violating_pairs"], line["missing_values"]) == (found.violating_pairs, found.missing_values)
         assert line["broken"] == found.broken
+        assert line["sentence"] == sentence(found.rule.body)
         if line["rule"] in {"depends", "small", "known"} or found.holds:  # those of others are counted now and then
             assert line["violating_rows"] == found.violating_rows
         shown: dict[str, str] = {}

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from holdfast.jobs.command_line import exit_code_of
 from tests.streams import Application, Row
 
 if TYPE_CHECKING:
@@ -134,7 +135,9 @@ RULES = [
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_histories_of_three_folders(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+def test_histories_of_three_folders(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
+) -> None:
     print(f"seed {seed}")
     dice = random.Random(seed)
     families = {"denial": {"max_predicates": 3}, "order": {"max_context": 0}, "inclusion": {}}
@@ -172,6 +175,11 @@ def test_histories_of_three_folders(spark: SparkSession, tmp_path: Path, seed: i
     assert all(row["sentence"].endswith(".") and 0 < row["score"] <= 1 for row in constraints)
     assert {json.loads(row["bounds"])["max_context"] for row in app.output("tables")} == {0}
     assert {rule["rule"] for about in status.values() for rule in about["rules"]} == {rule["name"] for rule in RULES}
+    capsys.readouterr()
+    assert exit_code_of(["status", str(app.file), "--sentences"]) in {0, 1}
+    said = capsys.readouterr().out.splitlines()
+    assert "mixed    No row whose `a` is 1 has the same b as another whose `a` is at least 2." in said
+    assert "ordered  k never falls as b rises." in said
     fewer = [{**rule, "fd": "b -> a"} if rule["name"] == "one_a" else rule for rule in RULES if rule["name"] != "known"]
     app.configure(rules=[*fewer, {"name": "more", "table": "csv table", "forbid": "t.k = s.k and t.c > s.c"}])
     come(2)

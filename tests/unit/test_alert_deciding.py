@@ -120,6 +120,7 @@ class TestBodies:
             "rule": "r1",
             "table": "tax",
             "constraint": "not(t.a > 1)",
+            "sentence": "There is no row where `a` is above 1.",
             "severity": "error",
             "threshold": None,
             "violating_pairs": None,

@@ -1,0 +1,120 @@
+"""Constraints, and those that tell most, as a notebook shows them: kind, plain words, and the exact text."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from holdfast.constraints import Constraint, Family, InclusionDependency, constraint_fields
+from holdfast.constraints.sentences import sentence
+from holdfast.display.html import Cell
+from holdfast.display.listing import Listing, by_count
+from holdfast.display.texts import counted
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Kept = TypeVar("Kept", bound=Constraint)
+
+NOUNS = {
+    Family.DENIAL: ("denial constraint", "denial constraints"),
+    Family.ORDER: ("order dependency", "order dependencies"),
+    Family.INCLUSION: ("inclusion dependency", "inclusion dependencies"),
+}
+_DTYPES = {
+    **dict.fromkeys(("family", "table", "kind"), "string"),
+    "size": "Int64",
+    **dict.fromkeys(("constraint", "sentence", "id"), "string"),
+}
+
+
+def kind_of(constraint: Constraint) -> str:
+    """Return what a person calls a constraint: `key`, `functional dependency`, `inclusion`."""
+    if isinstance(constraint, InclusionDependency):
+        return "inclusion"
+    return str(constraint.fields()["kind"]).replace("_", " ")
+
+
+class Constraints(Listing[Kept]):
+    """Constraints of one table, or inclusions across tables.
+
+    Parameters
+    ----------
+    constraints : in the order in which they are shown.
+    table : which table they are of; inclusions name theirs.
+
+    Examples
+    --------
+    >>> from holdfast.constraints import parse_constraint
+    >>> found = Constraints([parse_constraint("not(t.id = s.id)"), parse_constraint("{}: [] -> year")], "people")
+    >>> print(found.bundle()["text/plain"])
+    2 constraints of people
+    not(t.id = s.id)
+    {}: [] -> year
+    >>> found == [parse_constraint("not(t.id = s.id)"), parse_constraint("{}: [] -> year")]
+    True
+    >>> found.to_pandas()["sentence"].tolist()
+    ['No two rows have the same id.', 'All rows have the same year.']
+    """
+
+    headings: ClassVar[Sequence[str]] = ("kind", "constraint")
+    dtypes: ClassVar[Mapping[str, str]] = _DTYPES
+
+    def __init__(self, constraints: Iterable[Kept], table: str = "") -> None:
+        super().__init__(constraints)
+        self.table = table
+
+    def heading(self, total: int) -> str:
+        """Say how many there are, and of which table."""
+        families = {constraint.family for constraint in self}
+        noun = NOUNS[families.pop()] if len(families) == 1 else ("constraint", "constraints")
+        return f"{counted(total, *noun)}{f' of {self.table}' if self.table else ''}"
+
+    def cells(self, item: Kept) -> Sequence[Cell]:
+        """Return kind, words and text."""
+        return Cell(kind_of(item)), Cell(sentence(item), str(item))
+
+    def record(self, item: Kept) -> Mapping[str, Any]:
+        """Return family, kind, text, words and identity."""
+        table = item.dependent.table if isinstance(item, InclusionDependency) else self.table
+        fields = {**constraint_fields(item, table), "kind": kind_of(item), "sentence": sentence(item)}
+        return {name: fields[name] for name in self.dtypes}
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw how many there are of each kind, with matplotlib; return where."""
+        from holdfast.display.plots import bars
+
+        return bars(by_count(self, kind_of), "constraints", ax)
+
+
+class Ranked(Listing[tuple[float, Kept]]):
+    """Constraints, best first, each behind its score.
+
+    Parameters
+    ----------
+    scored : scores and constraints.
+    table : which table they are of.
+    """
+
+    headings: ClassVar[Sequence[str]] = ("score", "kind", "constraint")
+    dtypes: ClassVar[Mapping[str, str]] = {"score": "float64", **_DTYPES}
+
+    def __init__(self, scored: Iterable[tuple[float, Kept]], table: str = "") -> None:
+        super().__init__(scored)
+        self.table = table
+
+    def heading(self, total: int) -> str:
+        """Say how many there are, and of which table."""
+        return f"{counted(total, 'constraint')}{f' of {self.table}' if self.table else ''}, best first"
+
+    def line(self, item: tuple[float, Kept]) -> str:
+        """Return score and text."""
+        return f"{item[0]:.3f}  {item[1]}"
+
+    def cells(self, item: tuple[float, Kept]) -> Sequence[Cell]:
+        """Return score, kind, words and text."""
+        score, constraint = item
+        return Cell(f"{score:.3f}", is_number=True), *Constraints[Kept]([], self.table).cells(constraint)
+
+    def record(self, item: tuple[float, Kept]) -> Mapping[str, Any]:
+        """Return the score, and the constraint's values."""
+        score, constraint = item
+        return {"score": score, **Constraints[Kept]([], self.table).record(constraint)}

@@ -1,0 +1,109 @@
+"""A list that shows itself in a notebook, and becomes a data frame.
+
+Invariant: it is a `list`; a slice of it is one that shows itself too. However long it is, `MOST` items are shown, and
+how many there are is said.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex, TypeVar, overload
+
+from holdfast.display.html import Cell, listed
+from holdfast.display.texts import counted, printable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Item = TypeVar("Item")
+
+MOST = 30
+
+
+class Listing(list[Item]):
+    """Items of one kind.
+
+    A class of such items says what they are called, what the table's headings are, and of each item its cells, its
+    line of text, and its record in a data frame.
+    """
+
+    noun: ClassVar[tuple[str, str]] = ("item", "items")
+    headings: ClassVar[Sequence[str]] = ()
+    dtypes: ClassVar[Mapping[str, str]] = {}
+    """The columns of a data frame, with their types."""
+
+    def cells(self, item: Item) -> Sequence[Cell]:
+        """Return an item's cells in a table."""
+        raise NotImplementedError
+
+    def record(self, item: Item) -> Mapping[str, Any]:
+        """Return an item's values in a data frame."""
+        raise NotImplementedError
+
+    def line(self, item: Item) -> str:
+        """Return an item as text."""
+        return str(item)
+
+    def heading(self, total: int) -> str:
+        """Return what stands above a table of `total` items."""
+        return counted(total, *self.noun)
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return all items as a data frame, a row an item. O(items)."""
+        return frame(map(self.record, self), self.dtypes)
+
+    def bundle(self, total: int | None = None, heading: str = "") -> dict[str, str]:
+        """Return the first items as notebooks show them.
+
+        Parameters
+        ----------
+        total : how many there are, where the list has only the first of them.
+        heading : what is said above them, in place of how many there are.
+        """
+        total = len(self) if total is None else total
+        shown = self[:MOST]
+        heading = heading or self.heading(total)
+        left = total - len(shown)
+        note = f"{left:,} more: slice it to see others, or to_pandas() for all" if left else ""
+        return {
+            "text/plain": printable("\n".join(filter(None, (heading, *map(self.line, shown), note)))),
+            "text/html": listed(heading, self.headings, [self.cells(item) for item in shown], note),
+        }
+
+    def _repr_html_(self) -> str:
+        return self.bundle()["text/html"]
+
+    def _repr_mimebundle_(self, **_asked: object) -> dict[str, str]:
+        return self.bundle()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002 - IPython's protocol
+        """Print the text; as a list it would be every item, whatever its bundle says."""
+        printer.text(self.bundle()["text/plain"])
+
+    def _like(self, items: Iterable[Item]) -> Self:
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.extend(items)
+        return other
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Item: ...
+    @overload
+    def __getitem__(self, index: "slice[Any, Any, Any]") -> Self: ...
+    def __getitem__(self, index: "SupportsIndex | slice[Any, Any, Any]") -> Item | Self:
+        if isinstance(index, slice):
+            return self._like(super().__getitem__(index))
+        return super().__getitem__(index)
+
+
+def frame(records: Iterable[Mapping[str, Any]], dtypes: Mapping[str, str]) -> "pd.DataFrame":
+    """Return records as a data frame with these columns, of these types, also where there are none."""
+    import pandas as pd
+
+    return pd.DataFrame(list(records), columns=list(dtypes)).astype(dict(dtypes))
+
+
+def by_count(items: Iterable[Item], name: Callable[[Item], str]) -> dict[str, int]:
+    """Return how many items have each name, in order of first appearance."""
+    counts: dict[str, int] = {}
+    for item in items:
+        counts[name(item)] = counts.get(name(item), 0) + 1
+    return counts
