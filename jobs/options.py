@@ -103,6 +103,34 @@ reading = _stacked(
 """How files are read."""
 
 
+def _spark_settings(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+    """Return the settings that --conf gave, or refuse what is none."""
+    settings = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.startswith("spark."):
+            raise click.BadParameter(f"'{pair}' is no setting of Spark; expected spark.NAME=VALUE")
+        settings[name] = value
+    return settings
+
+
+on_spark = _stacked(
+    click.option("--spark", is_flag=True, help="Search on Spark."),
+    click.option(
+        "--master", metavar="URL", help="A Spark cluster: spark://HOST:PORT, k8s://URL, yarn [default: this machine]."
+    ),
+    click.option(
+        "--conf",
+        "spark_settings",
+        multiple=True,
+        callback=_spark_settings,
+        metavar="NAME=VALUE",
+        help="A setting of Spark; may be repeated.",
+    ),
+)
+"""Where Spark searches: --spark, --master, and --conf as settings by name, for `session_for`."""
+
+
 searching = _stacked(
     click.option("--family", type=click.Choice(["dc", "od", "ind"]), required=True, help="Which kind of constraints."),
     click.option(
