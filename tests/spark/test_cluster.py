@@ -219,6 +219,24 @@ def test_the_master_of_spark_submit_wins_over_the_configuration() -> None:
     assert "spark.driver.extraJavaOptions" not in settings
 
 
+def test_executors_end_with_a_driver_that_is_killed(cluster: Cluster) -> None:
+    script = (
+        "import json, sys, time\nfrom holdfast.streaming.spark.session import session_for\n"
+        "spark = session_for(sys.argv[1], json.loads(sys.argv[2]))\n"
+        "print(spark.sparkContext.applicationId, flush=True)\ntime.sleep(600)\n"
+    )
+    command = [sys.executable, "-c", script, cluster.master, json.dumps(cluster.settings)]
+    with subprocess.Popen(command, env=driver_environment(), stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        application = driver.stdout.readline().strip()
+        assert cluster.executors(application)
+        driver.kill()
+    end = time.monotonic() + PATIENCE_SECONDS
+    while cluster.executors(application):
+        assert time.monotonic() < end, cluster.logs()
+        time.sleep(0.1)
+
+
 def test_nothing_of_a_cluster_is_left(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError) as told, running_cluster(tmp_path, workers=1) as cluster:  # noqa: PT012  # the block is what is tested
         processes = cluster.processes()
