@@ -21,7 +21,7 @@ FILES = click.argument("files", nargs=-1, required=True, type=options.EXISTING, 
 @click.command(short_help="Find all constraints that hold on files.")
 @FILES
 @options.searching
-@options.spreading
+@options.on_spark
 @click.option(
     "--min-coverage",
     type=click.FloatRange(0, 1, min_open=True),
@@ -101,7 +101,7 @@ def discover(files: tuple[Path, ...], **given: Any) -> None:
     metavar="N",
     help="Show so many violations of each rule at most.",
 )
-@options.spreading
+@options.on_spark
 @options.reading
 @options.sentences
 @options.answering
@@ -196,11 +196,12 @@ def _spread(given: dict[str, Any]) -> "Spread | None":
     from holdfast.jobs.engines import BLOCK_ROWS, Spread
 
     if not given["spark"]:
-        for name in ("master", "work", "block_rows"):
-            if given[name] is not None:
-                raise click.UsageError(f"--{name.replace('_', '-')} is for Spark: add --spark.")
+        for name in ("master", "spark_settings", "work", "block_rows"):
+            if given[name]:
+                option = "conf" if name == "spark_settings" else name.replace("_", "-")
+                raise click.UsageError(f"--{option} is for Spark: add --spark.")
         return None
-    return Spread(given["master"], given["work"], given["block_rows"] or BLOCK_ROWS)
+    return Spread(given["master"], given["spark_settings"], given["work"], given["block_rows"] or BLOCK_ROWS)
 
 
 def _answering(given: dict[str, Any]) -> options.Answering:

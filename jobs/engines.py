@@ -10,7 +10,7 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -41,11 +41,13 @@ class Spread:
     Parameters
     ----------
     master : of a cluster; None for this machine, or for what `spark-submit` says.
+    settings : of Spark.
     work : a folder, or an address of an object store, that every executor reaches; None for a folder of this machine.
     rows : of a block.
     """
 
     master: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
     work: str | None = None
     rows: int = BLOCK_ROWS
 
@@ -223,7 +225,7 @@ def engine(spread: Spread | None, progress: Progress) -> Iterator[Engine[Any]]:
 
     is_ours = running_master() is None
     with progress.task("starting Spark"):
-        spark = session_for(spread.master, shown=masked)
+        spark = session_for(spread.master, spread.settings, shown=masked)
     spark.sparkContext.setLogLevel("ERROR")
     try:
         with work_folder(spread.work, str(spark.sparkContext.master)) as address:

@@ -12,13 +12,20 @@ import re
 import socket
 import threading
 from contextlib import suppress
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from holdfast.constraints import UsageError
-from holdfast.streaming.spark.errors import ClusterUnreachable, ExecutorsUnfit, JarUnavailable, first_line
+from holdfast.streaming.spark.errors import (
+    ClusterUnreachable,
+    ExecutorsUnfit,
+    JarUnavailable,
+    SparkMismatch,
+    first_line,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -123,8 +130,24 @@ def connected(builder: SparkSession.Builder, master: str) -> SparkSession:
         why = "it did not take the application" if "stopped SparkContext" in str(error) else first_line(str(error))
         raise ClusterUnreachable(
             f"Spark could not start on {master} ({why})",
-            "see Spark's own messages above, and the logs of the cluster",
+            f"see whether the cluster runs Spark {version('pyspark')}, as this process does, and look into its logs",
         ) from error
+
+
+def check_version(spark: SparkSession) -> None:
+    """Refuse a Spark of another version than the installed pyspark, as `spark-submit` may be; stop its session.
+
+    Raises
+    ------
+    SparkMismatch
+        Where they differ.
+    """
+    if spark.version != version("pyspark"):
+        found = spark.version
+        spark.stop()
+        raise SparkMismatch(
+            f"this is Spark {found}, while Holdfast needs {version('pyspark')}", "use the spark-submit of that version"
+        )
 
 
 def check_executors(spark: SparkSession) -> None:

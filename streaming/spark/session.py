@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.constraints import UsageError
-from holdfast.streaming.spark.cluster import check_executors, check_jars, check_reachable, connected
+from holdfast.streaming.spark.cluster import check_executors, check_jars, check_reachable, check_version, connected
 from holdfast.streaming.spark.errors import SparkMismatch
 from holdfast.streaming.spark.jars import spark_jars
 from holdfast.streaming.spark.java import java_home
@@ -83,17 +83,20 @@ def session(name: str, settings: Mapping[str, str] | None = None, shown: Callabl
     ClusterUnreachable, ExecutorsUnfit
         Where a cluster gives no executors, or they cannot do this program's work.
     """
-    check_spark_home()
     submitted = submitted_settings()
+    if not submitted:
+        check_spark_home()
     chosen = session_settings(settings, submitted)
     master = chosen["spark.master"]
-    os.environ.update(launch_environment(chosen))
+    os.environ.update(python_environment(chosen) if submitted else launch_environment(chosen))
     from pyspark.sql import SparkSession
 
     # `builder` is one object for the whole process: a new one keeps earlier settings out.
     builder = SparkSession.Builder().appName(name).config(map=dict(chosen))
     if is_local(master):
         start_java(chosen, shown)
+        if submitted:
+            check_jars()
         return builder.getOrCreate()
     running = running_master() is not None
     check_reachable(master)
@@ -101,6 +104,7 @@ def session(name: str, settings: Mapping[str, str] | None = None, shown: Callabl
     check_jars()
     started = connected(builder, master)
     if not running:
+        check_version(started)
         check_executors(started)
     return started
 
@@ -130,6 +134,8 @@ def session_settings(
         chosen = _SETTINGS | _LOCAL_SETTINGS | {"spark.sql.shuffle.partitions": str(cores())}
     else:
         chosen = _SETTINGS | (_YARN_SETTINGS if master.startswith("yarn") else {})
+    if master.startswith("yarn") and (archives := given.pop("spark.archives", "")):
+        chosen["spark.yarn.dist.archives"] = archives  # as YARN has it, which unpacks them by itself
     if outer:  # its Java runs already, with its options and its class path
         return chosen | outer | given | {"spark.master": master}
     if "spark.jars" not in given:
@@ -168,15 +174,22 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # a smaller stack overflows whi
 
 
 def launch_environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables that Spark's launcher and its Python workers read.
-
-    On a cluster the executors' Python stands elsewhere: it is what `spark.pyspark.python` says, or PYSPARK_PYTHON.
-    """
+    """Return the environment variables that Spark's launcher and its Python workers read."""
     java = {"JAVA_HOME": str(java_home().path)}
     if is_local(settings["spark.master"]):
         return java | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    return java | python_environment(settings)
+
+
+def python_environment(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variable that says which Python tasks run.
+
+    On a cluster it stands elsewhere: it is what `spark.pyspark.python` says, or PYSPARK_PYTHON.
+    """
+    if is_local(settings["spark.master"]):
+        return {"PYSPARK_PYTHON": sys.executable}
     named = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
-    return java | {"PYSPARK_PYTHON": named or sys.executable}
+    return {"PYSPARK_PYTHON": named or sys.executable}
 
 
 def cores() -> int:

@@ -19,7 +19,7 @@ from holdfast.constraints import UsageError
 from holdfast.discovery.discover import discover
 from holdfast.streaming.spark.cluster import check_reachable, code_digest, refuse_unfit
 from holdfast.streaming.spark.errors import ClusterUnreachable, ExecutorsUnfit
-from holdfast.streaming.spark.session import session_for, session_settings
+from holdfast.streaming.spark.session import python_environment, session_for, session_settings
 from tests.cluster import driver_environment, running_cluster
 from tests.processes import command_lines, tree
 
@@ -201,7 +201,12 @@ def test_settings_of_a_cluster_leave_to_spark_what_is_right_for_one_machine_only
     assert not {"spark.driver.host", "spark.driver.bindAddress", "spark.sql.shuffle.partitions"} & set(settings)
     assert settings["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension"
     assert "spark.executorEnv.NUMBA_CACHE_DIR" not in settings
-    assert session_settings({"spark.master": "yarn", "spark.jars": ""})["spark.executorEnv.NUMBA_CACHE_DIR"]
+    sent = {"spark.archives": "env.tar.gz#env", "spark.pyspark.python": "./env/bin/python"}
+    settings = session_settings({"spark.master": "yarn", "spark.jars": "", **sent})
+    assert settings["spark.executorEnv.NUMBA_CACHE_DIR"]
+    assert settings["spark.yarn.dist.archives"] == "env.tar.gz#env"
+    assert "spark.archives" not in settings
+    assert python_environment(settings) == {"PYSPARK_PYTHON": "./env/bin/python"}
 
 
 def test_the_master_of_spark_submit_wins_over_the_configuration() -> None:
@@ -212,6 +217,24 @@ def test_the_master_of_spark_submit_wins_over_the_configuration() -> None:
     assert settings["spark.ui.enabled"] == "true"
     assert settings["spark.x"] == "2"
     assert "spark.driver.extraJavaOptions" not in settings
+
+
+def test_executors_end_with_a_driver_that_is_killed(cluster: Cluster) -> None:
+    script = (
+        "import json, sys, time\nfrom holdfast.streaming.spark.session import session_for\n"
+        "spark = session_for(sys.argv[1], json.loads(sys.argv[2]))\n"
+        "print(spark.sparkContext.applicationId, flush=True)\ntime.sleep(600)\n"
+    )
+    command = [sys.executable, "-c", script, cluster.master, json.dumps(cluster.settings)]
+    with subprocess.Popen(command, env=driver_environment(), stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        application = driver.stdout.readline().strip()
+        assert cluster.executors(application)
+        driver.kill()
+    end = time.monotonic() + PATIENCE_SECONDS
+    while cluster.executors(application):
+        assert time.monotonic() < end, cluster.logs()
+        time.sleep(0.1)
 
 
 def test_nothing_of_a_cluster_is_left(tmp_path: Path) -> None:
