@@ -49,7 +49,7 @@ def test_configurations_are_valid(block: Block, tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language in {"", "sh"}], ids=lambda b: b.where)
 def test_commands_and_options_are_there(block: Block) -> None:
-    for line in block.text.splitlines():
+    for line in block.text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True) if line.startswith("holdfast ") else []
         if len(words) < 2 or "|" in words[1] or words[1].startswith("-"):
             continue
