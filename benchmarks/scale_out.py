@@ -39,6 +39,7 @@ RULES = {
     "positive": "not(t.Salary <= 0)",
 }
 NARROW_BOUND = 4
+_SETTINGS = {"spark.executor.memory": "1g", "spark.executorEnv.HOLDFAST_CACHE_MB": "4096"}
 
 
 def points() -> Iterator[Point]:
@@ -197,7 +198,7 @@ class _Cluster:
         folder = Path(tempfile.mkdtemp(prefix="holdfast-cluster-"))
         self._ending.callback(shutil.rmtree, folder, ignore_errors=True)
         cluster = self._ending.enter_context(running_cluster(folder, workers=self._executors, memory="2g"))
-        self.spark = session_for(cluster.master, {**cluster.settings, "spark.executor.memory": "1g"}, name="scale")
+        self.spark = session_for(cluster.master, {**cluster.settings, **_SETTINGS}, name="scale")
         self._ending.callback(self.spark.stop)
         self.spark.sparkContext.setLogLevel("ERROR")
         cluster.wait_for_executors(self.spark.sparkContext.applicationId, self._executors)

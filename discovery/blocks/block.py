@@ -138,14 +138,13 @@ def _range_of(column: EncodedColumn) -> Range:
     if column.column.type.name == "string":
         ends = pc.min_max(column.dictionary.take(pa.array(present))).as_py()
         return Range(None if has_nulls else ends["min"], ends["max"])
-    least, greatest = (_unscaled(column.dictionary, int(key)) for key in (present.min(), present.max()))
+    least, greatest = unscaled(column.dictionary.take(pa.array([present.min(), present.max()])))
     return Range(None if has_nulls else least, greatest)
 
 
-def _unscaled(dictionary: pa.Array, key: int) -> int:
-    """Return a wide decimal as an integer, in units of its last digit."""
-    low, high = (int(word) for word in decimal_words(dictionary)[key])
-    return (high << 64) + (low & (1 << 64) - 1)
+def unscaled(decimals: pa.Array) -> list[int]:
+    """Return wide decimals as integers, in units of their last digit."""
+    return [(high << 64) + (low & (1 << 64) - 1) for low, high in decimal_words(decimals).tolist()]
 
 
 def shared_range(ranges: Sequence[Range]) -> Range:

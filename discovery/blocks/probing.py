@@ -8,15 +8,15 @@ Invariant: every constraint that some pair of a row of the batch and one of the 
 answer, with two rows that have it.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from holdfast.constraints import PredicateSpace
-from holdfast.discovery.blocks.block import Block, Rows, ranges_of, rows_of
-from holdfast.discovery.blocks.ranges import BlockRanges
+from holdfast.discovery.blocks.block import Block, Rows, rows_of
+from holdfast.discovery.blocks.planning import orders_of
+from holdfast.discovery.blocks.ranges import rows_meeting
 from holdfast.discovery.blocks.searching import Evidences, compared_of
 from holdfast.discovery.blocks.storage import KEPT
 from holdfast.discovery.blocks.table import BlockTable, Source
@@ -41,12 +41,18 @@ class _Asked:
 
 
 def probe_blocks(table: BlockTable, space: PredicateSpace, batch: Rows, masks: Words) -> Evidences:
-    """Return the evidences of pairs of a row of a batch and one of the table, at least of all that violate a mask."""
-    if not len(masks) or not batch.table.row_count:
-        return Evidences.none(space)
-    asked = _Asked(table.source, space, _both_images(masks, space), batch)
-    work = partial(_probed, asked)
-    return Evidences.together(list(table.executors.run(work, list(_meeting(table, asked)))), space)
+    """Return the evidences of pairs of a row of a batch and one of the table, at least of all that violate a mask.
+
+    Each constraint is probed in the arrangement that suits it, where a row of the batch has to do with few blocks.
+    """
+    found = []
+    compared = compared_of(masks, space)
+    every = np.arange(len(masks) if batch.table.row_count else 0)
+    for order, positions in orders_of(table, compared, every).items():
+        blocks = table.arranged(order).blocks
+        asked = _Asked(table.source, space, _both_images(masks[positions], space), batch)
+        found += list(table.executors.run(partial(_probed, asked), blocks))
+    return Evidences.together(found, space)
 
 
 def _both_images(masks: Words, space: PredicateSpace) -> Words:
@@ -56,19 +62,6 @@ def _both_images(masks: Words, space: PredicateSpace) -> Words:
     every = np.concatenate([masks, mirrored(masks, space)])
     _, first = np.unique(as_items(every), return_index=True)
     return every[first]
-
-
-def _meeting(table: BlockTable, asked: _Asked) -> Iterator[Block]:
-    """Yield the blocks in which some row can violate a constraint together with one of the batch."""
-    batch = Block("", asked.batch.table.row_count, 0, ranges_of(asked.batch.table))
-    blocks = table.base.blocks
-    ranges = BlockRanges([batch, *blocks], table.schema)
-    wanted = np.zeros(len(blocks), np.bool_)
-    for compared in compared_of(asked.masks, asked.space):
-        wanted |= ranges.possible_with_first(compared)
-        if wanted.all():
-            break
-    yield from (block for block, is_wanted in zip(blocks, wanted, strict=True) if is_wanted)
 
 
 # What a task does
@@ -106,13 +99,16 @@ def _indexed(asked: _Asked, block: Block) -> _Indexed:
 
 
 def _probed(asked: _Asked, block: Block) -> Evidences:
+    meeting = rows_meeting(asked.batch.table, block, compared_of(asked.masks, asked.space))
+    if not meeting.any():
+        return Evidences.none(asked.space)
     indexed = _indexed(asked, block)
     codes, relabelled = indexed.rows.encode(asked.batch.table)
     if relabelled:
         indexed.index.rebuild()
-    with indexed.rows.beside(codes) as slots:
+    with indexed.rows.beside(codes[meeting]) as slots:
         words, pairs = indexed.index.probe(slots)
-    numbers = np.concatenate([indexed.numbers, asked.batch.numbers])
+    numbers = np.concatenate([indexed.numbers, asked.batch.numbers[meeting]])
     found = numbers[pairs[:, 0]]
     if asked.space.crossing:
         return Evidences(words, found)

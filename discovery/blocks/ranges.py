@@ -10,14 +10,16 @@ Invariant: a pair of blocks is left out only where none of their rows break the 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.constraints import Schema
 from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
-from holdfast.discovery.blocks.block import Block, order_of
+from holdfast.discovery.blocks.block import Block, Range, order_of, unscaled
 from holdfast.discovery.detection.forms import Compared
+from holdfast.tables import EncodedColumn, Table
 
 Flags = NDArray[np.bool_]
 
@@ -66,11 +68,6 @@ class BlockRanges:
             found &= can
         return found
 
-    def possible_with_first(self, compared: Sequence[Compared]) -> Flags:
-        """Return which of the other blocks can break a constraint together with the first one, in whatever order."""
-        possible = self.possible(compared)
-        return np.asarray((possible[0] | possible[:, 0])[1:])
-
     def meeting(self, compared: Sequence[Compared]) -> list[tuple[int, int]]:
         """Return the pairs of blocks, the first one first, whose rows can break a constraint, in whatever order."""
         possible = self.possible(compared)
@@ -80,13 +77,8 @@ class BlockRanges:
     def _of(self, left: int, right: int) -> _Ends | None:
         """Return the ends of two columns in one order; None where their keys do not compare."""
         if (left, right) not in self._ends:
-            self._ends[left, right] = self._ranked(left, right) if self._compare(left, right) else None
+            self._ends[left, right] = self._ranked(left, right) if _comparable(self._schema, left, right) else None
         return self._ends[left, right]
-
-    def _compare(self, left: int, right: int) -> bool:
-        a, b = self._schema.columns[left].type, self._schema.columns[right].type
-        scaled = {"integer", "decimal"}
-        return a == b or (a.name in scaled and b.name in scaled and a.scale == b.scale)
 
     def _ranked(self, left: int, right: int) -> _Ends:
         ends = [
@@ -96,3 +88,60 @@ class BlockRanges:
         ]
         place = {key: i for i, key in enumerate(sorted({key for some in ends for key in some}))}
         return _Ends(*(np.array([place[key] for key in some], np.int64) for some in ends))
+
+
+def rows_meeting(table: Table, block: Block, constraints: Iterable[Sequence[Compared]]) -> Flags:
+    """Return which rows of a table can break one of some constraints together with a row of a block. O(rows) each."""
+    found = np.zeros(table.row_count, np.bool_)
+    sides: dict[tuple[int, int, int], Flags] = {}
+
+    def possible(own: int, other: int, allowed: int) -> Flags:
+        if (own, other, allowed) not in sides:
+            sides[own, other, allowed] = _possible(table, own, block.ranges[other], allowed)
+        return sides[own, other, allowed]
+
+    for compared in constraints:
+        as_t, as_s = np.ones((2, table.row_count), np.bool_)
+        for one in compared:
+            if _comparable(table.schema, one.left, one.right):
+                as_t &= possible(one.left, one.right, one.allowed)
+                as_s &= possible(one.right, one.left, one.mirror.allowed)
+        found |= as_t | as_s
+        if found.all():
+            break
+    return found
+
+
+def _possible(table: Table, column: int, range_: Range, allowed: int) -> Flags:
+    """Return which rows have a value that compares as allowed with some value of a range."""
+    with_low, with_high = (_outcomes(table.columns[column], end) for end in (range_.low, range_.high))
+    found = np.zeros(table.row_count, np.bool_)
+    if allowed & LESS:
+        found |= with_high < 0
+    if allowed & GREATER:
+        found |= with_low > 0
+    if allowed & EQUAL:
+        found |= (with_low >= 0) & (with_high <= 0)
+    return found
+
+
+def _outcomes(column: EncodedColumn, end: Any) -> NDArray[np.int8]:
+    """Return whether each value is below (-1), at (0) or above (1) an end of a range."""
+    valid = np.ones(len(column), np.bool_) if column.valid is None else column.valid
+    if end is None:
+        return valid.astype(np.int8)
+    if column.dictionary is None:
+        found = (column.keys > end).astype(np.int8) - (column.keys < end).astype(np.int8)
+    else:
+        values: list[Any] = column.dictionary.to_pylist() if isinstance(end, str) else unscaled(column.dictionary)
+        by_key = np.array([(value > end) - (value < end) for value in values] or [0], np.int8)
+        found = by_key[column.keys]
+    found[~valid] = -1
+    return np.asarray(found)
+
+
+def _comparable(schema: Schema, left: int, right: int) -> bool:
+    """Whether the keys of two columns compare as their values do."""
+    a, b = schema.columns[left].type, schema.columns[right].type
+    scaled = {"integer", "decimal"}
+    return a == b or (a.name in scaled and b.name in scaled and a.scale == b.scale)

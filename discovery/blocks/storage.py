@@ -3,6 +3,7 @@
 Invariant: what is kept takes at most so many bytes; it is taken from blocks, which never change, so it is never stale.
 """
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,10 @@ from holdfast.state.places import Folder, Place, object_place
 
 Made = TypeVar("Made")
 
-MOST_KEPT = 256 << 20
+CACHE = "HOLDFAST_CACHE_MB"
+"""The variable of the environment that says how many megabytes a process keeps."""
+
+_MOST_KEPT_MB = "256"
 
 
 @dataclass(frozen=True)
@@ -79,5 +83,5 @@ class Kept:
         return self._bytes
 
 
-KEPT = Kept(MOST_KEPT)
+KEPT = Kept(int(os.environ.get(CACHE, _MOST_KEPT_MB)) << 20)
 """What this process keeps."""
