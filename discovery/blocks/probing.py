@@ -106,6 +106,7 @@ def _probed(asked: _Asked, block: Block) -> Evidences:
     codes, relabelled = indexed.rows.encode(asked.batch.table)
     if relabelled:
         indexed.index.rebuild()
+        indexed.index.hold(asked.masks, trees=True)
     with indexed.rows.beside(codes[meeting]) as slots:
         words, pairs = indexed.index.probe(slots)
     numbers = np.concatenate([indexed.numbers, asked.batch.numbers[meeting]])
