@@ -10,13 +10,17 @@ Invariant: an executor writes nothing here; what it is given and answers are val
 from __future__ import annotations
 
 import pickle
+import re
+import socket
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from holdfast.constraints import HoldfastError
+from holdfast.constraints import ExternalError, HoldfastError, InputError, UsageError
 from holdfast.discovery.blocks.executors import PART, Batches, Exchange
+from holdfast.streaming.spark.errors import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -82,9 +86,16 @@ class SparkExecutors:
         return self._spark.range(0, len(tasks), 1, numPartitions=len(tasks))
 
 
-def answers(answered: DataFrame) -> Iterator[Any]:
+def answers(frame: DataFrame) -> Iterator[Any]:
     """Yield what tasks answered, or raise what one of them refused."""
-    for answer in answered.toArrow().column(_ANSWER):
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        given = frame.toArrow()
+    except (PySparkException, Py4JError) as error:
+        raise _explained(error) from error
+    for answer in given.column(_ANSWER):
         found = pickle.loads(answer.as_buffer())  # noqa: S301  (made by our own code on executors of this session)
         if isinstance(found, _Refused):
             raise found.error
@@ -101,12 +112,9 @@ class _Refused:
 def _done(work: Callable[[Any], Any], tasks: Sequence[Any], batches: Batches) -> Batches:
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            try:
+            with _refusing() as refused:
                 answer = work(tasks[number])
-            except HoldfastError as error:
-                yield refused_batch(error)
-            else:
-                yield answer_batch(answer)
+            yield refused[0] if refused else answer_batch(answer)
 
 
 def _emitted(emit: Callable[[Any], Batches], tasks: Sequence[Any], sent: pa.Schema, batches: Batches) -> Batches:
@@ -117,12 +125,8 @@ def _emitted(emit: Callable[[Any], Batches], tasks: Sequence[Any], sent: pa.Sche
 
 
 def _taken(take: Callable[[Batches], Iterator[Any]], schema: pa.Schema, batches: Batches) -> Batches:
-    rows = (_as(batch, schema) for batch in batches if len(batch))
-    try:
-        for answer in take(rows):
-            yield answer_batch(answer)
-    except HoldfastError as error:
-        yield refused_batch(error)
+    taken = take(_as(batch, schema) for batch in batches if len(batch))
+    yield from answered(taken)
 
 
 def answer_batch(answer: Any) -> pa.RecordBatch:
@@ -130,9 +134,59 @@ def answer_batch(answer: Any) -> pa.RecordBatch:
     return pa.record_batch([pa.array([pickle.dumps(answer)], pa.binary())], schema=_ANSWERS)
 
 
-def refused_batch(error: HoldfastError) -> pa.RecordBatch:
-    """Return what a task raised as tasks give it out."""
-    return answer_batch(_Refused(error))
+def answered(made: Iterator[Any]) -> Batches:
+    """Yield answers as tasks give them out, and what ends them."""
+    while True:
+        with _refusing() as refused:
+            answer = next(made, _END)
+        if refused:
+            yield refused[0]
+            return
+        if answer is _END:
+            return
+        yield answer_batch(answer)
+
+
+_END = object()
+
+
+@contextmanager
+def _refusing() -> Iterator[list[pa.RecordBatch]]:
+    """Keep what is raised that says something to people, as tasks give it out."""
+    refused: list[pa.RecordBatch] = []
+    try:
+        yield refused
+    except HoldfastError as error:
+        refused.append(answer_batch(_Refused(error)))
+    except OSError as error:
+        refused.append(answer_batch(_Refused(ExternalError(f"{socket.gethostname()}: {error}\n{_REACH}"))))
+
+
+_REACH = (
+    "Every executor has to read the files, and to read and write the folder of blocks (--work): check both there, and "
+    "start again"
+)
+_ROOM = (
+    "See the logs of the executors. Where a Python worker was killed, there was too little memory for it: give "
+    "executors more beside Java's, or let blocks have fewer rows (--block-rows); then start again: nothing is left to be mended"
+)
+
+
+def _explained(error: Exception) -> Exception:
+    """Return what ended a job, as far as it says something to people; else the error as it is."""
+    from pyspark.errors import PythonException
+
+    raised = _RAISED.findall(str(error))
+    if raised:
+        kind, text = raised[-1]
+        return ExternalError(f"{text}\n{_REACH}") if kind not in _OURS else _OURS[kind](text)
+    return error if isinstance(error, PythonException) else ExternalError(f"Spark: {first_line(str(error))}\n{_ROOM}")
+
+
+_OURS: dict[str, type[HoldfastError]] = {kind.__name__: kind for kind in (UsageError, InputError, ExternalError)}
+_RAISED = re.compile(
+    r"^(?:holdfast\.[\w.]+\.(\w+)|(?:\w*OSError|PermissionError|FileNotFoundError)): (.*)$", re.MULTILINE
+)
 
 
 def _sent(schema: pa.Schema) -> pa.Schema:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from holdfast.constraints import HoldfastError
 from holdfast.discovery.blocks.block import Block, Rows, write_blocks
 from holdfast.discovery.blocks.table import BlockTable, Report, Source
-from holdfast.streaming.spark.executors import SparkExecutors, answer_batch, answers, refused_batch
+from holdfast.streaming.spark.executors import SparkExecutors, answered, answers
 from holdfast.tables.frames import encode_arrow
 
 if TYPE_CHECKING:
@@ -63,11 +62,7 @@ def _written(source: Source, options: ReadOptions, batches: Batches) -> Batches:
 
     context = TaskContext.get()
     first = (0 if context is None else context.partitionId()) << _PARTITION
-    try:
-        for block in _cut(source, options, batches, first):
-            yield answer_batch([block])
-    except HoldfastError as error:
-        yield refused_batch(error)
+    yield from answered([block] for block in _cut(source, options, batches, first))
 
 
 def _cut(source: Source, options: ReadOptions, batches: Batches, first: int) -> Iterator[Block]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +12,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
+from pyspark.errors import PythonException
 
 import holdfast
-from holdfast.constraints import UsageError
+from holdfast.constraints import ExternalError, InputError, UsageError
+from holdfast.discovery.blocks.executors import Exchange
 from holdfast.jobs.command_line import exit_code_of
+from holdfast.streaming.spark.executors import SparkExecutors
 from holdfast.tables.taxes import NARROW, tax_records
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -158,6 +165,49 @@ def test_data_frames_of_spark(spark: SparkSession, folder: Path) -> None:
     assert [str(one) for one in found] == [str(one) for one in here]
     with pytest.raises(UsageError, match="give all as Spark data frames, or none"):
         holdfast.check({"table": frame, "city": rows}, rules)
+
+
+def _task(what: str) -> str:
+    """Do what a task may do, on an executor."""
+    match what:
+        case "input":
+            raise InputError("line 3: no number")
+        case "disk":
+            raise PermissionError(13, "Permission denied", "/blocks/x")
+        case "defect":
+            raise AssertionError("never")
+        case "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+    return what.upper()
+
+
+def _emitted(what: str) -> Iterator[pa.RecordBatch]:
+    yield pa.record_batch([pa.array([0], pa.int32()), pa.array([_task(what)])], names=["part", "said"])
+
+
+def _taken(batches: Iterator[pa.RecordBatch]) -> Iterator[str]:
+    for batch in batches:
+        for said_ in batch.column(1).to_pylist():
+            yield _task(said_)
+
+
+def test_what_ends_tasks(spark: SparkSession) -> None:
+    executors = SparkExecutors(spark)
+    how = Exchange(pa.schema([("part", pa.int32()), ("said", pa.string())]), 1)
+    assert sorted(executors.run(_task, ["a", "b"])) == ["A", "B"]
+    assert sorted(executors.exchange(_emitted, ["a", "b"], how, _taken)) == ["A", "B"]
+    for ran in (
+        lambda what: list(executors.run(_task, ["a", what])),
+        lambda what: list(executors.exchange(_emitted, [what], how, _taken)),
+    ):
+        with pytest.raises(InputError, match="line 3: no number"):
+            ran("input")
+        with pytest.raises(ExternalError, match=r"Permission denied\nEvery executor has to read"):
+            ran("disk")
+        with pytest.raises(PythonException, match="never"):
+            ran("defect")
+        with pytest.raises(ExternalError, match="too little memory"):
+            ran("killed")
 
 
 def test_the_session_that_runs_stays(spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
