@@ -202,7 +202,7 @@ def test_what_ends_tasks(spark: SparkSession) -> None:
     ):
         with pytest.raises(InputError, match="line 3: no number"):
             ran("input")
-        with pytest.raises(ExternalError, match=r"Permission denied\nEvery executor has to read"):
+        with pytest.raises(ExternalError, match=r"Permission denied: .*\nEvery executor has to read"):
             ran("disk")
         with pytest.raises(PythonException, match="never"):
             ran("defect")
