@@ -6,13 +6,14 @@ TESTS ?=
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kafka test check audit fuzz bench fresh lock clean
+.PHONY: help setup demo demo-kafka test check docs audit fuzz bench fresh lock clean
 
 help:
 	@echo 'make demo    a whole pipeline, start to end, within a minute'
 	@echo 'make demo-kafka   the same through a real Kafka broker, which it starts and stops'
 	@echo 'make test    all tests and doctests (TESTS="tests/unit -k name" for some)'
 	@echo 'make check   style, types, layers, the lock against pyproject.toml, licences'
+	@echo 'make docs    the documentation as a site, in build/docs/index.html'
 	@echo 'make audit   known vulnerabilities of all dependencies (asks PyPI)'
 	@echo 'make fuzz    every reader with inputs that nobody would write (SECONDS=60 each)'
 	@echo 'make bench   the benchmarks (takes long)'
@@ -37,10 +38,15 @@ test: setup
 check: setup
 	$(PY) -m ruff check --quiet .
 	$(PY) -m ruff format --check --quiet .
-	$(PY) -m mypy --strict -p holdfast -p tests -p benchmarks
+	$(PY) -m mypy --strict -p holdfast -p tests -p benchmarks -p docs.site
 	@.venv/bin/lint-imports --no-logo --no-cache
 	@$(PY) .ci/lock.py check
 	@$(PY) .ci/audit.py
+
+docs: setup
+	@$(PY) -m sphinx -c docs/site docs build/docs --quiet --fresh-env --write-all \
+		--fail-on-warning --keep-going --doctree-dir build/doctrees
+	@echo 'build/docs/index.html'
 
 audit: setup
 	@$(PY) .ci/audit.py vulnerabilities

@@ -83,7 +83,7 @@ def discover(
     >>> [str(dependency) for dependency in discover(people, family="od")]
     ['{id}: [] -> city', '{}: id ~ city desc']
     """
-    kind = _family(family)
+    kind = family_of(family)
     table = as_table(data, name)
     threads = threads or os.cpu_count() or 1
     if kind is Family.ORDER:
@@ -95,7 +95,7 @@ def discover(
     return Discovered(table, space, ReportedSet(space, found.masks), found.explained)
 
 
-def _family(given: str | Family) -> Family:
+def family_of(given: str | Family) -> Family:
     """Return a family that is looked for on a single table."""
     families = {family.value: family for family in (Family.DENIAL, Family.ORDER)}
     value = given.value if isinstance(given, Family) else given

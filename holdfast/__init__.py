@@ -18,9 +18,9 @@ if TYPE_CHECKING:
         parse_order,
         parse_rule_body,
     )
-    from holdfast.discovery.detection.check import Checked, check
-    from holdfast.discovery.discover import discover
+    from holdfast.discovery.detection.check import Checked
     from holdfast.discovery.inclusion.discover import discover_inclusions
+    from holdfast.jobs.frames import check, discover
     from holdfast.streaming.maintainers.across import InclusionsAcross
     from holdfast.streaming.maintainers.maintainer import Maintainer
     from holdfast.tables import ReadOptions, Table, from_arrow, from_pandas, read_table
@@ -54,8 +54,8 @@ _HOMES = {
     **dict.fromkeys(("ReadOptions", "Table", "from_arrow", "from_pandas", "read_table"), "holdfast.tables"),
     "InclusionsAcross": "holdfast.streaming.maintainers.across",
     "Maintainer": "holdfast.streaming.maintainers.maintainer",
-    **dict.fromkeys(("Checked", "check"), "holdfast.discovery.detection.check"),
-    "discover": "holdfast.discovery.discover",
+    "Checked": "holdfast.discovery.detection.check",
+    **dict.fromkeys(("check", "discover"), "holdfast.jobs.frames"),
     "discover_inclusions": "holdfast.discovery.inclusion.discover",
 }
 

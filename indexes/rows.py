@@ -8,6 +8,7 @@ Invariant: no two slots that are in use have the same codes; a slot is in use wh
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -190,6 +191,18 @@ class RowSet:
             slots[change != 0],
             change[change != 0],
         )
+
+    @contextmanager
+    def beside(self, codes: Codes) -> Iterator[Slots]:
+        """Give rows slots of their own while they are compared with those of the table, and do not join. O(n)."""
+        own = self.codes, self.copies
+        used = self._used
+        self.codes = np.concatenate([own[0][:used], codes])
+        self.copies = np.concatenate([own[1][:used], np.ones(len(codes), np.int64)])
+        try:
+            yield np.arange(used, used + len(codes))
+        finally:
+            self.codes, self.copies = own
 
     def forget(self) -> None:
         """Free the slots of rows without copies. O(rows without copies since the last call)."""

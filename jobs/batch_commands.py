@@ -10,9 +10,9 @@ import click
 
 from holdfast.constraints import Family
 from holdfast.jobs import options
-from holdfast.jobs.errors import NotBuiltYet
 
 if TYPE_CHECKING:
+    from holdfast.jobs.engines import Spread
     from holdfast.tables import ReadOptions
 
 FILES = click.argument("files", nargs=-1, required=True, type=options.EXISTING, metavar="FILE...")
@@ -21,7 +21,7 @@ FILES = click.argument("files", nargs=-1, required=True, type=options.EXISTING, 
 @click.command(short_help="Find all constraints that hold on files.")
 @FILES
 @options.searching
-@click.option("--spark", is_flag=True, help="Search on Spark.")
+@options.spreading
 @click.option(
     "--min-coverage",
     type=click.FloatRange(0, 1, min_open=True),
@@ -39,8 +39,7 @@ def discover(files: tuple[Path, ...], **given: Any) -> None:
     the other families in each.
     """
     reading = _reading(given)
-    if given["spark"]:
-        raise NotBuiltYet("discover --spark")
+    spread = _spread(given)
     if given["as_rules"] and given["format_"] == "json":
         raise click.UsageError("--as-rules writes lines for people to prune: leave out --format json.")
     if given["as_rules"] and given["min_coverage"] is not None:
@@ -58,6 +57,7 @@ def discover(files: tuple[Path, ...], **given: Any) -> None:
             explain=given["explain"],
             top=given["top"],
             as_rules=given["as_rules"],
+            spread=spread,
         )
         return
     if given["min_coverage"] is not None:
@@ -78,6 +78,7 @@ def discover(files: tuple[Path, ...], **given: Any) -> None:
         explain=given["explain"],
         top=given["top"],
         as_rules=given["as_rules"],
+        spread=spread,
     )
 
 
@@ -99,6 +100,7 @@ def discover(files: tuple[Path, ...], **given: Any) -> None:
     metavar="N",
     help="Show so many violations of each rule at most.",
 )
+@options.spreading
 @options.reading
 @options.answering
 def check(files: tuple[Path, ...], rules: Path | None, rule_texts: tuple[str, ...], **given: Any) -> int:
@@ -122,6 +124,9 @@ def check(files: tuple[Path, ...], rules: Path | None, rule_texts: tuple[str, ..
         raise click.UsageError("Name rules: --rules FILE, or --rule TEXT.")
     if given["pairs"] and given["exists"]:
         raise click.UsageError("--pairs writes all pairs, --exists stops at the first: leave one of them out.")
+    spread = _spread(given)
+    if spread is not None and given["pairs"]:
+        raise click.UsageError("--pairs writes all pairs from this process: leave out --spark, or --pairs.")
     reading = _reading(given)
     from holdfast.jobs.check import check_files
 
@@ -135,6 +140,7 @@ def check(files: tuple[Path, ...], rules: Path | None, rule_texts: tuple[str, ..
         exists=given["exists"],
         examples=given["examples"],
         threads=given["threads"],
+        spread=spread,
     )
 
 
@@ -180,6 +186,20 @@ def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
         key=[] if key is None else key.split(","),
         explain=given["explain"],
     )
+
+
+def _spread(given: dict[str, Any]) -> "Spread | None":
+    """Return how work is spread over Spark, or refuse what says so without --spark."""
+    from holdfast.jobs.engines import BLOCK_ROWS, Spread
+
+    if not given["spark"]:
+        for name in ("master", "work", "block_rows"):
+            if given[name] is not None:
+                raise click.UsageError(f"--{name.replace('_', '-')} is for Spark: add --spark.")
+        if given["conf"]:
+            raise click.UsageError("--conf is for Spark: add --spark.")
+        return None
+    return Spread(given["master"], given["work"], given["block_rows"] or BLOCK_ROWS, given["conf"])
 
 
 def _answering(given: dict[str, Any]) -> options.Answering:

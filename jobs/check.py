@@ -6,18 +6,19 @@ all rules are done with, also those that are broken.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import Severity
 from holdfast.jobs.check_lines import json_lines, summary, text_lines
 from holdfast.jobs.counting import counted
+from holdfast.jobs.engines import Spread, engine
 from holdfast.jobs.options import Answering
 from holdfast.jobs.output import one_line, results_to
 from holdfast.jobs.pairs_files import pairs_writing, write_pairs
 from holdfast.jobs.rules_files import placed, read_rules
 
 if TYPE_CHECKING:
-    from holdfast.tables import ReadOptions, Table
+    from holdfast.tables import ReadOptions
 
 BROKEN = 1
 
@@ -33,40 +34,40 @@ def check_files(
     exists: bool,
     examples: int,
     threads: int | None,
+    spread: Spread | None = None,
 ) -> int:
     """Check declared rules on tables; return the exit code."""
-    from holdfast.tables import read_table, table_names
+    from holdfast.tables import table_names
 
     names = table_names(files)
     if pairs_file is not None:
         pairs_writing(pairs_file)
     declared = read_rules(rules_file, rule_texts, names)
     progress = answering.progress()
-    tables: dict[str, Table] = {}
-    for name, file in zip(names, files, strict=True):
-        with progress.task(f"reading {file.name}"):
-            tables[name] = read_table(file, reading)
-        for warning in tables[name].warnings:
-            progress.note(f"warning: {warning}")
-    rules = placed(declared, {name: table.schema for name, table in tables.items()})
-    from holdfast.discovery.detection.check import check_tables
-
-    with progress.task("checking") as task:
-        checked = check_tables(
-            tables,
-            rules,
-            exists=exists,
-            examples=examples,
-            threads=threads,
-            texts=reading.strings == "all",
-            report=task.describe,
-        )
-        if pairs_file is not None:
-            task.describe(f"writing {pairs_file.name}")
-            written = write_pairs(pairs_file, checked)
-            progress.note(f"{pairs_file}: {counted(written, 'pair')}")
-    with results_to(answering.output) as out:
-        lines = json_lines(checked) if answering.as_json else text_lines(checked, named=len(tables) > 1)
-        out.writelines(map(one_line, lines))
+    with engine(spread, progress) as way:
+        tables: dict[str, Any] = {}
+        for name, file in zip(names, files, strict=True):
+            with progress.task(f"reading {file.name}") as task:
+                tables[name] = way.read(file, reading, None, task.describe)
+            for warning in way.warnings(tables[name]):
+                progress.note(f"warning: {warning}")
+        rules = placed(declared, {name: way.schema(table) for name, table in tables.items()})
+        with progress.task("checking") as task:
+            checked = way.check(
+                tables,
+                rules,
+                exists=exists,
+                examples=examples,
+                threads=threads,
+                texts=reading.strings == "all",
+                report=task.describe,
+            )
+            if pairs_file is not None:
+                task.describe(f"writing {pairs_file.name}")
+                written = write_pairs(pairs_file, checked)
+                progress.note(f"{pairs_file}: {counted(written, 'pair')}")
+        with results_to(answering.output) as out:
+            lines = json_lines(checked) if answering.as_json else text_lines(checked, named=len(tables) > 1)
+            out.writelines(map(one_line, lines))
     progress.note(summary(checked, len(tables)))
     return BROKEN if any(one.broken and one.rule.severity is Severity.ERROR for one in checked) else 0

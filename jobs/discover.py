@@ -4,12 +4,15 @@ Invariant: results are written when all files are done with, so an error or an i
 """
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import Family, UsageError, constraint_fields
 from holdfast.jobs.counting import counted_constraints
+from holdfast.jobs.engines import Engine, Spread, engine
 from holdfast.jobs.options import Answering
 from holdfast.jobs.output import json_line, one_line, results_to
 from holdfast.jobs.space_files import read_space, reading_in, space_for
@@ -17,7 +20,7 @@ from holdfast.jobs.space_files import read_space, reading_in, space_for
 if TYPE_CHECKING:
     from holdfast.discovery.discover import Discovered
     from holdfast.jobs.progress import Progress, Task
-    from holdfast.tables import ReadOptions, Table
+    from holdfast.tables import ReadOptions
 
 _KIND_WIDTH = len("functional_dependency")
 
@@ -37,9 +40,10 @@ def discover_files(
     explain: bool,
     top: int | None,
     as_rules: bool,
+    spread: Spread | None = None,
 ) -> None:
     """Discover the constraints of one family on each file."""
-    from holdfast.tables import read_table, table_names
+    from holdfast.tables import table_names
 
     files = list(files)
     if as_rules:
@@ -50,38 +54,33 @@ def discover_files(
     if given_space is not None:
         reading = reading_in(given_space, reading)
     progress = answering.progress()
+    bound = max_context if family is Family.ORDER else max_predicates
 
-    def find(table: "Table", task: "Task") -> "Discovered":
-        from holdfast.discovery.discover import discover
+    def find(way: Engine[Any], file: Path, task: "Task") -> "Discovered":
+        name = None if given_space is None else given_space.schema.table
+        table = way.read(file, reading, name, task.describe)
+        for warning in way.warnings(table):
+            progress.note(f"warning: {warning}")
+        schema = way.schema(table)
+        task.describe(f"{schema.table}: comparing columns")
+        space = space_for(given_space, schema, family, partial(way.measured, table), cross_columns=cross_columns)
+        return way.discover(table, space, bound, threads or os.cpu_count() or 1, _Reporter(schema.table, task))
 
-        task.describe(f"{table.schema.table}: comparing columns")
-        space = space_for(given_space, table, family, cross_columns=cross_columns)
-        return discover(
-            table,
-            family=family,
-            max_predicates=max_predicates,
-            max_context=max_context,
-            space=space,
-            threads=threads,
-            report=_Reporter(table.schema.table, task),
-        )
-
-    found = []
-    for file in files:
-        with progress.task(f"reading {file.name}") as task:
-            table = read_table(file, reading, None if given_space is None else given_space.schema.table)
-            for warning in table.warnings:
-                progress.note(f"warning: {warning}")
-            found.append(find(table, task))
-    if write_space is not None:
-        with results_to(write_space) as out:
-            out.write(json.dumps(found[0].space.to_json(), ensure_ascii=False, indent=1) + "\n")
-    with results_to(answering.output) as out:
-        if as_rules:
-            out.writelines(_rule_lines(found, top, answering.output))
-        else:
-            for one in found:
-                out.writelines(map(one_line, _json_lines(one, top) if answering.as_json else _text_lines(one, top)))
+    with engine(spread, progress) as way:
+        found = []
+        for file in files:
+            with progress.task(f"reading {file.name}") as task:
+                found.append(find(way, file, task))
+        if write_space is not None:
+            with results_to(write_space) as out:
+                out.write(json.dumps(found[0].space.to_json(), ensure_ascii=False, indent=1) + "\n")
+        with results_to(answering.output) as out:
+            if as_rules:
+                out.writelines(_rule_lines(found, top, answering.output))
+            else:
+                for one in found:
+                    lines = _json_lines(one, top) if answering.as_json else _text_lines(one, top)
+                    out.writelines(map(one_line, lines))
     for one in found:
         if explain:
             _explain(one, progress)

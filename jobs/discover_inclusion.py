@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import InclusionDependency, UsageError, constraint_fields, json_value
 from holdfast.jobs.counting import counted
+from holdfast.jobs.engines import Spread, engine
 from holdfast.jobs.options import Answering
 from holdfast.jobs.output import json_line, one_line, results_to
 
@@ -27,9 +28,9 @@ def discover_inclusions_in(
     explain: bool,
     top: int | None,
     as_rules: bool,
+    spread: Spread | None = None,
 ) -> None:
     """Discover the inclusion dependencies across all files."""
-    from holdfast.discovery.inclusion.discover import discover_inclusions
     from holdfast.tables import table_names
 
     files = list(files)
@@ -37,19 +38,14 @@ def discover_inclusions_in(
     if top is not None and min_coverage is not None:
         raise UsageError("--top and --min-coverage: use one of them")
     progress = answering.progress()
-    with progress.task("reading") as task:
-        found = discover_inclusions(
-            files,
-            texts=reading.strings == "all",
-            options=reading,
-            report=task.describe,
-            warn=lambda warning: progress.note(f"warning: {warning}"),
-        )
-    with results_to(answering.output) as out:
-        if as_rules:
-            out.writelines(_rule_lines(found, top, answering.output))
-        else:
-            out.writelines(map(one_line, _lines(found, top, min_coverage, as_json=answering.as_json)))
+    with engine(spread, progress) as way:
+        with progress.task("reading") as task:
+            found = way.inclusions(files, reading, task.describe, lambda warning: progress.note(f"warning: {warning}"))
+        with results_to(answering.output) as out:
+            if as_rules:
+                out.writelines(_rule_lines(found, top, answering.output))
+            else:
+                out.writelines(map(one_line, _lines(found, top, min_coverage, as_json=answering.as_json)))
     if explain:
         for step, seconds in found.explained.steps:
             progress.note(f"  {seconds:8.3f} s  {step}")

@@ -114,23 +114,6 @@ def _spark_settings(_: click.Context, __: click.Parameter, pairs: tuple[str, ...
     return settings
 
 
-on_spark = _stacked(
-    click.option("--spark", is_flag=True, help="Search on Spark."),
-    click.option(
-        "--master", metavar="URL", help="A Spark cluster: spark://HOST:PORT, k8s://URL, yarn [default: this machine]."
-    ),
-    click.option(
-        "--conf",
-        "spark_settings",
-        multiple=True,
-        callback=_spark_settings,
-        metavar="NAME=VALUE",
-        help="A setting of Spark; may be repeated.",
-    ),
-)
-"""Where Spark searches: --spark, --master, and --conf as settings by name, for `session_for`."""
-
-
 searching = _stacked(
     click.option("--family", type=click.Choice(["dc", "od", "ind"]), required=True, help="Which kind of constraints."),
     click.option(
@@ -155,6 +138,24 @@ searching = _stacked(
     click.option("--explain", is_flag=True, help="Say what was done, and how long each step took."),
 )
 """What is looked for, and in which space."""
+
+
+spreading = _stacked(
+    click.option("--spark", is_flag=True, help="Read and search on Spark."),
+    click.option("--master", metavar="URL", help="Spark's master [default: this machine, or spark-submit's]."),
+    click.option(
+        "--work", metavar="FOLDER", help="Folder or object store that all executors reach, for blocks of rows."
+    ),
+    click.option("--block-rows", type=click.IntRange(min=1), metavar="N", help="Rows of a block [default: 262144]."),
+    click.option(
+        "--conf",
+        multiple=True,
+        callback=_spark_settings,
+        metavar="NAME=VALUE",
+        help="A setting of Spark; may be repeated.",
+    ),
+)
+"""How work is spread over Spark's executors."""
 
 
 def read_options(

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, TextIO
@@ -29,7 +30,7 @@ from holdfast.streaming.decoding.files import SEQUENCE
 from holdfast.streaming.decoding.operations import OPERATION
 from holdfast.streaming.maintainers.across import InclusionsAcross
 from holdfast.streaming.maintainers.maintainer import BatchResult, Bounds, Maintainer
-from holdfast.tables import ReadOptions, Table, read_table, table_name
+from holdfast.tables import ReadOptions, Table, read_table, space_of, table_name
 
 if TYPE_CHECKING:
     from holdfast.jobs.progress import Progress
@@ -241,7 +242,8 @@ def _seeded(source: _Source, searched: Searched, given: PredicateSpace | None, p
     name = source.table.schema.table
     with progress.task(f"{name}: comparing columns") as task:
         family = Family.ORDER if searched.bounds.max_predicates is None else Family.DENIAL
-        space = space_for(given, source.table, family, cross_columns=searched.cross_columns)
+        measured = partial(space_of, source.table)
+        space = space_for(given, source.table.schema, family, measured, cross_columns=searched.cross_columns)
         maintainer = Maintainer.seed(
             source.table,
             key=source.key,

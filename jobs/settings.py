@@ -45,36 +45,52 @@ class TriggerSettings(Section):
     """When a micro-batch starts, and how much it takes at most."""
 
     interval: Interval = datetime.timedelta(seconds=1)
+    """Least time between the starts of two batches; `0 s`: at once."""
     max_records: AtLeastOne = 50_000
+    """Records of a topic that a batch takes at most."""
     max_bytes: Size = 64_000_000
+    """Bytes of files or of a change feed that a batch takes at most."""
 
 
 class PublishSettings(Section):
     """How the output tables are written: lags and intervals; which engine writes."""
 
     max_lag: AtLeastOne = 100
+    """Commits that may wait for the output tables before batches wait."""
     compact_every: AtLeastOne = 100
+    """Writes of an output table between two times its small files are brought together."""
     writer: Literal["auto", "deltalake", "spark"] = "auto"
+    """`deltalake` (delta-rs), `spark`, or `auto`: delta-rs where it reaches the storage."""
     status_interval: Duration = datetime.timedelta(minutes=5)
+    """Longest time between two lines of a rule in `rule_status`."""
     metrics_interval: Duration = datetime.timedelta(seconds=10)
+    """Time between two lines of each figure in `metrics`."""
 
 
 class SnapshotSettings(Section):
     """How often the state is copied to the backup, and how many copies stay."""
 
     interval: Duration = datetime.timedelta(minutes=15)
+    """Time between two snapshots of the state."""
     keep: AtLeastOne = 2
+    """Snapshots that stay in the backup, with the log behind the oldest."""
 
 
 class RetentionSettings(Section):
     """How long output rows stay; `forever` where it is not given. The changes themselves always stay."""
 
     rule_status: Duration | None = None
+    """How long rows of `rule_status` stay."""
     violations: Duration | None = None
+    """How long rows of `violations` stay."""
     batches: Duration | None = None
+    """How long rows of `batches` stay."""
     quarantine: Duration | None = None
+    """How long rows of `quarantine` stay."""
     metrics: Duration | None = datetime.timedelta(days=30)
+    """How long rows of `metrics` stay."""
     delta_log: Duration = datetime.timedelta(days=2)
+    """How long files that an output table no longer needs, and its log, stay for slow readers."""
 
     @field_validator("rule_status", "violations", "batches", "quarantine", "metrics", mode="before")
     @classmethod
@@ -86,15 +102,20 @@ class QuarantineSettings(Section):
     """Where the stream stops: more than `max_share` bad records among the last `window`."""
 
     max_share: Share = 0.5
+    """Share of bad records among the last `window` above which the run stops."""
     window: AtLeastOne = 1_000
+    """Over how many records that share is taken."""
     store_raw: Flag = True
+    """Whether bad records themselves are kept, or only their reason and place."""
 
 
 class DenialSettings(Section):
     """Denial constraints: the largest that are reported, and which columns are compared across."""
 
     max_predicates: Count = 4
+    """Largest constraints that are kept, by column pairs; `0`: all."""
     cross_columns: Literal["auto", "none"] | tuple[tuple[str, str], ...] = "auto"
+    """Which different columns are compared: `auto` (those that share values), `none`, or pairs `[[A, B], ...]`."""
 
     @field_validator("cross_columns", mode="before")
     @classmethod
@@ -114,6 +135,7 @@ class OrderSettings(Section):
     """Order dependencies: how many columns their context has at most."""
 
     max_context: Count = 3
+    """Most columns in a context; `0`: any number."""
 
 
 class InclusionSettings(Section):
@@ -124,8 +146,11 @@ class ConstraintsSettings(Section):
     """The families that are maintained: those that are named here."""
 
     denial: DenialSettings | None = None
+    """Denial constraints: keys, functional dependencies and all others."""
     order: OrderSettings | None = None
+    """Order dependencies."""
     inclusion: InclusionSettings | None = None
+    """Inclusion dependencies, among all tables; `{}`, as it has no settings."""
 
     @model_validator(mode="before")
     @classmethod
@@ -147,17 +172,29 @@ class RuleSettings(Section):
     """A rule as it is written; `configured_rules` makes the domain's `Rule` of it."""
 
     name: Text
+    """What the rule is called in lines, tables and alerts; once in a configuration."""
     table: Text | None = None
+    """The table it is about; an inclusion names its tables itself."""
     forbid: Text | None = None
+    """What must not occur: predicates joined by `and`, on `t` and `s` or on `t` alone."""
     require: Text | None = None
+    """What every row `t` must satisfy."""
     key: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
+    """Columns on which no two rows agree."""
     fd: Text | None = None
+    """A functional dependency, such as `Zip -> City`."""
     od: Text | None = None
+    """An order dependency, such as `{State}: Salary ~ Rate`."""
     inclusion: Text | None = None
+    """An inclusion dependency, such as `orders.customer in customers.id`."""
     severity: Literal["error", "warning"] = "error"
+    """A broken rule of severity `error` makes `status` exit with 1."""
     max_violating_pairs: Limit | None = None
+    """Pairs that may break it: a number, or a share of all pairs."""
     max_violating_rows: Limit | None = None
+    """Rows that may break it: a number, or a share of all rows."""
     recount: Duration = datetime.timedelta(minutes=1)
+    """Least time between two countings of rows that a batch does not tell by itself."""
 
     @property
     def form(self) -> str:
@@ -177,12 +214,19 @@ class AlertSettings(Section):
     """Whom to tell about what."""
 
     on: Annotated[tuple[Literal["broken", "recovered", "appeared", "disappeared"], ...], Field(min_length=1)]
+    """What is told: `broken`, `recovered`, `appeared`, `disappeared`."""
     webhook: Text
+    """Where it is sent, by `POST`."""
     headers: Mapping[str, Option] = {}
+    """Headers to send along; all are masked in whatever is shown."""
     rule: Text | None = None
+    """Only of this rule."""
     table: Text | None = None
+    """Only of this table."""
     family: Literal["dc", "od", "ind"] | None = None
+    """Only constraints of this family."""
     kind: Literal["key", "constant", "functional_dependency", "other", "order_compatible"] | None = None
+    """Only constraints of this kind."""
 
     @field_validator("webhook")
     @classmethod
@@ -223,7 +267,9 @@ class PrometheusSettings(Section):
     """Where figures are served, in the format of Prometheus."""
 
     port: Annotated[Count, Field(le=65_535)] = 9_464
+    """Where to listen; `0`: any free port."""
     address: Text = "127.0.0.1"
+    """On which address of this machine."""
 
     @field_validator("address")
     @classmethod
@@ -245,22 +291,39 @@ class Settings(Section):
     """One configuration file."""
 
     name: Text
+    """Name of the pipeline: output tables and alerts carry it."""
     state: LocalPlace
+    """Folder of the embedded store, on a local disk."""
     backup: StoragePlace
+    """Folder or object store for the log of changes and for snapshots of the state."""
     output: StoragePlace
+    """Folder or object store for the output tables."""
     checkpoint: StoragePlace
+    """Where Spark notes how far the sources are read."""
     trigger: TriggerSettings = TriggerSettings()
+    """When a batch starts, and how much it takes."""
     publish: PublishSettings = PublishSettings()
+    """How output tables are written."""
     snapshot: SnapshotSettings = SnapshotSettings()
+    """How often the state is copied to the backup."""
     retention: RetentionSettings = RetentionSettings()
+    """How long rows of output tables stay."""
     quarantine: QuarantineSettings = QuarantineSettings()
+    """What becomes of records that cannot be read."""
     storage_options: Mapping[str, Option] = {}
+    """Options and keys of object stores, for backup and output."""
     tables: Annotated[tuple[TableSettings, ...], Field(min_length=1)]
+    """The tables to follow."""
     constraints: ConstraintsSettings = ConstraintsSettings()
+    """The families to discover and keep; none where it is left out."""
     rules: tuple[RuleSettings, ...] = ()
+    """Constraints that people declare, and how much may break them."""
     alerts: tuple[AlertSettings, ...] = ()
+    """Whom to tell about what."""
     prometheus: PrometheusSettings | None = None
+    """Serves figures; off where it is left out."""
     spark: Mapping[str, Option] = {}
+    """Settings of Spark, whose names start with `spark.`."""
 
     @field_validator("spark")
     @classmethod

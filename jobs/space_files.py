@@ -1,14 +1,15 @@
 """A predicate space in a file (`--space`, `--write-space`): the types and column pairs that a table is searched in."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.constraints import Family, PredicateSpace, UsageError
+from holdfast.constraints import Family, PredicateSpace, Schema, UsageError
 
 if TYPE_CHECKING:
-    from holdfast.tables import ReadOptions, Table
+    from holdfast.tables import ReadOptions
 
 
 def read_space(file: Path) -> PredicateSpace:
@@ -19,21 +20,26 @@ def read_space(file: Path) -> PredicateSpace:
         raise UsageError(f"{file}: {error}") from error
 
 
-def space_for(given: PredicateSpace | None, table: "Table", family: Family, *, cross_columns: bool) -> PredicateSpace:
+def space_for(
+    given: PredicateSpace | None,
+    schema: Schema,
+    family: Family,
+    measured: Callable[[str], PredicateSpace],
+    *,
+    cross_columns: bool,
+) -> PredicateSpace:
     """Return the space in which a family is looked for: the one given, as far as it speaks of that family.
 
     One of order dependencies says nothing of columns that are crossed, so these are measured for denial constraints.
     """
-    from holdfast.tables import space_of
-
-    if given is not None and given.schema.names != table.schema.names:
+    if given is not None and given.schema.names != schema.names:
         raise UsageError(
-            f"the space has the columns {', '.join(given.schema.names)} in this order, table {table.schema.table} has "
-            f"{', '.join(table.schema.names)}"
+            f"the space has the columns {', '.join(given.schema.names)} in this order, table {schema.table} has "
+            f"{', '.join(schema.names)}"
         )
     if family is Family.DENIAL and (given is None or given.family is not family):
-        return space_of(table, "auto" if cross_columns else "none")
-    return (given or PredicateSpace(table.schema)).of_family(family)
+        return measured("auto" if cross_columns else "none")
+    return (given or PredicateSpace(schema)).of_family(family)
 
 
 def reading_in(space: PredicateSpace, reading: "ReadOptions") -> "ReadOptions":

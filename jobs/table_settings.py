@@ -94,9 +94,13 @@ class ColumnSettings(Section):
     """What a source does not say about a column: type, order, how change records write it, how it was called before."""
 
     type: Annotated[ColumnType, BeforeValidator(_type)] | None = None
+    """The column's type, such as `integer`, `decimal(10,2)` or `string`."""
     ordered: Flag | None = None
+    """Whether `<` applies, in all families."""
     encoding: Annotated[str, BeforeValidator(_encoding)] | None = None
+    """How change records of Debezium write it, where they come without a schema."""
     was: Text | None = None
+    """What the column was called when the state was seeded, if it was renamed since."""
 
     @model_validator(mode="before")
     @classmethod
@@ -114,13 +118,21 @@ class SeedSettings(Section):
     """Where a table's first rows are: a file as `ReadOptions` reads it, or a Delta table."""
 
     path: StoragePlace
+    """CSV (compressed too), Parquet, Arrow or a Delta table."""
     version: Count | None = None
+    """Of a Delta table: which version."""
     delimiter: Annotated[str, BeforeValidator(_delimiter)] = ","
+    """Between the fields of a text file: one character, or `tab`."""
     encoding: Annotated[Text, BeforeValidator(_charset)] = "utf-8"
+    """How characters of a text file are written, such as `latin-1`."""
     null_tokens: Annotated[tuple[str, ...], BeforeValidator(_null_tokens)] = ("",)
+    """Texts that mean null."""
     typed_header: Flag = False
+    """Whether the header names types: `age(Integer)` or `age int`."""
     strings: Literal["all"] | tuple[Text, ...] = ()
+    """Columns to read as text: `all`, or a list."""
     limit: AtLeastOne | None = None
+    """Only the first rows."""
 
     @field_validator("strings", mode="before")
     @classmethod
@@ -134,11 +146,17 @@ class FilesSource(Section):
     """A folder into which files of changes are renamed."""
 
     format: Literal["files"]
+    """`files`."""
     path: StoragePlace
+    """The folder that is watched."""
     encoding: Literal["json", "csv", "parquet"]
+    """What the files are."""
     delimiter: Annotated[str, BeforeValidator(_delimiter)] = ","
+    """Between the fields of CSV."""
     null_tokens: Annotated[tuple[str, ...], BeforeValidator(_null_tokens)] = ("",)
+    """Texts in CSV that mean null."""
     options: Mapping[str, Option] = {}
+    """Options of Spark's file source."""
 
     @property
     def has_schema(self) -> bool:
@@ -176,11 +194,17 @@ class KafkaSource(Section):
     """A topic whose records are changes."""
 
     format: Literal["kafka"]
+    """`kafka`."""
     servers: Annotated[tuple[str, ...], BeforeValidator(_servers)]
+    """Brokers, `host:port`, with commas between them."""
     topic: Text
+    """One topic."""
     encoding: Literal["json", "upsert", "debezium", "debezium-unwrapped"]
+    """What its records are."""
     start: Annotated[str | datetime.datetime | Mapping[int, int] | None, BeforeValidator(_start)] = None
+    """Where the seed ends: `earliest`, `latest`, a time, or offsets `{0: 4711, 1: 4690}`."""
     options: Mapping[str, Option] = {}
+    """Options of Spark's Kafka source, such as `kafka.security.protocol`."""
 
     @field_validator("topic")
     @classmethod
@@ -199,8 +223,11 @@ class DeltaSource(Section):
     """The change feed of a Delta table."""
 
     format: Literal["delta"]
+    """`delta`."""
     path: StoragePlace
+    """A Delta table whose change data feed is on."""
     options: Mapping[str, Option] = {}
+    """Options of Spark's Delta source."""
 
     @property
     def has_schema(self) -> bool:
@@ -215,16 +242,27 @@ class TableSettings(Section):
     """One table."""
 
     name: Text
+    """What the table is called."""
     key: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
+    """Columns that identify a row; without them, all its columns do."""
     columns: Mapping[Text, ColumnSettings] = {}
+    """What neither source nor inference gives right: a type by column, or a mapping."""
     include: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
+    """Only these columns are monitored."""
     exclude: tuple[Text, ...] = ()
+    """These columns are not monitored."""
     seed: SeedSettings | None = None
+    """The rows to start with; none where it is left out, or the snapshot of a Delta source."""
     source: Annotated[Source, Field(discriminator="format")] | None = None
+    """Where changes come from; a table without one stays as it is."""
     sequence: Text | None = None
+    """Column by which the latest change of a key is told, where one key comes over several partitions."""
     sequence_retention: Duration | None = None
+    """How long the last sequence of a deleted key is remembered."""
     settle: Count = 0
+    """Batches that a change must survive before it is published."""
     new_columns: Literal["ignore", "stop"] = "ignore"
+    """`stop` ends the run before the first record with a field that no column has."""
 
     @property
     def known_columns(self) -> frozenset[str] | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
@@ -136,9 +136,32 @@ class DelimitedFile:
             raise self._unreadable(error) from error
         raise AssertionError  # the last block size returns or raises
 
+    def streamed(self, selection: Selection) -> Iterator[Iterator[pa.Table]]:
+        """Yield attempts to read the chosen columns as texts, some rows at a time, until one was read to its end.
+
+        Whoever takes rows of an attempt that is not the last one has to give them up.
+        """
+        chosen = selection.chosen(self.header.names)
+        for block_size in _BLOCK_SIZES:
+            attempt = _Attempt(self, chosen, block_size, is_last=block_size == _BLOCK_SIZES[-1])
+            yield iter(attempt)
+            if attempt.is_done:
+                return
+
     def _parsed(self, block_size: int, chosen: list[str]) -> pa.Table:
+        options = self._arrow_options(block_size, chosen)
+        with self._text.blocks() as blocks:
+            if self.options.limit is None:
+                texts = arrow_csv.read_csv(blocks, **options)
+            else:
+                texts = _first_rows(arrow_csv.open_csv(blocks, **options), self.options.limit)
+        if blocks.doubtful:
+            self._refuse_faults(self.options.limit)
+        return texts
+
+    def _arrow_options(self, block_size: int, chosen: list[str]) -> dict[str, Any]:
         places = [str(i) for i in range(len(self.header.names))]
-        options = {
+        return {
             "read_options": arrow_csv.ReadOptions(
                 column_names=places, skip_rows=self.header.lines, block_size=block_size
             ),
@@ -153,14 +176,6 @@ class DelimitedFile:
                 include_columns=chosen,
             ),
         }
-        with self._text.blocks() as blocks:
-            if self.options.limit is None:
-                texts = arrow_csv.read_csv(blocks, **options)
-            else:
-                texts = _first_rows(arrow_csv.open_csv(blocks, **options), self.options.limit)
-        if blocks.doubtful:
-            self._refuse_faults(self.options.limit)
-        return texts
 
     # Explaining
 
@@ -199,6 +214,54 @@ class DelimitedFile:
     def _unreadable(self, error: OSError) -> InputError:
         hint = "" if isinstance(error, PermissionError) else ": is it whole, and compressed as its name says?"
         return InputError(f"{self.path} cannot be read: {error}{hint}")
+
+
+class _Attempt:
+    """One way through a file, with blocks of one size.
+
+    Parameters
+    ----------
+    file, chosen : what is read.
+    block_size : in which every record has to find room, twice.
+    is_last : there is no larger one to try.
+    """
+
+    def __init__(self, file: DelimitedFile, chosen: list[str], block_size: int, *, is_last: bool) -> None:
+        self._file = file
+        self._chosen = chosen
+        self._block_size = block_size
+        self._is_last = is_last
+        self.is_done = False
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        """Yield rows; ends early where a record found no room."""
+        file = self._file
+        try:
+            if next(file.records(), None) is not None:  # Arrow refuses a file of nothing but a header
+                yield from self._rows()
+            self.is_done = True
+        except pa.ArrowInvalid as error:
+            if "block size" not in str(error) or self._is_last:
+                file._explain(error)
+            file._refuse_faults()
+        except UnicodeError as error:
+            file._explain(error)
+        except OSError as error:
+            raise file._unreadable(error) from error
+
+    def _rows(self) -> Iterator[pa.Table]:
+        file, left = self._file, self._file.options.limit
+        places = {name: str(i) for i, name in enumerate(file.header.names)}
+        options = file._arrow_options(self._block_size, [places[name] for name in self._chosen] or ["0"])
+        with file._text.blocks() as blocks:
+            for batch in arrow_csv.open_csv(blocks, **options):
+                some = batch if left is None else batch.slice(0, left)
+                arrays = pa.Table.from_batches([some])
+                yield arrays.select([places[name] for name in self._chosen]) if self._chosen else arrays.select([])
+                if left is not None and (left := left - len(some)) <= 0:
+                    break
+        if blocks.doubtful:
+            file._refuse_faults(file.options.limit)
 
 
 def _typed_name(given: str) -> tuple[str, ColumnType | None]:

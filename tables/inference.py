@@ -9,7 +9,7 @@ float, date, timestamp, boolean, string. Whole numbers of more than 38 digits st
 two different ones could become equal; so do times of which only some have an offset, as they have no order.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -75,6 +75,44 @@ def infer(distinct: pa.Array) -> tuple[ColumnType, pa.Array]:
                     continue
             break
     return STRING, distinct
+
+
+Fitting = Mapping[str, frozenset[ColumnType]] | None
+"""For each form that all texts have, the types of it that can hold them; None of no texts at all."""
+
+
+def fitting(distinct: pa.Array) -> Fitting:
+    """Return what some of a column's texts fit, for `inferred` to say what all of them do."""
+    if not len(distinct):
+        return None
+    return {
+        pattern: frozenset(one for one in types if _parses(distinct, one))
+        for pattern, types in _CANDIDATES
+        if _fits(distinct, pattern)
+    }
+
+
+def inferred(parts: Iterable[Fitting]) -> ColumnType | None:
+    """Return the type that `infer` finds of all parts together; None where there are no texts.
+
+    >>> str(inferred([fitting(pa.array(["1"])), None, fitting(pa.array(["9223372036854775808"]))]))
+    'decimal(38,0)'
+    """
+    present = [part for part in parts if part is not None]
+    if not present:
+        return None
+    for pattern, types in _CANDIDATES:
+        if all(pattern in part for part in present):
+            return next((one for one in types if all(one in part[pattern] for part in present)), STRING)
+    return STRING
+
+
+def _parses(distinct: pa.Array, column_type: ColumnType) -> bool:
+    try:
+        parse(distinct, column_type)
+    except (pa.ArrowInvalid, _Misfit):
+        return False
+    return True
 
 
 _CANDIDATES: tuple[tuple[str, tuple[ColumnType, ...]], ...] = (

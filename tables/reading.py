@@ -15,6 +15,8 @@ from holdfast.tables.frames import encode_arrow, from_arrow, from_pandas
 from holdfast.tables.options import ReadOptions
 from holdfast.tables.selection import Selection
 
+PARQUET = (".parquet", ".pq")
+_ARROW = (".arrow", ".feather", ".ipc")
 _COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4")
 
 
@@ -53,16 +55,20 @@ def read_table(path: str | Path, options: ReadOptions | None = None, name: str |
     if options.version is not None:
         raise UsageError(f"{path} is no Delta table, so it has no version {options.version}")
     if is_folder:
-        if not _parquet_files(path):
+        if not parquet_files(path):
             raise UsageError(f"{path} is a folder, and neither a Delta table nor one of Parquet files: name a file")
         table = _parquet(path, options, name)
         return replace(table, warnings=(*table.warnings, *_partition_warnings(path)))
-    match path.suffix.lower():
-        case ".parquet" | ".pq":
-            return _parquet(path, options, name)
-        case ".arrow" | ".feather" | ".ipc":
-            return encode_arrow(_arrow_file(path, options), name, str(path), options)
+    if path.suffix.lower() in PARQUET:
+        return _parquet(path, options, name)
+    if is_arrow_file(path):
+        return encode_arrow(_arrow_file(path, options), name, str(path), options)
     return _delimited(path, options, name)
+
+
+def is_arrow_file(path: Path) -> bool:
+    """Whether a file is one of Arrow's, by its name."""
+    return path.suffix.lower() in _ARROW
 
 
 def table_name(path: Path) -> str:
@@ -95,7 +101,7 @@ def _delimited(path: Path, options: ReadOptions, name: str) -> Table:
 
 def _parquet(path: Path, options: ReadOptions, name: str) -> Table:
     try:
-        dataset = _parquet_dataset(path)
+        dataset = parquet_dataset(path)
         names = dataset.schema.names
         columns = Selection(str(path), names, options).chosen(names)
         limit = options.limit
@@ -108,7 +114,7 @@ def _parquet(path: Path, options: ReadOptions, name: str) -> Table:
     return encode_arrow(data, name, str(path), options, names)
 
 
-def _parquet_dataset(path: Path) -> Any:
+def parquet_dataset(path: Path) -> Any:
     """Return a file, or a folder of files, where a column that only some have is null in the others.
 
     Times as Spark writes them (INT96) come in nanoseconds; where they reach beyond what 64 bits of those hold,
@@ -116,7 +122,7 @@ def _parquet_dataset(path: Path) -> Any:
     """
     import pyarrow.dataset as ds
 
-    files = sorted(map(str, _parquet_files(path))) if path.is_dir() else [str(path)]
+    files = sorted(map(str, parquet_files(path))) if path.is_dir() else [str(path)]
     data = ds.dataset(files, format="parquet")
     if len(files) > 1:
         schemas = [fragment.physical_schema for fragment in data.get_fragments()]
@@ -146,14 +152,14 @@ def _in_nanoseconds(times: pa.ChunkedArray) -> bool:
 
 def _partition_warnings(folder: Path) -> list[str]:
     """Return a warning about columns that are written in the names of folders, as in `year=2024/1.parquet`."""
-    parts = {part for file in _parquet_files(folder) for part in file.relative_to(folder).parts[:-1]}
+    parts = {part for file in parquet_files(folder) for part in file.relative_to(folder).parts[:-1]}
     names = sorted({part.partition("=")[0] for part in parts if "=" in part})
     if not names:
         return []
     return [f"{folder}: left out {', '.join(names)}: columns in the names of folders are read of Delta tables only"]
 
 
-def _parquet_files(folder: Path) -> list[Path]:
+def parquet_files(folder: Path) -> list[Path]:
     """Return the Parquet files in a folder and below it, without those that engines hide."""
     return [
         file

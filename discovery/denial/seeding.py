@@ -18,13 +18,15 @@ many there were so far and what to set.
 
 import math
 import time
+from dataclasses import dataclass
 
 import numpy as np
 
 from holdfast.constraints import PredicateSpace, UsageError
-from holdfast.constraints.operators import EVERY_OUTCOME, GREATER, LESS
 from holdfast.discovery.codes import PairCodes, pair_codes
 from holdfast.discovery.denial.anchors import Anchors, Costs
+from holdfast.discovery.denial.enumerating import FEWER, Enumeration
+from holdfast.discovery.denial.validating import Validation
 from holdfast.discovery.evidences import (
     EvidenceSet,
     TooManyEvidences,
@@ -33,30 +35,17 @@ from holdfast.discovery.evidences import (
     most_evidences,
 )
 from holdfast.discovery.explained import Explained, Report
-from holdfast.discovery.hitting_sets import HittingSetSearch
-from holdfast.discovery.kernels.evidence import Places, Words
+from holdfast.discovery.kernels.evidence import Words
 from holdfast.discovery.sampling import RANDOM_PAIRS, Variety, both_ways, sample_neighbours, sample_random
 from holdfast.discovery.seed import Seed
-from holdfast.discovery.violations import ViolationSearch
-from holdfast.indexes.masks import as_items, outcomes_of
+from holdfast.discovery.violations import Violations, ViolationSearch
 from holdfast.tables import Table
-from holdfast.tables.keys import Flags
 
-_PAIRS_PER_CONSTRAINT = 24
-_NEW_EVIDENCES_A_ROUND = 200_000
-_COMPARISONS_PER_ROW = 32
-_MORE_COMPARISONS = 8
-_FEW_CONSTRAINTS = 64
-_UNLIMITED = 1 << 62
 _COSTS = Costs()
 _NEGLIGIBLE_SECONDS = 0.2
 _SECONDS_BETWEEN_REPORTS = 2.0
 _SECONDS_A_PART = 60.0
-_MOST_WORDS = 1 << 27
-_FEWER = (
-    "look for small constraints (--max-predicates), at fewer columns or rows (--limit), "
-    "or without crossing columns (--no-cross-columns)"
-)
+_UNLIMITED = 1 << 62
 
 
 def seed_denial(
@@ -71,7 +60,6 @@ def seed_denial(
     """Find all maximal boxes with at most `max_predicates` constrained column pairs (0: all)."""
     explained = Explained()
     started = time.perf_counter()
-    max_predicates = min(max_predicates, len(space.pairs))
     codes = pair_codes(table, space)
     explained.add(f"codes of {codes.rows:,} distinct rows", started)
     finder = _Finder(codes, space, max_predicates, threads, seed, explained, report)
@@ -79,12 +67,11 @@ def seed_denial(
         covers = finder.covers()
     except TooManyEvidences as error:
         raise UsageError(
-            f"more than {error.held:,} different outcomes of pairs of rows so far, too many to keep: {_FEWER}"
+            f"more than {error.held:,} different outcomes of pairs of rows so far, too many to keep: {FEWER}"
         ) from error
     evidences = finder.evidences
     words, pairs = evidences.entries()
-    masks = covers[(covers != np.array(space.words(space.every), np.uint64)).any(axis=1)]
-    return Seed(masks, words, codes.table_rows(pairs), explained)
+    return Seed(finder.enumeration.without_empty(covers), words, codes.table_rows(pairs), explained)
 
 
 class _Finder:
@@ -106,11 +93,10 @@ class _Finder:
     ) -> None:
         self.evidences = EvidenceSet(codes, space)
         self._seconds_a_cover = max(codes.rows, 1) * _COSTS.validated
-        self._tried = 0
+        self.enumeration = Enumeration(space, max_predicates, explained, report)
         self._rng = np.random.default_rng(seed)
         self._codes = codes
         self._space = space
-        self._max_predicates = max_predicates
         self._threads = threads
         self._explained = explained
         self._report = report
@@ -169,7 +155,9 @@ class _Finder:
         in_parts = all_pairs_seconds == math.inf
         limit = (_SECONDS_A_PART if in_parts else all_pairs_seconds) / self._seconds_a_cover
         anchors = Anchors(self._codes, self._space, _COSTS, variety)
-        validation = _Validation(self._codes, self._space, self._threads, self._explained, self._report)
+        at_once = max(1, int(_SECONDS_BETWEEN_REPORTS / self._seconds_a_cover))
+        validation = Validation(self._space, at_once, self._explained, self._report)
+        search = _Budgeted(ViolationSearch(self._codes, self._space, self._threads), self._codes.rows)
         while True:
             started = time.perf_counter()
             covers, whole = self._covers(limit)
@@ -178,8 +166,9 @@ class _Finder:
                 return None
             if self._anchored(anchors, covers):
                 continue
-            pairs = validation.violating_pairs(covers[anchors.unsettled(covers)])
-            if len(pairs):
+            found = validation.violated(covers[anchors.unsettled(covers)], search)
+            if found:
+                pairs = np.concatenate([violations.pairs for violations in found])
                 started = time.perf_counter()
                 new = both_ways(self.evidences, pairs)
                 self._explained.add(f"{new:,} evidences of {len(pairs):,} violating pairs", started)
@@ -191,7 +180,7 @@ class _Finder:
     def _anchored(self, anchors: Anchors, covers: Words) -> bool:
         """Add the evidences of all pairs that agree on equalities of many covers; say whether any is new."""
         before = len(self.evidences)
-        while (groups := anchors.choose(covers, len(self.evidences), self._tried)) is not None:
+        while (groups := anchors.choose(covers, len(self.evidences), self.enumeration.tried)) is not None:
             started = time.perf_counter()
             self._report(f"comparing all pairs of {len(groups):,} rows that agree on the same equalities")
             self.evidences.add(*group_evidences(self._codes, self._space, groups, self._threads).entries())
@@ -199,102 +188,16 @@ class _Finder:
         return len(self.evidences) > before
 
     def _covers(self, limit: float) -> tuple[Words, bool]:
-        """Return the masks of the minimal covers, the reported one of two images, and whether these are all.
-
-        The enumeration is left where there are more than the limit.
-        """
-        started = time.perf_counter()
-        words, _ = self.evidences.entries()
-        width = self._space.word_count
-        groups = np.array([self._space.words(pair.every) for pair in self._space.pairs], np.uint64).reshape(-1, width)
-        every = np.array(self._space.words(self._space.every), np.uint64)
-        chunks = [np.zeros((0, width), np.uint64)]
-        count, whole = 0, True
-        search = HittingSetSearch(words, groups, self._max_predicates)
-        for sets in search:
-            masks = every & ~sets
-            chunks.append(masks[reported_images(masks, self._space)])
-            count += len(chunks[-1])
-            self._report(f"enumerating: {count:,} constraints so far")
-            if count * width > _MOST_WORDS:
-                raise UsageError(f"more than {count:,} constraints of the table so far, too many to keep: {_FEWER}")
-            if count > limit:
-                whole = False
-                break
-        self._tried = search.tried
-        step = f"enumerated {count:,} constraints from {len(words):,} evidences"
-        self._explained.add(step if whole else f"{step}, and there are more", started)
-        return np.concatenate(chunks), whole
+        return self.enumeration.covers(self.evidences.entries()[0], limit)
 
 
-class _Validation:
-    """Searches for pairs that violate covers, the same cover never twice in vain.
+@dataclass(frozen=True)
+class _Budgeted:
+    """A search whose budget is meant for each row."""
 
-    One cover may take a hundred times as long as the others. Most of those do not hold, and are gone once the
-    evidences that violate others are known. So a search has a budget, and a cover that exhausts it is *postponed*
-    until no other one is violated; then the budget grows. A few covers are searched without one.
-    """
+    search: ViolationSearch
+    rows: int
 
-    def __init__(
-        self, codes: PairCodes, space: PredicateSpace, threads: int, explained: Explained, report: Report
-    ) -> None:
-        rows = max(codes.rows, 1)
-        self._search = ViolationSearch(codes, space, threads)
-        self._at_once = max(1, int(_SECONDS_BETWEEN_REPORTS / (rows * _COSTS.validated)))
-        self._budget = _COMPARISONS_PER_ROW * rows
-        self._holding = self._postponed = as_items(np.zeros((0, space.word_count), np.uint64))
-        self._explained = explained
-        self._report = report
-
-    def violating_pairs(self, masks: Words) -> Places:
-        """Return pairs that violate some of the constraints; none where all of them hold."""
-        waiting = masks[~np.isin(as_items(masks), self._holding)]
-        while len(waiting):
-            fresh = waiting[~np.isin(as_items(waiting), self._postponed)]
-            if len(waiting) <= _FEW_CONSTRAINTS:
-                fresh, self._budget = waiting, _UNLIMITED
-            elif not len(fresh):
-                self._postponed = self._postponed[:0]
-                self._budget = min(self._budget * _MORE_COMPARISONS, _UNLIMITED)
-                continue
-            started = time.perf_counter()
-            broken, undecided, pairs = self._searched(fresh)
-            left = f", {len(undecided):,} are undecided" if len(undecided) else ""
-            self._explained.add(f"validated {len(fresh):,} constraints: {len(broken):,} do not hold{left}", started)
-            holding = np.delete(fresh, np.concatenate([broken, undecided]), axis=0)
-            self._holding = np.concatenate([self._holding, as_items(holding)])
-            self._postponed = np.concatenate([self._postponed, as_items(fresh[undecided])])
-            if len(pairs):
-                return pairs
-            waiting = waiting[~np.isin(as_items(waiting), self._holding)]
-        return np.zeros((0, 2), np.int64)
-
-    def _searched(self, masks: Words) -> tuple[Places, Places, Places]:
-        """Return which constraints are violated, which the budget left undecided, and the violating pairs."""
-        limit = max(1, min(_PAIRS_PER_CONSTRAINT, _NEW_EVIDENCES_A_ROUND // len(masks)))
-        broken, undecided, pairs = [], [], []
-        for start in range(0, len(masks), self._at_once):
-            self._report(f"validating {len(masks):,} constraints: {start:,} done")
-            found = self._search.find(masks[start : start + self._at_once], limit, self._budget)
-            broken.append(start + np.unique(found.constraint))
-            undecided.append(start + np.setdiff1d(found.undecided, found.constraint))
-            pairs.append(found.pairs)
-        return np.concatenate(broken), np.concatenate(undecided), np.concatenate(pairs)
-
-
-def reported_images(masks: Words, space: PredicateSpace) -> Flags:
-    """Return which masks are reported: all with a crossing predicate, and else the smaller text of two mirror images.
-
-    The two texts differ first at the first column pair on which the mask is not its own mirror image, and there `<`
-    and `<=` come before `>` and `>=`.
-    """
-    decided = np.zeros(len(masks), np.bool_)
-    reported = np.ones(len(masks), np.bool_)
-    for pair, outcomes in zip(space.pairs, outcomes_of(masks, space), strict=True):
-        if pair.left != pair.right:
-            reported |= outcomes != EVERY_OUTCOME
-        elif pair.ordered:
-            less, greater = (outcomes & LESS) != 0, (outcomes & GREATER) != 0
-            reported[~decided & greater & ~less] = False
-            decided |= less != greater
-    return reported
+    def find(self, masks: Words, limit: int, budget: int) -> Violations:
+        """Search with a budget for all rows."""
+        return self.search.find(masks, limit, min(budget * max(self.rows, 1), _UNLIMITED))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holdfast.constraints import PredicateSpace
-from holdfast.discovery.codes import PairCodes, pair_codes
+from holdfast.discovery.codes import pair_codes
 from holdfast.discovery.evidences import EvidenceSet
 from holdfast.discovery.explained import Explained, Report
 from holdfast.discovery.order.contexts import Contexts
@@ -28,7 +28,12 @@ from holdfast.discovery.seed import Seed
 from holdfast.tables import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.discovery.kernels.contexts import Ints, Words
+
+    Search = Callable[[Ints, Words], tuple[Ints, Words, Ints]]
+    """For targets and contexts: which dependencies are broken, and evidences, with pairs, of pairs that break some."""
 
 PAIRS = 24
 """How many pairs of rows are taken that break a dependency."""
@@ -48,45 +53,46 @@ def seed_order(
     started = time.perf_counter()
     codes = pair_codes(table, space)
     explained.add(f"codes of {codes.rows:,} distinct rows", started)
-    finder = _Finder(codes, space, max_context, threads, seed, explained, report)
-    finder.sample()
-    finder.complete()
-    proofs = np.unique(np.concatenate([np.zeros(0, np.int64), *finder.contexts.proofs]))
-    return Seed(finder.contexts.masks, finder.words[proofs], codes.table_rows(finder.pairs[proofs]), explained)
+    finder = OrderFinder(space, max_context, threads, explained, report)
+    started = time.perf_counter()
+    evidences, rng = EvidenceSet(codes, space), np.random.default_rng(seed)
+    variety = sample_random(evidences, codes, rng)
+    sample_neighbours(evidences, codes, variety, rng, report)
+    explained.add(f"{len(evidences):,} evidences of a sample", started)
+    finder.take(*evidences.entries())
+    search = OrderSearch(codes, finder.contexts.targets, threads)
+
+    def broken(targets: "Ints", sets: "Words") -> tuple["Ints", "Words", "Ints"]:
+        which, pairs = search.find(targets, sets, PAIRS)
+        evidences = EvidenceSet(codes, space)
+        evidences.compare_pairs(pairs)
+        return np.unique(which), *evidences.entries()
+
+    finder.complete(broken)
+    return finder.seed(codes.table_rows)
 
 
-class _Finder:
+class OrderFinder:
+    """Takes evidences, until all dependencies that they leave are known to hold.
+
+    Parameters
+    ----------
+    space, max_context : what dependencies are about, and how many columns their contexts may have (0: any number).
+    threads : for contexts.
+    explained, report : are told what is done.
+    """
+
     def __init__(
-        self,
-        codes: PairCodes,
-        space: PredicateSpace,
-        max_context: int,
-        threads: int,
-        seed: int,
-        explained: Explained,
-        report: Report,
+        self, space: PredicateSpace, max_context: int, threads: int, explained: Explained, report: Report
     ) -> None:
-        self._codes = codes
         self._space = space
-        self._rng = np.random.default_rng(seed)
         self._explained = explained
         self._report = report
-        targets = Targets(space)
-        self.contexts = Contexts(targets, max_context, threads)
-        self._search = OrderSearch(codes, targets, threads)
-        self.words: Words = np.zeros((0, space.word_count), np.uint64)
-        self.pairs: Ints = np.zeros((0, 2), np.int64)
+        self.contexts = Contexts(Targets(space), max_context, threads)
+        self._words: Words = np.zeros((0, space.word_count), np.uint64)
+        self._pairs: Ints = np.zeros((0, 2), np.int64)
 
-    def sample(self) -> None:
-        """Begin with the evidences of some pairs."""
-        started = time.perf_counter()
-        evidences = EvidenceSet(self._codes, self._space)
-        variety = sample_random(evidences, self._codes, self._rng)
-        sample_neighbours(evidences, self._codes, variety, self._rng, self._report)
-        self._explained.add(f"{len(evidences):,} evidences of a sample", started)
-        self._take(evidences)
-
-    def complete(self) -> None:
+    def complete(self, broken: "Search") -> None:
         """Validate level by level, until every dependency holds."""
         contexts = self.contexts
         while True:
@@ -100,29 +106,32 @@ class _Finder:
             columns = int(np.bitwise_count(sets[0]).sum())
             started = time.perf_counter()
             self._report(f"validating {len(targets):,} dependencies with about {columns} columns in the context")
-            which, pairs = self._search.find(targets, sets, PAIRS)
-            broken = np.unique(which)
-            contexts.prove(np.delete(targets, broken), np.delete(places, broken))
+            which, words, pairs = broken(targets, sets)
+            contexts.prove(np.delete(targets, which), np.delete(places, which))
             step = f"validated {len(targets):,} dependencies with about {columns} columns in the context"
-            self._explained.add(f"{step}: {len(broken):,} do not hold", started)
-            if len(pairs):
-                evidences = EvidenceSet(self._codes, self._space)
-                evidences.compare_pairs(pairs)
-                self._take(evidences)
+            self._explained.add(f"{step}: {len(which):,} do not hold", started)
+            if len(words):
+                self.take(words, pairs)
 
-    def _take(self, evidences: EvidenceSet) -> None:
+    def take(self, words: "Words", pairs: "Ints") -> None:
+        """Take evidences of live pairs in."""
         started = time.perf_counter()
-        words, pairs = one_way(self._space, *evidences.entries())
+        words, pairs = one_way(self._space, words, pairs)
         _, first = np.unique(words, axis=0, return_index=True)
         words, pairs = words[first], pairs[first]
 
         def enter(used: "Ints") -> "Ints":
-            numbers = np.arange(len(self.words), len(self.words) + len(used))
-            self.words = np.concatenate([self.words, words[used]])
-            self.pairs = np.concatenate([self.pairs, pairs[used]])
+            numbers = np.arange(len(self._words), len(self._words) + len(used))
+            self._words = np.concatenate([self._words, words[used]])
+            self._pairs = np.concatenate([self._pairs, pairs[used]])
             return numbers
 
-        before = len(self.words)
+        before = len(self._words)
         touched = self.contexts.add(words, enter)
-        step = f"{len(self.words) - before:,} of {len(words):,} evidences change {len(touched):,} targets"
+        step = f"{len(self._words) - before:,} of {len(words):,} evidences change {len(touched):,} targets"
         self._explained.add(f"{step}: {len(self.contexts):,} contexts", started)
+
+    def seed(self, rows_of: "Callable[[Ints], Ints]") -> Seed:
+        """Return what holds, and the evidences that prove it; `rows_of` turns their pairs into rows of the table."""
+        proofs = np.unique(np.concatenate([np.zeros(0, np.int64), *self.contexts.proofs]))
+        return Seed(self.contexts.masks, self._words[proofs], rows_of(self._pairs[proofs]), self._explained)

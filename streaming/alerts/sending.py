@@ -12,16 +12,17 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from threading import Thread
 from typing import Protocol
 
-import holdfast
 from holdfast.streaming.alerts.deciding import Message
 from holdfast.streaming.alerts.posting import Answer, NoAnswer, Post, Receiver
 from holdfast.streaming.alerts.waiting import Channel, Waiting
 from holdfast.streaming.output_rows import as_json, time_text
 
 FIRST_PAUSE, LONGEST_PAUSE, LONGEST_ASKED = 1.0, 300.0, 86_400.0
+_AGENT = f"holdfast/{version('holdfast')}"
 _AGAIN = frozenset({408, 425, 429})
 
 
@@ -143,7 +144,7 @@ class Sender:
         at_most = None if self._closing_at is None else max(0.1, self._closing_at - self._now())
         headers = {
             "Content-Type": "application/json",
-            "User-Agent": f"holdfast/{holdfast.__version__}",
+            "User-Agent": _AGENT,
             "Idempotency-Key": message.key,
         }
         try:

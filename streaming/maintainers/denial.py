@@ -18,7 +18,7 @@ import numpy as np
 from holdfast.constraints import PredicateSpace
 from holdfast.discovery.certificate import Certificate, Numbers, Pairs, Words
 from holdfast.discovery.denial.covers import Covers
-from holdfast.discovery.denial.seeding import reported_images
+from holdfast.discovery.denial.enumerating import reported_images
 from holdfast.discovery.evidences import mirrored
 from holdfast.discovery.seed import Seed
 from holdfast.discovery.violations import ViolationSearch

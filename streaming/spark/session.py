@@ -53,7 +53,7 @@ def session_for(
     given = dict(settings or {})
     if master is None:
         return session(name, given, shown)
-    elsewhere = submitted_settings().get("spark.master") or _running_master()
+    elsewhere = submitted_settings().get("spark.master") or running_master()
     if elsewhere not in {None, master}:
         raise UsageError(
             f"the master {master} was asked for, while Spark was started on {elsewhere}: leave one of them out"
@@ -98,7 +98,7 @@ def session(name: str, settings: Mapping[str, str] | None = None, shown: Callabl
         if submitted:
             check_jars()
         return builder.getOrCreate()
-    running = _running_master() is not None
+    running = running_master() is not None
     check_reachable(master)
     start_java(chosen, shown)
     check_jars()
@@ -154,7 +154,7 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def _running_master() -> str | None:
+def running_master() -> str | None:
     """Return the master of the session that runs in this process."""
     if "pyspark" not in sys.modules:
         return None

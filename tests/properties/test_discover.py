@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from holdfast.constraints import PredicateSpace, UsageError, constraint_fields, parse_denial
 from holdfast.discovery import evidences, hitting_sets, sampling
 from holdfast.discovery.codes import pair_codes
-from holdfast.discovery.denial import seeding
+from holdfast.discovery.denial import enumerating, seeding, validating
 from holdfast.discovery.denial.anchors import Anchors, Costs
 from holdfast.discovery.denial.seeding import seed_denial
 from holdfast.discovery.discover import discover
@@ -123,7 +123,7 @@ def test_a_sample_with_too_many_covers_gives_way_to_all_pairs(monkeypatch: pytes
 def test_an_explosion_ends_with_a_count_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(5)
     table = from_arrow(pa.table({f"c{i}": rng.integers(0, 9, 30) for i in range(12)}), "wide")
-    monkeypatch.setattr(seeding, "_MOST_WORDS", 1_000)
+    monkeypatch.setattr(enumerating, "_MOST_WORDS", 1_000)
     said: list[str] = []
     with pytest.raises(UsageError, match=r"more than [0-9,]+ constraints .*--max-predicates"):
         discover(table, space=PredicateSpace(table.schema), max_predicates=0, report=said.append)
@@ -136,9 +136,9 @@ def test_a_budget_postpones_constraints_and_loses_none(first: int, more: int, mo
     _take(monkeypatch, "all pairs")
     expected = {str(c) for c in discover(table, max_predicates=0)}
     _take(monkeypatch, "sample")
-    monkeypatch.setattr(seeding, "_COMPARISONS_PER_ROW", first)
-    monkeypatch.setattr(seeding, "_MORE_COMPARISONS", more)
-    monkeypatch.setattr(seeding, "_FEW_CONSTRAINTS", 0)
+    monkeypatch.setattr(validating, "_COMPARISONS_PER_ROW", first)
+    monkeypatch.setattr(validating, "_MORE_COMPARISONS", more)
+    monkeypatch.setattr(validating, "_FEW_CONSTRAINTS", 0)
     monkeypatch.setattr(seeding, "_SECONDS_BETWEEN_REPORTS", 0)
     monkeypatch.setattr(sampling, "_ROWS_A_ROUND", 5)
     discovered = discover(table, max_predicates=0, threads=2)

@@ -47,7 +47,8 @@ def test_validation_alone_finds_everything(both: tuple[OracleTable, Table], boun
     """Without a sample, every evidence comes from the search of a dependency that does not hold."""
     theirs, ours = both
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(seeding._Finder, "sample", lambda self: None)
+        patch.setattr(seeding, "sample_random", lambda *_: None)
+        patch.setattr(seeding, "sample_neighbours", lambda *_: None)
         patch.setattr(seeding, "PAIRS", 1)
         found = {str(dependency) for dependency in discover(ours, family="od", max_context=bound, threads=1)}
     expected = oracle.reported(theirs.rows, len(theirs.columns), bound)

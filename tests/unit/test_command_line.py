@@ -120,9 +120,10 @@ class TestHelp:
         assert found.stdout.strip() == "[]"
         seconds = []
         for _ in range(3):
-            start = time.perf_counter()
+            start = os.times()
             assert run("--help").returncode == 0
-            seconds.append(time.perf_counter() - start)
+            end = os.times()  # of a processor, so that other work on the machine is left out
+            seconds.append(end.children_user + end.children_system - start.children_user - start.children_system)
         assert min(seconds) < 1.0  # half of it on a quiet machine
 
     def test_version(self) -> None:
@@ -177,8 +178,6 @@ class TestWrongUsage:
     @pytest.mark.parametrize(
         "arguments",
         [
-            "discover a.csv --family od --spark",
-            "discover a.csv --family dc --spark",
             "dashboard c.yaml --port 0",
             "report c.yaml --output r.txt",
         ],
@@ -187,8 +186,6 @@ class TestWrongUsage:
         before = sorted(folder.iterdir())
         answer = Answer(capsys, *arguments.split())
         command, _, _ = arguments.partition(" ")
-        if command == "discover":
-            command += " --spark"
         assert (answer.code, answer.out) == (2, "")
         assert answer.err == f"holdfast {command} is not part of this version yet.\n"
         assert sorted(folder.iterdir()) == before

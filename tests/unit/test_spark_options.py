@@ -1,39 +1,39 @@
-"""Where a command searches on Spark: --spark, --master, --conf."""
+"""Settings of Spark on a command line: --conf."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from holdfast.jobs import options
+from holdfast.jobs.command_line import exit_code_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command()
-@options.on_spark
+@options.spreading
 def command(**given: Any) -> None:
-    click.echo(repr(given))
+    click.echo(repr(given["conf"]))
 
 
 def test_settings_by_name() -> None:
-    given = [
-        "--spark",
-        "--master",
-        "yarn",
-        "--conf",
-        "spark.archives=a#env",
-        "--conf",
-        "spark.driver.extraJavaOptions=-Da=b",
-    ]
-    answer = CliRunner().invoke(command, given)
-    assert eval(answer.output) == {
-        "spark": True,
-        "master": "yarn",
-        "spark_settings": {"spark.archives": "a#env", "spark.driver.extraJavaOptions": "-Da=b"},
+    given = ["--conf", "spark.archives=a#env", "--conf", "spark.driver.extraJavaOptions=-Da=b"]
+    assert eval(CliRunner().invoke(command, given).output) == {
+        "spark.archives": "a#env",
+        "spark.driver.extraJavaOptions": "-Da=b",
     }
-    assert eval(CliRunner().invoke(command).output) == {"spark": False, "master": None, "spark_settings": {}}
+    assert eval(CliRunner().invoke(command).output) == {}
+
+
+def test_settings_are_for_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.csv").write_text("A\n1\n")
+    assert exit_code_of(["discover", str(tmp_path / "a.csv"), "--family", "dc", "--conf", "spark.x=1"]) == 2
+    assert "--conf is for Spark: add --spark." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("pair", ["spark.x", "x=1", "=", ""])

@@ -1,0 +1,355 @@
+"""Declared rules counted on tables in blocks, exactly.
+
+Blocks are counted by themselves, and in twos where their ranges allow pairs between them; a pair of rows of different
+blocks is in the count of the two together and in neither of the single ones:
+
+    pairs    of all blocks  +  for each two that meet: those of both together - those of the one - those of the other
+    rows     each block's rows in any of these, joined as bits, and counted once they are joined
+
+The bits of a block come together on one executor, and only their number travels on.
+
+Invariant: what is counted is the definition's, whatever the blocks.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.constraints import InclusionDependency, Rule, UsageError
+from holdfast.discovery.blocks.block import Block, rows_of
+from holdfast.discovery.blocks.executors import PART, Batches, Exchange
+from holdfast.discovery.blocks.planning import orders_of
+from holdfast.discovery.blocks.storage import KEPT
+from holdfast.discovery.blocks.table import Arrangement, BlockTable, Report, Source
+from holdfast.discovery.blocks.values import clusters_of, missing_values
+from holdfast.discovery.detection.check import Checked, Example
+from holdfast.discovery.detection.columns import TableColumns
+from holdfast.discovery.detection.counting import count
+from holdfast.discovery.detection.examples import some_pairs
+from holdfast.discovery.detection.forms import Compared, Form, PairForm, RowForm, form_of
+from holdfast.discovery.detection.grouping import Grouping
+from holdfast.discovery.detection.listing import lists, pairs
+
+Locate = Callable[[int], str]
+
+_ALONE = -1
+_COUNTS = pa.schema(
+    [
+        (PART, pa.int32()),
+        ("form", pa.int32()),
+        ("block", pa.int32()),
+        ("other", pa.int32()),
+        ("pairs", pa.int64()),
+        ("rows", pa.binary()),
+    ]
+)
+_COPIES_OF_ROWS = 4
+_WAVES_A_CORE = 4
+
+
+def check_blocks(
+    tables: Mapping[str, BlockTable],
+    rules: Sequence[Rule],
+    *,
+    exists: bool = False,
+    examples: int = 3,
+    texts: bool = False,
+    locate: Mapping[str, Locate] | None = None,
+    report: Report = lambda _: None,
+) -> list[Checked]:
+    """Count what breaks declared rules, as `check_tables` does; `locate` says where a row of a table stands."""
+    schemas = {name: table.schema for name, table in tables.items()}
+    forms = [form_of(rule, schemas) for rule in rules]
+    found: dict[int, Checked] = {}
+    for name, table in tables.items():
+        report(f"checking {name}")
+        mine = {
+            i: form
+            for i, (rule, form) in enumerate(zip(rules, forms, strict=True))
+            if rule.table == name and isinstance(form, PairForm | RowForm)
+        }
+        checking = _Checking(table, examples, (locate or {}).get(name, _nowhere))
+        first = {i for i in mine if exists and _first_is_enough(rules[i], mine[i])}
+        found |= checking.searched({i: mine[i] for i in first}, rules)
+        found |= checking.counted({i: form for i, form in mine.items() if i not in first}, rules)
+    for i, rule in enumerate(rules):
+        if isinstance(rule.body, InclusionDependency):
+            report(f"checking {rule.name}")
+            found[i] = _values_checked(tables, rule, rule.body, examples, texts=texts)
+    return [found[i] for i in range(len(rules))]
+
+
+def _nowhere(row: int) -> str:
+    return f"row {row + 1}"
+
+
+def _first_is_enough(rule: Rule, form: Form) -> bool:
+    return isinstance(form, PairForm) and rule.max_violating_pairs is None and rule.max_violating_rows is None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What all tasks of a count share."""
+
+    source: Source
+    forms: Mapping[int, PairForm | RowForm]
+    parts: int
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Blocks to look at together, by their places in an arrangement, and the rules that ask for it."""
+
+    places: tuple[int, ...]
+    blocks: tuple[Block, ...]
+    rules: tuple[int, ...]
+
+
+@dataclass
+class _Total:
+    """What is known of one rule: pairs by blocks, alone and in twos, and rows by blocks."""
+
+    single: dict[int, int]
+    double: dict[tuple[int, int], int]
+    rows: dict[int, int]
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs break the rule."""
+        between = sum(both - self.single[i] - self.single[j] for (i, j), both in self.double.items())
+        return sum(self.single.values()) + between
+
+
+class _Checking:
+    """Checks the rules of one table."""
+
+    def __init__(self, table: BlockTable, examples: int, locate: Locate) -> None:
+        self._table = table
+        self._examples = examples
+        self._locate = locate
+
+    def counted(self, forms: Mapping[int, PairForm | RowForm], rules: Sequence[Rule]) -> dict[int, Checked]:
+        """Count all that breaks some rules."""
+        found = {}
+        for arrangement, members in self._arrangements(forms):
+            tasks = _tasks(arrangement, members)
+            totals = self._totals(members, tasks)
+            shown = self._shown(members, tasks, totals)
+            for i, form in members.items():
+                pair_count = totals[i].pairs if isinstance(form, PairForm) else None
+                found[i] = Checked(
+                    rules[i], self._table.row_count, pair_count, sum(totals[i].rows.values()), examples=shown.get(i, ())
+                )
+        return found
+
+    def searched(self, forms: Mapping[int, PairForm | RowForm], rules: Sequence[Rule]) -> dict[int, Checked]:
+        """Look for the first pair that breaks each of some rules."""
+        rows = self._table.row_count
+        found = {i: Checked(rules[i], rows, 0, 0) for i in forms}
+        for arrangement, members in self._arrangements(forms):
+            tasks = _tasks(arrangement, members)
+            size = _WAVES_A_CORE * self._table.executors.cores
+            for start in range(0, len(tasks), size):
+                wave = [
+                    _Task(t.places, t.blocks, some)
+                    for t in tasks[start : start + size]
+                    if (some := tuple(i for i in t.rules if found[i].holds))
+                ]
+                work = partial(_first, _Asked(self._table.source, members, 1))
+                for answer in self._table.executors.run(work, wave):
+                    for i, example in answer.items():
+                        shown = (self._placed(example),)[: self._examples]
+                        found[i] = Checked(rules[i], rows, None, None, examples=shown)
+        return found
+
+    def _arrangements(
+        self, forms: Mapping[int, PairForm | RowForm]
+    ) -> Iterator[tuple[Arrangement, dict[int, PairForm | RowForm]]]:
+        """Yield orders of rows, each with the rules that are checked in it."""
+        if not forms:
+            return
+        numbers = list(forms)
+        compared = [_compared(forms[i]) for i in numbers]
+        for order, positions in orders_of(self._table, compared, np.arange(len(numbers))).items():
+            yield self._table.arranged(order), {numbers[p]: forms[numbers[p]] for p in positions.tolist()}
+
+    def _totals(self, forms: Mapping[int, PairForm | RowForm], tasks: Sequence[_Task]) -> dict[int, _Total]:
+        totals = {i: _Total({}, {}, {}) for i in forms}
+        parts = 2 * self._table.executors.cores
+        asked = _Asked(self._table.source, forms, parts)
+        for form, block, other, pair_count, rows in self._table.executors.exchange(
+            partial(_counted, asked), tasks, Exchange(_COUNTS, parts), _joined
+        ):
+            total = totals[form]
+            if other == block:
+                total.rows[block] = rows
+            elif other == _ALONE:
+                total.single[block] = pair_count
+            elif other > block:
+                total.double[block, other] = pair_count
+        return totals
+
+    def _shown(
+        self, forms: Mapping[int, PairForm | RowForm], tasks: Sequence[_Task], totals: Mapping[int, _Total]
+    ) -> dict[int, tuple[Example, ...]]:
+        """Return some violations of each rule, from the first blocks that have some."""
+        if not self._examples:
+            return {}
+        wanted: dict[tuple[int, ...], list[int]] = {}
+        of_places = {task.places: task for task in tasks}
+        for i, form in forms.items():
+            total = totals[i]
+            breaking: dict[tuple[int, ...], int] = {(place,): n for place, n in total.single.items()}
+            breaking |= {tuple(places): n for places, n in total.double.items()}
+            if isinstance(form, RowForm):
+                breaking = {(place,): n for place, n in total.rows.items()}
+            places = min((places for places, n in breaking.items() if n), key=lambda p: (len(p), p), default=None)
+            if places is not None:
+                wanted.setdefault(places, []).append(i)
+        looked_at = [_Task(places, of_places[places].blocks, tuple(some)) for places, some in wanted.items()]
+        work = partial(_examples, _Asked(self._table.source, forms, 1), self._examples)
+        return {
+            i: tuple(map(self._placed, found))
+            for answer in self._table.executors.run(work, looked_at)
+            for i, found in answer.items()
+        }
+
+    def _placed(self, example: Example) -> Example:
+        return Example(example.rows, None, tuple(map(self._locate, example.rows)), example.images)
+
+
+def _compared(form: PairForm | RowForm) -> Sequence[Compared]:
+    return form.compared if isinstance(form, PairForm) else ()
+
+
+def _tasks(arrangement: Arrangement, forms: Mapping[int, PairForm | RowForm]) -> list[_Task]:
+    """Return which blocks are looked at together, and for which rules: blocks by themselves first."""
+    members: dict[tuple[int, ...], list[int]] = {}
+    for i, form in forms.items():
+        for place in range(len(arrangement.blocks)):
+            members.setdefault((place,), []).append(i)
+        if isinstance(form, PairForm):
+            for one, other in arrangement.ranges.meeting(form.compared):
+                if one != other:
+                    members.setdefault((one, other), []).append(i)
+    return [
+        _Task(places, tuple(arrangement.blocks[place] for place in places), tuple(rules))
+        for places, rules in sorted(members.items(), key=lambda item: (len(item[0]), item[0]))
+    ]
+
+
+# What a task does
+
+
+class _Looked:
+    """The rows of some blocks as rules look at them."""
+
+    def __init__(self, source: Source, blocks: tuple[Block, ...], forms: Mapping[int, PairForm | RowForm]) -> None:
+        rows = rows_of(pa.concat_tables([source.read(block) for block in blocks]), source.schema)
+        self.numbers = rows.numbers
+        self.table = rows.table
+        self.columns = TableColumns(rows.table)
+        self.grouping = Grouping(self.columns, [form for form in forms.values() if isinstance(form, PairForm)])
+
+    def example(self, rows: Sequence[int]) -> Example:
+        """Return a violation by its rows here."""
+        some = [int(row) for row in rows]
+        return Example(tuple(int(self.numbers[row]) for row in some), images=tuple(self.table.rows(some)))
+
+
+def _looked(asked: _Asked, task: _Task) -> _Looked:
+    def make() -> tuple[_Looked, int]:
+        size = sum(block.size for block in task.blocks)
+        return _Looked(asked.source, task.blocks, asked.forms), _COPIES_OF_ROWS * size
+
+    return KEPT.get(("looked", tuple(block.name for block in task.blocks)), make)
+
+
+def _counted(asked: _Asked, task: _Task) -> Batches:
+    """Yield what breaks each rule of a task: pairs, and the rows of each block as bits."""
+    looked = _looked(asked, task)
+    ends = np.cumsum([0, *(block.rows for block in task.blocks)]).tolist()
+    out: list[tuple[int, int, int, int, int, bytes]] = []
+    for i in task.rules:
+        form = asked.forms[i]
+        if isinstance(form, RowForm):
+            pair_count, breaking = 0, looked.columns.passing_any(form.alternatives)
+        else:
+            counted = count(looked.columns, looked.grouping, form)
+            pair_count, breaking = counted.pairs, counted.first | counted.second
+        for at, place in enumerate(task.places):
+            some = breaking[ends[at] : ends[at + 1]]
+            bits = np.packbits(some).tobytes() if some.any() else b""
+            other = next((p for p in task.places if p != place), _ALONE)
+            out.append(((i * 31 + place) % asked.parts, i, place, other, pair_count, bits))
+    columns = zip(*out, strict=True)
+    yield pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, _COUNTS, strict=True)], schema=_COUNTS)
+
+
+def _joined(batches: Batches) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yield (rule, block, other block, pairs, rows); the rows of a block stand in one of its lines."""
+    bits: dict[tuple[int, int], np.ndarray] = {}
+    for batch in batches:
+        for _, form, block, other, pair_count, given in zip(*batch.to_pydict().values(), strict=True):
+            some = np.frombuffer(given, np.uint8)
+            known = bits.get((form, block))
+            if known is None or not len(known):
+                bits[form, block] = some.copy()
+            elif len(some):
+                known |= some
+            yield form, block, other, pair_count, 0
+    for (form, block), joined in bits.items():
+        yield form, block, block, 0, int(np.bitwise_count(joined).sum())
+
+
+def _first(asked: _Asked, task: _Task) -> dict[int, Example]:
+    """Return for each rule of a task a pair that breaks it, where there is one."""
+    looked = _looked(asked, task)
+    found = {}
+    for i in task.rules:
+        form = asked.forms[i]
+        assert isinstance(form, PairForm)
+        listed = next(pairs(lists(looked.columns, looked.grouping, form), at_once=1), None)
+        if listed is not None:
+            found[i] = looked.example(listed[0].tolist())
+    return found
+
+
+def _examples(asked: _Asked, most: int, task: _Task) -> dict[int, list[Example]]:
+    """Return a few violations of each rule of a task."""
+    looked = _looked(asked, task)
+    found = {}
+    for i in task.rules:
+        form = asked.forms[i]
+        if isinstance(form, RowForm):
+            broken = np.flatnonzero(looked.columns.passing_any(form.alternatives))
+            found[i] = [looked.example([row]) for row in islice(broken.tolist(), most)]
+        else:
+            found[i] = [looked.example(pair) for pair in some_pairs(looked.columns, looked.grouping, form, most)]
+    return found
+
+
+# Inclusions
+
+
+def _values_checked(
+    tables: Mapping[str, BlockTable], rule: Rule, dependency: InclusionDependency, examples: int, *, texts: bool
+) -> Checked:
+    sides = (dependency.dependent, dependency.referenced)
+    for side in sides:
+        if side.table not in tables:
+            raise UsageError(f"rule {rule.name}: there is no table {side.table}")
+    some = {name: table for name, table in tables.items() if name in {side.table for side in sides}}
+    clusters = clusters_of(some, texts=texts, only=frozenset(sides))
+    refs = [column.ref for column in clusters.columns]
+    left, right = refs.index(sides[0]), refs.index(sides[1])
+    missing, occurrences = int(clusters.missing[left, right]), int(clusters.missing_occurrences[left, right])
+    shown: tuple[Example, ...] = ()
+    if missing and examples:
+        values = missing_values(some, [dependency], examples, texts=texts)[dependency]
+        shown = tuple(Example(value=value) for value in values)
+    return Checked(rule, tables[rule.table].row_count, None, occurrences, missing, shown)

@@ -1,0 +1,83 @@
+"""Where blocks lie, as a value that can be sent to whoever reads them, and what a process keeps of what it read.
+
+Invariant: what is kept takes at most so many bytes; it is taken from blocks, which never change, so it is never stale.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
+
+from holdfast.state.places import Folder, Place, object_place
+
+Made = TypeVar("Made")
+
+MOST_KEPT = 256 << 20
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A folder, or an address of an object store, that every executor reaches.
+
+    Parameters
+    ----------
+    address : a path, or a URL.
+    options : of an object store.
+    """
+
+    address: str
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @classmethod
+    def at(cls, address: str, options: Mapping[str, str] | None = None) -> "Storage":
+        """Name a place."""
+        return cls(address, tuple(sorted((options or {}).items())))
+
+    def open(self) -> Place:
+        """Return it as a place to read and write."""
+        if "://" in self.address:
+            return object_place(self.address, dict(self.options))
+        return Folder(Path(self.address))
+
+
+class Kept:
+    """What was made of blocks and may be asked for again; what was not asked for the longest goes first.
+
+    Parameters
+    ----------
+    most : bytes.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+
+    def get(self, what: Hashable, make: Callable[[], tuple[Made, int]]) -> Made:
+        """Return what `make` gave, or gives now, with how many bytes it takes."""
+        with self._lock:
+            if what in self._held:
+                self._held.move_to_end(what)
+                found: Made = self._held[what][0]
+                return found
+        made, size = make()
+        with self._lock:
+            if what not in self._held and size <= self._most:
+                self._held[what] = made, size
+                self._bytes += size
+            while self._bytes > self._most:
+                _, (_, gone) = self._held.popitem(last=False)
+                self._bytes -= gone
+        return made
+
+    @property
+    def bytes(self) -> int:
+        """How much it takes."""
+        return self._bytes
+
+
+KEPT = Kept(MOST_KEPT)
+"""What this process keeps."""

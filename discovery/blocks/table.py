@@ -1,0 +1,220 @@
+"""A table in blocks, and its rows once more in other orders, as searches want them.
+
+An *arrangement* is all rows in the order of some columns, in blocks. Rows with the same value of its first column are
+in one block, unless they are more than a block holds. So two rows that agree on that column are in one block or, for
+a value that is very frequent, in neighbouring ones; and the ranges of blocks tell which have to meet at all.
+
+    base          the rows as they came
+    (Zip,)        in the order of Zip: what wants Zip equal is searched in each block alone
+    (State, Rate) in the order of State, then Rate: states of many rows take several blocks, cut by Rate
+
+Invariant: every arrangement has every row exactly once.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from holdfast.constraints import Schema
+from holdfast.discovery.blocks.block import Block, carried_schema, read_block, write_block
+from holdfast.discovery.blocks.executors import PART, Batches, Exchange, Executors
+from holdfast.discovery.blocks.ranges import BlockRanges
+from holdfast.discovery.blocks.storage import KEPT, Storage
+from holdfast.tables import Table
+
+Order = tuple[int, ...]
+"""Columns by position; the first one decides which rows stay together."""
+
+Report = Callable[[str], object]
+
+_SAMPLED = 20_000
+_ROWS_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a task has to know of a table.
+
+    Parameters
+    ----------
+    storage, schema : where its blocks are, and its columns.
+    most : rows of a block.
+    """
+
+    storage: Storage
+    schema: Schema
+    most: int
+
+    def read(self, block: Block) -> pa.Table:
+        """Return a block's rows as they are carried; kept, where there is room."""
+
+        def make() -> tuple[pa.Table, int]:
+            return read_block(self.storage.open(), block), block.size
+
+        return KEPT.get(block.name, make)
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """All rows of a table, in blocks of some order.
+
+    Parameters
+    ----------
+    order : what they are sorted by; nothing for the base.
+    blocks : in that order.
+    schema : the table's.
+    """
+
+    order: Order
+    blocks: tuple[Block, ...]
+    schema: Schema
+
+    @cached_property
+    def ranges(self) -> BlockRanges:
+        """Which blocks can meet in what."""
+        return BlockRanges(self.blocks, self.schema)
+
+
+class BlockTable:
+    """A table in blocks.
+
+    Parameters
+    ----------
+    source, blocks : where and what they are.
+    executors : where tasks run.
+    report : is told what is being done.
+    """
+
+    def __init__(
+        self, source: Source, blocks: Sequence[Block], executors: Executors, report: Report = lambda _: None
+    ) -> None:
+        self.source = source
+        self.schema = source.schema
+        self.executors = executors
+        self.row_count = sum(block.rows for block in blocks)
+        self._report = report
+        self._arrangements: dict[Order, Arrangement] = {(): Arrangement((), tuple(blocks), source.schema)}
+
+    @property
+    def base(self) -> Arrangement:
+        """The rows as they came."""
+        return self._arrangements[()]
+
+    def without_rows(self) -> Table:
+        """Return name, columns and number of rows as tables in memory have them."""
+        return Table(self.schema, (), self.row_count)
+
+    def arranged(self, order: Order) -> Arrangement:
+        """Return the rows in an order. O(n log n) spread over the executors, once."""
+        if order not in self._arrangements:
+            self._arrangements[order] = Arrangement(order, tuple(self._arrange(order)), self.schema)
+        return self._arrangements[order]
+
+    @cached_property
+    def heaviest(self) -> list[float]:
+        """For each column the share of rows that its most frequent value has, as far as a sample shows."""
+        sample = self._sample(tuple(range(len(self.schema))))
+        rows = max(len(sample), 1)
+        return [max(pc.value_counts(column).field(1).to_pylist(), default=0) / rows for column in sample.columns]
+
+    def fits_a_block(self, column: int) -> bool:
+        """Whether the rows with any one value of a column are no more than a block has, as far as a sample shows."""
+        return self.heaviest[column] * self.row_count <= self.source.most
+
+    def _sample(self, order: Order) -> pa.Table:
+        """Return some columns of some rows, evenly spread over the blocks."""
+        most = max(1, _SAMPLED // max(len(self.base.blocks), 1))
+        work = partial(_sampled_of, self.source, order, most)
+        found = [table for table in self.executors.run(work, self.base.blocks) if len(table)]
+        schema = pa.schema([carried_schema(self.schema).field(c + 1) for c in order])
+        return pa.concat_tables(found) if found else schema.empty_table()
+
+    def _arrange(self, order: Order) -> list[Block]:
+        names = ", ".join(self.schema.names[c] for c in order)
+        self._report(f"sorting {self.row_count:,} rows by {names}")
+        bounds = self._bounds(order[:1] if self.fits_a_block(order[0]) else order)
+        how = Exchange(
+            carried_schema(self.schema).insert(0, pa.field(PART, pa.int32())),
+            len(bounds) + 1,
+            tuple(str(c) for c in order),
+        )
+        blocks = self.executors.exchange(
+            partial(_emitted, self.source, bounds),
+            self.base.blocks,
+            how,
+            partial(_written, self.source, order[0]),
+        )
+        return list(blocks)
+
+    def _bounds(self, columns: Order) -> pa.Table:
+        """Return the values where parts begin, each once: parts of about a block each."""
+        sample = self._sample(columns)
+        keys = [(name, "ascending", "at_start") for name in sample.column_names]
+        ordered = sample.take(pc.sort_indices(sample, keys))
+        parts = max(1, -(-self.row_count // self.source.most))
+        places = np.linspace(0, len(ordered), parts + 1)[1:-1].astype(np.int64)
+        return ordered.take(pa.array(places)).group_by(ordered.column_names, use_threads=False).aggregate([])
+
+
+def _sampled_of(source: Source, order: Order, most: int, block: Block) -> pa.Table:
+    arrays = source.read(block).select([str(c) for c in order])
+    places = np.linspace(0, block.rows - 1, min(most, block.rows)).astype(np.int64)
+    return arrays.take(pa.array(np.unique(places)))
+
+
+def _emitted(source: Source, bounds: pa.Table, block: Block) -> Batches:
+    """Yield the rows of a block with the part that each goes to."""
+    arrays = source.read(block)
+    parts = pa.array(parts_of(arrays.select(bounds.column_names), bounds).astype(np.int32))
+    yield from arrays.add_column(0, PART, parts).to_batches(max_chunksize=_ROWS_AT_ONCE)
+
+
+def parts_of(rows: pa.Table, bounds: pa.Table) -> NDArray[np.int64]:
+    """Return for each row how many of some sorted bounds are not above it. O(n log n).
+
+    >>> parts_of(pa.table({"a": [None, 1, 3, 5]}), pa.table({"a": [1, 4]})).tolist()
+    [0, 1, 1, 2]
+    """
+    if not len(bounds):
+        return np.zeros(len(rows), np.int64)
+    both = pa.concat_tables([bounds, rows], promote_options="permissive")
+    is_row = pa.array(np.arange(len(both)) >= len(bounds))
+    both = both.append_column("is row", is_row)  # a bound comes before the rows that are equal to it
+    keys = [(name, "ascending", "at_start") for name in both.column_names]
+    order = pc.sort_indices(both, keys).to_numpy()
+    below = np.cumsum(order < len(bounds))
+    parts = np.empty(len(both), np.int64)
+    parts[order] = below
+    return parts[len(bounds) :]
+
+
+def _written(source: Source, first: int, batches: Batches) -> Iterator[Block]:
+    """Write the sorted rows of a part as blocks that end where the first column changes, as far as they can."""
+    place = source.storage.open()
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        waiting.append(batch)
+        count += len(batch)
+        if count >= 2 * source.most:
+            rows = pa.Table.from_batches(waiting).drop_columns([PART])
+            end = _end_of_block(rows.column(str(first)), source.most)
+            yield write_block(place, rows.slice(0, end), source.schema)
+            left = pa.Table.from_batches(waiting).slice(end).combine_chunks()
+            waiting, count = left.to_batches(), len(left)
+    if count:
+        rows = pa.Table.from_batches(waiting).drop_columns([PART])
+        yield write_block(place, rows, source.schema)
+
+
+def _end_of_block(column: pa.ChunkedArray, most: int) -> int:
+    """Return where a block of at least half and at most twice so many rows ends best."""
+    window = column.slice(most // 2, most + most // 2)
+    codes = window.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    changes = np.flatnonzero(np.diff(codes)) + 1 + most // 2
+    return int(changes[np.abs(changes - most).argmin()]) if len(changes) else most

@@ -1,0 +1,209 @@
+"""Which values the columns of tables in blocks share: each value and its occurrences come together on one executor.
+
+Blocks yield their distinct values, column by column, as canonical bytes; a value goes to the part that its hash says.
+So each part knows all columns of its values, makes clusters of them as one machine does, and tells only those: what
+travels on does not grow with the values.
+
+Invariant: every value is in one part, with all columns that have it.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.constraints import ColumnRef, InclusionDependency, Value
+from holdfast.discovery.blocks.block import Block, table_of
+from holdfast.discovery.blocks.executors import PART, Batches, Exchange
+from holdfast.discovery.blocks.table import BlockTable, Source
+from holdfast.discovery.inclusion.clusters import Clusters, Ints, Member, members_of
+from holdfast.tables.canonical import canonical, shown
+from holdfast.tables.columnar import Table
+
+Answer = TypeVar("Answer")
+
+_VALUES = pa.schema([(PART, pa.int32()), ("value", pa.large_binary()), ("column", pa.int32()), ("count", pa.int64())])
+_ROWS_AT_ONCE = 1 << 16
+_VALUES_A_PART = 1 << 19
+_CELLS_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A block whose values are wanted, with the numbers of its columns; those without one are left out."""
+
+    source: Source
+    block: Block
+    numbers: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """All values of a part: which value each line is of, whose, and how often it occurs."""
+
+    distinct: pa.Array
+    places: Ints
+    columns: Ints
+    counts: Ints
+
+
+@dataclass(frozen=True)
+class _Values:
+    """The columns of some tables that take part, and the tasks that yield their values."""
+
+    members: list[Member]
+    tasks: list[_Task]
+    table: BlockTable
+    parts: int
+    texts: bool
+
+
+def clusters_of(
+    tables: Mapping[str, BlockTable], *, texts: bool = False, only: Collection[ColumnRef] | None = None
+) -> Clusters:
+    """Return the clusters of all columns of some tables, or of some columns."""
+    values = _values(tables, texts=texts, only=only)
+    clusters = Clusters(values.members)
+    for members, counts, occurrences in _exchanged(values, partial(_clustered, values.members)):
+        if len(members):
+            clusters.change(clusters.numbers(np.packbits(members, axis=1, bitorder="little")), counts, occurrences)
+    return clusters
+
+
+def missing_values(
+    tables: Mapping[str, BlockTable], dependencies: Sequence[InclusionDependency], most: int, *, texts: bool = False
+) -> dict[InclusionDependency, list[Value]]:
+    """Return for each inclusion some values of its left column that are no values of its right one."""
+    wanted = {side for dependency in dependencies for side in (dependency.dependent, dependency.referenced)}
+    values = _values(tables, texts=texts, only=wanted)
+    refs = [member.ref for member in values.members]
+    sides = [(refs.index(d.dependent), refs.index(d.referenced)) for d in dependencies]
+    found: dict[InclusionDependency, list[bytes]] = {dependency: [] for dependency in dependencies}
+    for answer in _exchanged(values, partial(_missing, len(refs), sides, most)):
+        for dependency, some in zip(dependencies, answer, strict=True):
+            found[dependency] = sorted([*found[dependency], *some])[:most]
+    return {dependency: [shown(value) for value in some] for dependency, some in found.items()}
+
+
+def overlaps_of(table: BlockTable) -> dict[tuple[int, int], tuple[int, int]]:
+    """Return for every two columns of one type group what `tables.overlap` tells of them."""
+    values = _values({table.schema.table: table}, texts=False, only=None)
+    width = len(values.members)
+    smaller, totals = np.zeros((width, width), np.int64), np.zeros(width, np.int64)
+    for shared, counted in _exchanged(values, partial(_overlapping, width)):
+        smaller += shared
+        totals += counted
+    return {
+        (a, b): (int(smaller[a, b]), int(totals[a] + totals[b] - smaller[a, b]))
+        for a in range(width)
+        for b in range(a + 1, width)
+        if values.members[a].group is values.members[b].group
+    }
+
+
+def _values(tables: Mapping[str, BlockTable], *, texts: bool, only: Collection[ColumnRef] | None) -> _Values:
+    members: list[Member] = []
+    tasks: list[_Task] = []
+    for table in tables.values():
+        numbers: list[int | None] = []
+        for member in members_of(Table(table.schema, (), 0), texts=texts):
+            wanted = only is None or member.ref in only
+            numbers.append(len(members) if wanted else None)
+            members += [member] if wanted else []
+        tasks += [_Task(table.source, block, tuple(numbers)) for block in table.base.blocks]
+    first = next(iter(tables.values()))
+    cells = sum(table.row_count * len(table.schema) for table in tables.values())
+    parts = max(2 * first.executors.cores, -(-cells // _VALUES_A_PART))
+    return _Values(members, tasks, first, parts, texts)
+
+
+def _exchanged(values: _Values, take: Callable[[_Part], Answer]) -> Iterator[Answer]:
+    how = Exchange(_VALUES, values.parts)
+    work = partial(_emitted, values.parts, values.texts)
+    return values.table.executors.exchange(work, values.tasks, how, partial(_of_part, take))
+
+
+# What a task does
+
+
+def _emitted(parts: int, texts: bool, task: _Task) -> Batches:
+    """Yield the distinct values of a block, column by column, with the part that each goes to."""
+    table = table_of(task.source.read(task.block), task.source.schema)
+    for number, column in zip(task.numbers, table.columns, strict=True):
+        if number is None:
+            continue
+        keys, counts = column.counts
+        for start in range(0, len(keys), _ROWS_AT_ONCE):
+            some = slice(start, start + _ROWS_AT_ONCE)
+            values = canonical(column, keys[some], texts=texts).cast(pa.large_binary())
+            hashed = pd.util.hash_array(values.to_numpy(zero_copy_only=False), categorize=False)
+            arrays = [
+                pa.array((hashed % np.uint64(parts)).astype(np.int32)),
+                values,
+                pa.array(np.full(len(values), number, np.int32)),
+                pa.array(counts[some]),
+            ]
+            yield pa.record_batch(arrays, schema=_VALUES)
+
+
+def _of_part(take: Callable[[_Part], Answer], batches: Batches) -> Iterator[Answer]:
+    rows = pa.Table.from_batches(list(batches), _VALUES)
+    pooled = pc.dictionary_encode(rows.column("value").combine_chunks())
+    if isinstance(pooled, pa.ChunkedArray):
+        pooled = pooled.combine_chunks()
+    yield take(
+        _Part(
+            pooled.dictionary,
+            pooled.indices.to_numpy().astype(np.int64),
+            rows.column("column").to_numpy().astype(np.int64),
+            rows.column("count").to_numpy(),
+        )
+    )
+
+
+def _clustered(members: list[Member], part: _Part) -> tuple[np.ndarray, Ints, Ints]:
+    """Return the clusters of a part: columns, numbers of values, occurrences."""
+    clusters = Clusters(members)
+    of_value = clusters.numbers(clusters.bits_of(len(part.distinct), part.places, part.columns))
+    used, place = np.unique(of_value, return_inverse=True)
+    total = np.zeros((len(used), len(members)), np.int64)
+    np.add.at(total, (place[part.places], part.columns), part.counts)
+    return clusters.members[used], np.bincount(place, minlength=len(used)).astype(np.int64), total
+
+
+def _missing(width: int, sides: Sequence[tuple[int, int]], most: int, part: _Part) -> list[list[bytes]]:
+    """Return for each two columns the least values of the one that the other lacks."""
+    found: list[list[bytes]] = [[] for _ in sides]
+    for start, counts in _dense(width, part):
+        for i, (left, right) in enumerate(sides):
+            places = np.flatnonzero((counts[:, left] > 0) & (counts[:, right] == 0)) + start
+            found[i] = sorted([*found[i], *part.distinct.take(pa.array(places)).to_pylist()])[:most]
+    return found
+
+
+def _overlapping(width: int, part: _Part) -> tuple[np.ndarray, Ints]:
+    """Return for every two columns the sum of the smaller counts of their values, and how many values each has."""
+    smaller, totals = np.zeros((width, width), np.int64), np.zeros(width, np.int64)
+    for _, counts in _dense(width, part):
+        totals += counts.sum(axis=0)
+        shared = counts[(counts > 0).sum(axis=1) > 1]
+        for a in range(width):
+            smaller[a, a + 1 :] += np.minimum(shared[:, a, None], shared[:, a + 1 :]).sum(axis=0)
+    return smaller, totals
+
+
+def _dense(width: int, part: _Part) -> Iterator[tuple[int, Ints]]:
+    """Yield how often each column has each value, some values at a time, with the place of the first one."""
+    step = max(1, _CELLS_AT_ONCE // max(width, 1))
+    order = np.argsort(part.places, kind="stable")
+    places = part.places[order]
+    for start in range(0, len(part.distinct), step):
+        some = order[np.searchsorted(places, start) : np.searchsorted(places, start + step)]
+        counts = np.zeros((min(step, len(part.distinct) - start), width), np.int64)
+        np.add.at(counts, (part.places[some] - start, part.columns[some]), part.counts[some])
+        yield start, counts

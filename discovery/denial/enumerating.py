@@ -1,0 +1,90 @@
+"""The minimal covers of some evidences: the constraints that hold as far as these tell.
+
+Invariant: memory is bounded. More constraints than may be kept end in a `UsageError` that says how many there were so
+far and what to set.
+"""
+
+import time
+
+import numpy as np
+
+from holdfast.constraints import PredicateSpace, UsageError
+from holdfast.constraints.operators import EVERY_OUTCOME, GREATER, LESS
+from holdfast.discovery.explained import Explained, Report
+from holdfast.discovery.hitting_sets import HittingSetSearch
+from holdfast.discovery.kernels.evidence import Words
+from holdfast.indexes.masks import outcomes_of
+from holdfast.tables.keys import Flags
+
+FEWER = (
+    "look for small constraints (--max-predicates), at fewer columns or rows (--limit), "
+    "or without crossing columns (--no-cross-columns)"
+)
+_MOST_WORDS = 1 << 27
+
+
+class Enumeration:
+    """Enumerates for one space.
+
+    Parameters
+    ----------
+    space, max_predicates : what constraints are about, and on how many column pairs at most (0: all).
+    explained, report : are told what is done.
+    """
+
+    def __init__(self, space: PredicateSpace, max_predicates: int, explained: Explained, report: Report) -> None:
+        self._space = space
+        self._max_predicates = min(max_predicates, len(space.pairs))
+        self._explained = explained
+        self._report = report
+        self.tried = 0
+
+    def covers(self, words: Words, limit: float) -> tuple[Words, bool]:
+        """Return the masks of the minimal covers, the reported one of two images, and whether these are all.
+
+        The enumeration is left where there are more than the limit.
+        """
+        started = time.perf_counter()
+        width = self._space.word_count
+        groups = np.array([self._space.words(pair.every) for pair in self._space.pairs], np.uint64).reshape(-1, width)
+        every = np.array(self._space.words(self._space.every), np.uint64)
+        chunks = [np.zeros((0, width), np.uint64)]
+        count, whole = 0, True
+        search = HittingSetSearch(words, groups, self._max_predicates)
+        for sets in search:
+            masks = every & ~sets
+            chunks.append(masks[reported_images(masks, self._space)])
+            count += len(chunks[-1])
+            self._report(f"enumerating: {count:,} constraints so far")
+            if count * width > _MOST_WORDS:
+                raise UsageError(f"more than {count:,} constraints of the table so far, too many to keep: {FEWER}")
+            if count > limit:
+                whole = False
+                break
+        self.tried = search.tried
+        step = f"enumerated {count:,} constraints from {len(words):,} evidences"
+        self._explained.add(step if whole else f"{step}, and there are more", started)
+        return np.concatenate(chunks), whole
+
+    def without_empty(self, covers: Words) -> Words:
+        """Leave out the box of everything, which is never reported."""
+        left: Words = covers[(covers != np.array(self._space.words(self._space.every), np.uint64)).any(axis=1)]
+        return left
+
+
+def reported_images(masks: Words, space: PredicateSpace) -> Flags:
+    """Return which masks are reported: all with a crossing predicate, and else the smaller text of two mirror images.
+
+    The two texts differ first at the first column pair on which the mask is not its own mirror image, and there `<`
+    and `<=` come before `>` and `>=`.
+    """
+    decided = np.zeros(len(masks), np.bool_)
+    reported = np.ones(len(masks), np.bool_)
+    for pair, outcomes in zip(space.pairs, outcomes_of(masks, space), strict=True):
+        if pair.left != pair.right:
+            reported |= outcomes != EVERY_OUTCOME
+        elif pair.ordered:
+            less, greater = (outcomes & LESS) != 0, (outcomes & GREATER) != 0
+            reported[~decided & greater & ~less] = False
+            decided |= less != greater
+    return reported

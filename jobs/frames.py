@@ -1,0 +1,155 @@
+"""`discover` and `check` for whatever holds rows: what is in memory is searched here, data frames of Spark on Spark.
+
+Invariant: a data frame of Spark is never brought to this process; what was written for it is gone when there is an
+answer.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from holdfast.constraints import Family, PredicateSpace, Rule, UsageError
+from holdfast.discovery.detection.check import Checked, declared
+from holdfast.discovery.detection.check import check as check_here
+from holdfast.discovery.discover import Discovered
+from holdfast.discovery.discover import discover as discover_here
+from holdfast.jobs.engines import BLOCK_ROWS, work_folder
+from holdfast.tables import ReadOptions
+
+if TYPE_CHECKING:
+    from holdfast.discovery.blocks.table import BlockTable
+
+
+def discover(
+    data: Any,
+    *,
+    name: str = "table",
+    family: str | Family = Family.DENIAL,
+    max_predicates: int = 4,
+    max_context: int = 3,
+    space: PredicateSpace | None = None,
+    threads: int | None = None,
+    work: str | None = None,
+    report: Callable[[str], object] = lambda _: None,
+) -> Discovered:
+    """Find all constraints of one family that hold on a table and that no other one implies.
+
+    Parameters
+    ----------
+    data : a table of ours, a pandas, Arrow or Spark data frame, or the path of a file.
+    name : what a data frame is called.
+    family : `dc`, denial constraints, or `od`, order dependencies.
+    max_predicates : denial constraints on at most so many column pairs; 0 for all.
+    max_context : order dependencies with at most so many columns in the context; 0 for all.
+    space : which column pairs are compared; measured on the table where it is not given.
+    threads : all cores where it is not given.
+    work : for a Spark data frame, a folder or object store that all executors reach; on one machine a temporary one.
+    report : is told what is being done.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> people = pd.DataFrame({"id": [1, 2, 3], "city": ["Rome", "Rome", "Oslo"]})
+    >>> [str(constraint) for constraint in discover(people)]
+    ['not(t.id = s.id)']
+    >>> [str(dependency) for dependency in discover(people, family="od")]
+    ['{id}: [] -> city', '{}: id ~ city desc']
+    """
+    if not is_of_spark(data):
+        return discover_here(
+            data,
+            name=name,
+            family=family,
+            max_predicates=max_predicates,
+            max_context=max_context,
+            space=space,
+            threads=threads,
+            report=report,
+        )
+    from holdfast.discovery.blocks.discover import discover_blocks, space_of_blocks
+    from holdfast.discovery.discover import family_of
+
+    kind = family_of(family)
+    with _in_blocks({name: data}, work, report) as tables:
+        table = tables[name]
+        if kind is Family.DENIAL:
+            return discover_blocks(
+                table, (space or space_of_blocks(table)).of_family(kind), max_predicates, report=report
+            )
+        orders = (space or PredicateSpace(table.schema)).of_family(kind)
+        return discover_blocks(table, orders, max_context, report=report)
+
+
+def check(
+    data: Any,
+    rules: Sequence[Rule | str],
+    *,
+    name: str = "table",
+    exists: bool = False,
+    examples: int = 3,
+    texts: bool = False,
+    options: ReadOptions | None = None,
+    threads: int | None = None,
+    work: str | None = None,
+) -> list[Checked]:
+    """Count what breaks declared rules.
+
+    Parameters
+    ----------
+    data : a pandas, Arrow or Spark frame, a table of ours, a file's path; or several of them by name.
+    rules : `Rule`s, or texts such as `Zip -> City` or `not(t.Salary <= 0)`.
+    name : what a data frame is called.
+    exists : stop at the first violation of each rule that has no threshold.
+    examples : show so many violations of each rule at most.
+    texts : compare the values of inclusions by their text.
+    options : how files are read.
+    threads : all cores where it is not given.
+    work : for Spark data frames, a folder or object store that all executors reach; on one machine a temporary one.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rows = pd.DataFrame({"Zip": ["x1", "x1", "x2"], "City": ["a", "b", "b"], "Salary": [10, 20, -1]})
+    >>> for found in check(rows, ["Zip -> City", "not(t.Salary <= 0)", "key(Salary)"]):
+    ...     print(found)
+    Zip -> City: broken (2 pairs, 2 rows)
+    not(t.Salary <= 0): broken (1 row)
+    key(Salary): holds (0 pairs, 0 rows)
+    """
+    frames = data if isinstance(data, Mapping) else {name: data}
+    of_spark = [is_of_spark(frame) for frame in frames.values()]
+    if not any(of_spark):
+        return check_here(
+            data, rules, name=name, exists=exists, examples=examples, texts=texts, options=options, threads=threads
+        )
+    if not all(of_spark):
+        raise UsageError("some tables are Spark data frames, others are not: give all as Spark data frames, or none")
+    from holdfast.discovery.blocks.checking import check_blocks
+
+    with _in_blocks(frames, work, lambda _: None) as tables:
+        schemas = {called: table.schema for called, table in tables.items()}
+        made = [rule if isinstance(rule, Rule) else declared(rule, rule, schemas) for rule in rules]
+        return check_blocks(tables, made, exists=exists, examples=examples, texts=texts)
+
+
+def is_of_spark(data: Any) -> bool:
+    """Whether something is a data frame of Spark."""
+    return any(kind.__module__.startswith("pyspark.sql") for kind in type(data).__mro__)
+
+
+@contextmanager
+def _in_blocks(
+    frames: Mapping[str, Any], work: str | None, report: Callable[[str], object]
+) -> Iterator[dict[str, "BlockTable"]]:
+    """Write data frames into blocks for a while."""
+    from holdfast.discovery.blocks.storage import Storage
+    from holdfast.streaming.spark.frames import blocks_of_frame
+
+    session = next(iter(frames.values())).sparkSession
+    with work_folder(work, str(session.conf.get("spark.master", "local"))) as address:
+        storage = Storage.at(address)
+        storage.open().prepare()
+        yield {
+            name: blocks_of_frame(frame, name, ReadOptions(), storage, BLOCK_ROWS, report)[0]
+            for name, frame in frames.items()
+        }

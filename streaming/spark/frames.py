@@ -1,0 +1,92 @@
+"""Data frames of Spark into blocks: each partition is written where it is.
+
+Invariant: rows get the types that the same rows have as an Arrow table; each has a number of its own.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.constraints import HoldfastError
+from holdfast.discovery.blocks.block import Block, Rows, write_blocks
+from holdfast.discovery.blocks.table import BlockTable, Report, Source
+from holdfast.streaming.spark.executors import SparkExecutors, answer_batch, answers, refused_batch
+from holdfast.tables.frames import encode_arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+
+    from holdfast.discovery.blocks.executors import Batches
+    from holdfast.discovery.blocks.storage import Storage
+    from holdfast.tables import ReadOptions
+
+_PARTITION = 40
+"""The bits of a row's number that say where it is in its partition."""
+
+
+def blocks_of_frame(
+    frame: DataFrame,
+    name: str,
+    options: ReadOptions,
+    storage: Storage,
+    most: int,
+    report: Report = lambda _: None,
+) -> tuple[BlockTable, tuple[str, ...]]:
+    """Write a data frame into blocks of at most so many rows; return the table, and what was odd about it."""
+    if options.limit is not None:
+        frame = frame.limit(options.limit)
+    about = encode_arrow(frame.limit(0).toArrow(), name, name, options)
+    report(f"reading {name}")
+    source = Source(storage, about.schema, most)
+    written = frame.mapInArrow(partial(_written, source, options), "answer binary")
+    blocks = [block for some in answers(written) for block in some]
+    return BlockTable(source, blocks, SparkExecutors(frame.sparkSession), report), about.warnings
+
+
+def place_in_frame(name: str, row: int) -> str:
+    """Return where a row came from.
+
+    >>> place_in_frame("orders", (2 << 40) + 6)
+    'orders, partition 2, row 7'
+    """
+    return f"{name}, partition {row >> _PARTITION}, row {(row & (1 << _PARTITION) - 1) + 1}"
+
+
+def _written(source: Source, options: ReadOptions, batches: Batches) -> Batches:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    first = (0 if context is None else context.partitionId()) << _PARTITION
+    try:
+        for block in _cut(source, options, batches, first):
+            yield answer_batch([block])
+    except HoldfastError as error:
+        yield refused_batch(error)
+
+
+def _cut(source: Source, options: ReadOptions, batches: Batches, first: int) -> Iterator[Block]:
+    place = source.storage.open()
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+
+    def written(some: pa.Table) -> Iterator[Block]:
+        table = encode_arrow(some, source.schema.table, source.schema.table, options)
+        yield from write_blocks(place, Rows(np.arange(first, first + len(some)), table), source.most)
+
+    for batch in batches:
+        waiting.append(batch)
+        count += len(batch)
+        if count >= source.most:
+            rows = pa.Table.from_batches(waiting)
+            whole = count // source.most * source.most
+            yield from written(rows.slice(0, whole))
+            waiting = rows.slice(whole).combine_chunks().to_batches()
+            first, count = first + whole, count - whole
+    if count:
+        yield from written(pa.Table.from_batches(waiting))

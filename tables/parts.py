@@ -1,0 +1,134 @@
+"""Large files in parts that are read each by itself, somewhere: row groups of Parquet, and texts that flow.
+
+What a file is, its columns and their types, is looked at once; its rows are read where they are wanted. The rows of
+delimited text have no types before all of it was seen, so they come as texts, and `inference` says what they are.
+
+Invariant: the parts of a file have every row that `read_table` has, once, with the number that it has there.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from holdfast.constraints import ColumnType, InputError, UsageError
+from holdfast.constraints.types import STRING
+from holdfast.tables.columnar import Table
+from holdfast.tables.delimited import DelimitedFile
+from holdfast.tables.delta import is_delta_table
+from holdfast.tables.frames import encode_arrow
+from holdfast.tables.options import ReadOptions
+from holdfast.tables.reading import PARQUET, is_arrow_file, parquet_dataset, parquet_files, read_table, table_name
+from holdfast.tables.selection import Selection
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a file.
+
+    Parameters
+    ----------
+    path, options : of which file, and how it is read.
+    first : the number of the first row, from 0.
+    rows : how many; None for all that there are.
+    fragment, groups : of Parquet, which file of a folder, and which of its row groups.
+    """
+
+    path: Path
+    options: ReadOptions
+    first: int = 0
+    rows: int | None = None
+    fragment: int = 0
+    groups: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A file that is read in parts.
+
+    Parameters
+    ----------
+    table : its name, columns and what its reader found odd; without rows.
+    parts : what to read.
+    declared : of delimited text, the type of each column, None where it is to be inferred; else None.
+    """
+
+    table: Table
+    parts: tuple[Part, ...]
+    declared: tuple[ColumnType | None, ...] | None = None
+
+    def locate(self, row: int) -> str:
+        """Return where a row stands. Reads a text up to it."""
+        part = self.parts[0]
+        return f"{part.path}, row {row + 1}" if self.declared is None else place_in_text(part, row)
+
+
+def parts_of(path: Path, options: ReadOptions, most: int, name: str | None = None) -> Parts:
+    """Look at a file, and cut it into parts of about so many rows where it can be cut."""
+    if is_delta_table(path):
+        raise UsageError(f"{path} is a Delta table: it has no parts of its own")
+    table = read_table(path, replace(options, limit=0), name)
+    if path.is_dir() or path.suffix.lower() in PARQUET:
+        return Parts(table, tuple(_row_groups(path, options, most)))
+    if is_arrow_file(path):
+        return Parts(table, (Part(path, options),))
+    file = DelimitedFile(path, options)
+    selection = Selection(str(path), file.header.names, options)
+    declared = dict(zip(file.header.names, file.header.types, strict=True)) | dict(options.types)
+    types = tuple(STRING if selection.as_string(name) else declared.get(name) for name in table.schema.names)
+    return Parts(table, (Part(path, options),), types)
+
+
+def read_typed(part: Part) -> Table:
+    """Read a part of a file whose columns have types."""
+    if is_arrow_file(part.path):
+        return read_table(part.path, part.options)
+    try:
+        dataset = parquet_dataset(part.path)
+        names = dataset.schema.names
+        columns = Selection(str(part.path), names, part.options).chosen(names)
+        fragment = list(dataset.get_fragments())[part.fragment].subset(row_group_ids=list(part.groups))
+        data = fragment.to_table(schema=dataset.schema, columns=columns).slice(0, part.rows)
+        for column in data.columns:
+            if pa.types.is_decimal(column.type):
+                column.validate(full=True)
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        raise InputError(f"{part.path} cannot be read as Parquet: {error}") from error
+    return encode_arrow(data, table_name(part.path), str(part.path), part.options, names)
+
+
+def read_texts(part: Part) -> Iterator[Iterator[pa.Table]]:
+    """Yield attempts to read the texts of a delimited file; the rows of all but the last one are given up."""
+    file = DelimitedFile(part.path, part.options)
+    return file.streamed(Selection(str(part.path), file.header.names, part.options))
+
+
+def place_in_text(part: Part, row: int) -> str:
+    """Return where a row of a delimited file stands. Reads the file up to it."""
+    return DelimitedFile(part.path, part.options).locate(row)
+
+
+def _row_groups(path: Path, options: ReadOptions, most: int) -> Iterator[Part]:
+    """Yield row groups, small ones together."""
+    first, left = 0, options.limit
+    try:
+        fragments = list(parquet_dataset(path).get_fragments()) if _has_files(path) else []
+        for number, fragment in enumerate(fragments):
+            groups: list[int] = []
+            rows = 0
+            for group in fragment.row_groups:
+                groups.append(group.id)
+                rows += group.num_rows
+                if rows >= most or group.id == fragment.row_groups[-1].id:
+                    wanted = rows if left is None else min(rows, left)
+                    if wanted:
+                        yield Part(path, options, first, wanted, number, tuple(groups))
+                    first, left = first + rows, None if left is None else left - wanted
+                    groups, rows = [], 0
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path} cannot be read as Parquet: {error}") from error
+
+
+def _has_files(path: Path) -> bool:
+    return path.is_file() or bool(parquet_files(path))

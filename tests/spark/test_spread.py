@@ -1,0 +1,165 @@
+"""Differential: commands with --spark say what they say without; their blocks are gone afterwards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+
+import holdfast
+from holdfast.constraints import UsageError
+from holdfast.jobs.command_line import exit_code_of
+from holdfast.tables.taxes import NARROW, tax_records
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+RULES = """
+zip_city: Zip -> City
+state_salary: not(t.State = s.State and t.Salary > s.Salary and t.Rate < s.Rate)
+exempt: not(t.ChildExemp < 0)
+single: key(AreaCode, Salary)
+falling: {State, HasChild}: Salary ~ ChildExemp desc
+crossing: not(t.State = s.State and t.ChildExemp > s.Salary)
+three: not(t.Salary > s.Salary and t.Rate < s.Rate and t.AreaCode < s.AreaCode)
+"""
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: Any) -> tuple[int, list[Any], str]:
+    capsys.readouterr()
+    code = exit_code_of([*map(str, arguments), "--format", "json"])
+    out, err = capsys.readouterr()
+    return code, [json.loads(line) for line in out.splitlines()], err
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tax records in every form that is read."""
+    made = tmp_path_factory.mktemp("spread")
+    rows = tax_records(2_000, NARROW, error_rate=0.01)
+    pq.write_table(rows, made / "tax.parquet", row_group_size=300)
+    pa.csv.write_csv(_plain(rows), made / "tax.csv")
+    write_deltalake(made / "delta" / "tax", _plain(rows))
+    write_deltalake(made / "delta" / "tax", _plain(rows.slice(0, 10)), mode="append")
+    return made
+
+
+def _plain(rows: pa.Table) -> pa.Table:
+    fields = [f.with_type(pa.string()) if pa.types.is_dictionary(f.type) else f for f in rows.schema]
+    return rows.cast(pa.schema(fields))
+
+
+@pytest.mark.parametrize(
+    ("file", "search"),
+    [
+        ("tax.parquet", "--family dc --max-predicates 3"),
+        ("tax.csv", "--family od --max-context 2"),
+        ("delta/tax", "--family dc --no-cross-columns --top 7"),
+    ],
+)
+def test_discover(file: str, search: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("discover", folder / file, *search.split())
+    code, expected, _ = said(capsys, *given)
+    work = tmp_path / "work"
+    found = said(capsys, *given, "--spark", "--block-rows", 300, "--work", work)
+    assert (found[0], code) == (0, 0)
+    if "--top" not in search:
+        assert found[1] == expected
+        assert len(expected) > 5
+    else:  # scores are of a sample, which depends on the order of rows
+        assert len(found[1]) == len(expected)
+    assert list(work.iterdir()) == []
+
+
+def test_discover_inclusions(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "zips.csv"
+    pa.csv.write_csv(pa.table({"zip": [f"{i:05}" for i in range(501, 20_000, 3)], "n": range(6_500)[:6500]}), other)
+    given = ("discover", folder / "tax.csv", other, "--family", "ind", "--min-coverage", "0.1")
+    code, expected, _ = said(capsys, *given)
+    found = said(capsys, *given, "--spark", "--block-rows", 400)
+    without = [[{k: v for k, v in line.items() if k != "examples"} for line in lines] for lines in (found[1], expected)]
+    assert (found[0], code) == (0, 0)
+    assert without[0] == without[1]
+    assert any("coverage" in line for line in expected)
+    assert [len(line.get("examples", ())) for line in found[1]] == [len(line.get("examples", ())) for line in expected]
+
+
+@pytest.mark.parametrize(("file", "more"), [("tax.parquet", ()), ("tax.csv", ("--exists",)), ("delta/tax", ())])
+def test_check(
+    file: str, more: tuple[str, ...], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = tmp_path / "rules.txt"
+    rules.write_text(RULES)
+    given = ("check", folder / file, "--rules", rules, *more)
+    code, expected, _ = said(capsys, *given)
+    found = said(capsys, *given, "--spark", "--block-rows", 300)
+    assert found[0] == code == 1
+    assert _without_examples(found[1]) == _without_examples(expected)
+    for line in found[1]:
+        assert bool(line["examples"]) == (not line["holds"])
+        for example in line["examples"]:
+            for row in example if isinstance(example, list) else [example]:
+                assert str(folder / file) in row["where"]
+
+
+def _without_examples(lines: list[Any]) -> list[Any]:
+    return [{k: v for k, v in line.items() if k != "examples"} for line in lines]
+
+
+def test_what_is_wrong_is_told(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = tmp_path / "broken.csv"
+    broken.write_text("a,b\n1,2\n3\n")
+    code, _, err = said(capsys, "discover", broken, "--family", "dc", "--spark")
+    assert (code, "line 3: 1 field(s) where the header has 2" in err) == (3, True), err
+    code, _, err = said(capsys, "check", folder / "tax.csv", "--rule", "Zip -> Town", "--spark")
+    assert (code, "Town" in err) == (2, True), err
+    code, _, err = said(capsys, "check", folder / "tax.csv", "--rule", "Zip -> City", "--work", tmp_path)
+    assert (code, "add --spark" in err) == (2, True), err
+    code, _, err = said(capsys, "discover", folder / "tax.csv", "--family", "dc", "--spark", "--work", broken)
+    assert (code, "no folder can be made there" in err) == (2, True), err
+
+
+@pytest.mark.parametrize(
+    ("name", "search"),
+    [
+        ("airport_original", "--family dc --encoding latin-1 --max-predicates 3 --limit 6000"),
+        ("adult11", "--family dc --max-predicates 3 --limit 6000"),
+        ("adult", "--family od --max-context 1 --limit 6000"),
+        ("tax10k", "--family dc --max-predicates 2"),
+    ],
+)
+def test_real_tables(name: str, search: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = DATA / f"{name}.csv.gz"
+    if not file.exists():
+        pytest.skip(f"the real table {file.name} is not beside this checkout")
+    given = ("discover", file, *search.split())
+    code, expected, _ = said(capsys, *given)
+    found = said(capsys, *given, "--spark", "--block-rows", 1_500)
+    assert (found[0], code) == (0, 0)
+    assert found[1] == expected
+
+
+def test_data_frames_of_spark(spark: SparkSession, folder: Path) -> None:
+    frame = spark.read.parquet(str(folder / "tax.parquet"))
+    rows = pq.read_table(folder / "tax.parquet")
+    for asked in ({"max_predicates": 2}, {"family": "od", "max_context": 1}):
+        assert [str(c) for c in holdfast.discover(frame, **asked)] == [str(c) for c in holdfast.discover(rows, **asked)]
+    rules = ["Zip -> City", "State, Salary -> Rate", "not(t.Salary <= 0)", "city.City in table.City"]
+    found = holdfast.check({"table": frame, "city": frame.select("City")}, rules)
+    here = holdfast.check({"table": rows, "city": rows.select(["City"])}, rules)
+    assert [str(one) for one in found] == [str(one) for one in here]
+    with pytest.raises(UsageError, match="give all as Spark data frames, or none"):
+        holdfast.check({"table": frame, "city": rows}, rules)
+
+
+def test_the_session_that_runs_stays(spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "check", folder / "tax.csv", "--rule", "not(t.ChildExemp < 0)", "--spark")[0] == 0
+    assert spark.range(3).count() == 3
