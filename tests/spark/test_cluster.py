@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -13,12 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from holdfast.constraints import UsageError
+from holdfast.constraints import ExternalError, UsageError
 from holdfast.discovery.discover import discover
+from holdfast.jobs.command_line import exit_code_of
 from holdfast.streaming.spark.cluster import check_reachable, code_digest, refuse_unfit
 from holdfast.streaming.spark.errors import ClusterUnreachable, ExecutorsUnfit
+from holdfast.streaming.spark.jars import spark_jars
 from holdfast.streaming.spark.session import python_environment, session_for, session_settings
 from tests.cluster import driver_environment, running_cluster
 from tests.processes import command_lines, tree
@@ -217,6 +221,37 @@ def test_the_master_of_spark_submit_wins_over_the_configuration() -> None:
     assert settings["spark.ui.enabled"] == "true"
     assert settings["spark.x"] == "2"
     assert "spark.driver.extraJavaOptions" not in settings
+
+
+def test_a_command_by_spark_submit(cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, script, work = tmp_path / "rows.parquet", tmp_path / "holdfast_main.py", tmp_path / "work"
+    pq.write_table(ROWS, table)
+    script.write_text("from holdfast.jobs.command_line import main\nmain()\n")
+    settings = {name: value for name, value in cluster.settings.items() if name != "spark.master"}
+    flags = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    environment = driver_environment(PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    asked = ["discover", str(table), "--family", "dc"]
+
+    def submitted(*options: str, jars: bool = True) -> subprocess.CompletedProcess[str]:
+        given = ["--jars", ",".join(map(str, spark_jars()))] if jars else []
+        submit = [str(Path(sys.executable).parent / "spark-submit"), "--master", cluster.master, *given, *flags]
+        command = [*submit, str(script), *asked, "--spark", "--work", str(work), *options]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+    found = tmp_path / "found.txt"  # spark-submit shows what Python says on standard error and output as one
+    ran = submitted("--output", str(found))
+    assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}\n{cluster.logs()}"
+    assert exit_code_of(asked) == 0
+    assert found.read_text() == capsys.readouterr().out
+    without = submitted(jars=False)
+    assert without.returncode == ExternalError.exit_code
+    assert (
+        'Spark was started without Delta\'s jars: give them to spark-submit: --jars "$(holdfast jars)"'
+        in without.stdout
+    )
+    elsewhere = submitted("--master", "spark://127.0.0.1:1")
+    assert elsewhere.returncode == UsageError.exit_code
+    assert "leave one of them out" in elsewhere.stdout
 
 
 def test_executors_end_with_a_driver_that_is_killed(cluster: Cluster) -> None:

@@ -1,20 +1,24 @@
-"""Where a command searches on Spark: --spark, --master, --conf."""
+"""Settings of Spark on a command line: --conf."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from holdfast.jobs import options
+from holdfast.jobs.command_line import exit_code_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command()
-@options.on_spark
+@options.spreading
 def command(**given: Any) -> None:
-    click.echo(repr(given))
+    click.echo(repr(given["conf"]))
 
 
 def test_settings_by_name() -> None:
