@@ -44,14 +44,12 @@ class Spread:
     settings : of Spark.
     work : a folder, or an address of an object store, that every executor reaches; None for a folder of this machine.
     rows : of a block.
-    settings : of Spark, by their names.
     """
 
     master: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     work: str | None = None
     rows: int = BLOCK_ROWS
-    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 class Engine(ABC, Generic[Read]):

@@ -168,7 +168,7 @@ _REACH = (
 )
 _ROOM = (
     "See the logs of the executors. Where a Python worker was killed, there was too little memory for it: give "
-    "executors more beside Java's, or let blocks have fewer rows (--block-rows); then start again: nothing is to be mended"
+    "executors more beside Java's, or let blocks have fewer rows (--block-rows); then start again"
 )
 
 

@@ -1,24 +1,20 @@
-"""Settings of Spark on a command line: --conf."""
+"""Where a command searches on Spark: --spark, --master, --conf."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from holdfast.jobs import options
-from holdfast.jobs.command_line import exit_code_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command()
-@options.spreading
+@options.on_spark
 def command(**given: Any) -> None:
-    click.echo(repr(given["conf"]))
+    click.echo(repr(given))
 
 
 def test_settings_by_name() -> None:
