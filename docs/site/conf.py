@@ -56,7 +56,7 @@ NAVIGATION = {
             "how_to/delta",
         ),
         *("how_to/rules", "alerts_and_metrics", "how_to/pipelines", "how_to/discover", "how_to/replay"),
-        *("how_to/python", "operations", "evolution", "clusters"),
+        *("how_to/python", "operations", "evolution", "clusters", "scaling"),
     ],
     "Reference": [
         *("semantics", "reference/commands", "reference/configuration", "reference/tables"),

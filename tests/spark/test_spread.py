@@ -196,10 +196,14 @@ def test_what_ends_tasks(spark: SparkSession) -> None:
     how = Exchange(pa.schema([("part", pa.int32()), ("said", pa.string())]), 1)
     assert sorted(executors.run(_task, ["a", "b"])) == ["A", "B"]
     assert sorted(executors.exchange(_emitted, ["a", "b"], how, _taken)) == ["A", "B"]
-    for ran in (
-        lambda what: list(executors.run(_task, ["a", what])),
-        lambda what: list(executors.exchange(_emitted, [what], how, _taken)),
-    ):
+
+    def run(what: str) -> list[str]:
+        return list(executors.run(_task, ["a", what]))
+
+    def exchange(what: str) -> list[str]:
+        return list(executors.exchange(_emitted, [what], how, _taken))
+
+    for ran in (run, exchange):
         with pytest.raises(InputError, match="line 3: no number"):
             ran("input")
         with pytest.raises(ExternalError, match=r"Permission denied: .*\nEvery executor has to read"):
