@@ -85,10 +85,11 @@ class Answers:
             raise UsageError(f"no question '{question[:100]}': expected one of {', '.join(self._questions)}")
         state = self.look()
         try:
-            return {**self._answered(asked, given), "state": state}
+            found = self._answered(asked, given)
         except ExternalError:  # a file that went while it was read; where the storage is gone, this fails too
             self.outputs.reopen()
-            return {**self._answered(asked, given), "state": state}
+            found = self._answered(asked, given)
+        return {**found, "application": self.outputs.application, "state": state}
 
     def _answered(self, asked: Callable[[Parameters], Answer], given: Parameters) -> Answer:
         for part in (self._changes, self._held, self._rules):
@@ -100,7 +101,6 @@ class Answers:
         until = self._newest()
         rules, now = self._rules.all, rows_now(self.outputs)
         return {
-            "application": self.outputs.application,
             "version": holdfast.__version__,
             "until": None if until is None else until.isoformat(),
             "span": span,

@@ -14,6 +14,7 @@ import asyncio
 import errno
 import ipaddress
 import json
+import os
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -194,7 +195,7 @@ async def _told(answers: Answers, request: Request, stopping: threading.Event) -
             quiet = 0.0
             yield b": still there\n\n"
         slept = 0.0
-        while slept < answers.every and not stopping.is_set():
+        while slept < max(answers.every, _NAP_SECONDS) and not stopping.is_set():
             await asyncio.sleep(_NAP_SECONDS)
             slept += _NAP_SECONDS
         quiet += slept
@@ -213,22 +214,23 @@ def _json(answer: Mapping[str, Any], status: int) -> Response:
 
 def _listening(host: str, port: int) -> socket.socket:
     """Return a socket that listens on a port, or on one of the next where it is taken."""
-    last = min(port + _TRIES, 65_536) if port else 1
+    tried = range(port, min(port + _TRIES, 65_536) if port else 1)
     problem: OSError | None = None
-    for tried in range(port, last):
+    for number in tried:
         try:
-            family = socket.getaddrinfo(host, tried, type=socket.SOCK_STREAM)[0][0]
-            return socket.create_server((host, tried), family=family, backlog=64)
+            family = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM)[0][0]
+            return socket.create_server((host, number), family=family, backlog=64)
         except OSError as error:
             problem = error
-            if isinstance(error, socket.gaierror) or error.errno != errno.EADDRINUSE:
+            if error.errno != errno.EADDRINUSE:
                 break
     assert problem is not None
-    tried_ports = f"port {port}" if last == port + 1 else f"ports {port} to {last - 1}"
-    reason = problem.strerror or problem
+    is_taken = problem.errno == errno.EADDRINUSE
+    where = f"{host}, ports {port} to {tried[-1]}" if is_taken else host
+    reason = problem.strerror if isinstance(problem, socket.gaierror) else os.strerror(problem.errno or 0)
     raise ExternalError(
-        f"{host}, {tried_ports}: cannot be served ({reason}): name an address of this machine with --host, and a port "
-        "that is free with --port; 0 takes any"
+        f"{where}: cannot be served ({reason}): name an address of this machine with --host, and a port that is free "
+        "with --port; 0 takes any"
     )
 
 

@@ -10,6 +10,7 @@ const place = document.getElementById("view");
 const dot = document.getElementById("dot");
 const state = document.getElementById("state");
 const pause = document.getElementById("pause");
+const application = document.getElementById("application");
 const said = document.getElementById("said");
 
 let turn = 0, shown = "", seen = null, missed = false, isPaused = false, isConnected = true, typing = null;
@@ -20,6 +21,12 @@ function where() {
   return [name, Object.fromEntries(new URLSearchParams(query ?? ""))];
 }
 
+async function ask(question, given) {
+  const answer = await answers.ask(question, given);
+  if (answer.application && application.textContent === "") application.append(value(answer.application));
+  return answer;
+}
+
 async function show({ arrived = false, stays = false } = {}) {
   const mine = ++turn;
   const [name, parameters] = where();
@@ -27,7 +34,7 @@ async function show({ arrived = false, stays = false } = {}) {
   place.setAttribute("aria-busy", "true");
   let parts;
   try {
-    parts = await VIEWS[name].show((question, given) => answers.ask(question, given), parameters);
+    parts = await VIEWS[name].show(ask, parameters);
   } catch (error) {
     if (!(error instanceof TypeError)) parts = [el("p", { class: "problem", role: "alert" }, value(error.message))];
     else throw error;
@@ -38,8 +45,12 @@ async function show({ arrived = false, stays = false } = {}) {
   place.removeAttribute("aria-busy");
   document.title = `${VIEWS[name].title} – Holdfast`;
   for (const item of document.querySelectorAll("#views a")) {
-    if (item.dataset.view === name) item.setAttribute("aria-current", "page");
-    else item.removeAttribute("aria-current");
+    if (item.dataset.view !== name) {
+      item.removeAttribute("aria-current");
+    } else if (!item.hasAttribute("aria-current")) {
+      item.setAttribute("aria-current", "page");
+      item.parentNode.parentNode.scrollLeft = item.offsetLeft - 60;
+    }
   }
   if (isOther && shown && !stays) {
     scrollTo(0, 0);
@@ -123,10 +134,7 @@ if (!answers.isLive) {
   tellAsOf(answers.about.written);
 }
 tell();
-show().then(async () => {
-  const about = await answers.ask("overview", {});
-  document.getElementById("application").replaceChildren(value(about.application));
-});
+show();
 answers.follow(arrived, (connected) => {
   if (connected && !isConnected && !isPaused) show({ arrived: true });
   isConnected = connected;

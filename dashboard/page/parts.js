@@ -42,14 +42,13 @@ const REASONS = {
   released: (row) => (row.witness ? "It holds since this row is gone:" : "It holds since the rows that broke it are gone."),
 };
 const CAUSES = {
-  seed: "Found on the rows that the table began with.",
-  rebuild: "Found when the state was made anew.",
-  config: "The configuration was edited.",
+  data: "after a batch of ", seed: "found on the first rows of ", rebuild: "when the state was made anew, of ",
+  config: "when the configuration was edited, of ",
 };
 
 function reason(row) {
   const told = REASONS[row.reason];
-  return told ? told(row) : CAUSES[row.cause] ?? "";
+  return told ? el("p", { class: "reason" }, told(row)) : null;
 }
 
 function keysOf(witness) {
@@ -72,11 +71,11 @@ function proof(row, before, label) {
   if (shown && before && before.reason === row.reason && keysOf(before.witness) === keysOf(row.witness) && row.witness.columns.some((column) => column.key)) {
     return el("details", {}, el("summary", {}, row.witness.rows.length > 1 ? "Broken by the same two rows" : "It holds since the same row is gone"), shown);
   }
-  return [el("p", { class: "reason" }, reason(row)), shown];
+  return [reason(row), shown];
 }
 
 // Changes under their commits, newest first.
-export function changes(list) {
+export function changes(list, level = "h3") {
   const groups = [];
   for (const row of list) {
     const key = `commit-${row.commit}`;
@@ -85,8 +84,8 @@ export function changes(list) {
   }
   return el("div", { class: "timeline" }, groups.map(({ key, first, rows: inside }) =>
     el("section", { "data-key": key, "aria-label": `Commit ${first.commit}` },
-      el("h3", {}, el("span", { title: moment(first.at) }, clock(first.at)), " ", ago(first.at), " ",
-        el("span", { class: "quiet" }, `commit ${count(first.commit)}, after a batch of `, value(first.source))),
+      el(level, { class: "when" }, el("span", { title: moment(first.at) }, clock(first.at)), " ", ago(first.at), " ",
+        el("span", { class: "quiet" }, `commit ${count(first.commit)}, ${CAUSES[first.cause] ?? ""}`, value(first.source))),
       el("ol", { class: "changes" }, inside.map((row, place) => change(row, inside[place - 1]))))));
 }
 
@@ -104,13 +103,13 @@ function violations(rule) {
   return parts.join(", ");
 }
 
-export function rule(row, { open = 1 } = {}) {
+export function rule(row, { open = 1, level = "h3" } = {}) {
   const state = stateOf(row);
   const examples = row.examples.map((example, place) => el("li", { "data-key": example.id },
     place < open ? rows(example.witness, "An example of what breaks it") : el("details", {},
       el("summary", {}, `Example ${place + 1}`), rows(example.witness, `Example ${place + 1} of what breaks it`))));
   return el("article", { class: `rule ${state}`, "data-key": `rule-${row.rule}`, id: null },
-    el("header", {}, el("h3", {}, el("a", { href: link("rules", { rule: row.rule }) }, value(row.rule))),
+    el("header", {}, el(level, {}, el("a", { href: link("rules", { rule: row.rule }) }, value(row.rule))),
       el("p", { class: "badge" }, state === "ok" ? "✓ " : "✕ ", STATES[state], row.severity === "warning" ? ", a warning" : null)),
     constraint(row),
     el("p", { class: "about" }, value(row.table_name),

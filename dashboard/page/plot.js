@@ -41,11 +41,11 @@ export function plot(title, lines, { format = count, stepped = true, narrow = fa
   for (const [ms, anchor] of ends) {
     picture.append(svg("text", { class: "axis", x: x(ms), y: HEIGHT - 6, "text-anchor": anchor }, timeText(ms, last - first)));
   }
-  drawn.forEach((line, number) => picture.append(...course(line, number, x, y, stepped, format, last)));
+  drawn.forEach((line, number) => picture.append(...drawing(line, number, x, y, stepped, format, last)));
   return el("figure", { class: "plot" }, el("figcaption", {}, title, legend(drawn)), picture, table(title, drawn, format));
 }
 
-function course(line, number, x, y, stepped, format, last) {
+function drawing(line, number, x, y, stepped, format, last) {
   let path = "";
   line.points.forEach(([ms, amount], place) => {
     const [across, down] = [x(ms).toFixed(1), y(amount).toFixed(1)];

@@ -3,10 +3,17 @@
 import { el, value } from "./dom.js";
 import { counted } from "./words.js";
 
+const LONG = 160, BEGINNING = 80;
 const ORDINALS = ["First row", "Second row"];
 
+function content(text) {
+  if (text === null || text === "") return el("span", { class: "null" }, text === null ? "null" : "empty");
+  if (text.length <= LONG) return value(text);
+  return el("details", { class: "long" }, el("summary", {}, value(text.slice(0, BEGINNING)), " …"), value(text));
+}
+
 function cellOf(text, classes, differs) {
-  const shown = text === null ? el("span", { class: "null" }, "null") : text === "" ? el("span", { class: "null" }, "empty") : value(text);
+  const shown = content(text);
   return el("td", { class: classes || null }, differs && el("span", { class: "differs-sign", title: "differs" }, "≠"), shown);
 }
 

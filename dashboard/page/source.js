@@ -49,7 +49,7 @@ class Written {
     if (question === "batches") return answer[parameters.table_name ?? ""] ?? answer[""];
     if (question === "changes") return page(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence", "by"]));
     if (question === "constraints") {
-      return page(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence"]), ORDERS[parameters.order] ?? null);
+      return page(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence"]), SORTED[parameters.order] ?? null);
     }
     if (question === "quarantine") {
       return page(answer, parameters, (row) =>
@@ -63,7 +63,7 @@ class Written {
   }
 }
 
-const ORDERS = {
+const SORTED = {
   newest: (a, b) => b.since_commit - a.since_commit,
   oldest: (a, b) => a.since_commit - b.since_commit,
   text: (a, b) => (a.constraint < b.constraint ? -1 : 1),

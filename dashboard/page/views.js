@@ -86,7 +86,7 @@ async function changeList(ask, parameters) {
       { name: "kind", label: "Kind", values: values.kind, words: KINDS },
       { name: "cause", label: "Cause", values: values.cause, words: { data: "the data", seed: "first look", rebuild: "rebuilt", config: "configuration" } },
     ], { search: "words of a constraint" }),
-    changes(answer.rows),
+    changes(answer.rows, "h2"),
     more(answer, parameters, "changes", "change"),
     answer.left_out ? el("p", { class: "quiet" }, `${count(answer.left_out)} older changes are in the table only.`) : null,
   ];
@@ -102,7 +102,7 @@ async function rules(ask, parameters) {
       : answer.rows.length ? `${counted(answer.rows.length, "declared rule")}, ${count(broken)} broken.` : null)),
     answer.rows.length ? null : el("p", { class: "quiet" }, "No rules are declared. A configuration declares them under ", el("code", {}, "rules:"), "."),
     parameters.rule && !list.length ? el("p", {}, "There is no rule ", value(parameters.rule), ".") : null,
-    el("div", { class: "rules" }, list.map((row) => rule(row, { open: parameters.rule ? 20 : stateOf(row) === "ok" ? 0 : 1 }))),
+    el("div", { class: "rules" }, list.map((row) => rule(row, { open: parameters.rule ? 20 : stateOf(row) === "ok" ? 0 : 1, level: "h2" }))),
     parameters.rule && points.length > 1 ? plot("Violations over time", [{ name: "", points }]) : null,
   ];
 }
@@ -220,7 +220,7 @@ function monitored(row) {
   return el("details", { "data-key": `table-${row.table_name}` }, el("summary", {}, value(row.table_name), ` – ${counted(columns.length, "column")}`),
     el("p", {}, columns.map(([name, kind], place) => [place ? ", " : "", value(name), " ", el("span", { class: "quiet" }, value(kind))])),
     row.excluded?.length ? el("p", {}, "Left out: ", row.excluded.map((name, place) => [place ? ", " : "", value(name)])) : null,
-    el("p", { class: "quiet" }, "In comparisons, ", value(row.nulls_rule), "."));
+    row.nulls_rule ? el("p", { class: "quiet" }, "In comparisons, ", value(row.nulls_rule), ".") : null);
 }
 
 async function quarantine(ask, parameters) {

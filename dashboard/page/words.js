@@ -5,7 +5,7 @@ import { el } from "./dom.js";
 const NUMBER = new Intl.NumberFormat("en");
 const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
-const SPANS = [["year", 31557600], ["month", 2629800], ["week", 604800], ["day", 86400], ["hour", 3600], ["minute", 60]];
+const LENGTHS = [["year", 31557600], ["month", 2629800], ["week", 604800], ["day", 86400], ["hour", 3600], ["minute", 60]];
 
 export const KINDS = {
   key: "key", constant: "constant", functional_dependency: "functional dependency", other: "denial constraint",
@@ -47,7 +47,7 @@ export function day(text) {
 }
 
 export function span(seconds) {
-  for (const [name, length] of SPANS) {
+  for (const [name, length] of LENGTHS) {
     if (seconds >= length) return counted(Math.floor(seconds / length), name);
   }
   return counted(Math.max(0, Math.floor(seconds)), "second");

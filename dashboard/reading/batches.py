@@ -126,11 +126,8 @@ def _course(timed: Any, took: Any, every: int) -> list[dict[str, Any]]:
     records = np.asarray(timed["rows_in"].fill_null(0).to_numpy()) * every
     lag = np.asarray(timed["lag_seconds"].fill_null(np.nan).to_numpy(), float)
     behind = np.asarray(timed["lag_records"].cast("float64").fill_null(np.nan).to_numpy(), float)
-    named = {
-        "at": at[starts],
-        "records": np.add.reduceat(records, starts),
-        "seconds": np.maximum.reduceat(took, starts),
-    }
+    named = {"at": at[starts], "records": np.add.reduceat(records, starts)}
+    named |= {"seconds": np.maximum.reduceat(took, starts)}
     named |= {"lag": np.fmax.reduceat(lag, starts), "behind": np.fmax.reduceat(behind, starts)}
     return [
         {name: _known(number) for name, number in zip(named, numbers, strict=True)}

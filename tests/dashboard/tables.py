@@ -16,7 +16,7 @@ from holdfast.constraints.sentences import sentence
 from holdfast.streaming.sinks.choosing import open_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from holdfast.streaming.sinks.contract import OutputTable
@@ -44,15 +44,21 @@ class Written:
         places = {name: f"./{name}" for name in ("state", "backup", "output", "checkpoint")}
         source = {"format": "files", "path": "./changes", "encoding": "json"}
         tables = [{"name": "tax", "key": ["Id"], "source": source, "columns": {"Id": "long"}}]
-        self.file.write_text(json.dumps({"name": application, **places, "tables": tables}))
+        self.file.write_text(
+            json.dumps({"name": application, **places, "tables": tables, "constraints": {"denial": {}}})
+        )
         self.commit = 0
         self.at = FIRST
         self._tables: dict[str, OutputTable] = open_tables(str(self.place), application, STATE)
 
-    def put(self, rows: dict[str, Sequence[Row]], *, after: float = 1.0) -> int:
-        """Commit rows of some tables, some seconds after the last; return the number of the commit."""
+    def wait(self, seconds: float) -> None:
+        """Let time pass before the next commit."""
+        self.at += datetime.timedelta(seconds=seconds)
+
+    def put(self, rows: Mapping[str, Sequence[Row]]) -> int:
+        """Commit rows of some tables, a second after the last commit; return the number of this one."""
         self.commit += 1
-        self.at += datetime.timedelta(seconds=after)
+        self.at += datetime.timedelta(seconds=1)
         for name, table in self._tables.items():
             if rows.get(name):
                 table.publish([{**self.common(), **row} for row in rows[name]], self.commit)
@@ -66,10 +72,6 @@ class Written:
     def common(self, commit: int | None = None) -> Row:
         """Return what every row has."""
         return {"commit": commit or self.commit, "application": self.application, "state_id": STATE}
-
-    def times(self) -> Row:
-        """Return the time of the commit, as rows of changes have it."""
-        return {"committed_at": stamp(self.at), "date": stamp(self.at)[:10]}
 
     def appeared(self, text: str, table: str = "tax", **more: Any) -> dict[str, list[Row]]:
         """Return the rows of a constraint that came."""

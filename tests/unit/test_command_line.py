@@ -177,8 +177,6 @@ class TestWrongUsage:
         [
             "discover a.csv --family od --spark",
             "discover a.csv --family dc --spark",
-            "dashboard c.yaml --port 0",
-            "report c.yaml --output r.txt",
         ],
     )
     def test_not_yet(self, folder: Path, capsys: pytest.CaptureFixture[str], arguments: str) -> None:
