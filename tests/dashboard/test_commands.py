@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast.jobs.command_line import exit_code_of
+from holdfast.jobs.configuration import load
+from holdfast.jobs.outputs import answers_of
 from tests.dashboard.tables import Written
 
 if TYPE_CHECKING:
@@ -73,3 +77,43 @@ def test_nothing_is_written_but_the_report(written: Written, tmp_path: Path) -> 
     before = sorted(path for path in tmp_path.rglob("*"))
     assert exit_code_of(["report", str(written.file), "-o", str(tmp_path / "report.html")]) == 0
     assert sorted(path for path in tmp_path.rglob("*") if path.name != "report.html") == before
+
+
+def test_what_a_seed_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The pipeline's own tables and state, and what nearly holds by the latter."""
+    customers = "".join(f"{number},name {number}\n" for number in range(10, 20))
+    (tmp_path / "customers.csv").write_text(f"id,name\n{customers}")
+    orders = "".join(f"{number},{number},7\n" for number in range(11, 21))
+    (tmp_path / "orders.csv").write_text(f"order_id,customer,total\n{orders}")
+    tables = [
+        {
+            "name": name,
+            "key": [key],
+            "seed": {"path": f"./{name}.csv"},
+            "source": {"format": "files", "path": f"./changes/{name}", "encoding": "json"},
+        }
+        for name, key in (("customers", "id"), ("orders", "order_id"))
+    ]
+    places = {name: f"./{name}" for name in ("state", "backup", "output", "checkpoint")}
+    rules = [
+        {"name": "known", "inclusion": "orders.customer in customers.id"},
+        {"name": "paid", "table": "orders", "forbid": "t.total <= 0"},
+    ]
+    constraints = {"denial": {"max_predicates": 2}, "inclusion": {}}
+    whole = {"name": "shop", **places, "tables": tables, "constraints": constraints, "rules": rules}
+    file = tmp_path / "shop.yaml"
+    file.write_text(json.dumps(whole))
+    assert exit_code_of(["seed", str(file), "--quiet"]) == 0
+    answers = answers_of(load(file))
+    overview = answers.ask("overview", {})
+    assert {row["table_name"]: row["rows"] for row in overview["tables"]} == {"customers": 10, "orders": 10}
+    assert overview["held"] == answers.ask("changes", {})["total"] > 0
+    known, paid = answers.ask("rules", {})["rows"]
+    assert (known["rule"], known["broken"], known["missing_values"]) == ("known", True, 1)
+    assert [example["witness"]["value"] for example in known["examples"]] == ["20"]
+    assert (paid["rule"], paid["holds"], paid["sentence"]) == ("paid", True, None)
+    found = answers.ask("inclusions", {})
+    assert {row["constraint"]: row["coverage"] for row in found["near"]}["orders.customer in customers.id"] == 0.9
+    assert exit_code_of(["report", str(file), "-o", str(tmp_path / "report.html")]) == 0
+    shutil.rmtree(tmp_path / "state")
+    assert answers.ask("inclusions", {})["near"] is None
