@@ -43,9 +43,7 @@ def page_with(answers: Answers, now: datetime.datetime) -> str:
         f"<style>{style}</style>",
     ]
     html = (PAGE / "index.html").read_text("utf-8")
-    html = re.sub(
-        r'<link rel="icon".*?>\n<link rel="stylesheet".*?>\n<script.*?</script>', lambda _: "\n".join(head), html
-    )
+    html = re.sub('<link rel="icon".*?</script>', lambda _: "\n".join(head), html, count=1, flags=re.DOTALL)
     end = f'<script type="application/json" id="data">{data}</script>\n<script type="module">{script}</script>\n</body>'
     return html.replace("</body>", end)
 

@@ -11,6 +11,7 @@ else.
 """
 
 import asyncio
+import contextlib
 import errno
 import ipaddress
 import json
@@ -64,6 +65,7 @@ class Site:
     """
 
     def __init__(self, answers: Answers, host: str, port: int, masked: Masked = str) -> None:
+        self._answers = answers
         self._socket = _listening(host, port)
         self.port: int = self._socket.getsockname()[1]
         self.address = f"http://{_in_address(host)}:{self.port}/"
@@ -82,14 +84,19 @@ class Site:
         self._thread = threading.Thread(target=self._serve, name="dashboard", daemon=True)
 
     def start(self) -> None:
-        """Serve, in a thread of its own."""
+        """Serve, in a thread of its own; the tables are read before anybody asks."""
         self._thread.start()
+        threading.Thread(target=self._read_first, name="first look", daemon=True).start()
 
     def close(self) -> None:
         """Serve no more."""
         self._ended.set()
         self._server.should_exit = True
         self._thread.join(timeout=3 * _PATIENCE_SECONDS)
+
+    def _read_first(self) -> None:
+        with contextlib.suppress(HoldfastError):  # told to whoever asks
+            self._answers.ask("overview", {})
 
     def _serve(self) -> None:
         self._server.run(sockets=[self._socket])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import socket
 import threading
 from typing import TYPE_CHECKING, Any
@@ -208,3 +209,9 @@ def test_all_addresses_are_asked_by_address_or_name(answers: Answers) -> None:
     assert asked(site, "/", Host=socket.gethostname())[0].status == 200
     assert asked(site, "/", Host="rebound.example")[0].status == 421
     site.close()
+
+
+def test_all_modules_are_asked_for_at_once() -> None:
+    page = (PAGE / "index.html").read_text("utf-8")
+    named = set(re.findall(r'href="page/(\w+\.js)"', page)) | {"app.js"}
+    assert named == {file.name for file in PAGE.glob("*.js")}
