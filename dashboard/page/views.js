@@ -37,7 +37,8 @@ async function overview(ask, parameters) {
   const { broken, all, violated } = about.rules;
   const came = Object.values(about.changed).reduce((sum, one) => sum + one.appeared, 0);
   const went = Object.values(about.changed).reduce((sum, one) => sum + one.disappeared, 0);
-  const verdict = !all ? "No rules are declared." : broken.length ? `${count(broken.length)} of ${counted(all, "rule")} ${broken.length === 1 ? "is" : "are"} broken.`
+  const news = came || went ? `${counted(went, "constraint")} went and ${count(came)} came in the ${SPANS[about.span]}.` : `Nothing has changed in the ${SPANS[about.span]}.`;
+  const verdict = !all ? news : broken.length ? `${count(broken.length)} of ${counted(all, "rule")} ${broken.length === 1 ? "is" : "are"} broken.`
     : violated ? `No rule is broken; ${counted(violated, "rule")} ${violated === 1 ? "is" : "are"} violated within what is accepted.` : all === 1 ? "The one rule holds." : `All ${count(all)} rules hold.`;
   return [
     title(verdict, about.until ? el("p", { class: "quiet" }, "As of ", ago(about.until), `, ${moment(about.until)}`) : null),

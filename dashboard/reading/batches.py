@@ -40,16 +40,17 @@ def batches(outputs: Outputs, span: str, source: str | None) -> dict[str, Any]:
     found = outputs.read(BATCHES, _COLUMNS, where)
     found = found.take(pc.sort_indices(found["commit"]))
     every = max(1, -(-len(found) // _MOST_TIMED))
-    timed = found.take(np.arange(len(found) - 1, -1, -every)[::-1]) if len(found) else found
-    took = np.array([_whole(text) for text in timed["seconds"].to_pylist()])
+    timed = np.arange(len(found) - 1, -1, -every)  # every one, unless there are very many
+    took = np.full(len(found), np.nan)
+    took[timed] = [_whole(text) for text in found["seconds"].take(timed).to_pylist()]
     return {
         "span": span,
         "batches": len(found),
         "from": None if newest is None else (newest - SPANS[span]).isoformat(),
         "until": None if newest is None else newest.isoformat(),
         "sums": {name: pc.sum(found[name]).as_py() or 0 for name in _COUNTS},
-        "seconds": _quantiles(took),
-        "course": _course(timed, took, every),
+        "seconds": _quantiles(took[timed]),
+        "course": _course(found, took),
         "newest": [_shown(row) for row in found.slice(max(0, len(found) - _NEWEST)).to_pylist()[::-1]],
     }
 
@@ -115,19 +116,19 @@ def _quantiles(took: Any) -> dict[str, float] | None:
 _SHARES = {"half": 0.5, "most": 0.95, "longest": 1.0}
 
 
-def _course(timed: Any, took: Any, every: int) -> list[dict[str, Any]]:
+def _course(found: Any, took: Any) -> list[dict[str, Any]]:
     """Return records, longest time and largest lag of equal spans."""
-    if not len(timed):
+    if not len(found):
         return []
-    at = np.asarray(timed["committed_at"].cast("int64").to_numpy()) // 1_000
+    at = np.asarray(found["committed_at"].cast("int64").to_numpy()) // 1_000
     at = np.maximum.accumulate(at)
     width = max(1_000, -(-int(at[-1] - at[0] + 1) // _POINTS))
     starts = np.flatnonzero(np.append(True, np.diff((at - at[0]) // width) > 0))
-    records = np.asarray(timed["rows_in"].fill_null(0).to_numpy()) * every
-    lag = np.asarray(timed["lag_seconds"].fill_null(np.nan).to_numpy(), float)
-    behind = np.asarray(timed["lag_records"].cast("float64").fill_null(np.nan).to_numpy(), float)
+    records = np.asarray(found["rows_in"].fill_null(0).to_numpy())
+    lag = np.asarray(found["lag_seconds"].fill_null(np.nan).to_numpy(), float)
+    behind = np.asarray(found["lag_records"].cast("float64").fill_null(np.nan).to_numpy(), float)
     named = {"at": at[starts], "records": np.add.reduceat(records, starts)}
-    named |= {"seconds": np.maximum.reduceat(took, starts)}
+    named |= {"seconds": np.fmax.reduceat(took, starts)}
     named |= {"lag": np.fmax.reduceat(lag, starts), "behind": np.fmax.reduceat(behind, starts)}
     return [
         {name: _known(number) for name, number in zip(named, numbers, strict=True)}

@@ -14,6 +14,7 @@ from holdfast.dashboard.reading.changes import Changes, Wanted
 from holdfast.dashboard.reading.outputs import Outputs
 from tests.dashboard.conftest import BOSTON, CAMBRIDGE, KEY, LOST, SALARY, ZIP_CITY
 from tests.dashboard.tables import Written, flattened, many
+from tests.object_store import ObjectStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -294,3 +295,17 @@ def test_half_a_commit_is_shown_as_it_is(written: Written, answers: Answers) -> 
     assert answers.ask("constraints", {})["total"] == 2
     written.put(flattened([{"constraints": rows["constraints"]}]))
     assert answers.ask("constraints", {})["total"] == 3
+
+
+def test_outputs_on_an_object_store(written: Written, answers: Answers) -> None:
+    store = ObjectStore()
+    for file in written.place.rglob("*"):
+        if file.is_file():
+            store.objects[f"bucket/tables/{file.relative_to(written.place)}"] = file.read_bytes()
+    there = Answers(Outputs("s3://bucket/tables", written.application, store.options), every=0.0)
+    for question in answers.questions:
+        assert there.ask(question, {}) == answers.ask(question, {})
+    store.fails = lambda _: 403
+    with pytest.raises(ExternalError, match=r"s3://bucket/tables/.* could not be"):
+        there.ask("changes", {"q": "anything"})
+    store.close()
