@@ -125,6 +125,7 @@ class Answers:
             _text(given, "q"),
             given.get("id") or None,
             _number(given, "until", None),
+            _day(given, "day"),
         )
         page = self._changes.page(wanted, *_slice(given))
         return {
@@ -195,6 +196,22 @@ def _number(given: Parameters, name: str, otherwise: int | None) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) <= 15):
         raise UsageError(f"{name} is '{text[:100]}': expected a whole number")
     return int(text)
+
+
+def _day(given: Parameters, name: str) -> datetime.date | None:
+    text = given.get(name)
+    if not text:
+        return None
+    try:
+        day = datetime.date.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{name} is '{text[:100]}': expected a day such as 2026-03-31") from None
+    if not _FIRST_DAY <= day <= _LAST_DAY:
+        raise UsageError(f"{name} is {day}: expected a day from {_FIRST_DAY} to {_LAST_DAY}")
+    return day
+
+
+_FIRST_DAY, _LAST_DAY = datetime.date(1970, 1, 1), datetime.date(9999, 12, 30)
 
 
 def _one_of(given: Parameters, name: str, expected: tuple[str, ...], otherwise: str) -> str:

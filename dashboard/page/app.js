@@ -79,12 +79,12 @@ function arrived(version) {
 // The address that a form of filters stands for.
 function filtered(form) {
   const [view, parameters] = where();
-  const { limit, until, ...kept } = parameters;
+  const { limit, offset, until, ...kept } = parameters;
   return link(view, { ...kept, ...Object.fromEntries(new FormData(form)) });
 }
 
 document.addEventListener("change", (event) => {
-  if (event.target.form?.matches(".filters") && event.target.nodeName === "SELECT") location.hash = filtered(event.target.form);
+  if (event.target.form?.matches(".filters") && event.target.type !== "search") location.hash = filtered(event.target.form);
 });
 document.addEventListener("input", (event) => {
   if (event.target.type !== "search") return;
@@ -132,12 +132,20 @@ document.getElementById("views").append(...Object.entries(VIEWS).map(([name, vie
 if (!answers.isLive) {
   pause.remove();
   tellAsOf(answers.about.written);
+  document.body.classList.add("written");
 }
 tell();
 show();
-answers.follow(arrived, (connected) => {
-  if (connected && !isConnected && !isPaused) show({ arrived: true });
-  isConnected = connected;
-  tell();
-});
+// A page that nobody sees does not listen: a browser has few connections for all of its tabs.
+let stop = null;
+function listen() {
+  stop?.();
+  stop = document.hidden ? null : answers.follow(arrived, (connected) => {
+    if (connected && !isConnected && !isPaused) show({ arrived: true });
+    isConnected = connected;
+    tell();
+  });
+}
+document.addEventListener("visibilitychange", listen);
+listen();
 setInterval(() => answers.isLive && tick(place), 5000);

@@ -5,8 +5,11 @@ import { plot, spark } from "./plot.js";
 import { rows } from "./rows.js";
 import { FAMILIES, ago, clock, count, counted, kindOf, moment } from "./words.js";
 
+export const FIRST = 25;
+const LONGEST = 175;
+
 // A bar of filters whose state is the address: [{name, label, values: {value: count}, words: {value: text}}].
-export function filters(parameters, selects, { search, sort } = {}) {
+export function filters(parameters, selects, { search, sort, upTo } = {}) {
   const boxes = selects.map(({ name, label, values, words }) => {
     const options = Object.entries(values).sort(([a], [b]) => (a < b ? -1 : 1));
     if (parameters[name] && !(parameters[name] in values)) options.push([parameters[name], null]);
@@ -19,8 +22,9 @@ export function filters(parameters, selects, { search, sort } = {}) {
     Object.entries(sort).map(([given, text], place) => el("option", { value: place ? given : "", selected: parameters.order === given }, text))));
   const box = search && el("label", { class: "search" }, el("span", {}, "Search"),
     el("input", { type: "search", name: "q", value: parameters.q ?? "", placeholder: search, autocomplete: "off", spellcheck: "false", maxlength: 500 }));
-  const used = Object.entries(parameters).some(([name, given]) => given && name !== "limit");
-  return el("form", { class: "filters", role: "search", "data-key": "filters" }, box, boxes, order,
+  const last = upTo && el("label", {}, el("span", {}, upTo), el("input", { type: "date", name: "day", value: parameters.day ?? "" }));
+  const used = Object.entries(parameters).some(([name, given]) => given && !["limit", "span"].includes(name));
+  return el("form", { class: "filters", role: "search", "data-key": "filters" }, box, boxes, order, last,
     used && el("a", { class: "clear", href: link(location.hash.slice(2).split("?")[0]) }, "Clear"));
 }
 
@@ -121,14 +125,22 @@ export function rule(row, { open = 1, level = "h3" } = {}) {
     examples.length ? el("ol", { class: "examples" }, examples) : null);
 }
 
+// Where a list stands, and the way on: longer, then by pages of one moment.
 export function more(answer, parameters, view, one, many) {
-  const shown = answer.rows.length;
-  const rest = answer.total - shown;
+  const { offset: given, ...others } = parameters;
+  const offset = Number(given ?? 0);
+  const end = offset + answer.rows.length;
+  const length = Number(parameters.limit ?? FIRST);
+  const rest = answer.total - end;
+  const at = (start) => link(view, { ...others, offset: start || null, until: start ? parameters.until ?? answer.until : null });
   return el("p", { class: "end", "data-key": "end" },
-    answer.total === 0 ? `No ${many ?? `${one}s`} that fit.` : `${count(shown)} of ${counted(answer.total, one, many)} shown. `,
-    rest > 0 && el("a", { class: "more", href: link(view, { ...parameters, limit: Math.min(shown + 50, 500) }), "data-stay": true },
-      shown < 500 ? `Show ${Math.min(50, rest, 500 - shown)} more` : "Narrow the filters to see others"),
-    answer.left > 0 ? el("span", { class: "quiet" }, ` This file has ${count(answer.total)} of them; ${count(answer.left)} others are in the tables.`) : null);
+    answer.total === 0 ? `No ${many ?? `${one}s`} that fit.` : offset ? `${count(offset + 1)} to ${count(end)} of ${counted(answer.total, one, many)}. `
+      : `${count(end)} of ${counted(answer.total, one, many)} shown. `,
+    offset > 0 && el("a", { class: "more", href: at(Math.max(0, offset - length)) }, "Previous"),
+    rest > 0 && length < LONGEST && el("a", { class: "more", href: link(view, { ...parameters, limit: Math.min(length + 50, LONGEST) }), "data-stay": true },
+      `Show ${count(Math.min(50, rest, LONGEST - length))} more`),
+    rest > 0 && el("a", { class: "more", href: at(end) }, "Next"),
+    answer.left > 0 ? el("span", { class: "quiet" }, ` This file has the first ${count(answer.kept)}; ${count(answer.left)} others are in the tables.`) : null);
 }
 
 export function course(families, options) {

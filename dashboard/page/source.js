@@ -45,7 +45,7 @@ class Written {
   async ask(question, given) {
     const parameters = Object.fromEntries(Object.entries(given ?? {}).filter(([, value]) => value !== ""));
     const answer = this.data.answers[question];
-    if (question === "history") return answer[parameters.table_name ?? ""] ?? { families: {} };
+    if (question === "history") return parameters.kind ? { families: {} } : answer[parameters.table_name ?? ""] ?? { families: {} };
     if (question === "batches") return answer[parameters.table_name ?? ""] ?? answer[""];
     if (question === "changes") return page(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence", "by"]));
     if (question === "constraints") {
@@ -73,12 +73,12 @@ function fits(row, parameters, searched) {
   const text = searched.map((name) => row[name] ?? "").join("\n").toLowerCase();
   const words = (parameters.q ?? "").toLowerCase().split(/\s+/).filter(Boolean);
   return WORDS.every((name) => !parameters[name] || row[name] === parameters[name])
-    && (!parameters.id || row.constraint_id === parameters.id) && words.every((word) => text.includes(word));
+    && (!parameters.day || row.at.slice(0, 10) <= parameters.day) && (!parameters.id || row.constraint_id === parameters.id) && words.every((word) => text.includes(word));
 }
 
 function page(answer, parameters, wanted, order) {
   let rows = answer.rows.filter(wanted);
   if (order) rows = rows.toSorted(order);
   const offset = Number(parameters.offset ?? 0);
-  return { ...answer, total: rows.length, rows: rows.slice(offset, offset + Number(parameters.limit ?? 25)), left: answer.total - answer.rows.length };
+  return { ...answer, total: rows.length, rows: rows.slice(offset, offset + Number(parameters.limit ?? 25)), kept: answer.rows.length, left: answer.total - answer.rows.length };
 }

@@ -1,13 +1,12 @@
 // The views: each asks its questions and returns what the page is to show.
 
 import { el, link, value } from "./dom.js";
-import { change, changes, constraint, course, filters, more, rule, stateOf, tableLink } from "./parts.js";
+import { FIRST, change, changes, constraint, course, filters, more, rule, stateOf, tableLink } from "./parts.js";
 import { plot } from "./plot.js";
 import { rows } from "./rows.js";
 import { FAMILIES, KINDS, ago, bytes, count, counted, day, duration, kindOf, moment } from "./words.js";
 
 const SPANS = { hour: "last hour", day: "last day", week: "last week", month: "last month" };
-const FIRST = 25;
 
 export const VIEWS = {
   overview: { title: "Overview", show: overview },
@@ -86,7 +85,7 @@ async function changeList(ask, parameters) {
       { name: "family", label: "Family", values: values.family, words: FAMILIES },
       { name: "kind", label: "Kind", values: values.kind, words: KINDS },
       { name: "cause", label: "Cause", values: values.cause, words: { data: "the data", seed: "first look", rebuild: "rebuilt", config: "configuration" } },
-    ], { search: "words of a constraint" }),
+    ], { search: "words of a constraint", upTo: "Up to (UTC)" }),
     changes(answer.rows, "h2"),
     more(answer, parameters, "changes", "change"),
     answer.left_out ? el("p", { class: "quiet" }, `${count(answer.left_out)} older changes are in the table only.`) : null,
@@ -122,7 +121,7 @@ async function constraints(ask, parameters) {
     ], { search: "words of a constraint", sort: ORDERS }),
     el("ol", { class: "held" }, answer.rows.map(held)),
     more(answer, parameters, "constraints", "constraint"),
-    course(history.families),
+    Object.keys(history.families).length ? course(history.families) : null,
   ];
 }
 

@@ -7,6 +7,7 @@ Invariant: the index holds each change of the newest `MOST` once. Commits come i
 higher one than all that is known; files that were rewritten bring nothing new.
 """
 
+import datetime
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,12 +49,14 @@ class Wanted:
     text : every word of it stands in the constraint, its sentence or what it is due to.
     constraint_id : of one constraint alone.
     until : the last commit that is looked at: pages of one list stay those of one moment.
+    day : the last day that is looked at, in UTC.
     """
 
     words: Mapping[str, str]
     text: str = ""
     constraint_id: str | None = None
     until: int | None = None
+    day: datetime.date | None = None
 
 
 class Changes:
@@ -99,8 +102,9 @@ class Changes:
 
     def values(self, name: str) -> dict[str, int]:
         """Return the values of one of `WORDS`, each with how many changes have it."""
-        counts = np.bincount(self._words[name], minlength=len(self._vocabulary[name]))
-        return {word: int(counts[number]) for word, number in self._vocabulary[name].items() if word is not None}
+        with self._lock:
+            counts = np.bincount(self._words[name], minlength=len(self._vocabulary[name]))
+            return {word: int(counts[number]) for word, number in self._vocabulary[name].items() if word is not None}
 
     def page(self, wanted: Wanted, offset: int, limit: int) -> dict[str, Any]:
         """Return some changes, newest first, and how many there are. O(known), and O(files that the page is from)."""
@@ -190,6 +194,8 @@ class Changes:
         matching = self._matching(wanted.words)
         if wanted.until is not None:
             matching &= self._commits <= wanted.until
+        if wanted.day is not None:
+            matching &= self._times < np.datetime64(wanted.day + datetime.timedelta(days=1), "us").astype(np.int64)
         if wanted.constraint_id is not None:
             matching &= self._ids == _short_ids(pa.chunked_array([[wanted.constraint_id]]))[0]
         if wanted.text.strip():

@@ -134,6 +134,10 @@ def test_constraints_are_ranked_and_filtered(open_page: Callable[..., Page], wri
     page = open_page(f"{site.address}#/constraints")
     assert page.locator(".held > li").count() == 25
     assert "25 of 62 constraints shown" in page.inner_text(".end")
+    page.click("text=Next")
+    expect(page.locator(".end")).to_contain_text("26 to 50 of 62 constraints")
+    page.click("text=Previous")
+    expect(page.locator(".end")).to_contain_text("25 of 62 constraints shown")
     page.click("text=Show 37 more")
     expect(page.locator(".held > li")).to_have_count(62)
     page.select_option("select[name=family]", "od")
@@ -169,6 +173,34 @@ def test_updates_can_be_paused(open_page: Callable[..., Page], written: Written,
     assert page.locator(".change").count() == 6
     page.click("#pause")
     expect(page.locator(".change")).to_have_count(7)
+
+
+def test_a_tab_that_comes_back_is_up_to_date(open_page: Callable[..., Page], written: Written, site: Site) -> None:
+    page = open_page(f"{site.address}#/changes")
+    turn = """hidden => {
+        Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    page.evaluate(turn, True)
+    written.put(written.appeared("not(t.Phone = s.Phone)"))
+    page.evaluate(turn, False)
+    expect(page.locator(".change")).to_have_count(7)
+
+
+def test_pages_of_changes_stay_while_commits_arrive(
+    open_page: Callable[..., Page], written: Written, site: Site
+) -> None:
+    page = open_page(f"{site.address}#/changes?limit=2")
+    page.click("text=Next")
+    expect(page.locator(".end")).to_contain_text("3 to 4 of 6 changes")
+    before = texts(page, ".change .code")
+    with page.expect_response("**/api/changes*"):
+        written.put(written.appeared("not(t.Phone = s.Phone)"))
+    expect(page.locator(".end")).to_contain_text("3 to 4 of 6 changes")
+    assert texts(page, ".change .code") == before
+    page.fill("input[type=date]", "2026-02-28")
+    page.dispatch_event("input[type=date]", "change")
+    expect(page.locator(".end")).to_contain_text("No changes that fit.")
 
 
 def test_a_server_that_ended_is_told(open_page: Callable[..., Page], running: Browser, site: Site) -> None:

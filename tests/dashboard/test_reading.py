@@ -59,6 +59,7 @@ def names(rows: list[dict[str, Any]]) -> list[tuple[int, str, str]]:
         {"reason": "released", "q": "rate_1"},
         {"cause": "seed", "table_name": "table_0"},
         {"family": "od"},
+        {"day": "2026-03-02", "change": "appeared"},
     ],
 )
 def test_pages_of_changes_are_the_rows_that_fit(large: Answers, given: dict[str, str]) -> None:
@@ -66,7 +67,8 @@ def test_pages_of_changes_are_the_rows_that_fit(large: Answers, given: dict[str,
     words = given.get("q", "").lower().split()
     for row in rows_of(large, "constraint_changes"):
         text = f"{row['constraint']}\n{row['sentence']}\n{row['by'] or ''}".lower()
-        fits = all(row[name] == value for name, value in given.items() if name != "q")
+        fits = all(row[name] == value for name, value in given.items() if name not in {"q", "day"})
+        fits &= str(row["date"]) <= given.get("day", "9999")
         if fits and all(word in text for word in words):
             expected.append(row)
     found = every(large, "changes", 137, **given)
@@ -261,6 +263,8 @@ def test_tables_of_a_pipeline_that_has_just_begun(tmp_path: Path) -> None:
         ("changes", {"offset": "1e9"}, "whole number"),
         ("changes", {"q": "x" * 3_000}, "3,000 characters"),
         ("constraints", {"order": "size; drop"}, "expected one of score"),
+        ("changes", {"day": "yesterday"}, "such as 2026-03-31"),
+        ("changes", {"day": "0001-01-01"}, "from 1970-01-01"),
         ("batches", {"span": "year"}, "expected one of hour"),
     ],
 )
