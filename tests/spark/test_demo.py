@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from holdfast.jobs.configuration import load
 from holdfast.jobs.demo import ways
+from holdfast.jobs.outputs import answers_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,6 +87,19 @@ def test_other_engines_read_the_tables(shown: tuple[Path, str], engine: str) -> 
     answer = called("-c", line)
     assert answer.returncode == 0, answer.stderr
     assert "No two rows have the same Id." in answer.stdout
+
+
+def test_the_page_shows_the_rule_that_is_broken(shown: tuple[Path, str]) -> None:
+    folder, text = shown
+    conf = folder.resolve() / "holdfast.yaml"
+    assert f"holdfast dashboard {conf}\n" in text
+    rules = answers_of(load(conf)).ask("overview", {})["rules"]
+    assert (rules["all"], [rule["rule"] for rule in rules["broken"]]) == (2, ["rate follows salary"])
+    (example, *_) = rules["broken"][0]["examples"]
+    differing = [
+        column["name"] for column in example["witness"]["columns"] if column["differs"] and any(column["spoken"])
+    ]
+    assert differing == ["Salary", "Rate"]
 
 
 def test_its_pipeline_can_be_gone_on_with(shown: tuple[Path, str]) -> None:

@@ -175,21 +175,6 @@ class TestWrongUsage:
         assert "Traceback" not in answer.err
         assert sorted(folder.iterdir()) == before
 
-    @pytest.mark.parametrize(
-        "arguments",
-        [
-            "dashboard c.yaml --port 0",
-            "report c.yaml --output r.txt",
-        ],
-    )
-    def test_not_yet(self, folder: Path, capsys: pytest.CaptureFixture[str], arguments: str) -> None:
-        before = sorted(folder.iterdir())
-        answer = Answer(capsys, *arguments.split())
-        command, _, _ = arguments.partition(" ")
-        assert (answer.code, answer.out) == (2, "")
-        assert answer.err == f"holdfast {command} is not part of this version yet.\n"
-        assert sorted(folder.iterdir()) == before
-
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:

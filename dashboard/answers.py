@@ -1,0 +1,228 @@
+"""The questions of the page, and their answers as plain values: what the browser is served, and what a report holds.
+
+Invariant: a parameter is checked before anything is read; a question has the same answer until a commit arrives.
+"""
+
+import datetime
+import threading
+import time
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from typing import Any
+
+from holdfast.constraints import ExternalError, UsageError
+from holdfast.dashboard.reading.batches import BATCHES, METRICS, SPANS, batches, figures, rows_now, tables
+from holdfast.dashboard.reading.changes import CHANGES, WORDS, Changes, Wanted
+from holdfast.dashboard.reading.held import FILTERS, ORDERS, Held
+from holdfast.dashboard.reading.inclusions import Near, near_inclusions
+from holdfast.dashboard.reading.outputs import Outputs
+from holdfast.dashboard.reading.quarantined import QUARANTINE, quarantined
+from holdfast.dashboard.reading.rules import STATUS, Rules
+
+Answer = dict[str, Any]
+Parameters = Mapping[str, str]
+
+MOST_AT_ONCE = 500
+_FEW = 25
+_RECENT = 12
+_POINTS = 240
+_LONGEST_WORD = 2_000
+
+
+class Answers:
+    """Answers questions about the outputs of one application.
+
+    Parameters
+    ----------
+    outputs : what is read.
+    near : tells which inclusions nearly hold.
+    every : seconds after which commits are looked for again.
+    """
+
+    def __init__(self, outputs: Outputs, near: Near = lambda: None, every: float = 1.0) -> None:
+        self.outputs = outputs
+        self.every = every
+        self._near = near
+        self._changes = Changes(outputs)
+        self._held = Held(outputs)
+        self._rules = Rules(outputs)
+        self._lock = threading.Lock()
+        self._looked = -every
+        self._questions: dict[str, Callable[[Parameters], Answer]] = {
+            "overview": self._overview,
+            "changes": self._change_page,
+            "constraints": self._constraint_page,
+            "rules": self._rule_list,
+            "history": self._history,
+            "inclusions": self._inclusions,
+            "batches": self._batches,
+            "quarantine": self._quarantine,
+        }
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """What can be asked."""
+        return tuple(self._questions)
+
+    def look(self) -> str:
+        """Look for commits, where that was not done just now; return a text that differs once some have arrived."""
+        with self._lock:
+            if time.monotonic() - self._looked >= self.every:
+                self.outputs.refresh()
+                self._looked = time.monotonic()
+        return "-".join(map(str, self.outputs.state))
+
+    def ask(self, question: str, given: Parameters) -> Answer:
+        """Answer a question as of the newest commit.
+
+        Raises
+        ------
+        UsageError
+            Where there is no such question, or it has no such parameter.
+        """
+        asked = self._questions.get(question)
+        if asked is None:
+            raise UsageError(f"no question '{question[:100]}': expected one of {', '.join(self._questions)}")
+        state = self.look()
+        try:
+            found = self._answered(asked, given)
+        except ExternalError:  # a file that went while it was read; where the storage is gone, this fails too
+            self.outputs.reopen()
+            found = self._answered(asked, given)
+        return {**found, "application": self.outputs.application, "state": state}
+
+    def _answered(self, asked: Callable[[Parameters], Answer], given: Parameters) -> Answer:
+        for part in (self._changes, self._held, self._rules):
+            part.refresh()
+        return asked(given)
+
+    def _overview(self, given: Parameters) -> Answer:
+        span = _one_of(given, "span", tuple(SPANS), "day")
+        until = self._newest()
+        rules, now = self._rules.all, rows_now(self.outputs)
+        return {
+            "version": version("holdfast"),
+            "until": None if until is None else until.isoformat(),
+            "span": span,
+            "changed": {} if until is None else self._changed(until, SPANS[span]),
+            "held": self._held.total,
+            "by_family": self._held.counts("family"),
+            "by_kind": self._held.counts("kind"),
+            "by_table": self._held.counts("table_name"),
+            "tables": [{**row, "rows": now.get(row["table_name"], row["rows"])} for row in tables(self.outputs)],
+            "rules": {
+                "all": len(rules),
+                "broken": [rule for rule in rules if rule["broken"]],
+                "violated": sum(not rule["broken"] and not rule["holds"] for rule in rules),
+            },
+            "recent": self._changes.page(Wanted({"cause": "data"}), 0, _RECENT)["rows"],
+            "quarantined": self.outputs.count(QUARANTINE),
+        }
+
+    def _change_page(self, given: Parameters) -> Answer:
+        wanted = Wanted(
+            {name: given[name] for name in WORDS if given.get(name)},
+            _text(given, "q"),
+            given.get("id") or None,
+            _number(given, "until", None),
+            _day(given, "day"),
+        )
+        page = self._changes.page(wanted, *_slice(given))
+        return {
+            **page,
+            "known": self._changes.total,
+            "left_out": self._changes.left_out,
+            "values": {name: self._changes.values(name) for name in WORDS},
+        }
+
+    def _constraint_page(self, given: Parameters) -> Answer:
+        words = {name: given[name] for name in FILTERS if given.get(name)}
+        order = _one_of(given, "order", tuple(ORDERS), "score")
+        page = self._held.page(words, _text(given, "q"), order, *_slice(given))
+        return {**page, "held": self._held.total, "values": {name: self._held.counts(name) for name in FILTERS}}
+
+    def _rule_list(self, _given: Parameters) -> Answer:
+        return {"rows": self._rules.all}
+
+    def _history(self, given: Parameters) -> Answer:
+        words = {name: given[name] for name in ("table_name", "kind") if given.get(name)}
+        now = self._held.counts("family", words)
+        return {"families": self._changes.history(words, now, _POINTS)}
+
+    def _inclusions(self, _given: Parameters) -> Answer:
+        return near_inclusions(self._changes, self._held, self._rules, self._near)
+
+    def _batches(self, given: Parameters) -> Answer:
+        span = _one_of(given, "span", tuple(SPANS), "day")
+        return {
+            **batches(self.outputs, span, given.get("table_name") or None),
+            "figures": figures(self.outputs),
+            "tables": tables(self.outputs),
+        }
+
+    def _quarantine(self, given: Parameters) -> Answer:
+        return quarantined(self.outputs, given.get("table_name") or None, given.get("reason") or None, *_slice(given))
+
+    def _newest(self) -> datetime.datetime | None:
+        """Return when the newest commit was that any table tells of."""
+        places = ((CHANGES, "committed_at"), (BATCHES, "committed_at"), (STATUS, "committed_at"))
+        known = [self.outputs.newest(*place) for place in (*places, (METRICS, "committed_at"))]
+        return max((moment for moment in known if moment is not None), default=None)
+
+    def _changed(self, until: datetime.datetime, span: datetime.timedelta) -> Answer:
+        end = _microseconds(until) + 1_000  # statistics of files are cut to milliseconds
+        return self._changes.since(_microseconds(until - span), end)
+
+
+def _microseconds(moment: datetime.datetime) -> int:
+    return (moment - _EPOCH) // datetime.timedelta(microseconds=1)
+
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def _slice(given: Parameters) -> tuple[int, int]:
+    limit = _number(given, "limit", _FEW)
+    assert limit is not None
+    if limit > MOST_AT_ONCE:
+        raise UsageError(f"limit is {limit}: expected at most {MOST_AT_ONCE}")
+    return _number(given, "offset", 0) or 0, limit
+
+
+def _number(given: Parameters, name: str, otherwise: int | None) -> int | None:
+    text = given.get(name)
+    if not text:
+        return otherwise
+    if not (text.isascii() and text.isdigit() and len(text) <= 15):
+        raise UsageError(f"{name} is '{text[:100]}': expected a whole number")
+    return int(text)
+
+
+def _day(given: Parameters, name: str) -> datetime.date | None:
+    text = given.get(name)
+    if not text:
+        return None
+    try:
+        day = datetime.date.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{name} is '{text[:100]}': expected a day such as 2026-03-31") from None
+    if not _FIRST_DAY <= day <= _LAST_DAY:
+        raise UsageError(f"{name} is {day}: expected a day from {_FIRST_DAY} to {_LAST_DAY}")
+    return day
+
+
+_FIRST_DAY, _LAST_DAY = datetime.date(1970, 1, 1), datetime.date(9999, 12, 30)
+
+
+def _one_of(given: Parameters, name: str, expected: tuple[str, ...], otherwise: str) -> str:
+    text = given.get(name) or otherwise
+    if text not in expected:
+        raise UsageError(f"{name} is '{text[:100]}': expected one of {', '.join(expected)}")
+    return text
+
+
+def _text(given: Parameters, name: str) -> str:
+    text = given.get(name) or ""
+    if len(text) > _LONGEST_WORD:
+        raise UsageError(f"{name} has {len(text):,} characters: expected at most {_LONGEST_WORD:,}")
+    return text

@@ -1,0 +1,91 @@
+// Lines over time, drawn as SVG: an axis of counts, an axis of times, a table of the same for those who do not see it.
+
+import { el, svg } from "./dom.js";
+import { clock, count, day } from "./words.js";
+
+const HEIGHT = 180, LEFT = 52, RIGHT = 12, TOP = 10, BOTTOM = 24, DEEP = HEIGHT - TOP - BOTTOM;
+const WIDE = 560, NARROW = 350;
+
+// The steps of an axis: 1, 2 or 5 times a power of ten.
+function steps(least, most) {
+  const room = most - least || Math.abs(most) || 1;
+  const power = 10 ** Math.floor(Math.log10(room / 4));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((wide) => room / wide <= 5);
+  const found = [];
+  for (let at = Math.floor(least / step) * step; at < most + step * 0.999; at += step) found.push(Number(at.toPrecision(9)));
+  return found;
+}
+
+function timeText(ms, wide) {
+  return wide > 2 * 86400000 ? day(ms) : clock(ms);
+}
+
+// lines: [{name, points: [[ms, number]]}]; stepped lines stay where they are until the next point.
+export function plot(title, lines, { format = count, stepped = true, narrow = false } = {}) {
+  const width = narrow || innerWidth < 640 ? NARROW : WIDE;
+  const drawn = lines.filter((line) => line.points.length);
+  if (!drawn.length) return el("figure", { class: "plot" }, el("figcaption", {}, title), el("p", { class: "quiet" }, "Nothing yet."));
+  const every = drawn.flatMap((line) => line.points);
+  const first = Math.min(...every.map((point) => point[0]));
+  const last = Math.max(...every.map((point) => point[0]), first + 1);
+  const ticks = steps(0, Math.max(...every.map((point) => point[1]), 0));
+  const [low, high] = [ticks[0], Math.max(ticks.at(-1), ticks[0] + 1e-9)];
+  const x = (ms) => LEFT + ((ms - first) / (last - first)) * (width - LEFT - RIGHT);
+  const y = (number) => TOP + (1 - (number - low) / (high - low)) * DEEP;
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": told(title, drawn, format) });
+  for (const tick of ticks) {
+    picture.append(svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y(tick), y2: y(tick) }));
+    picture.append(svg("text", { class: "axis", x: LEFT - 6, y: y(tick) + 4, "text-anchor": "end" }, format(tick)));
+  }
+  const ends = [[first, "start"], [first + (last - first) / 2, "middle"], [last, "end"]];
+  for (const [ms, anchor] of ends) {
+    picture.append(svg("text", { class: "axis", x: x(ms), y: HEIGHT - 6, "text-anchor": anchor }, timeText(ms, last - first)));
+  }
+  drawn.forEach((line, number) => picture.append(...drawing(line, number, x, y, stepped, format, last)));
+  return el("figure", { class: "plot" }, el("figcaption", {}, title, legend(drawn)), picture, table(title, drawn, format));
+}
+
+function drawing(line, number, x, y, stepped, format, last) {
+  let path = "";
+  line.points.forEach(([ms, amount], place) => {
+    const [across, down] = [x(ms).toFixed(1), y(amount).toFixed(1)];
+    path += place === 0 ? `M${across} ${down}` : stepped ? `H${across}V${down}` : `L${across} ${down}`;
+  });
+  if (stepped) path += `H${x(last).toFixed(1)}`;
+  const dots = line.points.map(([ms, amount]) =>
+    svg("circle", { class: `dot-${number % 4}`, cx: x(ms).toFixed(1), cy: y(amount).toFixed(1), r: line.points.length > 60 ? 1.5 : 3 },
+      svg("title", {}, `${day(ms)}, ${clock(ms)}: ${format(amount)}${line.name ? ` ${line.name}` : ""}`)));
+  return [svg("path", { class: `line-${number % 4}`, d: path }), ...dots];
+}
+
+function legend(lines) {
+  if (lines.length < 2) return null;
+  return el("span", { class: "legend" }, lines.map((line, number) => el("span", { class: `key-${number % 4}` }, line.name)));
+}
+
+function told(title, lines, format) {
+  const parts = lines.map(({ name, points }) => `${name || "value"} from ${format(points[0][1])} to ${format(points.at(-1)[1])}`);
+  return `${title}: ${parts.join("; ")}`;
+}
+
+function table(title, lines, format) {
+  const rows = lines.flatMap((line) => line.points.slice(-50).map((point) => [line.name, ...point]));
+  return el("details", { class: "as-table" }, el("summary", {}, "As a table"),
+    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${title}, as a table` }, el("table", {},
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "When"), el("th", { scope: "col" }, "What"), el("th", { scope: "col" }, "How much"))),
+      el("tbody", {}, rows.reverse().map(([name, ms, amount]) =>
+        el("tr", {}, el("td", {}, `${day(ms)}, ${clock(ms)}`), el("td", {}, name || ""), el("td", { class: "number" }, format(amount))))))));
+}
+
+// A small course of a number, beside its text.
+export function spark(points, label) {
+  const most = Math.max(...points.map((point) => point[1]), 1);
+  const [first, last] = [points[0][0], Math.max(points.at(-1)[0], points[0][0] + 1)];
+  let path = "";
+  points.forEach(([ms, amount], place) => {
+    const across = (1 + ((ms - first) / (last - first)) * 98).toFixed(1);
+    const down = (21 - (amount / most) * 18).toFixed(1);
+    path += place === 0 ? `M${across} ${down}` : `H${across}V${down}`;
+  });
+  return svg("svg", { class: "spark", viewBox: "0 0 100 24", role: "img", "aria-label": label }, svg("path", { d: `${path}H99` }));
+}

@@ -1,0 +1,51 @@
+// Rows that prove something, side by side: a line for each column, those first that the constraint speaks of.
+
+import { el, value } from "./dom.js";
+import { counted } from "./words.js";
+
+const LONG = 160, BEGINNING = 80;
+const ORDINALS = ["First row", "Second row"];
+
+function content(text) {
+  if (text === null || text === "") return el("span", { class: "null" }, text === null ? "null" : "empty");
+  if (text.length <= LONG) return value(text);
+  return el("details", { class: "long" }, el("summary", {}, value(text.slice(0, BEGINNING)), " …"), value(text));
+}
+
+function cellOf(text, classes, differs) {
+  const shown = content(text);
+  return el("td", { class: classes || null }, differs && el("span", { class: "differs-sign", title: "differs" }, "≠"), shown);
+}
+
+function line(witness, place) {
+  const { name, spoken, differs } = witness.columns[place];
+  const isSpoken = spoken.some(Boolean);
+  return el("tr", { class: isSpoken ? "spoken" : null }, el("th", { scope: "row" }, value(name)),
+    witness.rows.map((row, number) => {
+      const marked = differs && spoken[number];
+      return cellOf(row[place], marked ? "differs" : spoken[number] && !differs && witness.rows.length > 1 ? "same" : "", marked && number > 0);
+    }));
+}
+
+function heading(witness, number) {
+  const keys = witness.columns.map((column, place) => [column, witness.rows[number][place]]).filter(([column]) => column.key);
+  if (!keys.length) return witness.rows.length > 1 ? ORDINALS[number] : "Row";
+  return keys.map(([column, text], place) => [place ? ", " : "", value(column.name), " ", value(text === null ? "null" : text, { class: "strong" })]);
+}
+
+export function rows(witness, label) {
+  if (!witness) return null;
+  if (!witness.columns.length) {
+    return el("p", { class: "proof" }, "The value ", witness.value === null ? "null" : value(witness.value, { class: "cell" }), " is missing.");
+  }
+  const spoken = [], others = [];
+  witness.columns.forEach((column, place) => (column.spoken.some(Boolean) ? spoken : others).push(place));
+  const shown = spoken.length ? spoken : others.splice(0);
+  const head = el("thead", {}, el("tr", {}, el("td", {}), witness.rows.map((_, number) => el("th", { scope: "col" }, heading(witness, number)))));
+  const more = others.length || witness.left_out ? el("details", {},
+    el("summary", {}, counted(others.length + (witness.left_out ?? 0), "other column")),
+    el("table", { class: "rows" }, head.cloneNode(true), el("tbody", {}, others.map((place) => line(witness, place)))),
+    witness.left_out ? el("p", { class: "quiet" }, `${counted(witness.left_out, "more column")} not shown.`) : null) : null;
+  return el("div", { class: "proof" },
+    el("table", { class: "rows", "aria-label": label }, head, el("tbody", {}, shown.map((place) => line(witness, place)))), more);
+}

@@ -1,0 +1,84 @@
+// Where answers come from: the machine that serves the page, or, in a file that was mailed, what is written in it.
+
+const WORDS = ["table_name", "family", "kind", "change", "reason", "cause"];
+
+export function source() {
+  const written = document.getElementById("data");
+  return written ? new Written(JSON.parse(written.textContent)) : new Served();
+}
+
+class Served {
+  isLive = true;
+  about = null;
+
+  async ask(question, parameters) {
+    const query = new URLSearchParams(Object.entries(parameters ?? {}).filter(([, given]) => given !== null && given !== undefined && given !== ""));
+    let response;
+    try {
+      response = await fetch(`api/${question}?${query}`, { cache: "no-store" });
+    } catch {
+      throw new Error("holdfast dashboard does not answer: it was ended, or its machine cannot be reached.");
+    }
+    const answer = await response.json();
+    if (!response.ok) throw new Error(answer.error);
+    return answer;
+  }
+
+  // Tell of each commit, and of each change between being connected and not.
+  follow(arrived, connected) {
+    const events = new EventSource("api/events");
+    events.addEventListener("open", () => connected(true));
+    events.addEventListener("error", () => connected(false));
+    events.addEventListener("state", (event) => arrived(event.data));
+    return () => events.close();
+  }
+}
+
+class Written {
+  isLive = false;
+
+  constructor(data) {
+    this.data = data;
+    this.about = data.about;
+  }
+
+  async ask(question, given) {
+    const parameters = Object.fromEntries(Object.entries(given ?? {}).filter(([, value]) => value !== ""));
+    const answer = this.data.answers[question];
+    if (question === "history") return parameters.kind ? { families: {} } : answer[parameters.table_name ?? ""] ?? { families: {} };
+    if (question === "batches") return answer[parameters.table_name ?? ""] ?? answer[""];
+    if (question === "changes") return page(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence", "by"]));
+    if (question === "constraints") {
+      return page(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence"]), SORTED[parameters.order] ?? null);
+    }
+    if (question === "quarantine") {
+      return page(answer, parameters, (row) =>
+        (!parameters.table_name || row.table_name === parameters.table_name) && (!parameters.reason || row.reason.includes(parameters.reason)));
+    }
+    return answer;
+  }
+
+  follow() {
+    return () => {};
+  }
+}
+
+const SORTED = {
+  newest: (a, b) => b.since_commit - a.since_commit,
+  oldest: (a, b) => a.since_commit - b.since_commit,
+  text: (a, b) => (a.constraint < b.constraint ? -1 : 1),
+};
+
+function fits(row, parameters, searched) {
+  const text = searched.map((name) => row[name] ?? "").join("\n").toLowerCase();
+  const words = (parameters.q ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+  return WORDS.every((name) => !parameters[name] || row[name] === parameters[name])
+    && (!parameters.day || row.at.slice(0, 10) <= parameters.day) && (!parameters.id || row.constraint_id === parameters.id) && words.every((word) => text.includes(word));
+}
+
+function page(answer, parameters, wanted, order) {
+  let rows = answer.rows.filter(wanted);
+  if (order) rows = rows.toSorted(order);
+  const offset = Number(parameters.offset ?? 0);
+  return { ...answer, total: rows.length, rows: rows.slice(offset, offset + Number(parameters.limit ?? 25)), kept: answer.rows.length, left: answer.total - answer.rows.length };
+}

@@ -1,0 +1,46 @@
+"""Inclusions that nearly hold: what the outputs tell of them, and what the state does where it can be asked.
+
+    declared  rules on inclusions, whose missing values are counted and shown after every batch
+    lost      inclusions that held, until a batch brought a value that is missing; still not held
+    near      all pairs of columns, by the share of values that is covered: only the state knows them
+
+Invariant: what cannot be told is said to be so, never shown as nothing.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.dashboard.reading.changes import Changes, Wanted
+from holdfast.dashboard.reading.held import Held
+from holdfast.dashboard.reading.rules import Rules
+
+Near = Callable[[], list[dict[str, Any]] | None]
+"""Tells pairs of columns that nearly hold, best covered first; None where nobody can."""
+
+_MOST = 200
+_AT_ONCE = 100
+
+
+def near_inclusions(changes: Changes, held: Held, rules: Rules, near: Near) -> dict[str, Any]:
+    """Return the three kinds. O(known changes)."""
+    return {
+        "declared": [rule for rule in rules.all if rule["missing_values"] is not None],
+        "lost": _lost(changes, held),
+        "near": near(),
+    }
+
+
+def _lost(changes: Changes, held: Held) -> list[dict[str, Any]]:
+    """Return the newest violation of each inclusion that does not hold."""
+    wanted = Wanted({"family": "ind", "change": "disappeared", "reason": "violated"})
+    found: dict[str, dict[str, Any]] = {}
+    offset = 0
+    while len(found) < _MOST:
+        page = changes.page(wanted, offset, _AT_ONCE)["rows"]
+        if not page:
+            break
+        for row in page:
+            if row["constraint_id"] not in found and not held.has(row["constraint_id"]):
+                found[row["constraint_id"]] = row
+        offset += _AT_ONCE
+    return list(found.values())[:_MOST]

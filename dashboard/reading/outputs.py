@@ -1,0 +1,162 @@
+"""The output tables of one application, opened by delta-rs and followed as commits arrive.
+
+Invariant: `read` gives what a table had at the version that was looked at last; `refresh` moves on. A table that is not
+there yet is empty, and one that is of somebody else is refused.
+"""
+
+import datetime
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from holdfast.constraints import UsageError
+from holdfast.streaming.sinks.choosing import writer_for
+from holdfast.streaming.sinks.contract import check_owner, storage_errors
+from holdfast.streaming.sinks.shapes import SHAPES
+
+_ERRORS = (DeltaError, OSError, pa.ArrowException)
+NOT_THERE = -1
+
+
+class Outputs:
+    """Reads the tables.
+
+    Parameters
+    ----------
+    place : the folder of all tables, or an address.
+    application : whose they are; those of another one are refused.
+    storage : options of the object store.
+    """
+
+    def __init__(self, place: str, application: str, storage: Mapping[str, str] | None = None) -> None:
+        if writer_for(place) == "spark":
+            raise UsageError(
+                f"{place} is a place that only Spark reaches: this page reads with delta-rs, from folders and from "
+                "s3, abfss, az and gs. Read the tables there with Spark"
+            )
+        self.place = place.rstrip("/")
+        self.application = application
+        self._storage = dict(storage or {})
+        self._opened: dict[str, DeltaTable] = {}
+        self._datasets: dict[str, ds.Dataset] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def are_there(self) -> bool:
+        """Whether any table is there."""
+        return bool(self._opened)
+
+    @property
+    def state(self) -> tuple[int, ...]:
+        """The version of each table: another one once a commit has arrived."""
+        return tuple(self.version(name) for name in SHAPES)
+
+    def version(self, name: str) -> int:
+        """Return the version of a table that is looked at; `NOT_THERE` where there is none."""
+        table = self._opened.get(name)
+        return NOT_THERE if table is None else int(table.version())
+
+    def refresh(self) -> bool:
+        """Look for new commits; say whether there were any. O(commits since the last look), one listing a table."""
+        with self._lock:
+            before = self.state
+            for name in SHAPES:
+                self._refresh(name)
+            return self.state != before
+
+    def reopen(self) -> None:
+        """Open every table anew, at its newest version: files that no version needs any more may be gone."""
+        with self._lock:
+            for name in SHAPES:
+                self._reopen(name)
+
+    def read(self, name: str, columns: Sequence[str], where: ds.Expression | None = None) -> pa.Table:
+        """Return columns of the rows that a condition holds for; O(files that may hold any of them).
+
+        Parameters
+        ----------
+        columns : those that a table of an earlier version does not have are null.
+        """
+        shape = SHAPES[name].arrow
+        with storage_errors(f"{self.place}/{name}", "read", _ERRORS):
+            dataset = self._dataset(name)
+            if dataset is None:
+                return shape.empty_table().select(list(columns))
+            found = self._rows(dataset, columns, where)
+        for column in columns:
+            if column not in found.schema.names:
+                found = found.append_column(column, pa.nulls(len(found), shape.field(column).type))
+        return found.select(list(columns))
+
+    def batches(
+        self, name: str, columns: Sequence[str], where: ds.Expression | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield what `read` returns piece by piece, in no order: for columns that are too large to be held at once."""
+        with storage_errors(f"{self.place}/{name}", "read", _ERRORS):
+            dataset = self._dataset(name)
+            if dataset is not None:
+                yield from dataset.to_batches(columns=list(columns), filter=where, batch_readahead=4)
+
+    def count(self, name: str) -> int:
+        """Return how many rows a table has; O(files)."""
+        return sum(number or 0 for number in self._statistics(name).get("num_records", ()))
+
+    def newest(self, name: str, column: str) -> datetime.datetime | None:
+        """Return the latest time in a column, as its files' statistics have it; None where they do not. O(files)."""
+        known = [value for value in self._statistics(name).get(f"max.{column}", ()) if value is not None]
+        return max(known) if known else None
+
+    def _statistics(self, name: str) -> dict[str, list[Any]]:
+        table = self._opened.get(name)
+        if table is None:
+            return {}
+        found: dict[str, list[Any]] = pa.table(table.get_add_actions(flatten=True)).to_pydict()
+        return found
+
+    @staticmethod
+    def _rows(dataset: ds.Dataset, columns: Sequence[str], where: ds.Expression | None) -> pa.Table:
+        there = [column for column in columns if column in dataset.schema.names]
+        return dataset.to_table(columns=there, filter=where)
+
+    def _dataset(self, name: str) -> ds.Dataset | None:
+        with self._lock:
+            table = self._opened.get(name)
+            if table is not None and name not in self._datasets:
+                self._datasets[name] = table.to_pyarrow_dataset()
+            return self._datasets.get(name)
+
+    def _refresh(self, name: str) -> None:
+        table = self._opened.get(name)
+        if table is None:
+            self._reopen(name)
+            return
+        before = table.version()
+        try:
+            table.update_incremental()
+        except (DeltaError, OSError):  # made anew, or looked at so seldom that the log does not reach back
+            self._reopen(name)
+        else:
+            if table.version() != before:
+                self._datasets.pop(name, None)
+
+    def _reopen(self, name: str) -> None:
+        uri = f"{self.place}/{name}"
+        self._datasets.pop(name, None)
+        with storage_errors(uri, "opened", _ERRORS):
+            try:
+                table = DeltaTable(uri, storage_options=self._storage)
+            except TableNotFoundError:
+                self._opened.pop(name, None)
+                return
+            check_owner(uri, table.metadata().configuration, self.application)
+            self._opened[name] = table
+
+
+def lately(column: str, since: datetime.datetime | None) -> ds.Expression | None:
+    """Return the condition that a time is not before another one; None where there is no other one."""
+    return None if since is None else ds.field(column) >= pa.scalar(since, pa.timestamp("us", "UTC"))

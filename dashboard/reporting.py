@@ -1,0 +1,107 @@
+"""The page as one file, with answers written into it: style, modules and data in the HTML, nothing loaded.
+
+    index.html  +  style.css  +  the modules, joined in the order of their imports  +  answers as JSON
+
+Invariant: text of the data stands in the file as JSON in which no `<`, `>` or `&` is left, so that nothing in it ends
+its element; the file's own policy lets its one script and its one style run, by their checksums, and nothing else.
+"""
+
+import base64
+import datetime
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.dashboard.answers import MOST_AT_ONCE, Answer, Answers
+from holdfast.dashboard.serving import PAGE
+
+MOST_CHANGES, MOST_CONSTRAINTS, MOST_RECORDS = 1_000, 5_000, 200
+_MOST_COURSES = 50
+
+_IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "\./(\w+\.js)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?function |const |let |class )", re.MULTILINE)
+_ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def page_with(answers: Answers, now: datetime.datetime) -> str:
+    """Return the page with what the output tables say now.
+
+    Parameters
+    ----------
+    now : when it is written.
+    """
+    style = (PAGE / "style.css").read_text("utf-8")
+    script = joined("app.js")
+    data = as_data({"about": {"written": now.isoformat(timespec="seconds")}, "answers": written(answers)})
+    allowed = f"style-src {_checksum(style)}; script-src {_checksum(script)}"
+    policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+    head = [
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        '<meta name="referrer" content="no-referrer">',
+        f"<style>{style}</style>",
+    ]
+    html = (PAGE / "index.html").read_text("utf-8")
+    html = re.sub('<link rel="icon".*?</script>', lambda _: "\n".join(head), html, count=1, flags=re.DOTALL)
+    end = f'<script type="application/json" id="data">{data}</script>\n<script type="module">{script}</script>\n</body>'
+    return html.replace("</body>", end)
+
+
+def written(answers: Answers) -> dict[str, Any]:
+    """Return the answers that a file holds: short ones whole, of long lists the first rows and how many there are."""
+    overview = answers.ask("overview", {})
+    tables = ["", *(row["table_name"] for row in overview["tables"][:_MOST_COURSES])]
+    return {
+        "overview": overview,
+        "changes": _first(answers, "changes", MOST_CHANGES),
+        "constraints": _first(answers, "constraints", MOST_CONSTRAINTS),
+        "quarantine": _first(answers, "quarantine", MOST_RECORDS),
+        "rules": answers.ask("rules", {}),
+        "inclusions": answers.ask("inclusions", {}),
+        "history": {name: answers.ask("history", {"table_name": name}) for name in tables},
+        "batches": {name: answers.ask("batches", {"table_name": name}) for name in tables},
+    }
+
+
+def as_data(value: Any) -> str:
+    r"""Return JSON that can stand in HTML.
+
+    >>> as_data({"city": "</script><b>"})
+    '{"city":"\\u003c/script\\u003e\\u003cb\\u003e"}'
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=str, separators=(",", ":"))
+    text = re.sub("[<>&\u2028\u2029]", lambda found: _ESCAPED[found[0]], text)
+    return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def joined(first: str) -> str:
+    """Return a module and all that it imports as one, each behind what it needs; names are unique across them."""
+    return "".join(f"// {name}\n{text}" for name, text in _ordered(first, set()))
+
+
+def _ordered(name: str, seen: set[str]) -> Iterator[tuple[str, str]]:
+    seen.add(name)
+    text = (PAGE / name).read_text("utf-8")
+    for needed in _IMPORT.findall(text):
+        if needed[1] not in seen:
+            yield from _ordered(needed[1], seen)
+    yield name, _EXPORT.sub("", _IMPORT.sub("", text))
+
+
+def _first(answers: Answers, question: str, most: int) -> Answer:
+    """Return the first rows of a list, asked for in pages of one moment."""
+    whole = answers.ask(question, {"limit": "0"})
+    rows: list[Any] = []
+    until = {"until": str(whole["until"])} if "until" in whole else {}
+    while len(rows) < min(most, whole["total"]):
+        limit = str(min(MOST_AT_ONCE, most - len(rows)))
+        page = answers.ask(question, {"limit": limit, "offset": str(len(rows)), **until})["rows"]
+        if not page:
+            break
+        rows += page
+    return {**whole, "rows": rows}
+
+
+def _checksum(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

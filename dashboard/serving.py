@@ -1,0 +1,271 @@
+"""The page over HTTP: its files, the answers as JSON, and word of each commit while a browser listens.
+
+    /                   the page
+    /page/...           its style and its modules
+    /api/<question>     an answer; parameters in the query
+    /api/events         server-sent events: one when commits have arrived
+
+Invariant: nothing can be changed from here. Only requests that name this machine are answered, so that a page from
+elsewhere whose name was pointed here reads nothing, and only to the page itself; a browser loads nothing from anywhere
+else.
+"""
+
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import json
+import os
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from holdfast.constraints import ExternalError, HoldfastError, UsageError
+from holdfast.dashboard.answers import Answers
+
+PAGE = Path(__file__).parent / "page"
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_OWN_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+_STILL_THERE_SECONDS = 15.0
+_TRIES = 20
+_PATIENCE_SECONDS = 2
+
+Masked = Callable[[str], str]
+
+
+class Site:
+    """The page, served from a port until it is closed.
+
+    Parameters
+    ----------
+    answers : what is served.
+    host, port : where; port 0 is any free one, and one that is taken gives way to the next that is free.
+    masked : takes secrets from what errors say.
+    """
+
+    def __init__(self, answers: Answers, host: str, port: int, masked: Masked = str) -> None:
+        self._answers = answers
+        self._socket = _listening(host, port)
+        self.port: int = self._socket.getsockname()[1]
+        self.address = f"http://{_in_address(host)}:{self.port}/"
+        self._ended = threading.Event()
+        app = application(answers, allowed=_names(host), ended=self._ended, masked=masked)
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            timeout_graceful_shutdown=_PATIENCE_SECONDS,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._serve, name="dashboard", daemon=True)
+
+    def start(self) -> None:
+        """Serve, in a thread of its own; the tables are read before anybody asks."""
+        self._thread.start()
+        threading.Thread(target=self._read_first, name="first look", daemon=True).start()
+
+    def close(self) -> None:
+        """Serve no more."""
+        self._ended.set()
+        self._server.should_exit = True
+        self._thread.join(timeout=3 * _PATIENCE_SECONDS)
+
+    def _read_first(self) -> None:
+        with contextlib.suppress(HoldfastError):  # told to whoever asks
+            self._answers.ask("overview", {})
+
+    def _serve(self) -> None:
+        self._server.run(sockets=[self._socket])
+
+
+def application(
+    answers: Answers, *, allowed: frozenset[str], ended: threading.Event | None = None, masked: Masked = str
+) -> ASGIApp:
+    """Return the page as an application of ASGI.
+
+    Parameters
+    ----------
+    allowed : the names that a request may call this machine by; without any, all that are addresses, and its own.
+    ended : is set when it is to end; listeners are let go then.
+    """
+    stopping = ended or threading.Event()
+
+    async def page(_request: Request) -> Response:
+        return FileResponse(PAGE / "index.html", headers={"Cache-Control": "no-cache"})
+
+    async def answer(request: Request) -> Response:
+        question = request.path_params["question"]
+        try:
+            found = await run_in_threadpool(answers.ask, question, dict(request.query_params))
+        except UsageError as error:
+            status = 400 if question in answers.questions else 404
+            return _json({"error": masked(str(error))}, status)
+        except HoldfastError as error:
+            return _json({"error": masked(str(error))}, 503)
+        return _json(found, 200)
+
+    async def events(request: Request) -> Response:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return StreamingResponse(_told(answers, request, stopping), media_type="text/event-stream", headers=headers)
+
+    async def refused(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return PlainTextResponse(f"{error.detail}\n", error.status_code, dict(error.headers or {}))
+
+    routes = [
+        Route("/", page),
+        Route("/api/events", events),
+        Route("/api/{question}", answer),
+        Mount("/page", StaticFiles(directory=PAGE)),
+    ]
+    site = Starlette(routes=routes, exception_handlers={HTTPException: refused})
+    return _Guarded(site, allowed)
+
+
+class _Guarded:
+    """Refuses what does not come from the page itself, and says on every answer what a browser may do with it."""
+
+    def __init__(self, app: ASGIApp, allowed: frozenset[str]) -> None:
+        self._app = app
+        self._allowed = allowed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return  # neither web sockets nor anything else
+        refusal = self._refusal(scope)
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-cache")
+            await send(message)
+
+        app = self._app if refusal is None else PlainTextResponse(f"{refusal[1]}\n", refusal[0])
+        await app(scope, receive, guarded)
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        given: Mapping[bytes, bytes] = dict(scope["headers"])
+        if scope["method"] not in {"GET", "HEAD"}:
+            return 405, "nothing can be changed here: GET or HEAD"
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        if len(hosts) != 1 or not self._is_own(_host_name(hosts[0].decode("latin-1"))):
+            return 421, "this machine is not called so here: open the address that holdfast dashboard printed"
+        is_foreign = given.get(b"sec-fetch-site", b"none") not in {b"same-origin", b"none"}
+        if is_foreign and scope["path"] != "/":
+            return 403, "only the page itself may ask"
+        return None
+
+    def _is_own(self, name: str) -> bool:
+        if name in self._allowed or name in _OWN_NAMES:
+            return True
+        return not self._allowed and (_is_address(name) or name == socket.gethostname().lower())
+
+
+async def _told(answers: Answers, request: Request, stopping: threading.Event) -> AsyncIterator[bytes]:
+    """Yield an event for the state that is there, and one for each that follows; a remark now and then shows life."""
+    told, quiet = None, 0.0
+    while not stopping.is_set():
+        try:
+            state = await run_in_threadpool(answers.look)
+        except HoldfastError:
+            state = told or ""  # the storage may come back; a question says what is wrong
+        if state != told:
+            told, quiet = state, 0.0
+            yield f"event: state\ndata: {json.dumps(state)}\n\n".encode()
+        elif quiet >= _STILL_THERE_SECONDS:
+            quiet = 0.0
+            yield b": still there\n\n"
+        slept = 0.0
+        while slept < max(answers.every, _NAP_SECONDS) and not stopping.is_set():
+            await asyncio.sleep(_NAP_SECONDS)
+            slept += _NAP_SECONDS
+        quiet += slept
+        if await request.is_disconnected():
+            return
+
+
+_NAP_SECONDS = 0.1
+
+
+def _json(answer: Mapping[str, Any], status: int) -> Response:
+    body = json.dumps(answer, ensure_ascii=False, allow_nan=False, default=str, separators=(",", ":"))
+    content = body.encode("utf-8", "backslashreplace")
+    return Response(content, status, {"Cache-Control": "no-store"}, media_type="application/json")
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on a port, or on one of the next where it is taken."""
+    tried = range(port, min(port + _TRIES, 65_536) if port else 1)
+    problem: OSError | None = None
+    for number in tried:
+        try:
+            family = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM)[0][0]
+            return socket.create_server((host, number), family=family, backlog=64)
+        except OSError as error:
+            problem = error
+            if error.errno != errno.EADDRINUSE:
+                break
+    assert problem is not None
+    is_taken = problem.errno == errno.EADDRINUSE
+    where = f"{host}, ports {port} to {tried[-1]}" if is_taken else host
+    reason = problem.strerror if isinstance(problem, socket.gaierror) else os.strerror(problem.errno or 0)
+    raise ExternalError(
+        f"{where}: cannot be served ({reason}): name an address of this machine with --host, and a port that is free "
+        "with --port; 0 takes any"
+    )
+
+
+def _names(host: str) -> frozenset[str]:
+    """Return what this machine is called by requests; nothing where all of its addresses are served."""
+    if _is_address(host) and ipaddress.ip_address(host).is_unspecified:
+        return frozenset()
+    return frozenset({host.lower(), *_OWN_NAMES})
+
+
+def _host_name(given: str) -> str:
+    """Return the name in a Host header, without its port.
+
+    >>> [_host_name(given) for given in ("localhost:8050", "[::1]:80", "EXAMPLE.com", "")]
+    ['localhost', '::1', 'example.com', '']
+    """
+    if given.startswith("["):
+        return given[1:].partition("]")[0].lower()
+    return given.partition(":")[0].lower()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _in_address(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

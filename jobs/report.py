@@ -1,0 +1,24 @@
+"""`holdfast report`: the page as one file, with what the output tables say now.
+
+Invariant: the file is whole or not there, as with every `--output`.
+"""
+
+import datetime
+import sys
+from pathlib import Path
+
+from holdfast.dashboard.reporting import page_with
+from holdfast.jobs.configuration import Configuration
+from holdfast.jobs.output import results_to
+from holdfast.jobs.outputs import answers_of
+from holdfast.jobs.progress import progress_on
+
+
+def write_report(configuration: Configuration, output: Path | None, *, quiet: bool) -> None:
+    """Write the page to a file, or to standard output."""
+    progress = progress_on(sys.stderr, quiet=quiet)
+    page = page_with(answers_of(configuration), datetime.datetime.now(datetime.UTC))
+    with results_to(output) as out:
+        out.write(page)
+    if output is not None:
+        progress.note(f"{output}: {len(page.encode()) / 1e6:.1f} MB, values of rows included", event="report")

@@ -1,0 +1,256 @@
+"""Output tables as a pipeline would have left them, drawn by lot: for tests, and for the figures of `python -m benchmarks`.
+
+Written by the writer of the pipeline itself (`streaming/sinks`), so that types, partitions and statistics are its.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+from holdfast.constraints import parse_constraint
+from holdfast.constraints.sentences import sentence
+from holdfast.streaming.sinks.choosing import open_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from holdfast.streaming.sinks.contract import OutputTable
+
+Row = dict[str, Any]
+
+FIRST = datetime.datetime(2026, 3, 1, 8, tzinfo=datetime.UTC)
+STATE = "0" * 32
+
+
+class Written:
+    """The output tables of one application in a folder.
+
+    Parameters
+    ----------
+    folder : gets `holdfast.yaml` and the tables.
+    application : its name.
+    """
+
+    def __init__(self, folder: Path, application: str = "shop") -> None:
+        self.folder = folder
+        self.application = application
+        self.place = folder / "output"
+        self.file = folder / "holdfast.yaml"
+        places = {name: f"./{name}" for name in ("state", "backup", "output", "checkpoint")}
+        source = {"format": "files", "path": "./changes", "encoding": "json"}
+        tables = [{"name": "tax", "key": ["Id"], "source": source, "columns": {"Id": "long"}}]
+        self.file.write_text(
+            json.dumps({"name": application, **places, "tables": tables, "constraints": {"denial": {}}})
+        )
+        self.commit = 0
+        self.at = FIRST
+        self._tables: dict[str, OutputTable] = open_tables(str(self.place), application, STATE)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass before the next commit."""
+        self.at += datetime.timedelta(seconds=seconds)
+
+    def put(self, rows: Mapping[str, Sequence[Row]]) -> int:
+        """Commit rows of some tables, a second after the last commit; return the number of this one."""
+        self.commit += 1
+        self.at += datetime.timedelta(seconds=1)
+        for name, table in self._tables.items():
+            if rows.get(name):
+                table.publish([{**self.common(), **row} for row in rows[name]], self.commit)
+        return self.commit
+
+    def put_many(self, name: str, rows: Sequence[Row], upto: int) -> None:
+        """Write rows that have their commits already, in one Delta commit."""
+        self.commit = upto
+        self._tables[name].publish(rows, upto)
+
+    def common(self, commit: int | None = None) -> Row:
+        """Return what every row has."""
+        return {"commit": commit or self.commit, "application": self.application, "state_id": STATE}
+
+    def appeared(self, text: str, table: str = "tax", **more: Any) -> dict[str, list[Row]]:
+        """Return the rows of a constraint that came."""
+        at = self.at + datetime.timedelta(seconds=1)
+        about = constraint(text, table)
+        change = {**about, "source": table, "batch_id": self.commit, "change": "appeared", "reason": "released"}
+        change |= {"witness": "[]", "cause": "data", "constraints_after": 1, "committed_at": stamp(at)}
+        change |= {"date": stamp(at)[:10], **more}
+        held = {**about, "since_commit": self.commit + 1, "since": stamp(at), "score": 0.5, "nulls_rule": "-"}
+        return {"constraint_changes": [change], "constraints": [held]}
+
+    def disappeared(self, text: str, rows: Sequence[Row] = (), table: str = "tax", **more: Any) -> dict[str, list[Row]]:
+        """Return the rows of a constraint that went, and why."""
+        found = self.appeared(text, table)
+        images = [{"key": {"Id": row["Id"]} if "Id" in row else {}, "row": row} for row in rows]
+        proof = {"change": "disappeared", "reason": "violated", "witness": json.dumps(images)}
+        gone = {"constraint_id": found["constraints"][0]["constraint_id"], "_gone": True}
+        return {"constraint_changes": [found["constraint_changes"][0] | proof | more], "constraints": [gone]}
+
+    def rule(self, name: str, text: str, pairs: int | None, **more: Any) -> Row:
+        """Return a line of a rule."""
+        at = stamp(self.at + datetime.timedelta(seconds=1))
+        line = {"rule": name, "table_name": "tax", "constraint": text, "violating_pairs": pairs}
+        line |= {"violating_rows": pairs, "rows_as_of": self.commit + 1, "holds": not pairs, "broken": bool(pairs)}
+        return {**line, "severity": "error", "committed_at": at, **more}
+
+    def example(self, rule: str, rows: Sequence[Row], change: str = "added") -> Row:
+        """Return a violation that is shown, or not any more."""
+        found = {"rule": rule, "table_name": "tax", "change": change}
+        found["example_id"] = hashlib.sha256(json.dumps([rule, rows]).encode()).hexdigest()
+        for side, row in zip(("left", "right"), rows, strict=False):
+            found |= {f"{side}_key": json.dumps({"Id": row["Id"]}), f"{side}_row": json.dumps(row)}
+        return {**found, "committed_at": stamp(self.at + datetime.timedelta(seconds=1))}
+
+    def batch(self, **more: Any) -> Row:
+        """Return a line of a batch."""
+        line: Row = {"source": "tax", "query_id": "q", "batch_id": self.commit, "rows_in": 10, "inserted": 10}
+        line |= dict.fromkeys(("deleted", "updated", "ignored", "owed", "late", "quarantined"), 0)
+        line |= {"table_rows": 100, "constraints": 5, "seconds": '{"read":0.01,"apply":0.02}', "lag_seconds": 0.5}
+        return {**line, "committed_at": stamp(self.at + datetime.timedelta(seconds=1)), **more}
+
+    def bad(self, raw: str, reason: str, record: str = "tax-0-1", **more: Any) -> Row:
+        """Return a record that could not be read."""
+        at = stamp(self.at + datetime.timedelta(seconds=1))
+        found = {"source": "tax", "table_name": "tax", "record_id": record, "raw": raw, "reason": reason}
+        return {**found, "seen_at": at, "date": at[:10], **more}
+
+
+def constraint(text: str, table: str = "tax") -> Row:
+    """Return the columns that say which constraint it is."""
+    parsed = parse_constraint(text)
+    fields = parsed.fields()
+    identity = json.dumps([parsed.family.value, table, text], ensure_ascii=False, separators=(",", ":"))
+    return {
+        "constraint_id": hashlib.sha256(identity.encode()).hexdigest(),
+        "table_name": table,
+        "family": parsed.family.value,
+        "constraint": text,
+        "sentence": sentence(parsed),
+        "predicates": json.dumps(fields.get("predicates")),
+        "kind": fields.get("kind"),
+        "size": fields.get("size"),
+    }
+
+
+def stamp(moment: datetime.datetime) -> str:
+    """Return a time as it stands in the outbox."""
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+# Many
+
+
+def many(written: Written, held: int, changes: int, days: int = 30, at_once: int = 50_000) -> None:
+    """Write constraints and changes, as many as a large pipeline leaves in some days.
+
+    Half of the changes take away what the other half brought; rows of proofs have twelve columns. The newest come in
+    small commits, as they do while a pipeline runs.
+    """
+    chance = random.Random(17)
+    texts = [_text(number) for number in range(max(held, 1) * 2)]
+    parts = [constraint(text, f"table_{number % 5}") for number, text in enumerate(texts)]
+    rows: list[Row] = []
+    since: dict[int, Row] = {}
+    batches: list[Row] = []
+    commit = 0
+    step = datetime.timedelta(days=days) / max(changes, 1)
+    for number, change in enumerate(_history(chance, held, changes, len(texts), since)):
+        if number < held or number % 3 == 0:
+            commit += not (0 < number < held)
+        at = FIRST + step * number
+        rows.append(_change_row(written, parts[change[0]], change, commit, at, chance, is_seed=number < held))
+        if change[1] == "appeared":
+            since[change[0]] = {"since_commit": commit, "since": stamp(at)}
+        if commit > len(batches):
+            batches.append({**written.common(commit), **written.batch(batch_id=commit), "committed_at": stamp(at)})
+    written.at = FIRST + datetime.timedelta(days=days)
+    for name, found in (("constraint_changes", rows), ("batches", batches)):
+        start = 0
+        while start < len(found):
+            end = min(start + at_once, len(found))
+            while end < len(found) and found[end]["commit"] == found[end - 1]["commit"]:
+                end += 1
+            written.put_many(name, found[start:end], found[end - 1]["commit"])
+            start = end
+    standing = [
+        {**written.common(), **parts[number], **since[number], "score": chance.random(), "nulls_rule": "-"}
+        for number in sorted(since)
+    ]
+    for place, row in enumerate(sorted(standing, key=lambda row: -float(row["score"]))[:1_000]):
+        row["rank"] = place + 1
+    written.put_many("constraints", standing, commit)
+
+
+def _text(number: int) -> str:
+    names = [f"column_{(number // 37**place) % 37}" for place in range(4)]
+    if number % 3 == 0:
+        return " and ".join(f"t.{name} = s.{name}" for name in dict.fromkeys(names)).join(("not(", ")"))
+    first, *rest = dict.fromkeys([*names, f"amount_{number % 11}", f"rate_{number % 7}"])
+    same = [f"t.{name} = s.{name}" for name in rest[:-1]]
+    return f"not({' and '.join([*same, f't.{first} != s.{first}'])})"
+
+
+def _history(
+    chance: random.Random, held: int, changes: int, known: int, since: dict[int, Row]
+) -> Iterator[tuple[int, str, str | None]]:
+    for number in range(min(held, changes)):
+        yield number, "appeared", None
+    for number in range(held, changes):
+        if number % 2 == 0:
+            gone = chance.randrange(known)
+            while gone not in since:
+                gone = chance.randrange(known)
+            del since[gone]
+            yield gone, "disappeared", "violated"
+        else:
+            come = chance.randrange(known)
+            while come in since:
+                come = chance.randrange(known)
+            yield come, "appeared", "released"
+
+
+def _change_row(
+    written: Written,
+    about: Row,
+    change: tuple[int, str, str | None],
+    commit: int,
+    at: datetime.datetime,
+    chance: random.Random,
+    *,
+    is_seed: bool,
+) -> Row:
+    images = [] if is_seed else [_image(chance) for _ in range(2 if change[2] == "violated" else 1)]
+    return {
+        **written.common(commit),
+        **about,
+        "source": about["table_name"],
+        "batch_id": commit,
+        "committed_at": stamp(at),
+        "date": stamp(at)[:10],
+        "change": change[1],
+        "reason": change[2],
+        "witness": json.dumps(images),
+        "cause": "seed" if is_seed else "data",
+        "constraints_after": 10_000,
+    }
+
+
+def _image(chance: random.Random) -> Row:
+    row: Row = {"Id": chance.randrange(10**9)}
+    row |= {f"column_{number}": f"value {chance.randrange(10**6)}" for number in range(8)}
+    row |= {f"amount_{number}": chance.randrange(10**5) for number in range(2)}
+    return {"key": {"Id": row["Id"]}, "row": row | {"rate_1": chance.random()}}
+
+
+def flattened(parts: Iterable[dict[str, list[Row]]]) -> dict[str, list[Row]]:
+    """Return the rows of several changes as those of one commit."""
+    found: dict[str, list[Row]] = {}
+    for part in parts:
+        for name, rows in part.items():
+            found.setdefault(name, []).extend(rows)
+    return found

@@ -1,0 +1,95 @@
+"""The page as one file: what it holds, that nothing in it comes from elsewhere, and that data stay data."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import hashlib
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from holdfast.dashboard import reporting
+from holdfast.dashboard.reporting import joined, page_with
+from holdfast.dashboard.serving import PAGE
+from tests.dashboard.conftest import ZIP_CITY
+
+if TYPE_CHECKING:
+    import pytest
+
+    from holdfast.dashboard.answers import Answers
+    from tests.dashboard.tables import Written
+
+NOW = datetime.datetime(2026, 3, 2, tzinfo=datetime.UTC)
+
+
+def data_of(page: str) -> dict[str, Any]:
+    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def test_it_has_the_answers(answers: Answers) -> None:
+    data = data_of(page_with(answers, NOW))
+    assert data["about"]["written"] == "2026-03-02T00:00:00+00:00"
+    told = data["answers"]
+    assert [row["constraint"] for row in told["changes"]["rows"] if row["change"] == "disappeared"][1] == ZIP_CITY
+    assert told["rules"]["rows"][0]["broken"] is True
+    assert told["constraints"]["total"] == len(told["constraints"]["rows"]) == 2
+    assert told["history"][""]["families"].keys() == {"dc", "od", "ind"}
+    assert told["quarantine"]["rows"][0]["raw"] == '{"Id": 7'
+    assert told["overview"] == {**answers.ask("overview", {}), "state": told["overview"]["state"]}
+
+
+def test_long_lists_are_cut_and_say_so(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporting, "MOST_CHANGES", 3)
+    told = data_of(page_with(answers, NOW))["answers"]["changes"]
+    assert (told["total"], len(told["rows"])) == (6, 3)
+    assert told["rows"] == answers.ask("changes", {"limit": "3"})["rows"]
+
+
+def test_nothing_comes_from_elsewhere(answers: Answers) -> None:
+    page = page_with(answers, NOW)
+    assert re.findall(r"(?:src|href)=\"?(?!#)[^\s>]*", page.partition("<style>")[0]) == []
+    assert "<link" not in page
+    assert re.findall(r"^(?:import|export) ", page, re.MULTILINE) == []
+
+
+def test_its_policy_lets_only_its_own_script_and_style_run(answers: Answers) -> None:
+    page = page_with(answers, NOW)
+    policy = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)[0]
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    for pattern, directive in (
+        (r"<style>(.*?)</style>", "style-src"),
+        (r'<script type="module">(.*?)</script>', "script-src"),
+    ):
+        (text,) = re.findall(pattern, page, re.DOTALL)
+        checksum = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{directive} 'sha256-{checksum}'" in policy
+
+
+def test_hostile_values_end_no_element(written: Written, answers: Answers) -> None:
+    hostile = "</script><!--<script>alert(1)</script>&amp;\u2028\u202e\x00\ud800"
+    row = {"Id": 1, "Zip": hostile}
+    written.put(written.disappeared("not(t.Zip = s.Zip)", [row, {**row, "Id": 2}]))
+    written.put({"quarantine": [written.bad("<img src=x onerror=alert(1)>", "</script>")]})
+    page = page_with(answers, NOW)
+    page.encode()
+    (found,) = data_of(page)["answers"]["changes"]["rows"][:1]
+    assert found["witness"]["rows"][0][0] == hostile
+    assert page.count("</script>") == 2
+    assert "alert(1)" not in re.sub(r'id="data">.*?</script>', "", page, flags=re.DOTALL)
+
+
+def test_modules_are_joined_each_once_behind_what_they_need() -> None:
+    text = joined("app.js")
+    order = re.findall(r"^// (\w+\.js)$", text, re.MULTILINE)
+    assert sorted(order) == sorted(file.name for file in PAGE.glob("*.js"))
+    assert order[-1] == "app.js"
+    for name in order:
+        needed = re.findall(r'from "\./(\w+\.js)"', (PAGE / name).read_text("utf-8"))
+        assert all(order.index(other) < order.index(name) for other in needed), name
+    names = re.findall(r"^(?:async )?(?:function|const|let|class) (\w+)", text, re.MULTILINE)
+    twice = {name for name in names if names.count(name) > 1}
+    assert twice == set(), "names of two modules that are joined into one"
