@@ -182,7 +182,7 @@ def test_rules_begin_with_the_broken_ones(answers: Answers) -> None:
     (example,) = broken["examples"]
     differing = [c["name"] for c in example["witness"]["columns"] if c["differs"] and any(c["spoken"])]
     assert differing == ["Salary", "Rate"]
-    assert broken["sentence"].startswith("No row has")
+    assert broken["sentence"].startswith("Among rows with the same State, no row with a higher Salary")
 
 
 def test_examples_that_were_removed_are_shown_no_more(written: Written, answers: Answers) -> None:
