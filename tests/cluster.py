@@ -18,6 +18,7 @@ import time
 import urllib.request
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -230,7 +231,7 @@ class Cluster:
     def _wait(self, holds: Callable[[], bool], what: str) -> None:
         end = time.monotonic() + _PATIENCE_SECONDS
         while True:
-            with suppress(OSError):  # not listening yet
+            with suppress(OSError, ValueError, HTTPException):  # not listening yet, or with nothing to say
                 if holds():
                     return
             ended = [daemon.log.name for daemon in self._daemons() if daemon.ended]
