@@ -62,8 +62,8 @@ def show(*, kafka: bool = False, folder: Path | None = None, quiet: bool = False
     account.outputs(tables)
     account.note(f"   Who else can ask them; each line runs as it is in {_program('python')}:\n")
     account.ways(ways(tables))
-    account.note("\n   What changed, and the rule that is broken now, in a browser:\n")
-    account.command(f"{_program('holdfast')} dashboard {place / CONF}")
+    account.note("\n   What changed, and the rule that is broken now:\n")
+    account.ways({"a browser": f"{_program('holdfast')} dashboard {place / CONF}"})
     if not kafka:
         follow = f"{_program('holdfast')} run {place / CONF}"
         account.note(f"\n   More files of changes, renamed into {place / 'changes'}, are followed by: {follow}")

@@ -158,10 +158,6 @@ class Account:
             self._console.print(f"   {name}", style="bold")
             self._console.print(f"     {line}", style="cyan")
 
-    def command(self, line: str) -> None:
-        """Show a command that can be run as it is."""
-        self._console.print(f"     {line}", style="cyan", soft_wrap=True)
-
     def _change(self, change: ConstraintChange, seen: list[object]) -> None:
         """Print a change and its proof; rows that were seen as the proof of the last one are not shown again."""
         constraint = change.constraint

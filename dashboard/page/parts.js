@@ -3,7 +3,7 @@
 import { el, link, value } from "./dom.js";
 import { plot, spark } from "./plot.js";
 import { rows } from "./rows.js";
-import { FAMILIES, ago, clock, count, counted, kindOf, moment } from "./words.js";
+import { FAMILIES, ago, count, counted, kindOf, moment } from "./words.js";
 
 export const FIRST = 25;
 const LONGEST = 175;
@@ -88,7 +88,7 @@ export function changes(list, level = "h3") {
   }
   return el("div", { class: "timeline" }, groups.map(({ key, first, rows: inside }) =>
     el("section", { "data-key": key, "aria-label": `Commit ${first.commit}` },
-      el(level, { class: "when" }, el("span", { title: moment(first.at) }, clock(first.at)), " ", ago(first.at), " ",
+      el(level, { class: "when" }, el("span", {}, moment(first.at)), " ", ago(first.at), " ",
         el("span", { class: "quiet" }, `commit ${count(first.commit)}, ${CAUSES[first.cause] ?? ""}`, value(first.source))),
       el("ol", { class: "changes" }, inside.map((row, place) => change(row, inside[place - 1]))))));
 }

@@ -9,7 +9,7 @@ higher one than all that is known; files that were rewritten bring nothing new.
 
 import datetime
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from holdfast.dashboard.reading.outputs import Outputs
+from holdfast.dashboard.reading.outputs import Outputs, any_of
 from holdfast.dashboard.reading.wording import in_words, witness
 
 MOST = 3_000_000
@@ -220,7 +220,7 @@ class Changes:
             return []
         commits = np.unique(self._commits[page]).tolist()
         days = np.unique(self._times[page].astype("datetime64[us]").astype("datetime64[D]")).tolist()
-        where = _any_of("commit", commits) & _any_of("date", days)
+        where = any_of("commit", commits) & any_of("date", days)
         if len(commits) == 1:  # a seed: thousands of changes in one commit
             prefixes = (
                 pc.starts_with(ds.field("constraint_id"), pattern=f"{i:016x}") for i in self._ids[page].tolist()
@@ -258,11 +258,6 @@ def _has_words(text: str) -> ds.Expression:
 
 def _stands_in(field: ds.Expression, word: str) -> ds.Expression:
     return pc.coalesce(pc.match_substring(field, word, ignore_case=True), pa.scalar(value=False))
-
-
-def _any_of(name: str, values: Sequence[Any]) -> ds.Expression:
-    """Return a condition that leaves out whole files by what is known of them: `isin` does not."""
-    return reduce(or_, (ds.field(name) == value for value in values))
 
 
 def _last_of_each(times: NDArray[np.int64], points: int) -> Positions:

@@ -7,6 +7,8 @@ there yet is empty, and one that is of somebody else is refused.
 import datetime
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import pyarrow as pa
@@ -160,3 +162,8 @@ class Outputs:
 def lately(column: str, since: datetime.datetime | None) -> ds.Expression | None:
     """Return the condition that a time is not before another one; None where there is no other one."""
     return None if since is None else ds.field(column) >= pa.scalar(since, pa.timestamp("us", "UTC"))
+
+
+def any_of(name: str, values: Sequence[Any]) -> ds.Expression:
+    """Return a condition that leaves out whole files by what is known of them: `isin` does not."""
+    return reduce(or_, (ds.field(name) == value for value in values))

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from holdfast.dashboard.reading.outputs import Outputs
+from holdfast.dashboard.reading.outputs import Outputs, any_of
 from holdfast.dashboard.reading.wording import cut
 
 QUARANTINE = "quarantine"
@@ -62,7 +62,7 @@ def _with_records(outputs: Outputs, page: list[dict[str, Any]]) -> list[dict[str
         return []
     commits = np.unique([row["commit"] for row in page]).tolist()
     days = sorted({row["seen_at"].date() for row in page})
-    where = reduce(and_, (_any_of("commit", commits), _any_of("date", days)))
+    where = reduce(and_, (any_of("commit", commits), any_of("date", days)))
     where &= ds.field("record_id").isin([row["record_id"] for row in page])
     raw: dict[tuple[Any, ...], Any] = {}
     for row in outputs.read(QUARANTINE, ("commit", "table_name", "record_id", "raw"), where).to_pylist():
@@ -74,7 +74,3 @@ def _with_records(outputs: Outputs, page: list[dict[str, Any]]) -> list[dict[str
         reason = cut(row["reason"] or "", LONGEST_RECORD)
         shown.append({**row, "seen_at": row["seen_at"].isoformat(), "reason": reason, "raw": record})
     return shown
-
-
-def _any_of(name: str, values: list[Any]) -> ds.Expression:
-    return reduce(lambda one, other: one | other, (ds.field(name) == value for value in values))

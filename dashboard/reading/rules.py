@@ -7,15 +7,13 @@ import datetime
 import json
 import threading
 from collections.abc import Sequence
-from functools import reduce
-from operator import or_
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from holdfast.dashboard.reading.outputs import Outputs
+from holdfast.dashboard.reading.outputs import Outputs, any_of
 from holdfast.dashboard.reading.wording import cell, cut, in_words, side_by_side
 
 STATUS, VIOLATIONS = "rule_status", "violations"
@@ -85,7 +83,7 @@ class Rules:
         if not len(self._passed):
             return []
         last = self._passed.group_by("rule").aggregate([("commit", "max")])["commit_max"]
-        found = self._outputs.read(STATUS, _LINE, _any_of("commit", pc.unique(last).to_pylist()))
+        found = self._outputs.read(STATUS, _LINE, any_of("commit", pc.unique(last).to_pylist()))
         lines: dict[str, dict[str, Any]] = {}
         for line in sorted(found.to_pylist(), key=lambda line: int(line["commit"])):
             lines[line["rule"]] = line
@@ -114,7 +112,7 @@ class Rules:
         if not wanted:
             return {}
         commits = sorted({self._shown[key][0] for key in wanted})
-        found = self._outputs.read(VIOLATIONS, _EXAMPLE, _any_of("commit", commits))
+        found = self._outputs.read(VIOLATIONS, _EXAMPLE, any_of("commit", commits))
         made: dict[str, list[dict[str, Any]]] = {}
         for row in sorted(found.to_pylist(), key=lambda row: (-row["commit"], row["example_id"])):
             key = (row["rule"], row["example_id"])
@@ -158,7 +156,3 @@ def _after_the_last(marks: Sequence[bool]) -> int:
 
 def _ms(moment: datetime.datetime) -> int:
     return int(moment.timestamp() * 1_000)
-
-
-def _any_of(name: str, values: Sequence[Any]) -> ds.Expression:
-    return reduce(or_, (ds.field(name) == value for value in values))
