@@ -1,7 +1,8 @@
 """What do two executors of one core do in the time of one, and does the driver's memory grow with the table?
 
-A real standalone cluster of as many workers as executors, on this machine; the same Parquet file is read into blocks by
-the executors, then searched. Kernels are compiled and workers started before anything is timed. Answers are compared
+A real standalone cluster of as many workers as executors, on this machine, each worker with its executor and its Python
+held to one processor; the driver has the machine. The same Parquet file is read into blocks by the executors, then
+searched. Kernels are compiled and workers started before anything is timed. Answers are compared
 with those in memory, and between the runs. `driver_mb` is the peak of the driver's Python process since its start, and
 `heap_mb` what its Java holds after a collection: neither has rows in it.
 
@@ -81,7 +82,7 @@ def _file(folder: Path, rows: int, name: str) -> Path:
         columns = WIDE if name == "wide" else NARROW
         step, writer = min(rows, 1_000_000), None
         for first in range(0, rows, step):
-            part = tax_records(step, columns, error_rate=0.001, first_row=first)
+            part = tax_records(step, columns, error_rate=0.001 if name == "wide" else 0.0, first_row=first)
             writer = writer or pq.ParquetWriter(path, part.schema)
             writer.write_table(part, row_group_size=BLOCK_ROWS)
         assert writer is not None
@@ -200,11 +201,16 @@ class _Cluster:
         from holdfast.streaming.spark.executors import SparkExecutors
         from holdfast.streaming.spark.session import session_for
         from tests.cluster import running_cluster
+        from tests.processes import tree
 
         self._ending = ExitStack()
         folder = Path(tempfile.mkdtemp(prefix="holdfast-cluster-"))
         self._ending.callback(shutil.rmtree, folder, ignore_errors=True)
         cluster = self._ending.enter_context(running_cluster(folder, workers=self._executors, memory="2g"))
+        for number, daemon in enumerate(cluster.workers.values()):
+            for pid in tree(daemon.shell):
+                for thread in Path(f"/proc/{pid}/task").iterdir():
+                    os.sched_setaffinity(int(thread.name), {number % (os.cpu_count() or 1)})
         self.spark = session_for(cluster.master, {**cluster.settings, **_SETTINGS}, name="scale")
         self._ending.callback(self.spark.stop)
         self.spark.sparkContext.setLogLevel("ERROR")

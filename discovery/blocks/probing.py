@@ -103,11 +103,12 @@ def _probed(asked: _Asked, block: Block) -> Evidences:
     if not meeting.any():
         return Evidences.none(asked.space)
     indexed = _indexed(asked, block)
-    codes, relabelled = indexed.rows.encode(asked.batch.table)
+    some = asked.batch.table.taken(np.flatnonzero(meeting))
+    codes, relabelled = indexed.rows.encode(some)
     if relabelled:
         indexed.index.rebuild()
         indexed.index.hold(asked.masks, trees=True)
-    with indexed.rows.beside(codes[meeting]) as slots:
+    with indexed.rows.beside(codes) as slots:
         words, pairs = indexed.index.probe(slots)
     numbers = np.concatenate([indexed.numbers, asked.batch.numbers[meeting]])
     found = numbers[pairs[:, 0]]

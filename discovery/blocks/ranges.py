@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdfast.constraints import Schema
@@ -132,12 +134,20 @@ def _outcomes(column: EncodedColumn, end: Any) -> NDArray[np.int8]:
         return valid.astype(np.int8)
     if column.dictionary is None:
         found = (column.keys > end).astype(np.int8) - (column.keys < end).astype(np.int8)
+    elif isinstance(end, str):
+        text = pa.scalar(end, column.dictionary.type)
+        above, below = (test(column.dictionary, text).to_numpy(zero_copy_only=False) for test in (pc.greater, pc.less))
+        found = _by_key(above.astype(np.int8) - below.astype(np.int8), column)
     else:
-        values: list[Any] = column.dictionary.to_pylist() if isinstance(end, str) else unscaled(column.dictionary)
-        by_key = np.array([(value > end) - (value < end) for value in values] or [0], np.int8)
-        found = by_key[column.keys]
+        values = unscaled(column.dictionary)
+        found = _by_key(np.array([(value > end) - (value < end) for value in values], np.int8), column)
     found[~valid] = -1
     return np.asarray(found)
+
+
+def _by_key(outcomes: NDArray[np.int8], column: EncodedColumn) -> NDArray[np.int8]:
+    """Return for each row what was found of its value."""
+    return outcomes[column.keys] if len(outcomes) else np.zeros(len(column), np.int8)
 
 
 def _comparable(schema: Schema, left: int, right: int) -> bool:
