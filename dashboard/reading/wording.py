@@ -48,13 +48,13 @@ def spoken_of(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 @lru_cache(maxsize=20_000)
 def in_words(text: str | None) -> str | None:
-    """Return a constraint as a sentence; None where nothing better than its text is known.
+    """Return a constraint, or what a rule forbids, as a sentence; None of what cannot be read.
 
     >>> in_words("not(t.Zip = s.Zip and t.City != s.City)")
     'Rows with the same Zip have the same City.'
     """
     body = None if text is None else _parsed(text)
-    if body is None or isinstance(body, Condition):
+    if body is None:
         return None
     return sentence(body)
 
