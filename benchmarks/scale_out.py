@@ -40,7 +40,11 @@ RULES = {
     "positive": "not(t.Salary <= 0)",
 }
 NARROW_BOUND = 4
-_SETTINGS = {"spark.executor.memory": "1g", "spark.executorEnv.HOLDFAST_CACHE_MB": "4096"}
+_SETTINGS = {
+    "spark.executor.memory": "1g",
+    "spark.executor.extraJavaOptions": "-XX:+UseSerialGC",
+    "spark.executorEnv.HOLDFAST_CACHE_MB": "4096",
+}
 
 
 def points() -> Iterator[Point]:

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from holdfast.constraints import InclusionDependency, Rule, UsageError
 from holdfast.discovery.blocks.block import Block, rows_of
-from holdfast.discovery.blocks.executors import PART, Batches, Exchange
+from holdfast.discovery.blocks.executors import Given, Taken, by_part
 from holdfast.discovery.blocks.planning import orders_of
 from holdfast.discovery.blocks.storage import KEPT
 from holdfast.discovery.blocks.table import Arrangement, BlockTable, Report, Source
@@ -40,7 +40,6 @@ Locate = Callable[[int], str]
 _ALONE = -1
 _COUNTS = pa.schema(
     [
-        (PART, pa.int32()),
         ("form", pa.int32()),
         ("block", pa.int32()),
         ("other", pa.int32()),
@@ -183,7 +182,7 @@ class _Checking:
         parts = 2 * self._table.executors.cores
         asked = _Asked(self._table.source, forms, parts)
         for form, block, other, pair_count, rows in self._table.executors.exchange(
-            partial(_counted, asked), tasks, Exchange(_COUNTS, parts), _joined
+            partial(_counted, asked), tasks, parts, _joined
         ):
             total = totals[form]
             if other == block:
@@ -270,11 +269,12 @@ def _looked(asked: _Asked, task: _Task) -> _Looked:
     return KEPT.get(("looked", tuple(block.name for block in task.blocks)), make)
 
 
-def _counted(asked: _Asked, task: _Task) -> Batches:
-    """Yield what breaks each rule of a task: pairs, and the rows of each block as bits."""
+def _counted(asked: _Asked, task: _Task) -> Given:
+    """Return what breaks each rule of a task: pairs, and the rows of each block as bits."""
     looked = _looked(asked, task)
     ends = np.cumsum([0, *(block.rows for block in task.blocks)]).tolist()
-    out: list[tuple[int, int, int, int, int, bytes]] = []
+    out: list[tuple[int, int, int, int, bytes]] = []
+    parts: list[int] = []
     for i in task.rules:
         form = asked.forms[i]
         if isinstance(form, RowForm):
@@ -286,16 +286,17 @@ def _counted(asked: _Asked, task: _Task) -> Batches:
             some = breaking[ends[at] : ends[at + 1]]
             bits = np.packbits(some).tobytes() if some.any() else b""
             other = next((p for p in task.places if p != place), _ALONE)
-            out.append(((i * 31 + place) % asked.parts, i, place, other, pair_count, bits))
-    columns = zip(*out, strict=True)
-    yield pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, _COUNTS, strict=True)], schema=_COUNTS)
+            out.append((i, place, other, pair_count, bits))
+            parts.append((i * 31 + place) % asked.parts)
+    columns = [pa.array(c, f.type) for c, f in zip(zip(*out, strict=True), _COUNTS, strict=True)]
+    return by_part(pa.table(columns, schema=_COUNTS), np.array(parts))
 
 
-def _joined(batches: Batches) -> Iterator[tuple[int, int, int, int, int]]:
+def _joined(taken: Taken) -> Iterator[tuple[int, int, int, int, int]]:
     """Yield (rule, block, other block, pairs, rows); the rows of a block stand in one of its lines."""
     bits: dict[tuple[int, int], np.ndarray] = {}
-    for batch in batches:
-        for _, form, block, other, pair_count, given in zip(*batch.to_pydict().values(), strict=True):
+    for rows in taken:
+        for form, block, other, pair_count, given in zip(*rows.to_pydict().values(), strict=True):
             some = np.frombuffer(given, np.uint8)
             known = bits.get((form, block))
             if known is None or not len(known):

@@ -1,39 +1,24 @@
 """Where tasks on blocks run: on Spark's executors, or, for small things and for tests, in this process.
 
-Two ways to work: tasks that each answer something small, and an exchange, in which tasks emit rows that say to which
-part they go, and each part is taken as a whole. Tasks are values, and work on them are plain functions of modules, so
-that they can be sent anywhere; a task that is done twice answers the same.
+Two ways to work: tasks that each answer something small, and an exchange, in which tasks give rows to numbered parts,
+and each part is taken as a whole. Tasks are values, and work on them are plain functions of modules, so that they can
+be sent anywhere; a task that is done twice answers the same.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from itertools import pairwise
+from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-
-PART = "part"
-"""The column that says to which part a row goes."""
+from numpy.typing import NDArray
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
-Batches = Iterator[pa.RecordBatch]
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """How rows change hands.
-
-    Parameters
-    ----------
-    schema : of the rows; its first column is `PART`.
-    parts : numbers of parts are below this.
-    order : the columns by which the rows of a part are sorted; none where any order will do.
-    """
-
-    schema: pa.Schema
-    parts: int
-    order: tuple[str, ...] = ()
+Given = Iterator[tuple[int, pa.Table]]
+"""Numbers of parts, each with rows that go there."""
+Taken = Iterator[pa.Table]
+"""The rows of one part, as they were given, in any order."""
 
 
 class Executors(Protocol):
@@ -48,12 +33,12 @@ class Executors(Protocol):
 
     def exchange(
         self,
-        emit: Callable[[Task], Batches],
+        give: Callable[[Task], Given],
         tasks: Sequence[Task],
-        how: Exchange,
-        take: Callable[[Batches], Iterator[Answer]],
+        parts: int,
+        take: Callable[[Taken], Iterator[Answer]],
     ) -> Iterator[Answer]:
-        """Yield what `take` makes of each part of the rows that `emit` makes of tasks."""
+        """Yield what `take` makes of each of so many parts that got rows."""
 
 
 class InProcess:
@@ -78,17 +63,25 @@ class InProcess:
 
     def exchange(
         self,
-        emit: Callable[[Task], Batches],
+        give: Callable[[Task], Given],
         tasks: Sequence[Task],
-        how: Exchange,
-        take: Callable[[Batches], Iterator[Answer]],
+        parts: int,
+        take: Callable[[Taken], Iterator[Answer]],
     ) -> Iterator[Answer]:
         """Yield what `take` makes of each part."""
-        rows = pa.Table.from_batches([batch for task in tasks for batch in emit(task)], how.schema)
-        for number in range(how.parts):
-            part = rows.filter(pc.equal(rows.column(PART), number)).combine_chunks()
-            if how.order:
-                keys = [(name, "ascending", "at_start") for name in how.order]
-                part = part.take(pc.sort_indices(part, keys))
-            if len(part):
-                yield from take(iter(part.to_batches(max_chunksize=1 << 16)))
+        given: list[list[pa.Table]] = [[] for _ in range(parts)]
+        for task in tasks:
+            for part, rows in give(task):
+                given[part].append(rows)
+        for some in given:
+            if some:
+                yield from take(iter(some))
+
+
+def by_part(rows: pa.Table, parts: NDArray[np.integer[Any]]) -> Given:
+    """Yield the rows of each part, in the order that they have. O(n log n)."""
+    order = np.argsort(parts, kind="stable")
+    ordered, numbers = rows.take(pa.array(order)).combine_chunks(), parts[order]
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist() if len(numbers) else []
+    for start, end in pairwise([*starts, len(numbers)]):
+        yield int(numbers[start]), ordered.slice(start, end - start)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import Schema
 from holdfast.discovery.blocks.block import Block, carried_schema, read_block, write_block
-from holdfast.discovery.blocks.executors import PART, Batches, Exchange, Executors
+from holdfast.discovery.blocks.executors import Executors, Given, Taken, by_part
 from holdfast.discovery.blocks.ranges import BlockRanges
 from holdfast.discovery.blocks.storage import KEPT, Storage
 from holdfast.tables import Table
@@ -33,7 +33,8 @@ Order = tuple[int, ...]
 Report = Callable[[str], object]
 
 _SAMPLED = 20_000
-_ROWS_AT_ONCE = 1 << 16
+_SORTED_AT_ONCE = 8
+"""Blocks whose rows are sorted together at most."""
 
 
 @dataclass(frozen=True)
@@ -138,16 +139,11 @@ class BlockTable:
         names = ", ".join(self.schema.names[c] for c in order)
         self._report(f"sorting {self.row_count:,} rows by {names}")
         bounds = self._bounds(order[:1] if self.fits_a_block(order[0]) else order)
-        how = Exchange(
-            carried_schema(self.schema).insert(0, pa.field(PART, pa.int32())),
-            len(bounds) + 1,
-            tuple(str(c) for c in order),
-        )
         blocks = self.executors.exchange(
-            partial(_emitted, self.source, bounds),
+            partial(_given, self.source, bounds),
             self.base.blocks,
-            how,
-            partial(_written, self.source, order[0]),
+            len(bounds) + 1,
+            partial(_written, self.source, order),
         )
         return list(blocks)
 
@@ -167,11 +163,10 @@ def _sampled_of(source: Source, order: Order, most: int, block: Block) -> pa.Tab
     return arrays.take(pa.array(np.unique(places)))
 
 
-def _emitted(source: Source, bounds: pa.Table, block: Block) -> Batches:
+def _given(source: Source, bounds: pa.Table, block: Block) -> Given:
     """Yield the rows of a block with the part that each goes to."""
     arrays = source.read(block)
-    parts = pa.array(parts_of(arrays.select(bounds.column_names), bounds).astype(np.int32))
-    yield from arrays.add_column(0, PART, parts).to_batches(max_chunksize=_ROWS_AT_ONCE)
+    return by_part(arrays, parts_of(arrays.select(bounds.column_names), bounds))
 
 
 def parts_of(rows: pa.Table, bounds: pa.Table) -> NDArray[np.int64]:
@@ -193,23 +188,31 @@ def parts_of(rows: pa.Table, bounds: pa.Table) -> NDArray[np.int64]:
     return parts[len(bounds) :]
 
 
-def _written(source: Source, first: int, batches: Batches) -> Iterator[Block]:
-    """Write the sorted rows of a part as blocks that end where the first column changes, as far as they can."""
+def _written(source: Source, order: Order, taken: Taken) -> Iterator[Block]:
+    """Write the rows of a part in order, as blocks that end where the first column changes, as far as they can.
+
+    Where there are far more rows than were expected, they are sorted some at a time: their blocks have wide ranges.
+    """
     place = source.storage.open()
-    waiting: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        waiting.append(batch)
-        count += len(batch)
-        if count >= 2 * source.most:
-            rows = pa.Table.from_batches(waiting).drop_columns([PART])
-            end = _end_of_block(rows.column(str(first)), source.most)
+    keys = [(str(c), "ascending", "at_start") for c in order]
+
+    def written(some: list[pa.Table]) -> Iterator[Block]:
+        rows = pa.concat_tables(some)
+        rows = rows.take(pc.sort_indices(rows, keys)).combine_chunks()
+        while len(rows) >= 2 * source.most:
+            end = _end_of_block(rows.column(str(order[0])), source.most)
             yield write_block(place, rows.slice(0, end), source.schema)
-            left = pa.Table.from_batches(waiting).slice(end).combine_chunks()
-            waiting, count = left.to_batches(), len(left)
-    if count:
-        rows = pa.Table.from_batches(waiting).drop_columns([PART])
+            rows = rows.slice(end)
         yield write_block(place, rows, source.schema)
+
+    waiting: list[pa.Table] = []
+    for rows in taken:
+        waiting.append(rows)
+        if sum(map(len, waiting)) >= _SORTED_AT_ONCE * source.most:
+            yield from written(waiting)
+            waiting = []
+    if waiting:
+        yield from written(waiting)
 
 
 def _end_of_block(column: pa.ChunkedArray, most: int) -> int:

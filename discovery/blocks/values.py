@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from holdfast.constraints import ColumnRef, InclusionDependency, Value
 from holdfast.discovery.blocks.block import Block, table_of
-from holdfast.discovery.blocks.executors import PART, Batches, Exchange
+from holdfast.discovery.blocks.executors import Given, Taken, by_part
 from holdfast.discovery.blocks.table import BlockTable, Source
 from holdfast.discovery.inclusion.clusters import Clusters, Ints, Member, members_of
 from holdfast.tables.canonical import canonical, shown
@@ -27,8 +27,7 @@ from holdfast.tables.columnar import Table
 
 Answer = TypeVar("Answer")
 
-_VALUES = pa.schema([(PART, pa.int32()), ("value", pa.large_binary()), ("column", pa.int32()), ("count", pa.int64())])
-_ROWS_AT_ONCE = 1 << 16
+_VALUES = pa.schema([("value", pa.large_binary()), ("column", pa.int32()), ("count", pa.int64())])
 _VALUES_A_PART = 1 << 19
 _CELLS_AT_ONCE = 1 << 22
 
@@ -123,36 +122,30 @@ def _values(tables: Mapping[str, BlockTable], *, texts: bool, only: Collection[C
 
 
 def _exchanged(values: _Values, take: Callable[[_Part], Answer]) -> Iterator[Answer]:
-    how = Exchange(_VALUES, values.parts)
-    work = partial(_emitted, values.parts, values.texts)
-    return values.table.executors.exchange(work, values.tasks, how, partial(_of_part, take))
+    work = partial(_given, values.parts, values.texts)
+    return values.table.executors.exchange(work, values.tasks, values.parts, partial(_of_part, take))
 
 
 # What a task does
 
 
-def _emitted(parts: int, texts: bool, task: _Task) -> Batches:
-    """Yield the distinct values of a block, column by column, with the part that each goes to."""
+def _given(parts: int, texts: bool, task: _Task) -> Given:
+    """Yield the distinct values of a block, with the part that each goes to."""
     table = table_of(task.source.read(task.block), task.source.schema)
+    some = [_VALUES.empty_table()]
     for number, column in zip(task.numbers, table.columns, strict=True):
-        if number is None:
-            continue
-        keys, counts = column.counts
-        for start in range(0, len(keys), _ROWS_AT_ONCE):
-            some = slice(start, start + _ROWS_AT_ONCE)
-            values = canonical(column, keys[some], texts=texts).cast(pa.large_binary())
-            hashed = pd.util.hash_array(values.to_numpy(zero_copy_only=False), categorize=False)
-            arrays = [
-                pa.array((hashed % np.uint64(parts)).astype(np.int32)),
-                values,
-                pa.array(np.full(len(values), number, np.int32)),
-                pa.array(counts[some]),
-            ]
-            yield pa.record_batch(arrays, schema=_VALUES)
+        if number is not None:
+            keys, counts = column.counts
+            values = canonical(column, keys, texts=texts).cast(pa.large_binary())
+            arrays = [values, pa.array(np.full(len(values), number, np.int32)), pa.array(counts)]
+            some.append(pa.table(arrays, schema=_VALUES))
+    rows = pa.concat_tables(some).combine_chunks()
+    hashed = pd.util.hash_array(rows.column("value").to_numpy(), categorize=False)
+    return by_part(rows, (hashed % np.uint64(parts)).astype(np.int64))
 
 
-def _of_part(take: Callable[[_Part], Answer], batches: Batches) -> Iterator[Answer]:
-    rows = pa.Table.from_batches(list(batches), _VALUES)
+def _of_part(take: Callable[[_Part], Answer], taken: Taken) -> Iterator[Answer]:
+    rows = pa.concat_tables(taken)
     pooled = pc.dictionary_encode(rows.column("value").combine_chunks())
     if isinstance(pooled, pa.ChunkedArray):
         pooled = pooled.combine_chunks()

@@ -14,12 +14,12 @@ import re
 import socket
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from holdfast.constraints import ExternalError, HoldfastError, InputError, UsageError
-from holdfast.discovery.blocks.executors import PART, Batches, Exchange
 from holdfast.streaming.spark.errors import first_line
 
 if TYPE_CHECKING:
@@ -28,11 +28,17 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from holdfast.discovery.blocks.executors import Given, Taken
+
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
 _ANSWER = "answer"
 _ANSWERS = pa.schema([(_ANSWER, pa.binary())])
+_GIVEN = pa.schema([("part", pa.int32()), ("rows", pa.binary())])
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+
+Batches: TypeAlias = "Iterator[pa.RecordBatch]"
 
 
 class SparkExecutors:
@@ -60,22 +66,19 @@ class SparkExecutors:
 
     def exchange(
         self,
-        emit: Callable[[Task], Batches],
+        give: Callable[[Task], Given],
         tasks: Sequence[Task],
-        how: Exchange,
-        take: Callable[[Batches], Iterator[Answer]],
+        parts: int,
+        take: Callable[[Taken], Iterator[Answer]],
     ) -> Iterator[Answer]:
-        """Yield what `take` makes of each part."""
-        if not tasks:
-            return
-        from pyspark.sql.pandas.types import from_arrow_schema
+        """Yield what `take` makes of each of so many parts that got rows.
 
-        sent = _sent(how.schema)
-        rows = self._numbered(tasks).mapInArrow(partial(_emitted, emit, tasks, sent), from_arrow_schema(sent))
-        parts = rows.repartitionById(how.parts, PART)
-        if how.order:
-            parts = parts.sortWithinPartitions(*how.order)
-        yield from answers(parts.mapInArrow(partial(_taken, take, how.schema), "answer binary"))
+        The rows that a task has for a part go as one value: Spark moves them, and looks at none.
+        """
+        if tasks:
+            given = self._numbered(tasks).mapInArrow(partial(_given, give, tasks), "part int, rows binary")
+            moved = given.repartitionById(parts, "part")
+            yield from answers(moved.mapInArrow(partial(_taken, take), "answer binary"))
 
     def delta(self, path: Path, version: int | None) -> DataFrame:
         """Return a Delta table's rows."""
@@ -117,16 +120,32 @@ def _done(work: Callable[[Any], Any], tasks: Sequence[Any], batches: Batches) ->
             yield refused[0] if refused else answer_batch(answer)
 
 
-def _emitted(emit: Callable[[Any], Batches], tasks: Sequence[Any], sent: pa.Schema, batches: Batches) -> Batches:
+def _given(give: Callable[[Any], Given], tasks: Sequence[Any], batches: Batches) -> Batches:
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            for rows in emit(tasks[number]):
-                yield _as(rows, sent)
+            for part, rows in give(tasks[number]):
+                yield pa.record_batch(
+                    [pa.array([part], pa.int32()), pa.array([_packed(rows)], pa.binary())], schema=_GIVEN
+                )
 
 
-def _taken(take: Callable[[Batches], Iterator[Any]], schema: pa.Schema, batches: Batches) -> Batches:
-    taken = take(_as(batch, schema) for batch in batches if len(batch))
-    yield from answered(taken)
+def _packed(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=_OPTIONS) as writer:
+        writer.write_table(rows)
+    return bytes(sink.getvalue())
+
+
+def _taken(take: Callable[[Taken], Iterator[Any]], batches: Batches) -> Batches:
+    packed = (one for batch in batches for one in batch.column("rows"))
+    first = next(packed, None)
+    if first is not None:
+        yield from answered(take(_unpacked(one) for one in chain([first], packed)))
+
+
+def _unpacked(packed: pa.BinaryScalar) -> pa.Table:
+    with pa.ipc.open_stream(packed.as_buffer()) as reader:
+        return reader.read_all()
 
 
 def answer_batch(answer: Any) -> pa.RecordBatch:
@@ -187,22 +206,3 @@ _OURS: dict[str, type[HoldfastError]] = {kind.__name__: kind for kind in (UsageE
 _RAISED = re.compile(
     r"^(?:holdfast\.[\w.]+\.(\w+)|(?:\w*OSError|PermissionError|FileNotFoundError)): (.*)$", re.MULTILINE
 )
-
-
-def _sent(schema: pa.Schema) -> pa.Schema:
-    """Return the types in which rows go through Spark, which has neither long texts nor nanoseconds."""
-    types = [_sent_type(field.type) for field in schema]
-    return pa.schema([field.with_type(kind) for field, kind in zip(schema, types, strict=True)])
-
-
-def _sent_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(kind):
-        return pa.int64()
-    if pa.types.is_large_string(kind):
-        return pa.string()
-    return pa.binary() if pa.types.is_large_binary(kind) else kind
-
-
-def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
-    return pa.record_batch(arrays, schema=schema)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from holdfast.discovery.blocks.block import Block, Rows, write_blocks
 from holdfast.discovery.blocks.table import BlockTable, Report, Source
-from holdfast.streaming.spark.executors import SparkExecutors, answered, answers
+from holdfast.streaming.spark.executors import Batches, SparkExecutors, answered, answers
 from holdfast.tables.frames import encode_arrow
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from holdfast.discovery.blocks.executors import Batches
     from holdfast.discovery.blocks.storage import Storage
     from holdfast.tables import ReadOptions
 

@@ -16,7 +16,6 @@ from pyspark.errors import PythonException
 
 import holdfast
 from holdfast.constraints import ExternalError, InputError, UsageError
-from holdfast.discovery.blocks.executors import Exchange
 from holdfast.jobs.command_line import exit_code_of
 from holdfast.streaming.spark.executors import SparkExecutors
 from holdfast.tables.taxes import NARROW, tax_records
@@ -138,9 +137,7 @@ def test_what_is_wrong_is_told(folder: Path, tmp_path: Path, capsys: pytest.Capt
     ("name", "search"),
     [
         ("airport_original", "--family dc --encoding latin-1 --max-predicates 3 --limit 6000"),
-        ("adult11", "--family dc --max-predicates 3 --limit 6000"),
         ("adult", "--family od --max-context 1 --limit 6000"),
-        ("tax10k", "--family dc --max-predicates 2"),
     ],
 )
 def test_real_tables(name: str, search: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,27 +178,26 @@ def _task(what: str) -> str:
     return what.upper()
 
 
-def _emitted(what: str) -> Iterator[pa.RecordBatch]:
-    yield pa.record_batch([pa.array([0], pa.int32()), pa.array([_task(what)])], names=["part", "said"])
+def _given(what: str) -> Iterator[tuple[int, pa.Table]]:
+    yield 0, pa.table({"said": [_task(what)]})
 
 
-def _taken(batches: Iterator[pa.RecordBatch]) -> Iterator[str]:
-    for batch in batches:
-        for said_ in batch.column(1).to_pylist():
+def _taken(given: Iterator[pa.Table]) -> Iterator[str]:
+    for rows in given:
+        for said_ in rows.column("said").to_pylist():
             yield _task(said_)
 
 
 def test_what_ends_tasks(spark: SparkSession) -> None:
     executors = SparkExecutors(spark)
-    how = Exchange(pa.schema([("part", pa.int32()), ("said", pa.string())]), 1)
     assert sorted(executors.run(_task, ["a", "b"])) == ["A", "B"]
-    assert sorted(executors.exchange(_emitted, ["a", "b"], how, _taken)) == ["A", "B"]
+    assert sorted(executors.exchange(_given, ["a", "b"], 2, _taken)) == ["A", "B"]
 
     def run(what: str) -> list[str]:
         return list(executors.run(_task, ["a", what]))
 
     def exchange(what: str) -> list[str]:
-        return list(executors.exchange(_emitted, [what], how, _taken))
+        return list(executors.exchange(_given, [what], 2, _taken))
 
     for ran in (run, exchange):
         with pytest.raises(InputError, match="line 3: no number"):
