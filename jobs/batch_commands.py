@@ -10,12 +10,13 @@ import click
 
 from holdfast.constraints import Family
 from holdfast.jobs import options
+from holdfast.jobs.addresses import Place, ReadablePlace, refuse_addresses
 
 if TYPE_CHECKING:
     from holdfast.jobs.engines import Spread
     from holdfast.tables import ReadOptions
 
-FILES = click.argument("files", nargs=-1, required=True, type=options.EXISTING, metavar="FILE...")
+FILES = click.argument("files", nargs=-1, required=True, type=ReadablePlace(), metavar="FILE...")
 
 
 @click.command(short_help="Find all constraints that hold on files.")
@@ -33,14 +34,14 @@ FILES = click.argument("files", nargs=-1, required=True, type=options.EXISTING, 
 @options.reading
 @options.sentences
 @options.answering
-def discover(files: tuple[Path, ...], **given: Any) -> None:
+def discover(files: tuple[Place, ...], **given: Any) -> None:
     """Find all constraints that hold on files.
 
-    FILE is CSV (.gz too), Parquet, Arrow or a Delta table. Inclusion dependencies are looked for across all files,
-    the other families in each.
+    FILE is CSV (.gz too), Parquet, Arrow or a Delta table; with --spark also the address of Parquet or of a Delta
+    table. Inclusion dependencies are looked for across all files, the other families in each.
     """
     reading = _reading(given)
-    spread = _spread(given)
+    spread = _spread(given, files)
     if given["as_rules"] and given["format_"] == "json":
         raise click.UsageError("--as-rules writes lines for people to prune: leave out --format json.")
     if given["as_rules"] and given["min_coverage"] is not None:
@@ -105,7 +106,7 @@ def discover(files: tuple[Path, ...], **given: Any) -> None:
 @options.reading
 @options.sentences
 @options.answering
-def check(files: tuple[Path, ...], rules: Path | None, rule_texts: tuple[str, ...], **given: Any) -> int:
+def check(files: tuple[Place, ...], rules: Path | None, rule_texts: tuple[str, ...], **given: Any) -> int:
     """Count and list the violations of declared rules.
 
     \b
@@ -126,7 +127,7 @@ def check(files: tuple[Path, ...], rules: Path | None, rule_texts: tuple[str, ..
         raise click.UsageError("Name rules: --rules FILE, or --rule TEXT.")
     if given["pairs"] and given["exists"]:
         raise click.UsageError("--pairs writes all pairs, --exists stops at the first: leave one of them out.")
-    spread = _spread(given)
+    spread = _spread(given, files)
     if spread is not None and given["pairs"]:
         raise click.UsageError("--pairs writes all pairs from this process: leave out --spark, or --pairs.")
     reading = _reading(given)
@@ -191,7 +192,7 @@ def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
     )
 
 
-def _spread(given: dict[str, Any]) -> "Spread | None":
+def _spread(given: dict[str, Any], files: tuple[Place, ...]) -> "Spread | None":
     """Return how work is spread over Spark, or refuse what says so without --spark."""
     from holdfast.jobs.engines import BLOCK_ROWS, Spread
 
@@ -200,6 +201,7 @@ def _spread(given: dict[str, Any]) -> "Spread | None":
             if given[name]:
                 option = "conf" if name == "spark_settings" else name.replace("_", "-")
                 raise click.UsageError(f"--{option} is for Spark: add --spark.")
+        refuse_addresses(files)
         return None
     return Spread(given["master"], given["spark_settings"], given["work"], given["block_rows"] or BLOCK_ROWS)
 

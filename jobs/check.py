@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import Severity
+from holdfast.jobs.addresses import Place, paths_of
 from holdfast.jobs.check_lines import json_lines, summary, text_lines
 from holdfast.jobs.counting import counted
 from holdfast.jobs.engines import Spread, engine
@@ -24,7 +25,7 @@ BROKEN = 1
 
 
 def check_files(
-    files: Sequence[Path],
+    files: Sequence[Place],
     reading: "ReadOptions",
     answering: Answering,
     *,
@@ -39,7 +40,7 @@ def check_files(
     """Check declared rules on tables; return the exit code."""
     from holdfast.tables import table_names
 
-    names = table_names(files)
+    names = table_names(paths_of(files))
     if pairs_file is not None:
         pairs_writing(pairs_file)
     declared = read_rules(rules_file, rule_texts, names)

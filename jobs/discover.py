@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import Family, UsageError, constraint_fields
+from holdfast.jobs.addresses import Place, paths_of
 from holdfast.jobs.counting import counted_constraints
 from holdfast.jobs.engines import Engine, Spread, engine
 from holdfast.jobs.options import Answering
@@ -27,7 +28,7 @@ _KIND_WIDTH = len("functional_dependency")
 
 
 def discover_files(
-    files: Iterable[Path],
+    files: Iterable[Place],
     reading: "ReadOptions",
     answering: Answering,
     *,
@@ -48,7 +49,7 @@ def discover_files(
 
     files = list(files)
     if as_rules:
-        table_names(files)
+        table_names(paths_of(files))
     if (space_file or write_space) and len(files) > 1:
         raise UsageError("--space and --write-space are for one file: name one, or leave them out")
     given_space = None if space_file is None else read_space(space_file)
@@ -57,7 +58,7 @@ def discover_files(
     progress = answering.progress()
     bound = max_context if family is Family.ORDER else max_predicates
 
-    def find(way: Engine[Any], file: Path, task: "Task") -> "Discovered":
+    def find(way: Engine[Any], file: Place, task: "Task") -> "Discovered":
         name = None if given_space is None else given_space.schema.table
         table = way.read(file, reading, name, task.describe)
         for warning in way.warnings(table):

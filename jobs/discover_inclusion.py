@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import InclusionDependency, UsageError, constraint_fields, json_value
+from holdfast.jobs.addresses import Place, paths_of
 from holdfast.jobs.counting import counted
 from holdfast.jobs.engines import Spread, engine
 from holdfast.jobs.options import Answering
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def discover_inclusions_in(
-    files: Iterable[Path],
+    files: Iterable[Place],
     reading: "ReadOptions",
     answering: Answering,
     *,
@@ -35,7 +36,7 @@ def discover_inclusions_in(
     from holdfast.tables import table_names
 
     files = list(files)
-    table_names(files)
+    table_names(paths_of(files))
     if top is not None and min_coverage is not None:
         raise UsageError("--top and --min-coverage: use one of them")
     progress = answering.progress()

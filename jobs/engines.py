@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.constraints import PredicateSpace, Rule, Schema, UsageError
+from holdfast.jobs.addresses import Place, paths_of
 from holdfast.jobs.progress import Progress
 from holdfast.jobs.secrets import masked
 
@@ -56,7 +57,7 @@ class Engine(ABC, Generic[Read]):
     """Reads tables, and searches them."""
 
     @abstractmethod
-    def read(self, file: Path, reading: "ReadOptions", name: str | None, report: Report) -> Read:
+    def read(self, file: Place, reading: "ReadOptions", name: str | None, report: Report) -> Read:
         """Read a file, as a table of a name; of its own where none is given."""
 
     @abstractmethod
@@ -81,7 +82,7 @@ class Engine(ABC, Generic[Read]):
 
     @abstractmethod
     def inclusions(
-        self, files: Sequence[Path], reading: "ReadOptions", report: Report, warn: Report
+        self, files: Sequence[Place], reading: "ReadOptions", report: Report, warn: Report
     ) -> "DiscoveredInclusions":
         """Find which columns of some files are included in which."""
 
@@ -89,11 +90,11 @@ class Engine(ABC, Generic[Read]):
 class ThisProcess(Engine["Table"]):
     """Tables in memory."""
 
-    def read(self, file: Path, reading: "ReadOptions", name: str | None, report: Report) -> "Table":  # noqa: ARG002
+    def read(self, file: Place, reading: "ReadOptions", name: str | None, report: Report) -> "Table":  # noqa: ARG002
         """Read a file."""
         from holdfast.tables import read_table
 
-        return read_table(file, reading, name)
+        return read_table(paths_of([file])[0], reading, name)
 
     def schema(self, table: "Table") -> Schema:
         """Return a table's columns."""
@@ -131,12 +132,14 @@ class ThisProcess(Engine["Table"]):
         return check_tables(tables, rules, **asked)
 
     def inclusions(
-        self, files: Sequence[Path], reading: "ReadOptions", report: Report, warn: Report
+        self, files: Sequence[Place], reading: "ReadOptions", report: Report, warn: Report
     ) -> "DiscoveredInclusions":
         """Find which columns of some files are included in which."""
         from holdfast.discovery.inclusion.discover import discover_inclusions
 
-        return discover_inclusions(files, texts=reading.strings == "all", options=reading, report=report, warn=warn)
+        return discover_inclusions(
+            paths_of(files), texts=reading.strings == "all", options=reading, report=report, warn=warn
+        )
 
 
 class OnSpark(Engine["BlocksOfFile"]):
@@ -153,18 +156,18 @@ class OnSpark(Engine["BlocksOfFile"]):
         self._storage = storage
         self._rows = rows
 
-    def read(self, file: Path, reading: "ReadOptions", name: str | None, report: Report) -> "BlocksOfFile":
+    def read(self, file: Place, reading: "ReadOptions", name: str | None, report: Report) -> "BlocksOfFile":
         """Read a file into blocks."""
         from holdfast.discovery.blocks.reading import BlocksOfFile, read_blocks
         from holdfast.tables.delta import is_delta_table
 
-        if not is_delta_table(file):
+        if isinstance(file, Path) and not is_delta_table(file):
             return read_blocks(file, reading, self._storage, self._rows, self._executors, report, name)
-        from holdfast.streaming.spark.frames import blocks_of_frame, place_in_frame
+        from holdfast.streaming.spark.frames import blocks_of_frame, frame_at, place_in_frame
         from holdfast.tables import table_name
 
-        frame = self._executors.delta(file, reading.version)
-        called = name or table_name(file)
+        frame = frame_at(self._executors.spark, str(file), reading.version)
+        called = name or table_name(paths_of([file])[0])
         table, warnings = blocks_of_frame(frame, called, reading, self._storage, self._rows, report)
         return BlocksOfFile(table, warnings, lambda row: place_in_frame(str(file), row))
 
@@ -199,7 +202,7 @@ class OnSpark(Engine["BlocksOfFile"]):
         return check_blocks({name: table.table for name, table in tables.items()}, rules, locate=locate, **asked)
 
     def inclusions(
-        self, files: Sequence[Path], reading: "ReadOptions", report: Report, warn: Report
+        self, files: Sequence[Place], reading: "ReadOptions", report: Report, warn: Report
     ) -> "DiscoveredInclusions":
         """Find which columns of some files are included in which."""
         from holdfast.discovery.blocks.discover import discover_inclusions_in_blocks

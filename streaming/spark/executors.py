@@ -24,7 +24,6 @@ from holdfast.streaming.spark.errors import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -51,13 +50,13 @@ class SparkExecutors:
     """
 
     def __init__(self, spark: SparkSession, cores: int | None = None) -> None:
-        self._spark = spark
+        self.spark = spark
         self._cores = cores
 
     @property
     def cores(self) -> int:
         """How many tasks run at a time."""
-        return self._cores or max(1, self._spark.sparkContext.defaultParallelism)
+        return self._cores or max(1, self.spark.sparkContext.defaultParallelism)
 
     def run(self, work: Callable[[Task], Answer], tasks: Sequence[Task]) -> Iterator[Answer]:
         """Yield the answer to each task."""
@@ -80,13 +79,8 @@ class SparkExecutors:
             moved = given.repartitionById(parts, "part")
             yield from answers(moved.mapInArrow(partial(_taken, take), "answer binary"))
 
-    def delta(self, path: Path, version: int | None) -> DataFrame:
-        """Return a Delta table's rows."""
-        reader = self._spark.read.format("delta")
-        return (reader if version is None else reader.option("versionAsOf", version)).load(str(path))
-
     def _numbered(self, tasks: Sequence[Any]) -> DataFrame:
-        return self._spark.range(0, len(tasks), 1, numPartitions=len(tasks))
+        return self.spark.range(0, len(tasks), 1, numPartitions=len(tasks))
 
 
 def answers(frame: DataFrame) -> Iterator[Any]:

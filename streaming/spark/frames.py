@@ -6,26 +6,55 @@ Invariant: rows get the types that the same rows have as an Arrow table; each ha
 from __future__ import annotations
 
 from functools import partial
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from holdfast.constraints import ExternalError, UsageError
 from holdfast.discovery.blocks.block import Block, Rows, write_blocks
 from holdfast.discovery.blocks.table import BlockTable, Report, Source
+from holdfast.streaming.spark.errors import first_line
 from holdfast.streaming.spark.executors import Batches, SparkExecutors, answered, answers
 from holdfast.tables.frames import encode_arrow
+from holdfast.tables.reading import PARQUET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from holdfast.discovery.blocks.storage import Storage
     from holdfast.tables import ReadOptions
 
 _PARTITION = 40
 """The bits of a row's number that say where it is in its partition."""
+
+
+def frame_at(spark: SparkSession, address: str, version: int | None = None) -> DataFrame:
+    """Return the rows of a Delta table, or of Parquet, at a path or an address."""
+    from delta.tables import DeltaTable
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        if DeltaTable.isDeltaTable(spark, address):
+            reader = spark.read.format("delta")
+            return (reader if version is None else reader.option("versionAsOf", version)).load(address)
+        if version is not None:
+            raise UsageError(f"{address} is no Delta table, so it has no version {version}")
+        if (ending := PurePosixPath(address).suffix.lower()) not in {"", *PARQUET}:
+            raise UsageError(
+                f"{address} ends in {ending}: Spark reads Parquet and Delta tables from addresses. Bring other files "
+                "to a folder that all executors reach, and name its path"
+            )
+        return spark.read.parquet(address)
+    except (PySparkException, Py4JError) as error:
+        raise ExternalError(
+            f"{address} cannot be read: {first_line(str(error))}\nCheck the address, and that Spark knows its kind "
+            "of storage (--conf spark.jars=..., --conf spark.hadoop.fs....)"
+        ) from error
 
 
 def blocks_of_frame(

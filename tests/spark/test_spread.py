@@ -164,6 +164,22 @@ def test_data_frames_of_spark(spark: SparkSession, folder: Path) -> None:
         holdfast.check({"table": frame, "city": rows}, rules)
 
 
+def test_addresses(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("--family", "dc", "--max-predicates", "2", "--no-cross-columns")
+    for file in ("tax.parquet", "delta/tax"):
+        _, expected, _ = said(capsys, "discover", folder / file, *asked)
+        assert said(capsys, "discover", (folder / file).as_uri(), *asked, "--spark")[:2] == (0, expected)
+    for address, code, part in (
+        ((folder / "tax.csv").as_uri(), 2, "ends in .csv: Spark reads Parquet and Delta tables from addresses"),
+        ((tmp_path / "none.parquet").as_uri(), 5, "none.parquet cannot be read"),
+        ("nowhere://bucket/tax.parquet", 5, "nowhere://bucket/tax.parquet cannot be read"),
+    ):
+        found = said(capsys, "check", address, "--rule", "Zip -> City", "--spark")
+        assert (found[0], part in found[2]) == (code, True), found
+    code, _, err = said(capsys, "check", "s3a://bucket/tax.parquet", "--rule", "Zip -> City")
+    assert (code, "add --spark, or name a path" in err) == (2, True), err
+
+
 def _task(what: str) -> str:
     """Do what a task may do, on an executor."""
     match what:

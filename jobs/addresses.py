@@ -1,0 +1,72 @@
+"""What commands are given to read: paths of this machine, and addresses that Spark reads.
+
+Invariant: an address is never taken for a path.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+import click
+
+
+@dataclass(frozen=True)
+class Address:
+    """A file, a folder of Parquet or a Delta table somewhere else, such as `s3a://bucket/orders.parquet`.
+
+    Parameters
+    ----------
+    url : as Spark takes it.
+
+    Examples
+    --------
+    >>> Address("s3a://bucket/day%201/orders.parquet").name
+    'orders.parquet'
+    """
+
+    url: str
+
+    @property
+    def path(self) -> Path:
+        """What it is called where it is."""
+        return Path(unquote(urlsplit(self.url).path).rstrip("/") or urlsplit(self.url).netloc)
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.path.name
+
+    def __str__(self) -> str:
+        return self.url
+
+
+Place: TypeAlias = Path | Address
+
+
+class ReadablePlace(click.ParamType[Place]):
+    """A path that exists, or an address."""
+
+    name = "file"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Place:
+        """Return what was given as what it is."""
+        if isinstance(value, Address):
+            return value
+        if "://" in str(value):
+            return Address(str(value))
+        found: Path = click.Path(exists=True, path_type=Path).convert(value, parameter, context)
+        return found
+
+
+def paths_of(places: Iterable[Place]) -> list[Path]:
+    """Return what tables are named after."""
+    return [place.path if isinstance(place, Address) else place for place in places]
+
+
+def refuse_addresses(places: Iterable[Place]) -> None:
+    """Raise where an address is to be read without Spark."""
+    for place in places:
+        if isinstance(place, Address):
+            raise click.UsageError(f"{place} is an address, which Spark reads: add --spark, or name a path.")
