@@ -182,7 +182,10 @@ class _Checking:
         parts = 2 * self._table.executors.cores
         asked = _Asked(self._table.source, forms, parts)
         for form, block, other, pair_count, rows in self._table.executors.exchange(
-            partial(_counted, asked), tasks, parts, _joined
+            partial(_counted, asked),
+            tasks[::-1],
+            parts,
+            _joined,  # the long ones first, so that all executors end together
         ):
             total = totals[form]
             if other == block:

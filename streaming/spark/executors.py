@@ -172,17 +172,14 @@ def _refusing() -> Iterator[list[pa.RecordBatch]]:
     except HoldfastError as error:
         refused.append(answer_batch(_Refused(error)))
     except OSError as error:
-        refused.append(answer_batch(_Refused(ExternalError(f"{socket.gethostname()}: {error}\n{_REACH}"))))
+        refused.append(answer_batch(_Refused(_out_of_reach(f"{socket.gethostname()}: {error}"))))
 
 
-_REACH = (
-    "Every executor has to read the files, and to read and write the folder of blocks (--work): check both there, and "
-    "start again"
-)
-_ROOM = (
-    "See the logs of the executors. Where a Python worker was killed, there was too little memory for it: give "
-    "executors more beside Java's, or let blocks have fewer rows (--block-rows); then start again"
-)
+def _out_of_reach(what: str) -> ExternalError:
+    return ExternalError(
+        f"{what}\nEvery executor has to read the files, and to read and write the folder of blocks (--work): check "
+        "both there, and start again"
+    )
 
 
 def _explained(error: Exception) -> Exception:
@@ -192,8 +189,14 @@ def _explained(error: Exception) -> Exception:
     raised = _RAISED.findall(str(error))
     if raised:
         kind, text = raised[-1]
-        return ExternalError(f"{text}\n{_REACH}") if kind not in _OURS else _OURS[kind](text)
-    return error if isinstance(error, PythonException) else ExternalError(f"Spark: {first_line(str(error))}\n{_ROOM}")
+        return _OURS[kind](text) if kind in _OURS else _out_of_reach(text)
+    if isinstance(error, PythonException):
+        return error
+    return ExternalError(
+        f"Spark: {first_line(str(error))}\nSee the logs of the executors. Where a Python worker was killed, there was "
+        "too little memory for it: give executors more beside Java's, or let blocks have fewer rows (--block-rows); then "
+        "start again"
+    )
 
 
 _OURS: dict[str, type[HoldfastError]] = {kind.__name__: kind for kind in (UsageError, InputError, ExternalError)}
