@@ -119,21 +119,19 @@ class BlockTable:
     @cached_property
     def heaviest(self) -> list[float]:
         """For each column the share of rows that its most frequent value has, as far as a sample shows."""
-        sample = self._sample(tuple(range(len(self.schema))))
-        rows = max(len(sample), 1)
-        return [max(pc.value_counts(column).field(1).to_pylist(), default=0) / rows for column in sample.columns]
+        rows = max(len(self._sample), 1)
+        return [max(pc.value_counts(column).field(1).to_pylist(), default=0) / rows for column in self._sample.columns]
 
     def fits_a_block(self, column: int) -> bool:
         """Whether the rows with any one value of a column are no more than a block has, as far as a sample shows."""
         return self.heaviest[column] * self.row_count <= self.source.most
 
-    def _sample(self, order: Order) -> pa.Table:
-        """Return some columns of some rows, evenly spread over the blocks."""
+    @cached_property
+    def _sample(self) -> pa.Table:
+        """Some rows, evenly spread over the blocks; columns by position."""
         most = max(1, _SAMPLED // max(len(self.base.blocks), 1))
-        work = partial(_sampled_of, self.source, order, most)
-        found = [table for table in self.executors.run(work, self.base.blocks) if len(table)]
-        schema = pa.schema([carried_schema(self.schema).field(c + 1) for c in order])
-        return pa.concat_tables(found) if found else schema.empty_table()
+        found = list(self.executors.run(partial(_sampled_of, self.source, most), self.base.blocks))
+        return pa.concat_tables([carried_schema(self.schema).empty_table(), *found]).drop_columns(["row"])
 
     def _arrange(self, order: Order) -> list[Block]:
         names = ", ".join(self.schema.names[c] for c in order)
@@ -149,7 +147,7 @@ class BlockTable:
 
     def _bounds(self, columns: Order) -> pa.Table:
         """Return the values where parts begin, each once: parts of about a block each."""
-        sample = self._sample(columns)
+        sample = self._sample.select([str(c) for c in columns])
         keys = [(name, "ascending", "at_start") for name in sample.column_names]
         ordered = sample.take(pc.sort_indices(sample, keys))
         parts = max(1, -(-self.row_count // self.source.most))
@@ -157,10 +155,9 @@ class BlockTable:
         return ordered.take(pa.array(places)).group_by(ordered.column_names, use_threads=False).aggregate([])
 
 
-def _sampled_of(source: Source, order: Order, most: int, block: Block) -> pa.Table:
-    arrays = source.read(block).select([str(c) for c in order])
+def _sampled_of(source: Source, most: int, block: Block) -> pa.Table:
     places = np.linspace(0, block.rows - 1, min(most, block.rows)).astype(np.int64)
-    return arrays.take(pa.array(np.unique(places)))
+    return source.read(block).take(pa.array(np.unique(places)))
 
 
 def _given(source: Source, bounds: pa.Table, block: Block) -> Given:

@@ -194,8 +194,8 @@ def _explained(error: Exception) -> Exception:
         return error
     return ExternalError(
         f"Spark: {first_line(str(error))}\nSee the logs of the executors. Where a Python worker was killed, there was "
-        "too little memory for it: give executors more beside Java's, or let blocks have fewer rows (--block-rows); then "
-        "start again"
+        "too little memory for it: give executors more beside Java's, or let blocks have fewer rows (--block-rows); "
+        "then start again"
     )
 
 
