@@ -12,8 +12,9 @@ import numpy as np
 from holdfast.constraints import Family, PredicateSpace
 from holdfast.discovery.blocks.searching import BlockSearch, Evidences
 from holdfast.discovery.blocks.table import BlockTable, Report
-from holdfast.discovery.denial.enumerating import Enumeration
+from holdfast.discovery.denial.enumerating import Enumeration, too_many
 from holdfast.discovery.denial.validating import Validation
+from holdfast.discovery.evidences import most_evidences
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.kernels.contexts import Ints, Words
 from holdfast.discovery.order.seeding import PAIRS, OrderFinder
@@ -50,6 +51,8 @@ def _denials(
         found = validation.violated(covers, search)
         if found:
             known = Evidences.together([known, *(broken.evidences for broken in found)], space)
+            if len(known.words) > most_evidences(space):
+                raise too_many(len(known.words))
         elif whole:
             return Seed(enumeration.without_empty(covers), known.words, known.rows, explained)
         else:

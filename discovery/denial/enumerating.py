@@ -23,6 +23,11 @@ FEWER = (
 _MOST_WORDS = 1 << 27
 
 
+def too_many(held: int) -> UsageError:
+    """Return what to say where there are more evidences than may be kept."""
+    return UsageError(f"more than {held:,} different outcomes of pairs of rows so far, too many to keep: {FEWER}")
+
+
 class Enumeration:
     """Enumerates for one space.
 

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.constraints import PredicateSpace, UsageError
+from holdfast.constraints import PredicateSpace
 from holdfast.discovery.codes import PairCodes, pair_codes
 from holdfast.discovery.denial.anchors import Anchors, Costs
-from holdfast.discovery.denial.enumerating import FEWER, Enumeration
+from holdfast.discovery.denial.enumerating import Enumeration, too_many
 from holdfast.discovery.denial.validating import Validation
 from holdfast.discovery.evidences import (
     EvidenceSet,
@@ -66,9 +66,7 @@ def seed_denial(
     try:
         covers = finder.covers()
     except TooManyEvidences as error:
-        raise UsageError(
-            f"more than {error.held:,} different outcomes of pairs of rows so far, too many to keep: {FEWER}"
-        ) from error
+        raise too_many(error.held) from error
     evidences = finder.evidences
     words, pairs = evidences.entries()
     return Seed(finder.enumeration.without_empty(covers), words, codes.table_rows(pairs), explained)

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.constraints import Family, InclusionDependency, PredicateSpace, Rule, Schema, parse_denial
+from holdfast.constraints import Family, InclusionDependency, PredicateSpace, Rule, Schema, UsageError, parse_denial
+from holdfast.discovery import evidences
 from holdfast.discovery.blocks.block import Rows, read_block, rows_of, write_blocks
 from holdfast.discovery.blocks.checking import check_blocks
 from holdfast.discovery.blocks.executors import InProcess
@@ -172,6 +173,14 @@ def _evidence(table: Table, space: PredicateSpace, t: int, s: int) -> bytes:
         if pair == [0, 1]:
             return bytes(word.tobytes())
     raise AssertionError
+
+
+def test_too_many_evidences_end_with_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = from_arrow(tax_records(400, error_rate=0.2), "tax")
+    with blocked(table, 100) as blocks:
+        monkeypatch.setattr(evidences, "MOST_BYTES", 1 << 10)
+        with pytest.raises(UsageError, match=r"different outcomes of pairs of rows so far, too many to keep: look for"):
+            seed_blocks(blocks, PredicateSpace(table.schema), 4)
 
 
 def test_a_search_ends_early_where_blocks_cannot_meet() -> None:
