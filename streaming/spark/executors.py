@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import pyarrow as pa
 
 from holdfast.constraints import ExternalError, HoldfastError, InputError, UsageError
+from holdfast.discovery.denial.enumerating import FEWER
+from holdfast.discovery.evidences import TooManyEvidences
 from holdfast.streaming.spark.errors import first_line
 
 if TYPE_CHECKING:
@@ -189,7 +191,12 @@ def _explained(error: Exception) -> Exception:
     raised = _RAISED.findall(str(error))
     if raised:
         kind, text = raised[-1]
-        return _OURS[kind](text) if kind in _OURS else _out_of_reach(text)
+        if kind in _OURS:
+            return _OURS[kind](text)
+        if not kind:
+            return _out_of_reach(text)
+        if kind == TooManyEvidences.__name__:
+            return UsageError(f"{text} in one task, too many to keep: {FEWER}")
     if isinstance(error, PythonException):
         return error
     return ExternalError(

@@ -16,6 +16,7 @@ from pyspark.errors import PythonException
 
 import holdfast
 from holdfast.constraints import ExternalError, InputError, UsageError
+from holdfast.discovery.evidences import TooManyEvidences
 from holdfast.jobs.command_line import exit_code_of
 from holdfast.streaming.spark.executors import SparkExecutors
 from holdfast.tables.taxes import NARROW, tax_records
@@ -187,6 +188,8 @@ def _task(what: str) -> str:
             raise InputError("line 3: no number")
         case "disk":
             raise PermissionError(13, "Permission denied", "/blocks/x")
+        case "many":
+            raise TooManyEvidences(7)
         case "defect":
             raise AssertionError("never")
         case "killed":
@@ -220,6 +223,8 @@ def test_what_ends_tasks(spark: SparkSession) -> None:
             ran("input")
         with pytest.raises(ExternalError, match=r"Permission denied: .*\nEvery executor has to read"):
             ran("disk")
+        with pytest.raises(UsageError, match="more than 7 evidences in one task, too many to keep: look for small"):
+            ran("many")
         with pytest.raises(PythonException, match="never"):
             ran("defect")
         with pytest.raises(ExternalError, match="too little memory"):
