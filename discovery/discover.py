@@ -110,28 +110,7 @@ def discover(
     threads: int | None = None,
     report: Callable[[str], object] = lambda _: None,
 ) -> Discovered:
-    """Find all constraints of one family that hold on a table and that no other one implies.
-
-    Parameters
-    ----------
-    data : a table of ours, a pandas or Arrow one, or the path of a file.
-    name : what a data frame is called.
-    family : `dc`, denial constraints, or `od`, order dependencies.
-    max_predicates : denial constraints on at most so many column pairs; 0 for all.
-    max_context : order dependencies with at most so many columns in the context; 0 for all.
-    space : which column pairs are compared; measured on the table where it is not given.
-    threads : all cores where it is not given.
-    report : is told what is being done.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> people = pd.DataFrame({"id": [1, 2, 3], "city": ["Rome", "Rome", "Oslo"]})
-    >>> [str(constraint) for constraint in discover(people)]
-    ['not(t.id = s.id)']
-    >>> [str(dependency) for dependency in discover(people, family="od")]
-    ['{id}: [] -> city', '{}: id ~ city desc']
-    """
+    """Find all constraints of one family that hold on a table in memory, or in a file; see `holdfast.discover`."""
     kind = family_of(family)
     table = as_table(data, name)
     threads = threads or os.cpu_count() or 1

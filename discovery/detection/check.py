@@ -155,29 +155,7 @@ def check(
     options: ReadOptions | None = None,
     threads: int | None = None,
 ) -> Verdicts[Checked]:
-    """Count what breaks declared rules.
-
-    Parameters
-    ----------
-    data : a pandas or Arrow frame, a table of ours, a file's path; or several of them by name.
-    rules : `Rule`s, or texts such as `Zip -> City` or `not(t.Salary <= 0)`.
-    name : what a data frame is called.
-    exists : stop at the first violation of each rule that has no threshold.
-    examples : show so many violations of each rule at most.
-    texts : compare the values of inclusions by their text.
-    options : how files are read.
-    threads : all cores where it is not given.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> rows = pd.DataFrame({"Zip": ["x1", "x1", "x2"], "City": ["a", "b", "b"], "Salary": [10, 20, -1]})
-    >>> for found in check(rows, ["Zip -> City", "not(t.Salary <= 0)", "key(Salary)"]):
-    ...     print(found)
-    Zip -> City: broken (2 pairs, 2 rows)
-    not(t.Salary <= 0): broken (1 row)
-    key(Salary): holds (0 pairs, 0 rows)
-    """
+    """Count what breaks declared rules on tables in memory, or in files; see `holdfast.check`."""
     if isinstance(data, Mapping):
         tables = {str(called): as_table(one, str(called), options) for called, one in data.items()}
     else:
