@@ -123,7 +123,8 @@ def _sections() -> list[tuple[str, list[str]]]:
 
 
 def _command(name: str, command: click.Command) -> str:
-    context = click.Context(command, info_name=f"holdfast {name}")
+    # as the group gives it: click remembers a command's --help as it was first asked for
+    context = click.Context(command, click.Context(command_line, **command_line.context_settings), name)
     usage = " ".join(["holdfast", name, *command.collect_usage_pieces(context)])
     lines = [f"### holdfast {name}\n", f"```text\n{usage}\n```\n", *_paragraphs(command.help or "")]
     options = [option for option in command.get_params(context) if isinstance(option, click.Option)]
