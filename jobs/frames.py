@@ -4,6 +4,7 @@ Invariant: a data frame of Spark is never brought to this process; what was writ
 answer.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -71,6 +72,7 @@ def discover(
     from holdfast.discovery.discover import family_of
 
     kind = family_of(family)
+    threads = threads or os.cpu_count() or 1
     with _in_blocks({name: data}, work, report) as tables:
         table = tables[name]
         if kind is Family.DENIAL:
@@ -78,7 +80,7 @@ def discover(
                 table, (space or space_of_blocks(table)).of_family(kind), max_predicates, report=report
             )
         orders = (space or PredicateSpace(table.schema)).of_family(kind)
-        return discover_blocks(table, orders, max_context, report=report)
+        return discover_blocks(table, orders, max_context, threads=threads, report=report)
 
 
 def check(

@@ -9,7 +9,7 @@ Invariant: a block never changes; two blocks have no name in common.
 """
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -145,12 +145,6 @@ def _range_of(column: EncodedColumn) -> Range:
 def unscaled(decimals: pa.Array) -> list[int]:
     """Return wide decimals as integers, in units of their last digit."""
     return [(high << 64) + (low & (1 << 64) - 1) for low, high in decimal_words(decimals).tolist()]
-
-
-def shared_range(ranges: Sequence[Range]) -> Range:
-    """Return the range of the rows of several blocks together."""
-    lows, highs = [r.low for r in ranges], [r.high for r in ranges]
-    return Range(min(lows, key=order_of), max(highs, key=order_of))
 
 
 def order_of(key: Key) -> tuple[bool, int | str]:

@@ -110,11 +110,6 @@ class BlockSearch:
         self._space = space
         self._report = report
 
-    @property
-    def rows(self) -> int:
-        """How many rows a search goes through."""
-        return self._table.row_count
-
     def sample(self) -> Evidences:
         """Return evidences of a sample of pairs within some blocks."""
         blocks = self._table.base.blocks

@@ -1,6 +1,7 @@
 """Where blocks lie, as a value that can be sent to whoever reads them, and what a process keeps of what it read.
 
-Invariant: what is kept takes at most so many bytes; it is taken from blocks, which never change, so it is never stale.
+Invariant: what is kept takes at most so many bytes, by what its makers say of it; it is taken from blocks, which never
+change, so it is never stale.
 """
 
 import os

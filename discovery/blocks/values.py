@@ -22,6 +22,7 @@ from holdfast.discovery.blocks.block import Block, table_of
 from holdfast.discovery.blocks.executors import Given, Taken, by_part
 from holdfast.discovery.blocks.table import BlockTable, Source
 from holdfast.discovery.inclusion.clusters import Clusters, Ints, Member, members_of
+from holdfast.discovery.inclusion.seeding import take_values
 from holdfast.tables.canonical import canonical, shown
 from holdfast.tables.columnar import Table
 
@@ -162,11 +163,8 @@ def _of_part(take: Callable[[_Part], Answer], taken: Taken) -> Iterator[Answer]:
 def _clustered(members: list[Member], part: _Part) -> tuple[np.ndarray, Ints, Ints]:
     """Return the clusters of a part: columns, numbers of values, occurrences."""
     clusters = Clusters(members)
-    of_value = clusters.numbers(clusters.bits_of(len(part.distinct), part.places, part.columns))
-    used, place = np.unique(of_value, return_inverse=True)
-    total = np.zeros((len(used), len(members)), np.int64)
-    np.add.at(total, (place[part.places], part.columns), part.counts)
-    return clusters.members[used], np.bincount(place, minlength=len(used)).astype(np.int64), total
+    take_values(clusters, len(part.distinct), part.places, part.columns, part.counts)
+    return clusters.members, clusters.values, clusters.occurrences
 
 
 def _missing(width: int, sides: Sequence[tuple[int, int]], most: int, part: _Part) -> list[list[bytes]]:

@@ -169,9 +169,18 @@ def _grouped(clusters: Clusters, members: Sequence[tuple[int, ColumnValues]]) ->
     places = pooled.indices.to_numpy().astype(np.int64)
     columns = np.repeat([c for c, _ in members], [len(column.counts) for _, column in members])
     occurrences = np.concatenate([column.counts for _, column in members])
-    of_value = clusters.numbers(clusters.bits_of(len(pooled.dictionary), places, columns))
+    of_value = take_values(clusters, len(pooled.dictionary), places, columns, occurrences)
+    return GroupValues(pooled.dictionary, places, columns, occurrences, of_value)
+
+
+def take_values(clusters: Clusters, values: int, places: Ints, columns: Ints, counts: Ints) -> Ints:
+    """Count some values, all of them new, into clusters: `places[i]` is `counts[i]` times in `columns[i]`.
+
+    Returns the cluster of each value.
+    """
+    of_value = clusters.numbers(clusters.bits_of(values, places, columns))
     used, place = np.unique(of_value, return_inverse=True)
     total = np.zeros((len(used), len(clusters.columns)), np.int64)
-    np.add.at(total, (place[places], columns), occurrences)
+    np.add.at(total, (place[places], columns), counts)
     clusters.change(used, np.bincount(place, minlength=len(used)).astype(np.int64), total)
-    return GroupValues(pooled.dictionary, places, columns, occurrences, of_value)
+    return of_value

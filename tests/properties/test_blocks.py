@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from holdfast.discovery.blocks.executors import InProcess
 from holdfast.discovery.blocks.probing import probe_blocks
 from holdfast.discovery.blocks.searching import BlockSearch, compared_of
 from holdfast.discovery.blocks.seeding import seed_blocks
-from holdfast.discovery.blocks.storage import Storage
+from holdfast.discovery.blocks.storage import Kept, Storage
 from holdfast.discovery.blocks.table import BlockTable, Source
 from holdfast.discovery.blocks.values import clusters_of, missing_values, overlaps_of
 from holdfast.discovery.codes import pair_codes
@@ -173,6 +173,22 @@ def _evidence(table: Table, space: PredicateSpace, t: int, s: int) -> bytes:
         if pair == [0, 1]:
             return bytes(word.tobytes())
     raise AssertionError
+
+
+def test_what_is_kept_is_bounded_and_made_once() -> None:
+    kept, made = Kept(10), []
+
+    def make(what: str, size: int) -> Callable[[], tuple[str, int]]:
+        def do() -> tuple[str, int]:
+            made.append(what)
+            return what.upper(), size
+
+        return do
+
+    for what, size in (("a", 4), ("b", 4), ("a", 4), ("c", 4), ("huge", 11), ("a", 4), ("b", 4)):
+        assert kept.get(what, make(what, size)) == what.upper()
+        assert kept.bytes <= 10
+    assert made == ["a", "b", "c", "huge", "b"]  # b went for c: a had been asked for later
 
 
 def test_too_many_evidences_end_with_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
