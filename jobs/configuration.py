@@ -20,7 +20,16 @@ from holdfast.jobs.plain_words import note
 from holdfast.jobs.problems import ConfigurationError, Enough, Path, Place, Problem, Problems
 from holdfast.jobs.quantities import StoragePlace
 from holdfast.jobs.secrets import SHORTEST_SECRET, masked, remember, secrets_in, without
-from holdfast.jobs.settings import AlertSettings, ConstraintsSettings, PrometheusSettings, RuleSettings, Settings
+from holdfast.jobs.settings import (
+    OWN_PLACES,
+    AlertSettings,
+    BlocksSettings,
+    ConstraintsSettings,
+    PrometheusSettings,
+    RuleSettings,
+    Settings,
+    blocks_place,
+)
 from holdfast.jobs.settings_model import Reading, Section
 from holdfast.jobs.table_settings import TableSettings
 from holdfast.jobs.yaml_text import MAX_BYTES, Document, Keyed, read_yaml
@@ -153,6 +162,9 @@ class _Checked:
         self.tables = self.sections("tables", TableSettings)
         self.rules: list[Rule] = []
         self.constraints = validated(ConstraintsSettings, self.top.get("constraints") or {}, reading, ("constraints",))
+        self.blocks = None
+        if isinstance(given := self.top.get("blocks"), Keyed):
+            self.blocks = validated(BlocksSettings, given, reading, ("blocks",))
 
     def items(self, key: str) -> list[Any]:
         value = self.top.get(key)
@@ -181,6 +193,7 @@ class _Checked:
             self.note(consistency.check_table(table), ("tables", i))
             for finding in consistency.table_warnings(table):
                 self.note([finding], ("tables", i), self.warnings)
+        self.check_engine()
         self.note(consistency.check_places(self.places(), self.tables))
         if self.constraints is not None:
             tables = [table for _, table in self.tables]
@@ -195,11 +208,22 @@ class _Checked:
     def places(self) -> dict[str, str]:
         """Return Holdfast's own places, as far as they are given."""
         found: dict[str, str] = {}
-        for name in consistency.OWN_PLACES:
+        for name in OWN_PLACES:
             value = self.top.get(name)
             with contextlib.suppress(ValidationError):  # noted where the settings are read
                 found[name] = _PLACE.validate_python(value, context=self.reading)
+        if self.top.get("engine") == "spark" and "state" in found:
+            found["blocks"] = blocks_place(found["state"], self.blocks)
         return found
+
+    def check_engine(self) -> None:
+        spark = self.top.get("spark")
+        master = spark.get("spark.master") if isinstance(spark, Keyed) else None
+        self.note(
+            consistency.check_engine(
+                *(self.top.get("engine"), None if master is None else str(master), self.blocks, self.tables)
+            )
+        )
 
     def check_rules(self) -> None:
         columns: dict[str, frozenset[str] | None] = dict.fromkeys(name for _, name in self.names("tables"))

@@ -11,13 +11,20 @@ from pathlib import PurePosixPath
 from holdfast.constraints.columns import unknown_name
 from holdfast.jobs.problems import Path
 from holdfast.jobs.quantities import contains
-from holdfast.jobs.settings import AlertSettings, ConstraintsSettings, PrometheusSettings
+from holdfast.jobs.settings import AlertSettings, BlocksSettings, ConstraintsSettings, PrometheusSettings
 from holdfast.jobs.table_settings import DeltaSource, FilesSource, KafkaSource, TableSettings
 
 Finding = tuple[Path, str]
 """A path, and what is wrong there."""
 
-OWN_PLACES = ("state", "backup", "output", "checkpoint")
+_UNREACHED = (
+    "executors of {master} have to reach the blocks of rows: add 'blocks: {{path: ...}}' with a folder that this "
+    "machine shares with all of them, or an address of an object store"
+)
+_SEQUENCES_ARE_HELD = (
+    "does not go with 'engine: spark': the last sequence of every key would be held by this process. Write all records "
+    "of a key to one partition, and remove it"
+)
 _NO_VERSION = (".csv", ".tsv", ".txt", ".gz", ".parquet", ".arrow", ".feather")
 
 
@@ -130,7 +137,8 @@ def check_places(own: dict[str, str], tables: Sequence[tuple[int, TableSettings]
     for (first, place), (second, other) in combinations(own.items(), 2):
         if contains(place, other) or contains(other, place):
             relation = "is the same place as" if contains(place, other) and contains(other, place) else "overlaps"
-            yield (second,), f"{relation} '{first}': give each a folder of its own, none inside another"
+            which = f"{other} " if second == "blocks" else ""  # often not in the file
+            yield (second,), f"{which}{relation} '{first}': give each a folder of its own, none inside another"
     for position, table in tables:
         used = [(("seed", "path"), table.seed.path)] if table.seed else []
         if isinstance(table.source, (FilesSource, DeltaSource)):
@@ -157,6 +165,28 @@ def check_constraints(
                 ("constraints", "denial", "cross_columns", i),
                 f"no table has both '{pair[0]}' and '{pair[1]}'",
             )
+
+
+def check_engine(
+    engine: object, master: str | None, blocks: BlocksSettings | None, tables: Sequence[tuple[int, TableSettings]]
+) -> Iterator[Finding]:
+    """Yield what the engine cannot do, or lacks.
+
+    Parameters
+    ----------
+    master : of Spark, where the settings say it.
+    """
+    if engine != "spark":
+        if blocks is not None and engine in {None, "embedded"}:  # what else there is, is no engine
+            yield ("blocks",), "is where rows are with 'engine: spark': add that, or remove this"
+        return
+    from holdfast.streaming.spark.session import is_local
+
+    if (blocks is None or blocks.path is None) and master is not None and not is_local(master):
+        yield ("engine",), _UNREACHED.format(master=master)
+    for position, table in tables:
+        if table.sequence is not None:
+            yield ("tables", position, "sequence"), _SEQUENCES_ARE_HELD
 
 
 def prometheus_warnings(prometheus: PrometheusSettings) -> Iterator[Finding]:

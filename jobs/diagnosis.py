@@ -24,7 +24,7 @@ def diagnose(conf: Path | None, answering: Answering, *, spark: bool, kafka: str
         from holdfast.jobs.configuration import load
 
         settings = load(conf).settings
-        paths = {name: getattr(settings, name) for name in ("state", "backup", "output", "checkpoint")}
+        paths = {**settings.places}
         sources = [table.source for table in settings.tables]
         servers += [server for source in sources if isinstance(source, KafkaSource) for server in source.servers]
     with answering.progress().task("examining this machine"):

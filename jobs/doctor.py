@@ -63,7 +63,7 @@ def examine(
     Parameters
     ----------
     paths
-        Folders that a job will write, by what they are for (`state`, `backup`, `output`, `checkpoint`).
+        Folders that a job will write, by what they are for (`state`, `backup`, `output`, `checkpoint`, `blocks`).
         Addresses of other storage (with `://`) are listed, not tried.
     kafka
         Brokers as `host:port`, with commas between.

@@ -8,6 +8,7 @@ import datetime
 import re
 from collections.abc import Mapping
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -32,6 +33,8 @@ from holdfast.jobs.quantities import (
 from holdfast.jobs.settings_model import Section
 from holdfast.jobs.table_settings import TableSettings
 
+OWN_PLACES = ("state", "backup", "output", "checkpoint")
+"""The places that every configuration names."""
 RULE_FORMS = ("forbid", "require", "key", "fd", "od", "inclusion")
 CHANGES = ("appeared", "disappeared")
 STATES = ("broken", "recovered")
@@ -210,6 +213,16 @@ class RuleSettings(Section):
         return self
 
 
+class BlocksSettings(Section):
+    """Where rows are with `engine: spark`: in files that Spark's executors write and read."""
+
+    path: StoragePlace | None = None
+    """Folder or object store that this machine and all executors reach; `blocks` beside the state where Spark runs on
+    this machine."""
+    rows: AtLeastOne = 262_144
+    """Rows of a block."""
+
+
 class AlertSettings(Section):
     """Whom to tell about what."""
 
@@ -311,7 +324,7 @@ class Settings(Section):
     quarantine: QuarantineSettings = QuarantineSettings()
     """What becomes of records that cannot be read."""
     storage_options: Mapping[str, Option] = {}
-    """Options and keys of object stores, for backup and output."""
+    """Options and keys of object stores, for backup, output and blocks."""
     tables: Annotated[tuple[TableSettings, ...], Field(min_length=1)]
     """The tables to follow."""
     constraints: ConstraintsSettings = ConstraintsSettings()
@@ -324,6 +337,10 @@ class Settings(Section):
     """Serves figures; off where it is left out."""
     spark: Mapping[str, Option] = {}
     """Settings of Spark, whose names start with `spark.`."""
+    engine: Literal["embedded", "spark"] = "embedded"
+    """Who holds rows and searches them: this process, or Spark's executors, for tables that one machine cannot hold."""
+    blocks: BlocksSettings | None = None
+    """Where rows are with `engine: spark`."""
 
     @field_validator("spark")
     @classmethod
@@ -332,3 +349,19 @@ class Settings(Section):
             if not name.startswith("spark."):
                 raise ValueError(f"'{name}' is no Spark setting: their names start with 'spark.'")
         return settings
+
+    @property
+    def places(self) -> dict[str, str]:
+        """What Holdfast writes to, by the names of the settings."""
+        places = {name: getattr(self, name) for name in OWN_PLACES}
+        return {**places, **({"blocks": self.blocks_place} if self.engine == "spark" else {})}
+
+    @property
+    def blocks_place(self) -> str:
+        """The folder or object store of the blocks; with `engine: spark`."""
+        return blocks_place(self.state, self.blocks)
+
+
+def blocks_place(state: str, blocks: BlocksSettings | None) -> str:
+    """Return where the blocks are: as it was given, or beside the state."""
+    return (blocks and blocks.path) or str(Path(state).with_name("blocks"))

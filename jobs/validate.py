@@ -51,8 +51,10 @@ def summary(configuration: Configuration) -> Iterator[str]:
     yield f"{configuration.file} is valid."
     yield ""
     yield f"{settings.name}: a batch every {duration_text(settings.trigger.interval)}"
-    for name in ("state", "backup", "output", "checkpoint"):
-        yield f"  {name:<11} {getattr(settings, name)}"
+    for name, place in settings.places.items():
+        yield f"  {name:<11} {place}"
+    if settings.engine == "spark":
+        yield f"  {'engine':<11} Spark at {settings.spark.get('spark.master', 'this machine')}: rows are in blocks"
     yield ""
     for table in settings.tables:
         yield from _table_lines(table)
@@ -147,7 +149,8 @@ def _fields(configuration: Configuration) -> dict[str, Any]:
         "valid": True,
         "file": configuration.file,
         "name": settings.name,
-        **{name: getattr(settings, name) for name in ("state", "backup", "output", "checkpoint")},
+        **settings.places,
+        "engine": settings.engine,
         "interval": duration_text(settings.trigger.interval),
         "tables": [
             {

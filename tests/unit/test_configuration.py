@@ -83,7 +83,7 @@ class TestShipped:
 
     def test_what_the_default_comments_out_is_valid_too(self) -> None:
         text = re.sub(
-            r"(?m)^# (?=(alerts|prometheus|trigger|publish|snapshot|retention|quarantine|storage_options|spark):|  -)",
+            r"(?m)^# (?=(alerts|prometheus|trigger|publish|snapshot|retention|quarantine|storage_options|spark|engine|blocks):|  -)",
             "",
             shipped("default.yaml"),
         )
@@ -92,6 +92,7 @@ class TestShipped:
         assert settings.prometheus is not None
         assert (settings.prometheus.port, settings.prometheus.is_local) == (9_464, True)
         assert settings.retention.metrics == datetime.timedelta(days=30)
+        assert settings.blocks_place == "/shared/blocks"
 
     @pytest.mark.parametrize("kind", ["files", "kafka", "delta"])
     def test_each_source_of_the_default_is_valid(self, kind: str) -> None:
@@ -534,6 +535,56 @@ class TestTables:
         assert only_error(text)[1] == "output"
         apart = GOOD.replace("./var/tables", "s3://b/x").replace("./var/backup", "s3://b/xy")
         assert read(apart).settings.backup == "s3://b/xy"
+
+
+class TestEngine:
+    SPARK = "engine: spark\n"
+
+    def test_blocks_are_beside_the_state_or_where_they_are_named(self) -> None:
+        assert "blocks" not in read(GOOD).settings.places
+        beside = read(GOOD + self.SPARK).settings
+        assert beside.places["blocks"] == beside.blocks_place == "/srv/app/var/blocks"
+        named = read(GOOD + self.SPARK + "blocks: {path: 's3://b/x/', rows: 10}\n").settings
+        assert named.places["blocks"] == "s3://b/x"
+        assert named.blocks is not None
+        assert named.blocks.rows == 10
+
+    def test_what_was_understood_says_so(self) -> None:
+        text = "\n".join(summary(read(GOOD + self.SPARK + "spark: {spark.master: 'local[2]'}\n")))
+        assert re.search(r"(?m)^  blocks +/srv/app/var/blocks$", text)
+        assert re.search(r"(?m)^  engine +Spark at local\[2\]", text)
+        assert "engine" not in "\n".join(summary(read(GOOD)))
+
+    @pytest.mark.parametrize(
+        ("lines", "path", "part"),
+        [
+            ("engine: sprak", "engine", "did you mean 'spark'"),
+            ("blocks: {rows: 10}", "blocks", "add that, or remove this"),
+            ("engine: embedded\nblocks: {path: ./x}", "blocks", "'engine: spark'"),
+            ("engine: spark\nblocks: {rows: 0}", "blocks.rows", "at least 1"),
+            ("engine: spark\nblocks: {paths: x}", "blocks.paths", "did you mean 'path'"),
+            ("engine: spark\nblocks: ./x", "blocks", "expected a mapping"),
+            ("engine: spark\nblocks: {path: ./var/tables/x}", "blocks", "/srv/app/var/tables/x overlaps 'output'"),
+            ("engine: spark\nspark: {spark.master: 'spark://h:7077'}", "engine", "blocks: {path: ...}"),
+            ("engine: spark\nspark: {spark.master: yarn}\nblocks: {rows: 10}", "engine", "executors of yarn have to"),
+        ],
+    )
+    def test_refusals(self, lines: str, path: str, part: str) -> None:
+        _, at, message = only_error(GOOD + lines + "\n")
+        assert at == path
+        assert part in message
+
+    def test_a_sequence_is_refused(self) -> None:
+        lines = ("key: [Zip]", "sequence: City", "seed: {path: a.csv}", "source: {format: delta, path: a.csv}")
+        assert read(with_table(*lines)).settings.engine == "embedded"
+        _, at, message = only_error(with_table(*lines) + self.SPARK)
+        assert at == "tables[0].sequence"
+        assert "every key would be held by this process" in message
+
+    def test_sources_are_apart_from_blocks(self) -> None:
+        text = with_table("seed: {path: a.csv}", "source: {format: files, path: ./var/blocks/in, encoding: csv}")
+        assert read(text).settings.engine == "embedded"
+        assert only_error(text + self.SPARK)[1] == "tables[0].source.path"
 
 
 class TestRules:
