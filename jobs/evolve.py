@@ -15,10 +15,11 @@ from holdfast.jobs.alerting import alerts_of
 from holdfast.jobs.checkpoints import remove
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.evolution import Plan, TablePlan, planned
+from holdfast.jobs.first_rows import arrived_columns
 from holdfast.jobs.opening import publish_what_waits, published
 from holdfast.jobs.progress import Progress
 from holdfast.jobs.quantities import is_remote
-from holdfast.jobs.seeding import arrived_columns, followed_values, monitored_rules, noted, seeded_table
+from holdfast.jobs.seeding import followed_values, monitored_rules, noted, seeded_table
 from holdfast.jobs.settings import Settings
 from holdfast.jobs.streams import checkpoint_of
 from holdfast.jobs.swapping import NEW, swap

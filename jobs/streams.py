@@ -1,11 +1,10 @@
 """The sources of the configured tables, as streams."""
 
 from collections.abc import Callable, Mapping
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from holdfast.constraints import ColumnType, Schema
+from holdfast.jobs.folders import folder_name
 from holdfast.jobs.seeding import sequence_of
 from holdfast.jobs.settings import Settings
 from holdfast.jobs.table_settings import DeltaSource, FilesSource, KafkaSource, TableSettings
@@ -56,23 +55,6 @@ def _left_out(table: TableSettings, noted: Mapping[str, Any]) -> tuple[str, ...]
 def checkpoint_of(settings: Settings, table: str) -> str:
     """Return where Spark notes how far a table's source is; a name never becomes more than one folder."""
     return f"{settings.checkpoint}/{folder_name(table)}"
-
-
-def folder_name(name: str) -> str:
-    """Return a name as a folder's.
-
-    >>> folder_name("orders"), folder_name("../etc"), folder_name(".")
-    ('orders', '..%2Fetc', '%2E')
-    >>> folder_name("x" * 300)[145:]
-    'xxxxx%-0d4e2ca9e9cbced7'
-    """
-    quoted = quote(name, safe="")
-    if len(quoted) > _LONGEST_FOLDER:  # no other name makes a '%-'
-        return f"{quoted[:_KEPT_OF_FOLDER]}%-{sha256(name.encode(errors='surrogatepass')).hexdigest()[:16]}"
-    return quoted.replace(".", "%2E") if set(quoted) == {"."} else quoted
-
-
-_LONGEST_FOLDER, _KEPT_OF_FOLDER = 200, 150
 
 
 def topic_source(table: TableSettings, source: KafkaSource, settings: Settings, start: str = "earliest") -> TopicSource:

@@ -1,7 +1,7 @@
 """Discovery on tables in blocks: what `discover` and `discover_inclusions` are on tables in memory."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -40,7 +40,7 @@ class DiscoveredInBlocks(Discovered):
         return self.sample
 
 
-def space_of_blocks(table: BlockTable, cross_columns: str = "auto") -> PredicateSpace:
+def space_of_blocks(table: BlockTable, cross_columns: str | Collection[tuple[str, str]] = "auto") -> PredicateSpace:
     """Return the predicate space of a table, crossing pairs measured on its rows."""
     if cross_columns != "auto":
         return PredicateSpace.build(table.schema, cross_columns)

@@ -21,7 +21,7 @@ from holdfast.tables.frames import encode_arrow
 from holdfast.tables.reading import PARQUET
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -57,6 +57,11 @@ def frame_at(spark: SparkSession, address: str, version: int | None = None) -> D
         ) from error
 
 
+def only_columns(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Return a data frame with some of its columns, so that Spark reads no others."""
+    return frame.select(*(frame["`" + name.replace("`", "``") + "`"] for name in names))
+
+
 def blocks_of_frame(
     frame: DataFrame,
     name: str,
@@ -71,7 +76,8 @@ def blocks_of_frame(
     about = encode_arrow(frame.limit(0).toArrow(), name, name, options)
     report(f"reading {name}")
     source = Source(storage, about.schema, most)
-    written = frame.mapInArrow(partial(_written, source, options), "answer binary")
+    numbered = frame.toDF(*map(str, range(len(frame.columns))))  # PySpark takes a dot in a name for a field's
+    written = numbered.mapInArrow(partial(_written, source, options, frame.columns), "answer binary")
     blocks = [block for some in answers(written) for block in some]
     return BlockTable(source, blocks, SparkExecutors(frame.sparkSession), report), about.warnings
 
@@ -85,12 +91,13 @@ def place_in_frame(name: str, row: int) -> str:
     return f"{name}, partition {row >> _PARTITION}, row {(row & (1 << _PARTITION) - 1) + 1}"
 
 
-def _written(source: Source, options: ReadOptions, batches: Batches) -> Batches:
+def _written(source: Source, options: ReadOptions, names: list[str], batches: Batches) -> Batches:
     from pyspark import TaskContext
 
     context = TaskContext.get()
     first = (0 if context is None else context.partitionId()) << _PARTITION
-    yield from answered([block] for block in _cut(source, options, batches, first))
+    named = (batch.rename_columns(names) for batch in batches)
+    yield from answered([block] for block in _cut(source, options, named, first))
 
 
 def _cut(source: Source, options: ReadOptions, batches: Batches, first: int) -> Iterator[Block]:

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.constraints import Column, Schema, parse_type
 from holdfast.jobs.command_line import exit_code_of
-from holdfast.jobs.streams import folder_name
+from holdfast.jobs.folders import folder_name
 from holdfast.state.log import CommitLog
 from holdfast.streaming.arrivals import Target, arrivals
 from holdfast.streaming.decoding.files import ChangedFile, draft_of

@@ -1,0 +1,212 @@
+"""First rows in blocks are those in memory: files with all that settings say of them, snapshots, nothing; same refusals."""
+
+from __future__ import annotations
+
+import gzip
+import stat
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from holdfast.constraints import HoldfastError, InputError, StateRefused, UsageError
+from holdfast.discovery.blocks.block import read_block, rows_of
+from holdfast.discovery.blocks.table import BlockTable
+from holdfast.jobs.blocks import StateBlocks
+from holdfast.jobs.configuration import load
+from holdfast.jobs.first_rows import IntoBlocks, IntoMemory, first_rows
+from holdfast.tables import Table
+from holdfast.tables.taxes import tax_records
+from tests.streams import Application
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from holdfast.jobs.settings import Settings
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+
+
+class Read:
+    """A table, read both ways."""
+
+    def __init__(self, folder: Path, spark: SparkSession, table: dict[str, Any], rows: int = 3) -> None:
+        app = Application(folder, [{"name": "t", **table}], engine="spark", blocks={"rows": rows})
+        self.settings: Settings = load(app.file).settings
+        self.blocks = StateBlocks(self.settings, "one", lambda: spark)
+        self.blocks.begin()
+        self._spark = spark
+
+    def both(self) -> tuple[Any, Any]:
+        """Return what is read into memory and into blocks, or what is said in its place."""
+        readers = (IntoMemory(lambda: self._spark), IntoBlocks(self.blocks, lambda _: None))
+        answers: list[Any] = []
+        for reader in readers:
+            try:
+                answers.append(first_rows(self.settings.tables[0], self.settings, lambda: self._spark, reader))
+            except HoldfastError as error:
+                answers.append(error)
+        return answers[0], answers[1]
+
+    def check(self) -> BlockTable:
+        """Assert that both are the same; return the table in blocks."""
+        here, there = self.both()
+        assert not isinstance(here, HoldfastError), here
+        assert not isinstance(there, HoldfastError), there
+        assert isinstance(here.rows, Table)
+        assert isinstance(there.rows, BlockTable)
+        assert there.schema == here.schema
+        assert (there.known, there.source, there.sequence) == (here.known, here.source, here.sequence)
+        assert [w.rpartition(": ")[2] for w in there.warnings] == [w.rpartition(": ")[2] for w in here.warnings]
+        assert rows_in(there.rows) == Counter(map(repr, here.rows.rows(range(here.rows.row_count))))
+        assert there.rows.row_count == here.rows.row_count
+        return there.rows
+
+
+def rows_in(table: BlockTable) -> Counter[str]:
+    """Return the rows of a table in blocks, and see that their numbers are unique and the blocks small."""
+    place = table.source.storage.open()
+    found: Counter[str] = Counter()
+    numbers: list[int] = []
+    for block in table.base.blocks:
+        assert 0 < block.rows <= table.source.most
+        rows = rows_of(read_block(place, block), table.schema)
+        numbers += rows.numbers.tolist()
+        found.update(map(repr, rows.table.rows(range(rows.table.row_count))))
+    assert len(set(numbers)) == len(numbers)
+    return found
+
+
+CSV = "k;a;b;c\n1;0.50;x;2024-01-01\n2;;y;\n3;7;NONE;2024-01-03\n4;7;x;2024-01-04\n"
+
+
+@pytest.mark.parametrize(
+    ("seed", "more"),
+    [
+        ({}, {}),
+        ({}, {"include": ["c", "k"], "key": ["k"]}),
+        ({}, {"exclude": ["a"], "columns": {"b": {"type": "string", "ordered": True}, "k": "decimal(10,2)"}}),
+        ({"limit": 2}, {"columns": {"a": "decimal(9,3)"}}),
+        ({"strings": "all"}, {}),
+        ({"strings": ["k", "a"]}, {"exclude": ["a"]}),
+        ({"null_tokens": ["NONE", ""]}, {}),
+        ({"encoding": "utf-16"}, {}),
+    ],
+)
+def test_texts(spark: SparkSession, tmp_path: Path, seed: dict[str, Any], more: dict[str, Any]) -> None:
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(CSV.encode(seed.get("encoding", "utf-8"))))
+    read = Read(tmp_path, spark, {"seed": {"path": "./t.csv.gz", "delimiter": ";", **seed}, **more})
+    table = read.check()
+    assert len(table.base.blocks) == (1 if "limit" in seed else 2)
+    assert stat.S_IMODE((tmp_path / "blocks" / "one" / "t").stat().st_mode) == 0o700
+
+
+def test_a_typed_header(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a(Integer),b(String)\n1,2\n3,4\n", encoding="utf-8")
+    Read(tmp_path, spark, {"seed": {"path": "./t.csv", "typed_header": True}}).check()
+
+
+@pytest.mark.parametrize("limit", [None, 5])
+def test_parquet(spark: SparkSession, tmp_path: Path, limit: int | None) -> None:
+    rows = tax_records(25).append_column("nested", pa.array([[1]] * 25))
+    pq.write_table(rows, tmp_path / "t.parquet", row_group_size=4)
+    seed = {"path": "./t.parquet", **({} if limit is None else {"limit": limit})}
+    Read(tmp_path, spark, {"seed": seed, "exclude": ["City"], "columns": {"Zip": "string"}}).check()
+
+
+def test_a_version_of_a_delta_table(spark: SparkSession, tmp_path: Path) -> None:
+    for first in (0, 5, 10):
+        rows = tax_records(15).slice(first, 5)
+        write_deltalake(tmp_path / "t", rows.append_column("a.b `c`", pa.array(range(5))), mode="append")
+    read = Read(tmp_path, spark, {"seed": {"path": "./t", "version": 1}, "exclude": ["State"], "include": None})
+    assert read.check().row_count == 10
+
+
+@pytest.mark.parametrize("version", [None, 1])
+def test_the_snapshot_of_a_source(spark: SparkSession, tmp_path: Path, version: int | None) -> None:
+    rows = tax_records(12).append_column("at", pa.array([1] * 12, pa.timestamp("us", "UTC")))
+    rows = rows.set_column(0, "part", pa.array(["x", "y"] * 6))
+    for first in (0, 4, 8):
+        write_deltalake(tmp_path / "t", rows.slice(first, 4), mode="append", configuration=FEED, partition_by=["part"])
+    seed = {} if version is None else {"seed": {"path": "./t", "version": version}}
+    read = Read(tmp_path, spark, {"source": {"format": "delta", "path": "./t"}, "exclude": ["City"], **seed})
+    assert read.check().row_count == (12 if version is None else 8)
+    _, there = read.both()
+    assert there.source == {
+        "version": 2 if version is None else 1,
+        "table_id": str(DeltaTable(tmp_path / "t").metadata().id),
+    }
+
+
+def test_files_at_addresses(spark: SparkSession, tmp_path: Path) -> None:
+    """Hadoop's own view of the local disk stands for any storage that Spark reaches."""
+    rows = tax_records(10)
+    pq.write_table(rows, tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("a,b\n1,x\n2,y\n", encoding="utf-8")
+    for name in ("t.parquet", "t.csv"):
+        read = Read(tmp_path, spark, {"seed": {"path": f"viewfs://holdfast/{name}"}})
+        spark.sparkContext._jsc.hadoopConfiguration().set(
+            "fs.viewfs.mounttable.holdfast.linkFallback", f"file://{tmp_path}"
+        )
+        read.check()
+
+
+@pytest.mark.parametrize("source", ["json", "parquet"])
+def test_nothing(spark: SparkSession, tmp_path: Path, source: str) -> None:
+    (tmp_path / "changes").mkdir()
+    if source == "parquet":
+        pq.write_table(pa.table({"k": [1], "a": [1.5], "_op": ["insert"]}), tmp_path / "changes" / "1.parquet")
+    columns = {} if source == "parquet" else {"columns": {"k": "integer", "a": {"type": "string", "ordered": True}}}
+    read = Read(tmp_path, spark, {"source": {"format": "files", "path": "./changes", "encoding": source}, **columns})
+    table = read.check()
+    assert table.base.blocks == ()
+    assert table.schema.names == ("k", "a")
+
+
+@pytest.mark.parametrize(
+    ("table", "kind", "words"),
+    [
+        ({"seed": {"path": "./gone.csv"}}, UsageError, "does not exist"),
+        ({"seed": {"path": "./t.csv"}, "include": ["z"]}, UsageError, "no column"),
+        ({"seed": {"path": "./t.csv"}, "columns": {"b": "integer"}}, InputError, "t.csv, line 3, column b: 'x' is not"),
+        ({"seed": {"path": "./p", "version": 1}}, UsageError, "is no Delta table"),
+        ({"source": {"format": "delta", "path": "./t"}}, UsageError, "has no change feed"),
+        ({"source": {"format": "delta", "path": "./none"}}, UsageError, "is no Delta table"),
+    ],
+)
+def test_refusals(spark: SparkSession, tmp_path: Path, table: dict[str, Any], kind: type, words: str) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n1,1\n2,x\n", encoding="utf-8")
+    write_deltalake(tmp_path / "t", pa.table({"a": [1]}))
+    (tmp_path / "p").mkdir()
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "p" / "1.parquet")
+    here, there = Read(tmp_path, spark, table).both()
+    assert isinstance(here, kind)
+    assert isinstance(there, kind), there
+    assert words in str(here)
+    assert words in str(there)
+
+
+def test_what_no_table_names_is_swept_and_what_is_missing_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n1,1\n2,x\n3,\n4,\n", encoding="utf-8")
+    read = Read(tmp_path, spark, {"seed": {"path": "./t.csv"}}, rows=1)
+    table = read.check()
+    folder = tmp_path / "blocks" / "one" / "t"
+    named = {"t": {block.name for block in table.base.blocks}}
+    (folder / "left").write_bytes(b"")
+    (folder / "half.1.part").write_bytes(b"")
+    (folder.parent / "u").mkdir()
+    (folder.parent / "u" / "left").write_bytes(b"")
+    read.blocks.sweep(named)
+    assert {path.name for path in folder.iterdir()} == named["t"]
+    assert [path.name for path in folder.parent.iterdir()] == ["t"]
+    (folder / "left").write_bytes(b"")
+    gone = min(named["t"])
+    (folder / gone).unlink()
+    with pytest.raises(StateRefused, match=f"1 files with rows .* .the first is t/{gone}\\)"):
+        read.blocks.sweep(named)
+    assert (folder / "left").exists()
