@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from contextlib import ExitStack, contextmanager, suppress
@@ -27,6 +28,8 @@ from tests.processes import command_lines, tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
 
 _PATIENCE_SECONDS = 90
 _HELD = """\
@@ -261,6 +264,38 @@ def running_cluster(folder: Path, *, workers: int = 2, cores: int = 1, memory: s
         except BaseException as error:
             error.add_note(cluster.logs())
             raise
+
+
+@contextmanager
+def executors_killed(cluster: Cluster, spark: SparkSession, *, kills: int, seconds: float) -> Iterator[list[int]]:
+    """Kill an executor of a session now and then, while tasks run; gives the processes that were killed.
+
+    Parameters
+    ----------
+    kills, seconds : how many, and how long after one another.
+    """
+    context = spark.sparkContext
+    cluster.wait_for_executors(context.applicationId, 2)
+    killed: list[int] = []
+    done = threading.Event()
+
+    def kill() -> None:
+        while len(killed) < kills and not done.wait(seconds if killed else 0.05):
+            running = cluster.executors(context.applicationId)
+            if running and context.statusTracker().getActiveStageIds():
+                executor = running[len(killed) % len(running)]
+                cluster.kill(executor)
+                killed.append(executor.pid)
+
+    killer = threading.Thread(target=kill, name="killer")
+    killer.start()
+    try:
+        yield killed
+    finally:
+        done.set()
+        killer.join()
+    assert killed
+    cluster.wait_for_executors(context.applicationId, 2)
 
 
 def driver_environment(**more: str) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -11,6 +10,7 @@ import pytest
 
 from holdfast.jobs.command_line import exit_code_of
 from holdfast.tables.taxes import NARROW, tax_records
+from tests.cluster import executors_killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.cluster import Cluster
-
-KILLS, SECONDS_BETWEEN_KILLS = 3, 2.0
 
 
 @pytest.fixture
@@ -65,26 +63,6 @@ def test_the_same_answers(file: Path, ask: Callable[..., tuple[list[Any], list[A
 def test_the_same_answers_while_executors_are_killed(
     file: Path, ask: Callable[..., tuple[list[Any], list[Any]]], cluster: Cluster, cluster_spark: SparkSession
 ) -> None:
-    context = cluster_spark.sparkContext
-    cluster.wait_for_executors(context.applicationId, 2)
-    killed: list[int] = []
-    done = threading.Event()
-
-    def kill() -> None:
-        """Kill an executor now and then, while tasks run."""
-        while len(killed) < KILLS and not done.wait(SECONDS_BETWEEN_KILLS if killed else 0.05):
-            running = cluster.executors(context.applicationId)
-            if running and context.statusTracker().getActiveStageIds():
-                cluster.kill(running[len(killed) % len(running)])
-                killed.append(running[len(killed) % len(running)].pid)
-
-    killer = threading.Thread(target=kill, name="killer")
-    killer.start()
-    try:
+    with executors_killed(cluster, cluster_spark, kills=3, seconds=2.0):
         here, there = ask("discover", file, "--family", "dc", "--max-predicates", 3)
-    finally:
-        done.set()
-        killer.join()
-    assert killed
     assert there == here
-    cluster.wait_for_executors(context.applicationId, 2)
