@@ -21,7 +21,8 @@ from holdfast.state.store import Reader, Store, WriteBatch
 from holdfast.streaming.alerts.deciding import Alert, turned
 from holdfast.streaming.alerts.waiting import ALERTS, Waiting, put_carried
 from holdfast.streaming.alerts.waiting import STATUS as ALERT_STATUS
-from holdfast.streaming.maintainers.inclusion import CLUSTERS, MEMBERS, VALUES, InclusionMaintainer
+from holdfast.streaming.maintainers.held_values import MEMBERS, VALUES, HeldValues
+from holdfast.streaming.maintainers.inclusion import CLUSTERS, InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import RULES, MonitoredRule
 from holdfast.streaming.maintainers.value_rules import ValueRules
@@ -183,7 +184,7 @@ def _seeded_inclusion(
     """Write the values of all columns, the rest with the last write; return what keeps their inclusions."""
     clusters, parts = clustering(values)
     last.add(InclusionMaintainer.seed(clusters, parts, commits.load, watched=watched))
-    return InclusionMaintainer(store, clusters, watched=watched)
+    return InclusionMaintainer(HeldValues(store), clusters, watched=watched)
 
 
 def value_rules(rules: Sequence[MonitoredRule]) -> list[MonitoredRule]:
