@@ -26,11 +26,10 @@ from holdfast.discovery.blocks.executors import Executors
 from holdfast.discovery.blocks.storage import KEPT, Storage
 from holdfast.discovery.blocks.table import BlockTable
 from holdfast.discovery.blocks.value_records import NOT_FOUND, ValueRecords, hashed, part_of
-from holdfast.discovery.blocks.values import Counted, PartValues, clustered, exchanged, values_of
+from holdfast.discovery.blocks.values import VALUES_A_PART, Counted, PartValues, clustered, exchanged, values_of
 from holdfast.discovery.inclusion.clusters import Clusters, Ints, Member
 from holdfast.discovery.inclusion.seeding import take_values
 
-_VALUES_A_PART = 1 << 19
 _MUCH_LARGER = 2
 _FIRST_LISTED = 8
 
@@ -43,11 +42,13 @@ class ValueFiles:
     ----------
     executors, storage : these run the work, and reach that.
     most : values of a part, more or less.
+    most_changed : of how many values a state may say something that the files do not.
     """
 
     executors: Executors
     storage: Storage
-    most: int = _VALUES_A_PART
+    most: int = VALUES_A_PART
+    most_changed: int = 200_000
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ class ValueParts:
 
         One exchange; the driver holds no value.
         """
-        values = values_of(tables, texts=texts, only=only)
+        values = values_of(tables, texts=texts, only=only, a_part=files.most)
         clusters, parts = Clusters(values.members), [Runs()] * values.parts
         work = partial(_seeded, files.storage, values.parts, values.members)
         for number, runs, counted in exchanged(values, work):
@@ -195,12 +196,18 @@ class ValueParts:
         return frozenset(run.name for runs in self.parts for run in runs)
 
     def counts(self, values: pa.Array, columns: int) -> Ints:
-        """Return (m, C) how often each column has each of some values, by a task a part. O(m log n)."""
+        """Return (m, C) how often each column has each of some values. O(m log n).
+
+        Of many parts few values are asked: a task for each would cost more than its work.
+        """
         found = np.zeros((len(values), columns), np.int64)
         asked = {number: places for number, places in self._places(values) if self.parts[number]}
         tasks = [(self._part(number), values.take(pa.array(places))) for number, places in asked.items()]
-        for number, places, of, counts in self.files.executors.run(_looked_up, tasks):
-            found[asked[number][places], of] = counts
+        cores = self.files.executors.cores
+        shares = [tasks[share::cores] for share in range(min(cores, len(tasks)))]
+        for answer in self.files.executors.run(_all_looked_up, shares):
+            for number, places, of, counts in answer:
+                found[asked[number][places], of] = counts
         return found
 
     def lacking(self, one: int, other: int) -> Iterator[bytes]:
@@ -305,6 +312,10 @@ def _seeded(storage: Storage, parts: int, members: list[Member], values: PartVal
     records = ValueRecords.of(values.distinct, values.places, values.columns, values.counts)
     number = int(part_of(records.hashes[:1], parts)[0])
     return number, _written(storage, records), clustered(members, values)
+
+
+def _all_looked_up(tasks: Sequence[tuple[_Part, pa.Array]]) -> list[tuple[int, Ints, Ints, Ints]]:
+    return [_looked_up(task) for task in tasks]
 
 
 def _looked_up(task: tuple[_Part, pa.Array]) -> tuple[int, Ints, Ints, Ints]:

@@ -29,7 +29,8 @@ from holdfast.tables.columnar import Table
 Answer = TypeVar("Answer")
 
 _VALUES = pa.schema([("value", pa.large_binary()), ("column", pa.int32()), ("count", pa.int64())])
-_VALUES_A_PART = 1 << 19
+VALUES_A_PART = 1 << 19
+"""More or less."""
 _CELLS_AT_ONCE = 1 << 22
 
 
@@ -130,7 +131,13 @@ def overlaps_of(table: BlockTable) -> dict[tuple[int, int], tuple[int, int]]:
     }
 
 
-def values_of(tables: Mapping[str, BlockTable], *, texts: bool, only: Collection[ColumnRef] | None) -> BlockValues:
+def values_of(
+    tables: Mapping[str, BlockTable],
+    *,
+    texts: bool,
+    only: Collection[ColumnRef] | None,
+    a_part: int = VALUES_A_PART,
+) -> BlockValues:
     """Return the columns of some tables, or some columns, and the tasks that yield their values."""
     members: list[Member] = []
     tasks: list[_Task] = []
@@ -143,7 +150,7 @@ def values_of(tables: Mapping[str, BlockTable], *, texts: bool, only: Collection
         tasks += [_Task(table.source, block, tuple(numbers)) for block in table.base.blocks]
     first = next(iter(tables.values()))
     cells = sum(table.row_count * len(table.schema) for table in tables.values())
-    parts = max(2 * first.executors.cores, -(-cells // _VALUES_A_PART))
+    parts = max(2 * first.executors.cores, -(-cells // a_part))
     return BlockValues(members, tasks, first, parts, texts)
 
 

@@ -35,8 +35,6 @@ from holdfast.state.store import Reader, WriteBatch
 VALUES, MEMBERS = "inclusion_values", "inclusion_members"
 NONE = -1
 """Stands for the cluster of a value that no column has."""
-MOST_CHANGED = 200_000
-"""Of how many values the store may say something that files do not."""
 
 _PARTS = b"inclusion_parts"
 _CELLS_AT_ONCE = 1 << 22
@@ -83,18 +81,16 @@ class HeldValues:
     ----------
     store : has them, or what changed of them.
     parts : the files, if there are any.
-    most : of how many values the store may say something that the files do not.
     """
 
-    def __init__(self, store: Reader, parts: ValueParts = NO_FILES, most: int = MOST_CHANGED) -> None:
+    def __init__(self, store: Reader, parts: ValueParts = NO_FILES) -> None:
         self._store = store
-        self._most = most
         self.parts = parts
         self._changed = sum(1 for _ in self._stored) if parts.parts else 0
         self.begin()
 
     @staticmethod
-    def restored(store: Reader, files: ValueFiles | None, most: int) -> "HeldValues":
+    def restored(store: Reader, files: ValueFiles | None) -> "HeldValues":
         """Take over what was saved."""
         stored = store.get("meta", _PARTS)
         if stored is None:
@@ -104,7 +100,7 @@ class HeldValues:
                 "the state has the values of inclusions in files on executors' storage: it was seeded with `engine: "
                 "spark`. Use it with this engine, or seed anew: holdfast seed --replace"
             )
-        return HeldValues(store, ValueParts.read(codecs.read_json(stored), files), most)
+        return HeldValues(store, ValueParts.read(codecs.read_json(stored), files))
 
     def begin(self) -> None:
         """Begin a batch: the store has what was written before."""
@@ -118,7 +114,7 @@ class HeldValues:
 
     def save(self, clusters: Clusters) -> WriteBatch:
         """Return what the batch changed; the values are brought into files where the store has too many of them."""
-        if self.parts.parts and self._changed > self._most:
+        if self.parts.parts and self._changed > self.parts.files.most_changed:
             self._file(clusters)
         if self.parts is not self._before[0]:
             put_parts(self.parts, self.written)

@@ -32,7 +32,6 @@ from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
 from holdfast.streaming.maintainers.held_values import (
     MEMBERS,
-    MOST_CHANGED,
     NONE,
     VALUES,
     HeldValues,
@@ -133,22 +132,19 @@ class InclusionMaintainer:
         return last
 
     @classmethod
-    def restore(
-        cls, store: Reader, files: ValueFiles | None = None, most_changed: int = MOST_CHANGED
-    ) -> "InclusionMaintainer | None":
-        """Take over what was saved; None where inclusions are not maintained. O(clusters), and O(most_changed).
+    def restore(cls, store: Reader, files: ValueFiles | None = None) -> "InclusionMaintainer | None":
+        """Take over what was saved; None where inclusions are not maintained. O(clusters), and what files do not have.
 
         Parameters
         ----------
         files : where values lie, if they are not all in the store.
-        most_changed : of how many values the store may say something that the files do not.
         """
         stored = store.get("meta", b"inclusion")
         clusters = stored_clusters(store)
         if stored is None or clusters is None:
             return None
         meta = codecs.read_json(stored)
-        held = HeldValues.restored(store, files, most_changed)
+        held = HeldValues.restored(store, files)
         return cls(held, clusters, texts=meta["texts"], watched=meta["watched"])
 
     name = ""

@@ -50,9 +50,8 @@ def nothing_kept() -> Iterator[None]:
 class Spread(Law):
     """The law, with values in files; beside it the same history with all values in a store."""
 
-    def __init__(self, tables: list[One], files: ValueFiles, *, texts: bool, changed: int) -> None:
+    def __init__(self, tables: list[One], files: ValueFiles, *, texts: bool) -> None:
         self.files = files
-        self.changed_most = changed
         self.block_rows = files.most
         self.beside = Law(tables, texts=texts)
         super().__init__(tables, texts=texts)
@@ -70,7 +69,7 @@ class Spread(Law):
         return BlockTable(source, blocks, self.files.executors)
 
     def restore(self) -> None:
-        restored = InclusionMaintainer.restore(self.store, self.files, self.changed_most)
+        restored = InclusionMaintainer.restore(self.store, self.files)
         assert restored is not None
         self.inclusion = restored
         self.rules = self._watched()
@@ -189,8 +188,8 @@ def test_any_history(tables: list[One], texts: bool, most: int, changed: int, co
     folder = Path(tempfile.mkdtemp(prefix="holdfast-values-"))
     try:
         with patch.object(held_values, "_CELLS_AT_ONCE", data.draw(st.sampled_from([1, 1 << 20]), label="at once")):
-            files = ValueFiles(InProcess(cores), Storage.at(str(folder)), most)
-            law = Spread(tables, files, texts=texts, changed=changed)
+            files = ValueFiles(InProcess(cores), Storage.at(str(folder)), most, changed)
+            law = Spread(tables, files, texts=texts)
             for _ in range(data.draw(st.integers(1, 6), label="batches")):
                 place = data.draw(st.integers(0, len(tables) - 1), label="table")
                 one = tables[place]
@@ -295,7 +294,7 @@ def test_parts_that_grow_are_halved(tmp_path: Path) -> None:
     ones = np.ones(3_000, np.int64)
     parts = parts.with_more(ValueRecords.of(numbers, np.arange(3_000), 0 * ones, ones))
     parts = parts.with_more(ValueRecords.of(numbers.slice(0, 1), np.arange(1), ones[:1], ones[:1]))
-    assert len(parts.parts) == 4 * before
+    assert len(parts.parts) == 2 * before
     found = parts.counts(numbers, 2)
     assert found[0].tolist() == [0, 1]
     assert (found[1:] == [1, 0]).all()

@@ -31,8 +31,8 @@ def test_a_history(texts: bool, spark: SparkSession, tmp_path: Path) -> None:
 
     kinds = {"r": ("integer", "string"), "s t": ("float", "string", "date")}
     tables = [One(name, some, rows_of(some, 5)) for name, some in kinds.items()]
-    files = ValueFiles(SparkExecutors(spark, cores=1), Storage.at(str(tmp_path)), 5)
-    law = Spread(tables, files, texts=texts, changed=4)
+    files = ValueFiles(SparkExecutors(spark, cores=1), Storage.at(str(tmp_path)), 5, most_changed=4)
+    law = Spread(tables, files, texts=texts)
     first = files.storage.open().names()
     for place, going, is_emptied, undone in (
         (0, 2, False, ""),
