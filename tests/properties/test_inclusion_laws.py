@@ -159,6 +159,10 @@ def test_any_history(law: Law, data: st.DataObject, at_once: int) -> None:
 @given(laws(), st.data())
 def test_tables_come_and_go(law: Law, data: st.DataObject) -> None:
     """A table that is added later, or dropped, leaves the state of a seed without history."""
+    come_and_go(law, data)
+
+
+def come_and_go(law: Law, data: st.DataObject) -> None:
     if len(law.tables) == 1:
         return
     place = data.draw(st.integers(0, len(law.tables) - 1), label="which goes")

@@ -37,7 +37,7 @@ from holdfast.tables import Table, from_arrow
 from tests.oracles import inclusion as oracle
 from tests.oracles.values import Row, same
 from tests.properties.tables import DOMAINS
-from tests.properties.test_inclusion_laws import NAMES, Law, One, rows_of
+from tests.properties.test_inclusion_laws import NAMES, Law, One, come_and_go, rows_of
 
 
 @pytest.fixture(autouse=True)
@@ -202,6 +202,23 @@ def test_any_history(tables: list[One], texts: bool, most: int, changed: int, co
                 if data.draw(st.booleans(), label="restored"):
                     law.restore()
                     law.compare()
+    finally:
+        shutil.rmtree(folder)
+
+
+class SpreadAlone(Spread):
+    """The law, with values in files, and nothing beside it."""
+
+    def compare(self) -> None:
+        Law.compare(self)
+
+
+@given(drawn_tables(), st.booleans(), st.integers(1, 4), st.integers(0, 6), st.data())
+def test_tables_come_and_go(tables: list[One], texts: bool, most: int, changed: int, data: st.DataObject) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-values-"))
+    try:
+        files = ValueFiles(InProcess(), Storage.at(str(folder)), most, changed)
+        come_and_go(SpreadAlone(tables, files, texts=texts), data)
     finally:
         shutil.rmtree(folder)
 
