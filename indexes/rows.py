@@ -156,6 +156,11 @@ class RowSet:
         live, owed = (self.encoding.arrow(np.repeat(self.codes[used], side, axis=0)) for side in _sides(copies))
         return live, owed
 
+    def owed(self) -> pa.Table:
+        """Return the deletes that are owed, each as often as it is. O(slots)."""
+        owing = np.flatnonzero(self.copies[: self._used] < 0)
+        return self.encoding.arrow(np.repeat(self.codes[owing], -self.copies[owing], axis=0))
+
     def change(self, codes: Codes, signs: NDArray[np.int64]) -> RowDelta:
         """Add `signs[i]` copies of row `codes[i]`, each row listed once. O(k).
 

@@ -1,24 +1,37 @@
 """The blocks of a state: where the rows of its tables are with `engine: spark`, who works on them, which are old.
 
     <blocks.path>/<state id>/<table>/<block>
+                             /=values/<file of values that inclusions need>
 
 Invariant: a folder belongs to one state, and only its process takes files out of it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.constraints import ExternalError, StateRefused, UsageError
+from holdfast.constraints import ColumnRef, ExternalError, StateRefused, UsageError
+from holdfast.discovery.blocks.live import stored_names
 from holdfast.discovery.blocks.storage import Storage
+from holdfast.discovery.blocks.table import BlockTable
+from holdfast.discovery.blocks.value_parts import ValueFiles, ValueParts
+from holdfast.discovery.inclusion.clusters import Clusters
 from holdfast.jobs.folders import folder_name
 from holdfast.jobs.quantities import is_remote
 from holdfast.jobs.secrets import masked
 from holdfast.jobs.settings import BlocksSettings, Settings
+from holdfast.state import codecs
 from holdfast.state.places import Folder, Place, StoreError, object_place
+from holdfast.state.store import Reader
+from holdfast.streaming.maintainers.block_maintainer import Spread
+from holdfast.streaming.maintainers.held_values import files_in_use
+from holdfast.streaming.seeding import tables_of
+
+_VALUES = "=values"
+"""The folder of values: no table's folder is called so."""
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +53,7 @@ class StateBlocks:
     settings: Settings
     state_id: str
     session: Callable[[], "SparkSession"]
+    _followed: dict[str, tuple[BlockTable, Collection[ColumnRef]]] = field(default_factory=dict, init=False)
 
     @property
     def rows(self) -> int:
@@ -71,41 +85,49 @@ class StateBlocks:
 
     def storage(self, table: str) -> Storage:
         """Return where the blocks of a table are."""
-        return Storage.at(f"{self._address}/{_folder_of(table)}", self.settings.storage_options)
+        return Storage.at(f"{self.address}/{_folder_of(table)}", self.settings.storage_options)
+
+    def spread(self, table: str) -> Spread:
+        """Return where the blocks of a table are, and who works on them."""
+        return Spread(self.executors, self.storage(table))
+
+    @property
+    def values(self) -> ValueFiles:
+        """Where the values of inclusions are, and who works on them."""
+        return ValueFiles(self.executors, Storage.at(f"{self.address}/{_VALUES}", self.settings.storage_options))
+
+    def follow(self, table: BlockTable, columns: Collection[ColumnRef]) -> None:
+        """Let the values of some columns of a table be followed, once `clustered` is asked for."""
+        self._followed[table.schema.table] = table, columns
+
+    def clustered(self) -> tuple[Clusters, ValueParts]:
+        """Write the values that are followed into files, and return their clusters."""
+        tables = {name: table for name, (table, _) in self._followed.items()}
+        only = {ref for _, columns in self._followed.values() for ref in columns}
+        return ValueParts.seed(tables, self.values, only=only)
 
     def begin(self) -> None:
         """Make the folder anew, for a state that is seeded: what an interrupted seed left goes."""
-        with _reached(self._address):
-            place = _place(self.settings, self._address)
+        with _reached(self.address):
+            place = _place(self.settings, self.address)
             place.clear()
             place.prepare()
 
-    def sweep(self, named: Mapping[str, Collection[str]]) -> None:
-        """Remove files that nobody needs any more, or raise where one is missing. One listing a table.
-
-        Parameters
-        ----------
-        named : the names of the blocks that each table has.
-        """
-        with _reached(self._address):
-            place = _place(self.settings, self._address)
-            folders = {_folder_of(table): set(names) for table, names in named.items()}
-            there = {folder: set(place.at(folder).names()) for folder in folders}
-            missing = sorted(f"{folder}/{name}" for folder in folders for name in folders[folder] - there[folder])
-            if missing:
-                raise StateRefused(
-                    f"{len(missing):,} files with rows that the state names are not in {masked(str(place))} (the first "
-                    f"is {missing[0]}): bring them back, or correct 'blocks.path'. Where they are lost, seed anew: "
-                    "holdfast seed --replace"
-                )
-            for folder, names in there.items():
-                place.at(folder).remove(names - folders[folder])
-            for folder in set(place.names()) - set(folders):
-                place.at(folder).clear()
+    def sweep(self, store: Reader) -> None:
+        """Remove files that a state does not name: of batches that were not committed, of blocks that were replaced."""
+        named = _named(store)
+        with _reached(self.address):
+            place = _place(self.settings, self.address)
+            for folder in place.names():
+                if folder in named:
+                    place.at(folder).remove(set(place.at(folder).names()) - named[folder])
+                else:
+                    place.at(folder).clear()
 
     @property
-    def _address(self) -> str:
-        return f"{self.settings.blocks_place}/{self.state_id}"
+    def address(self) -> str:
+        """Where they are."""
+        return address_of(self.settings, self.state_id)
 
 
 def blocks_of(settings: Settings, state_id: str, session: Callable[[], "SparkSession"]) -> StateBlocks | None:
@@ -113,11 +135,37 @@ def blocks_of(settings: Settings, state_id: str, session: Callable[[], "SparkSes
     return StateBlocks(settings, state_id, session) if settings.engine == "spark" else None
 
 
+def address_of(settings: Settings, state_id: str) -> str:
+    """Return where the blocks of a state are."""
+    return f"{settings.blocks_place}/{state_id}"
+
+
+def refuse_missing(settings: Settings, address: str, store: Reader) -> None:
+    """Raise where a file is gone that the state names. One listing a table."""
+    named = _named(store)
+    with _reached(address):
+        place = _place(settings, address)
+        missing = [f"{folder}/{name}" for folder in named for name in named[folder] - set(place.at(folder).names())]
+    if missing:
+        raise StateRefused(
+            f"{len(missing):,} files with rows that the state names are not in {masked(address)} (one is "
+            f"{min(missing)}): bring them back, or correct 'blocks.path'. Where they are lost, seed anew: "
+            "holdfast seed --replace"
+        )
+
+
 def clear_blocks(settings: Settings, addresses: Iterable[str]) -> None:
     """Remove the blocks of states that are gone."""
     for address in addresses:
         with _reached(address):
             _place(settings, address).clear()
+
+
+def _named(store: Reader) -> dict[str, set[str]]:
+    """Return the names of a state's files, by the folder that they are in."""
+    tables = tables_of(store)
+    found = {_folder_of(about["name"]): stored_names(store, codecs.number(number)) for number, about in tables}
+    return {**found, _VALUES: set(files_in_use(store))}
 
 
 def _folder_of(table: str) -> str:

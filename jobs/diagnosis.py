@@ -4,6 +4,7 @@ Invariant: the exit code is that of an external failure exactly when a finding f
 """
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,15 +21,21 @@ def diagnose(conf: Path | None, answering: Answering, *, spark: bool, kafka: str
     """Examine the machine and the places that `conf` names, print what was found, return the exit code."""
     paths: dict[str, str | Path] = {}
     servers = [kafka] if kafka else []
+    more: dict[str, Any] = {}
     if conf is not None:
         from holdfast.jobs.configuration import load
 
         settings = load(conf).settings
         paths = {**settings.places}
+        if settings.engine == "spark":
+            from holdfast.discovery.blocks.storage import Storage
+
+            blocks = Storage.at(settings.blocks_place, settings.storage_options)
+            more = {"spark_settings": settings.spark, "blocks": blocks}
         sources = [table.source for table in settings.tables]
         servers += [server for source in sources if isinstance(source, KafkaSource) for server in source.servers]
     with answering.progress().task("examining this machine"):
-        findings = examine(paths=paths, kafka=",".join(dict.fromkeys(servers)) or None, start_spark=spark)
+        findings = examine(paths=paths, kafka=",".join(dict.fromkeys(servers)) or None, start_spark=spark, **more)
     with results_to(answering.output) as stream:
         if answering.as_json:
             stream.writelines(json_line(masked_settings(finding.as_record())) for finding in findings)

@@ -8,17 +8,20 @@ folder (jars are fetched), and what it writes to try a folder out it removes. A 
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import socket
 import struct
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from holdfast.constraints.errors import ExternalError
+from holdfast.constraints.errors import ExternalError, HoldfastError
 from holdfast.streaming.spark.cache import cache_folder
 from holdfast.streaming.spark.errors import SetUpError
 from holdfast.streaming.spark.jars import spark_jars
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from packaging.requirements import Requirement
+    from pyspark.sql import SparkSession
+
+    from holdfast.discovery.blocks.storage import Storage
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -55,6 +61,8 @@ def examine(
     paths: Mapping[str, str | Path] | None = None,
     kafka: str | None = None,
     start_spark: bool = False,
+    spark_settings: Mapping[str, str] | None = None,
+    blocks: Storage | None = None,
 ) -> list[Finding]:
     """Run every check.
 
@@ -69,6 +77,8 @@ def examine(
         Brokers as `host:port`, with commas between.
     start_spark
         Also start Spark, and write and read a Delta table in a temporary folder.
+    spark_settings, blocks
+        What Spark is started with, and where its executors are to hold rows, which they try then.
     """
     places = dict(paths or {})
     findings = [_python(), _packages(), _memory()]
@@ -77,7 +87,7 @@ def examine(
     findings += [_java(), _jars()]
     findings += [_broker(server.strip()) for server in (kafka or "").split(",") if server.strip()]
     if start_spark:
-        findings.append(_spark())
+        findings += _spark(dict(spark_settings or {}), blocks)
     return findings
 
 
@@ -209,22 +219,66 @@ def _broker(server: str) -> Finding:
     )
 
 
-def _spark() -> Finding:
-    from holdfast.streaming.spark.session import session
+def _spark(settings: dict[str, str], blocks: Storage | None) -> Iterator[Finding]:
+    from holdfast.streaming.spark.session import is_local, session
 
     try:
-        spark = session("holdfast-doctor")
-        with tempfile.TemporaryDirectory() as folder:
-            spark.range(3).write.format("delta").save(f"{folder}/table")
-            rows = spark.read.format("delta").load(f"{folder}/table").count()
-        found = f"Spark {spark.version}: a Delta table with {rows} rows written and read"
-        spark.stop()
+        spark = session("holdfast-doctor", settings)
+        try:
+            if is_local(str(spark.sparkContext.master)):  # elsewhere nobody reaches a temporary folder
+                with tempfile.TemporaryDirectory() as folder:
+                    spark.range(3).write.format("delta").save(f"{folder}/table")
+                    rows = spark.read.format("delta").load(f"{folder}/table").count()
+                found = f"a Delta table with {rows} rows written and read"
+            else:
+                found = f"{spark.range(3).count()} rows counted at {spark.sparkContext.master}"
+            yield Finding("spark", "ok", f"Spark {spark.version}: {found}")
+            if blocks is not None:
+                yield _blocks(spark, blocks)
+        finally:
+            spark.stop()
     except SetUpError as error:
-        return Finding("spark", "fail", error.found, error.action)
+        yield Finding("spark", "fail", error.found, error.action)
     except Exception as error:  # noqa: BLE001  # whatever Spark raises is the finding
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        return Finding("spark", "fail", lines[0], "see Spark's own messages above")
-    return Finding("spark", "ok", found)
+        yield Finding("spark", "fail", _first_line(error), "see Spark's own messages above")
+
+
+def _blocks(spark: SparkSession, blocks: Storage) -> Finding:
+    """Let executors write, read and remove files where they are to hold rows."""
+    from holdfast.streaming.spark.executors import SparkExecutors
+
+    executors = SparkExecutors(spark)
+    made = [] if "://" in blocks.address else [p for p in _and_above(Path(blocks.address)) if not p.exists()]
+    try:
+        blocks.open().prepare()
+        tasks = [f"doctor-{secrets.token_hex(8)}" for _ in range(4 * executors.cores)]
+        hosts = set(executors.run(partial(_tried, blocks), tasks))
+    except (HoldfastError, OSError) as error:
+        action = "correct 'blocks.path' and who may write there: this machine and all executors"
+        return Finding("executors write blocks", "fail", _first_line(error), action)
+    finally:
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
+    return Finding("executors write blocks", "ok", f"{blocks.address}, from {', '.join(sorted(hosts))}")
+
+
+def _tried(blocks: Storage, name: str) -> str:
+    place = blocks.open()
+    place.put(name, name.encode())
+    read = place.get(name)
+    place.remove([name])
+    if read != name.encode():
+        raise OSError(f"{place.path(name)} was not there after it was written")
+    return socket.gethostname()
+
+
+def _and_above(folder: Path) -> tuple[Path, ...]:
+    return (folder, *folder.parents)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _gigabytes(size: int) -> str:

@@ -10,7 +10,14 @@ from typing import Any
 
 from holdfast.constraints import Column, ColumnType, Schema, StateRefused
 from holdfast.constraints.columns import unknown_name
-from holdfast.jobs.seeding import bounds_of, columns_of_values, cross_columns, declared_columns, relevant_settings
+from holdfast.jobs.seeding import (
+    bounds_of,
+    columns_of_values,
+    cross_columns,
+    declared_columns,
+    engine_of,
+    relevant_settings,
+)
 from holdfast.jobs.settings import Settings
 from holdfast.jobs.table_settings import DeltaSource, TableSettings
 from holdfast.state import codecs
@@ -127,6 +134,8 @@ class _Change:
         for key in ("source", "sequence"):
             if key in differing:
                 self.refused.append(said[differing.index(key)])
+        if (engine := engine_of(self._noted)) != self._settings.engine:
+            self.refused.append(f"'engine' is {self._settings.engine}, and was {engine}: rows are held elsewhere")
         if "key" in differing and (about.get("owed") or table.sequence or isinstance(table.source, DeltaSource)):
             self.refused.append(
                 f"{said[differing.index('key')]}: what is remembered of the old key (deletes of rows to come, "

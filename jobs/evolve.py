@@ -7,11 +7,13 @@ Invariant: the old state is as it was until the new one is whole; then that take
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import InputError, StateRefused
 from holdfast.jobs.alerting import alerts_of
+from holdfast.jobs.blocks import StateBlocks, blocks_of, refuse_missing
 from holdfast.jobs.checkpoints import remove
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.evolution import Plan, TablePlan, planned
@@ -33,7 +35,7 @@ from holdfast.streaming.maintainers.evolving import stored_table
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.pipeline import MOST_LEFT_OUT
-from holdfast.streaming.seeding import TAKEN_OVER, SeededTable, Told, progress_of, seed, table_rules
+from holdfast.streaming.seeding import TAKEN_OVER, SeededTable, Told, progress_of, restored, seed, table_rules
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +52,7 @@ def evolved(
 ) -> bool:
     """Bring the state to the configuration; say whether that made another one."""
     settings, rules = configuration.settings, monitored_rules(configuration)
+    blocks = blocks_of(settings, commits.identity.state_id, session)
     if commits.upgraded_from is not None:
         progress.note(f"state: upgraded from format {commits.upgraded_from}, as an earlier version wrote it")
     if commits.identity.status != READY:
@@ -60,10 +63,12 @@ def evolved(
     progress.note("the configuration was changed:")
     for text in plan.said:
         progress.note(f"  {text}")
+    if blocks is not None:
+        refuse_missing(settings, blocks.address, store)
     publish_what_waits(settings, store, commits, session)
     constraints, shown, broken, _ = published(settings, commits, session)
     told = Told(alerts_of(settings), broken, carried(store))
-    _evolve(settings, rules, plan, store, commits, (constraints, shown, told), session, progress)
+    _evolve(settings, rules, plan, store, commits, (constraints, shown, told), session, blocks, progress)
     return True
 
 
@@ -75,6 +80,7 @@ def _evolve(
     commits: Commits,
     outputs: tuple[list[dict[str, Any]], list[dict[str, Any]], Told],
     session: Callable[[], "SparkSession"],
+    blocks: StateBlocks | None,
     progress: Progress,
 ) -> None:
     """Put the state that a plan makes of another one into its place; the old store is closed.
@@ -92,7 +98,7 @@ def _evolve(
         seed(
             new,
             Commits.succeeding(new, commits),
-            _tables(settings, rules, plan, store, session, progress),
+            _tables(settings, rules, plan, store, session, blocks, progress),
             constraints,
             rules=rules,
             watched=settings.constraints.inclusion is None,
@@ -101,6 +107,7 @@ def _evolve(
             left_out=plan.left_out,
             cause="config",
             told=told,
+            clustered=None if blocks is None else blocks.clustered,
         )
     except BaseException:
         new.close()
@@ -120,30 +127,38 @@ def _tables(
     plan: Plan,
     store: RocksStore,
     session: Callable[[], "SparkSession"],
+    blocks: StateBlocks | None,
     progress: Progress,
 ) -> Iterator[SeededTable]:
     for one in plan.tables:
         table = one.table
         if one.number is None:
-            yield seeded_table(table, settings, rules, session, progress)
+            yield seeded_table(table, settings, rules, session, progress, blocks)
             continue
-        maintainer = _maintainer(one, rules, store, progress)
+        maintainer = _maintainer(one, rules, store, blocks, progress)
         about = {**one.noted, **noted(table, settings, one.known, maintainer.schema), "declared": list(one.declared)}
-        values = followed_values(stored_table(maintainer), settings, rules)
+        values = followed_values(maintainer, partial(stored_table, maintainer), settings, rules, blocks)
         yield SeededTable(maintainer, about, values)
 
 
-def _maintainer(one: TablePlan, rules: Sequence[MonitoredRule], store: RocksStore, progress: Progress) -> Maintainer:
+def _maintainer(
+    one: TablePlan,
+    rules: Sequence[MonitoredRule],
+    store: RocksStore,
+    blocks: StateBlocks | None,
+    progress: Progress,
+) -> Maintainer:
     """Return a table's maintainer from its stored rows."""
     table, retention = one.table, one.table.sequence_retention
     assert one.number is not None
     kept = None if retention is None else retention.total_seconds()
+    spread = None if blocks is None else blocks.spread(table.name)
     if one.definition is None:
-        maintainer = Maintainer.restore(store, one.number, rules=table_rules(rules, table.name))
+        maintainer = restored(store, one.number, spread, rules=table_rules(rules, table.name))
         maintainer.remember_as(maintainer, kept)
         return maintainer
     with progress.task(f"table {table.name}") as task:
-        old = Maintainer.restore(store, one.number)
+        old = restored(store, one.number, spread)
         try:
             maintainer = defined_anew(
                 old, one.definition, lambda text: task.describe(f"table {table.name} anew from its rows: {text}")

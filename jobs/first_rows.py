@@ -6,6 +6,7 @@ this process.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from holdfast.constraints import Column, ColumnType, InputError, Schema, UsageError
 from holdfast.constraints.columns import unknown_name
-from holdfast.discovery.blocks.reading import BlocksOfFile, read_blocks
+from holdfast.discovery.blocks.reading import read_blocks
 from holdfast.discovery.blocks.table import BlockTable, Source
 from holdfast.jobs.blocks import StateBlocks
 from holdfast.jobs.change_files import column_names
@@ -46,6 +47,7 @@ class FirstRows:
     rows : the monitored columns.
     known : all columns that the seed or the source has.
     warnings : what was odd about them.
+    locate : says where a row of a number came from.
     sequence : what orders the records of one key; with its values where the seed has them.
     source : where the source begins.
     """
@@ -53,6 +55,7 @@ class FirstRows:
     rows: Rows
     known: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    locate: Callable[[int], str] = lambda row: f"row {row + 1}"
     sequence: Column | None = None
     sequences: Any = None
     source: Mapping[str, Any] | None = None
@@ -103,7 +106,7 @@ class IntoMemory:
         data = read_opened(opened, place, limit)
         known = tuple(data.column_names)
         table = from_arrow(data, name, chosen(known))
-        return FirstRows(table, known, table.warnings)
+        return FirstRows(table, known, table.warnings, table.locate)
 
     def nothing(self, table: Table) -> Table:
         """Return a table without rows."""
@@ -112,7 +115,7 @@ class IntoMemory:
     def _read(self, path: Path, options: ReadOptions, chosen: Chosen, name: str) -> FirstRows:
         known = column_names(path, options)
         table = read_table(path, chosen(known), name)
-        return FirstRows(table, known, table.warnings)
+        return FirstRows(table, known, table.warnings, table.locate)
 
 
 class IntoBlocks:
@@ -139,7 +142,8 @@ class IntoBlocks:
             from holdfast.streaming.spark.places import fetched
 
             with fetched(self._blocks.executors.spark, place) as path:
-                return self._read(path, options, chosen, name)
+                read = self._read(path, options, chosen, name)
+            return replace(read, locate=lambda row: f"{place}, row {row + 1}")
         return self._frame(place, options.version, None, chosen, name)
 
     def snapshot(self, opened: "DeltaTable", place: str, limit: int | None, chosen: Chosen, name: str) -> FirstRows:
@@ -161,12 +165,12 @@ class IntoBlocks:
         known = column_names(path, options)
         blocks = self._blocks
         read = read_blocks(path, chosen(known), blocks.storage(name), blocks.rows, blocks.executors, self._report, name)
-        return _of_blocks(read, known)
+        return FirstRows(read.table, known, read.warnings, read.locate)
 
     def _frame(
         self, place: str, version: int | None, known: tuple[str, ...] | None, chosen: Chosen, name: str
     ) -> FirstRows:
-        from holdfast.streaming.spark.frames import blocks_of_frame, frame_at, only_columns
+        from holdfast.streaming.spark.frames import blocks_of_frame, frame_at, only_columns, place_in_frame
 
         blocks = self._blocks
         frame = frame_at(blocks.executors.spark, place, version)
@@ -176,11 +180,7 @@ class IntoBlocks:
         table, warnings = blocks_of_frame(
             *(only_columns(frame, wanted), name, options, blocks.storage(name), blocks.rows, self._report)
         )
-        return FirstRows(table, known, warnings)
-
-
-def _of_blocks(read: BlocksOfFile, known: tuple[str, ...]) -> FirstRows:
-    return FirstRows(read.table, known, read.warnings)
+        return FirstRows(table, known, warnings, partial(place_in_frame, place))
 
 
 def first_rows(

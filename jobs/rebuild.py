@@ -14,6 +14,7 @@ from typing import Any
 
 from holdfast.constraints import HoldfastError, StateRefused
 from holdfast.jobs.backup import backup_of
+from holdfast.jobs.blocks import address_of, refuse_missing
 from holdfast.jobs.checkpoints import fits, remove
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.progress import Progress, Voice, progress_on
@@ -69,6 +70,12 @@ def _restore(configuration: Configuration, state: Path, progress: Progress) -> N
             if aside is not None:
                 aside.rename(state)
             raise
+    if settings.engine == "spark":
+        store = RocksStore(state)
+        try:
+            refuse_missing(settings, address_of(settings, restored.snapshot.identity.state_id), store)
+        finally:
+            store.close()
     for problem in restored.damaged:
         progress.note(f"warning: {problem}: an older snapshot was taken")
     progress.note(

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.jobs.alerting import sender_of, waiting_of
+from holdfast.jobs.blocks import StateBlocks, blocks_of, refuse_missing
 from holdfast.jobs.checkpoints import refuse_damaged
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.evolve import evolved
@@ -95,8 +96,11 @@ def _run(
 
     with stopped_by_signals(company.stop) as stop, opened(settings, fitted) as (store, commits):
         tables = None
+        blocks = blocks_of(settings, commits.identity.state_id, session)
         if commits.identity.status == READY:
             session.begin()  # while the state is restored
+            if blocks is not None:
+                refuse_missing(settings, blocks.address, store)
         else:
             tables = seed_tables(configuration, store, commits, session, progress)
         about = {
@@ -112,10 +116,12 @@ def _run(
         )
         rules = monitored_rules(configuration)
         if tables is None:
-            tables = _restored(store, rules, progress)
+            tables = _restored(store, rules, blocks, progress)
         company.seeded(tables)
         snapshotter = snapshotter_of(settings, store, commits)
         snapshotter.first()
+        if blocks is not None:
+            blocks.sweep(store)  # which no backup of an earlier state needs from here on
         publisher.start()
         waiting = waiting_of(settings, store)
         sender = sender_of(configuration, waiting, progress)
@@ -133,6 +139,7 @@ def _run(
                 *(store, commits, tables, publisher, limits, settle, rules, waiting),
                 committed=snapshotter.maybe,
                 strict=strict,
+                values=None if blocks is None else blocks.values,
             )
             watch.follow(Followed(commits, pipeline, publisher, snapshotter, tables, waiting, sender.counts))
             sender.start()
@@ -255,9 +262,11 @@ def _note_rule(progress: Progress, state: RuleState) -> None:
     progress.note(f"  {state}", event="rule", fields=fields)
 
 
-def _restored(store: RocksStore, rules: Sequence[MonitoredRule], progress: Progress) -> dict[str, Maintainer]:
+def _restored(
+    store: RocksStore, rules: Sequence[MonitoredRule], blocks: StateBlocks | None, progress: Progress
+) -> dict[str, Maintainer]:
     began = time.perf_counter()
-    tables = restore(store, rules=rules)
+    tables = restore(store, rules=rules, spread=None if blocks is None else blocks.spread)
     rows = sum(maintainer.row_count for maintainer in tables.values())
     progress.note(f"state: {rows:,} rows of {len(tables)} table(s), restored in {time.perf_counter() - began:.1f} s")
     return tables

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import Column, ColumnRef, InclusionDependency, InputError, Schema
 from holdfast.constraints.types import parse_type
+from holdfast.discovery.blocks.discover import space_of_blocks
 from holdfast.discovery.inclusion.seeding import ColumnValues, column_values
+from holdfast.jobs.blocks import StateBlocks
 from holdfast.jobs.configuration import Configuration
-from holdfast.jobs.first_rows import FirstRows, IntoMemory, first_rows
+from holdfast.jobs.first_rows import FirstRows, IntoBlocks, IntoMemory, Reader, first_rows
 from holdfast.jobs.settings import DenialSettings, Settings
 from holdfast.jobs.table_settings import DeltaSource, FilesSource, KafkaSource, TableSettings
+from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer
 from holdfast.streaming.maintainers.maintainer import Bounds, Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.seeding import SeededTable, table_rules, value_rules
@@ -30,6 +33,7 @@ def seeded_tables(
     rules: Sequence[MonitoredRule],
     spark: Callable[[], "SparkSession"],
     progress: "Progress",
+    blocks: StateBlocks | None = None,
 ) -> Iterator[SeededTable]:
     """Read and search each table in turn.
 
@@ -37,9 +41,10 @@ def seeded_tables(
     ----------
     rules : those that are monitored.
     spark : starts a session, where a source has to be asked.
+    blocks : where executors hold rows; None where this process does.
     """
     for table in settings.tables:
-        yield seeded_table(table, settings, rules, spark, progress)
+        yield seeded_table(table, settings, rules, spark, progress, blocks)
 
 
 def seeded_table(
@@ -48,34 +53,58 @@ def seeded_table(
     rules: Sequence[MonitoredRule],
     spark: Callable[[], "SparkSession"],
     progress: "Progress",
+    blocks: StateBlocks | None = None,
 ) -> SeededTable:
     """Read and search one table."""
-    bounds = bounds_of(settings)
     with progress.task(f"reading table {table.name}") as task:
-        first = first_rows(table, settings, spark, IntoMemory(spark))
+        reader: Reader = IntoMemory(spark) if blocks is None else IntoBlocks(blocks, task.describe)
+        first = first_rows(table, settings, spark, reader)
         for warning in first.warnings:
             progress.note(f"warning: {warning}", level="warning")
         for name in table.key or ():
             first.schema.index(name)
-        cross = cross_columns(settings, first.schema) if bounds.max_predicates is not None else "none"
-        assert isinstance(first.rows, Table)
-        maintainer = Maintainer.seed(
-            first.rows,
-            key=table.key or (),
-            max_predicates=bounds.max_predicates,
-            max_context=bounds.max_context,
-            rules=table_rules(rules, table.name),
-            space=space_of(first.rows, cross),
-            report=lambda text: task.describe(f"seeding table {table.name}: {text}"),
-        )
+
+        def report(text: str) -> None:
+            task.describe(f"seeding table {table.name}: {text}")
+
+        maintainer = _maintained(first, table, settings, table_rules(rules, table.name), report)
         _remember(maintainer, table, first)
     progress.note(f"table {table.name}: {maintainer.row_count:,} rows, {maintainer.count:,} constraints")
     about = noted(table, settings, first.known, first.schema)
     about |= {"watches_fields": True, "declared": declared_columns(table)}
+    if blocks is not None:
+        about |= {"engine": "spark", "blocks": blocks.address}
     if first.sequence is not None:
         about["sequence"] = {"name": first.sequence.name, "type": str(first.sequence.type)}
-    values = followed_values(first.rows, settings, rules)
+
+    def rows() -> Table:
+        assert isinstance(first.rows, Table)
+        return first.rows
+
+    values = followed_values(maintainer, rows, settings, rules, blocks)
     return SeededTable(maintainer, {**about, "source": dict(first.source or {})}, values)
+
+
+def _maintained(
+    first: FirstRows,
+    table: TableSettings,
+    settings: Settings,
+    rules: Sequence[MonitoredRule],
+    report: Callable[[str], object],
+) -> Maintainer:
+    """Search a table, where its rows are."""
+    rows, bounds = first.rows, bounds_of(settings)
+    cross = cross_columns(settings, rows.schema) if bounds.max_predicates is not None else "none"
+    asked: dict[str, Any] = {
+        "key": table.key or (),
+        "max_predicates": bounds.max_predicates,
+        "max_context": bounds.max_context,
+        "rules": rules,
+        "report": report,
+    }
+    if isinstance(rows, Table):
+        return Maintainer.seed(rows, space=space_of(rows, cross), **asked)
+    return BlockMaintainer.seed(rows, space=space_of_blocks(rows, cross), locate=first.locate, **asked)
 
 
 def declared_columns(table: TableSettings) -> list[str]:
@@ -89,13 +118,41 @@ def noted(table: TableSettings, settings: Settings, known: Sequence[str], schema
     return {"settings": relevant_settings(table, settings), "excluded": excluded, "known": list(known)}
 
 
-def followed_values(table: Table, settings: Settings, rules: Sequence[MonitoredRule]) -> list[ColumnValues] | None:
-    """Return the values of the columns whose values are followed: of all, or of those that rules name."""
-    values = column_values(table)
-    if settings.constraints.inclusion is None:
-        named = columns_of_values(rules)
-        values = [column for column in values if column.member.ref in named]
-    return values or None
+def engine_of(noted: Mapping[str, Any]) -> str:
+    """Return who holds the rows of a table, by what is noted of it."""
+    return str(noted.get("engine", "embedded"))
+
+
+def followed_values(
+    maintainer: Maintainer,
+    rows: Callable[[], Table],
+    settings: Settings,
+    rules: Sequence[MonitoredRule],
+    blocks: StateBlocks | None,
+) -> list[ColumnValues] | None:
+    """Return the values of the columns whose values are followed: of all, or of those that rules name.
+
+    Of rows in blocks none of them: `blocks` brings them into files once it knows all tables.
+
+    Parameters
+    ----------
+    maintainer : has the table.
+    rows : gives its rows, where they are in memory.
+    """
+    followed = _followed(maintainer.schema, settings, rules)
+    if not followed:
+        return None
+    if blocks is None:
+        return [column for column in column_values(rows()) if column.member.ref in followed]
+    assert isinstance(maintainer, BlockMaintainer)
+    blocks.follow(maintainer.blocks.table(), followed)
+    return []
+
+
+def _followed(schema: Schema, settings: Settings, rules: Sequence[MonitoredRule]) -> frozenset[ColumnRef]:
+    """Return the columns of a table whose values are followed."""
+    refs = frozenset(ColumnRef(schema.table, name) for name in schema.names)
+    return refs if settings.constraints.inclusion is not None else refs & columns_of_values(rules)
 
 
 def cross_columns(settings: Settings, schema: Schema) -> str | tuple[tuple[str, str], ...]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from holdfast.constraints import Severity, StateRefused, parse_rule_body
+from holdfast.discovery.blocks.live import stored_names
 from holdfast.jobs.check import BROKEN
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.counting import counted
@@ -14,6 +15,7 @@ from holdfast.jobs.options import Answering
 from holdfast.jobs.output import json_line, printable, results_to
 from holdfast.jobs.saying import said_fields
 from holdfast.jobs.secrets import masked
+from holdfast.jobs.seeding import engine_of
 from holdfast.state import codecs
 from holdfast.state.commits import READY
 from holdfast.state.rocks import RocksReader
@@ -72,7 +74,7 @@ def _masked_failure(failure: dict[str, Any] | None, configuration: Configuration
 
 
 def _tables(reader: Reader, rules: Sequence[Line]) -> Iterator[dict[str, Any]]:
-    for _, about in tables_of(reader):
+    for number, about in tables_of(reader):
         name = about["name"]
         progress = progress_of(reader, name)
         last = reader.get("ledger", name.encode())
@@ -100,6 +102,8 @@ def _tables(reader: Reader, rules: Sequence[Line]) -> Iterator[dict[str, Any]]:
             "changed_at": progress.get("changed_at"),
             "failed": failure,
             "left_out": progress.get("left_out", {}),
+            "engine": engine_of(about),
+            "blocks": len(stored_names(reader, codecs.number(number))) if engine_of(about) == "spark" else None,
             "rules": [_shown(rule) for rule in rules if rule["table_name"] == name],
         }
 

@@ -244,6 +244,8 @@ class Pipeline:
         for maintainer in self._tables.values():
             maintainer.rules_told()
         self._publisher.log()
+        for maintainer in self._tables.values():
+            maintainer.committed()
         if self._inclusion is not None:
             self._inclusion.committed()
         self._alerts.committed()
@@ -304,7 +306,8 @@ class Pipeline:
         """Follow what a batch did to values; add to the commit what that changed in the state."""
         if self._inclusion is None:
             return []
-        changes = self._inclusion.apply(result.values)
+        emptied = {change.table for change in result.values} if result.emptied else ()
+        changes = self._inclusion.apply(result.values, emptied)
         change.add(self._inclusion.save())
         self._value_rules.follow()
         for part in self._value_rules.save():

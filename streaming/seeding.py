@@ -23,6 +23,7 @@ from holdfast.state.store import Reader, Store, WriteBatch
 from holdfast.streaming.alerts.deciding import Alert, turned
 from holdfast.streaming.alerts.waiting import ALERTS, Waiting, put_carried
 from holdfast.streaming.alerts.waiting import STATUS as ALERT_STATUS
+from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer, Spread
 from holdfast.streaming.maintainers.held_values import MEMBERS, VALUES, HeldValues
 from holdfast.streaming.maintainers.inclusion import CLUSTERS, InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import Maintainer
@@ -96,7 +97,7 @@ def seed(
     *,
     rules: Sequence[MonitoredRule] = (),
     watched: bool = False,
-    spread: tuple[Clusters, ValueParts] | None = None,
+    clustered: Callable[[], tuple[Clusters, ValueParts]] | None = None,
     shown: Sequence[Row] = (),
     taken_over: Iterable[WriteBatch] = (),
     left_out: Sequence[str] = (),
@@ -111,7 +112,7 @@ def seed(
     after : the last commit that is in the outputs.
     rules : those that are monitored; the tables have theirs already.
     watched : whether values are those that rules name alone.
-    spread : the clusters of all values, where these are in files.
+    clustered : writes the values of all tables into files and clusters them, where they are in files.
     shown : rows of the `violations` table with the examples that an earlier state left.
     taken_over : what else an earlier state has that stays as it is: where sources are, what was told of rules.
     left_out : tables that an earlier state had.
@@ -140,7 +141,7 @@ def seed(
         maintainers.append(maintainer)
         if table.values is not None:
             values = [*(values or ()), *table.values]
-    followed = None if values is None else _seeded_inclusion(values, spread, store, commits, last, watched=watched)
+    followed = None if values is None else _seeded_inclusion(values, clustered, store, commits, last, watched=watched)
     inclusion = None if watched else followed
     included = {} if inclusion is None else inclusion.counts
     counts = {maintainer.name: maintainer.count + included.get(maintainer.name, 0) for maintainer in maintainers}
@@ -185,7 +186,7 @@ def seed(
 
 def _seeded_inclusion(
     values: list[ColumnValues],
-    spread: tuple[Clusters, ValueParts] | None,
+    clustered: Callable[[], tuple[Clusters, ValueParts]] | None,
     store: Store,
     commits: Commits,
     last: WriteBatch,
@@ -193,9 +194,9 @@ def _seeded_inclusion(
     watched: bool,
 ) -> InclusionMaintainer:
     """Write the values of all columns, the rest with the last write; return what keeps their inclusions."""
-    if spread is not None:
+    if clustered is not None:
         assert not values, "values are in files, or in the driver"
-        clusters, files = spread
+        clusters, files = clustered()
         last.add(InclusionMaintainer.seed_files(clusters, files, watched=watched))
         return InclusionMaintainer(HeldValues(store, files), clusters, watched=watched)
     clusters, parts = clustering(values)
@@ -214,12 +215,35 @@ def table_rules(rules: Sequence[MonitoredRule], table: str) -> list[MonitoredRul
     return [monitored for monitored in about if not isinstance(monitored.rule.body, InclusionDependency)]
 
 
-def restore(store: Store, threads: int | None = None, rules: Sequence[MonitoredRule] = ()) -> dict[str, Maintainer]:
-    """Return the maintainers of all tables of a state, with their rules. O(n log n)."""
+def restore(
+    store: Store,
+    threads: int | None = None,
+    rules: Sequence[MonitoredRule] = (),
+    spread: Callable[[str], Spread] | None = None,
+) -> dict[str, Maintainer]:
+    """Return the maintainers of all tables of a state, with their rules. O(n log n); of rows in blocks O(blocks).
+
+    Parameters
+    ----------
+    spread : says where the blocks of a table are; None where rows are in the store.
+    """
     return {
-        about["name"]: Maintainer.restore(store, number, threads, table_rules(rules, about["name"]))
-        for number, about in tables_of(store)
+        name: restored(*(store, number, None if spread is None else spread(name), threads, table_rules(rules, name)))
+        for number, name in ((number, about["name"]) for number, about in tables_of(store))
     }
+
+
+def restored(
+    store: Store,
+    number: int,
+    spread: Spread | None,
+    threads: int | None = None,
+    rules: Sequence[MonitoredRule] = (),
+) -> Maintainer:
+    """Return the maintainer of one table of a state."""
+    if spread is None:
+        return Maintainer.restore(store, number, threads, rules)
+    return BlockMaintainer.restored(store, number, spread, threads, rules)
 
 
 def tables_of(store: Reader) -> list[tuple[int, dict[str, Any]]]:

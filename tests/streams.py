@@ -21,20 +21,25 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from holdfast.constraints import DenialKind, json_value, parse_type
+from holdfast.discovery.blocks.executors import InProcess
 from holdfast.discovery.detection.check import check_tables
 from holdfast.discovery.discover import discover
 from holdfast.discovery.inclusion.discover import discover_inclusions
+from holdfast.jobs.blocks import StateBlocks
 from holdfast.jobs.command_line import exit_code_of
 from holdfast.jobs.configuration import load
+from holdfast.state import codecs
 from holdfast.state.rocks import RocksStore
 from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
-from holdfast.streaming.maintainers.maintainer import Maintainer
-from holdfast.streaming.seeding import tables_of
+from holdfast.streaming.seeding import restored, tables_of
 from holdfast.tables import Table, from_arrow
 from holdfast.tables.keys import arrow_type_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from holdfast.jobs.settings import Settings
+    from holdfast.state.store import Reader
 
 Row = dict[str, Any]
 
@@ -200,15 +205,25 @@ class Application:
                 assert all(json.loads(example["left_row"]) in images for example in held.values())
         assert not any(shown.values()), "examples are left of rules that are gone"
 
+    def _blocks(self, store: Reader) -> BlocksHere | None:
+        """Return where the blocks of a state are."""
+        settings = load(self.file).settings
+        identity = codecs.read_json(store.get("meta", b"identity") or b"{}")
+        return BlocksHere(settings, identity["state_id"]) if settings.engine == "spark" else None
+
     def expected(self, tables: Mapping[str, list[Row]]) -> dict[str, set[str]]:
         """Return the constraints of some rows, by table, in the spaces of the state."""
         store = RocksStore(self.folder / "state")
         expected: dict[str, set[str]] = {}
         seen = []
         try:
+            blocks = self._blocks(store)
             numbers = {about["name"]: number for number, about in tables_of(store)}
-            maintainers = {name: Maintainer.restore(store, numbers[name], threads=1) for name in tables}
-            inclusion = InclusionMaintainer.restore(store)
+            maintainers = {
+                name: restored(store, numbers[name], None if blocks is None else blocks.spread(name), threads=1)
+                for name in tables
+            }
+            inclusion = InclusionMaintainer.restore(store, None if blocks is None else blocks.values)
             if inclusion is not None:
                 inclusion.check_invariants()
         finally:
@@ -235,6 +250,15 @@ class Application:
         for dependency in () if inclusion is None or inclusion.watched else discover_inclusions(seen):
             expected[dependency.dependent.table].add(str(dependency))
         return expected
+
+
+class BlocksHere(StateBlocks):
+    """The blocks of a state, on which this process works."""
+
+    executors: Any = InProcess()
+
+    def __init__(self, settings: Settings, state_id: str) -> None:
+        super().__init__(settings, state_id, lambda: None)  # type: ignore[arg-type, return-value]
 
 
 def refused(app: Application, code: int, *words: str, command: Sequence[str] = ("run", "--available-now")) -> str:

@@ -366,6 +366,11 @@ class LiveTable(BlockTable):
         return self._live.heaviest
 
 
+def stored_names(store: Reader, prefix: bytes) -> set[str]:
+    """Return the names of the blocks that a stored table has. O(blocks)."""
+    return {key[len(prefix) :].decode() for key, _ in store.scan(_BLOCKS, prefix)}
+
+
 def _marked(block: Block, rows: Rows, equal: Sequence[Sequence[Compared]]) -> Block:
     """Mark those of some rows in a block that it may have, by its numbers and the columns that it is sorted by."""
     near = np.flatnonzero((rows.numbers >= block.first) & (rows.numbers <= block.last))

@@ -26,6 +26,7 @@ class BatchResult:
     late : records that are older than what is known of their key.
     incomplete : numbers of records that were left out, as they leave cells as they were of rows that are not there.
     values : what became of the values of each column, where they are followed.
+    emptied : whether all rows of before went, so that `values` are all that there are.
     rules : what is known of each monitored rule now.
     left_out : fields that no column has, and that were seen first with this batch: each with its first record.
     """
@@ -45,6 +46,7 @@ class BatchResult:
     late: int = 0
     incomplete: tuple[int, ...] = ()
     values: tuple[ColumnChange, ...] = ()
+    emptied: bool = False
     rules: tuple[RuleState, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
 

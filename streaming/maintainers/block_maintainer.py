@@ -8,6 +8,7 @@ Invariant: after every batch constraints and counts are those that `Maintainer` 
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Self
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import pyarrow.compute as pc
 
-from holdfast.constraints import PredicateSpace, Rule
+from holdfast.constraints import ConstraintChange, PredicateSpace, Rule
 from holdfast.constraints.denial import key as denial_key
 from holdfast.discovery.blocks.block import Block
 from holdfast.discovery.blocks.checking import check_blocks
@@ -33,7 +34,9 @@ from holdfast.indexes.encoding import Codes
 from holdfast.indexes.rows import RowDelta, Slots
 from holdfast.state import codecs
 from holdfast.state.store import Store
+from holdfast.streaming.maintainers.batch_result import BatchResult
 from holdfast.streaming.maintainers.bounds import Bounds
+from holdfast.streaming.maintainers.inclusion import ColumnChange
 from holdfast.streaming.maintainers.maintainer import MAINTAINERS, Maintainer, monitored
 from holdfast.streaming.maintainers.rules import MonitoredRule, coding_space
 from holdfast.streaming.maintainers.shared_index import SpreadIndex
@@ -128,6 +131,11 @@ class BlockMaintainer(Maintainer):
         """The rows."""
         return self._rows.blocks
 
+    def committed(self) -> None:
+        """Remove the files that no block is in any more: the last batch is where no start goes back behind it."""
+        with suppress(OSError):  # what is left is removed at the next start
+            self.blocks.source.storage.open().remove(self.blocks.retired())
+
     def _begin(self, records: Records) -> None:
         super()._begin(records)
         self._rows.let_go(self._held())
@@ -145,6 +153,23 @@ class BlockMaintainer(Maintainer):
             gone = delta.copies_out - netted.updated - netted.deleted
             netted = replace(netted, deleted=netted.deleted + gone)
         return netted, delta
+
+    def _values(self, delta: RowDelta) -> Sequence[ColumnChange]:
+        if self._rows.starts_anew:  # nobody knows the values of the rows that went; those that are there are resident
+            live = self._rows.live()
+            delta = replace(delta, changed=live, copies=self._rows.copies[live])
+        return super()._values(delta)
+
+    def _result(
+        self,
+        netted: Netted,
+        delta: RowDelta,
+        changes: list[ConstraintChange],
+        values: Sequence[ColumnChange],
+        started: float,
+    ) -> BatchResult:
+        found = super()._result(netted, delta, changes, values, started)
+        return replace(found, emptied=self._rows.starts_anew)
 
     def _indexed(self) -> SpreadIndex:
         return SpreadIndex(self._rows, self._families)

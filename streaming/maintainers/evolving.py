@@ -7,11 +7,17 @@ Invariant: the table that is there already is not touched.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
-from holdfast.constraints import Column, PredicateSpace
+from holdfast.constraints import Column, PredicateSpace, Schema
+from holdfast.discovery.blocks.block import Block, Rows, write_blocks
+from holdfast.discovery.blocks.discover import space_of_blocks
+from holdfast.discovery.blocks.table import BlockTable, Source
+from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer
 from holdfast.streaming.maintainers.bounds import Bounds
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule
@@ -60,17 +66,23 @@ def evolved(old: Maintainer, definition: Definition, report: Callable[[str], obj
 
     Raises `InputError` where a value does not fit its column's new type, or rows would share a key.
     """
-    live, owed = (_table(old, rows, definition) for rows in old.rows())
     bounds = definition.bounds
-    maintainer = Maintainer.seed(
-        live,
-        key=definition.key,
-        max_predicates=bounds.max_predicates,
-        max_context=bounds.max_context,
-        rules=definition.rules,
-        space=_space(old, live, definition),
-        report=report,
-    )
+    asked: dict[str, Any] = {
+        "key": definition.key,
+        "max_predicates": bounds.max_predicates,
+        "max_context": bounds.max_context,
+        "rules": definition.rules,
+        "report": report,
+    }
+    maintainer: Maintainer
+    if isinstance(old, BlockMaintainer):
+        blocks = _blocks(old.blocks.table(), definition)
+        space = _space(old, partial(space_of_blocks, blocks), definition)
+        maintainer = BlockMaintainer.seed(blocks, space=space, **asked)
+    else:
+        live = _table(old.schema, old.rows()[0], definition.columns)
+        maintainer = Maintainer.seed(live, space=_space(old, partial(space_of, live), definition), **asked)
+    owed = _table(old.schema, old.owed_rows(), definition.columns)
     if owed.row_count:
         maintainer.apply(deletes=owed)
     return maintainer
@@ -82,29 +94,48 @@ def stored_table(maintainer: Maintainer) -> Table:
     return encoded(maintainer.name, maintainer.schema.columns, _chunked(live), len(live))
 
 
-def _table(old: Maintainer, rows: pa.Table, definition: Definition) -> Table:
-    """Return stored rows in the columns of a definition."""
+def _blocks(table: BlockTable, definition: Definition) -> BlockTable:
+    """Write the rows of a table in the columns of a definition, block by block, where they are."""
+    schema = Schema(table.schema.table, tuple(made.column for made in definition.columns))
+    source = replace(table.source, schema=schema)
+    work = partial(_rewritten, table.source, source, tuple(definition.columns))
+    written = table.executors.run(work, table.base.blocks)
+    return BlockTable(source, [block for some in written for block in some], table.executors)
+
+
+def _rewritten(old: Source, new: Source, columns: Sequence[EvolvedColumn], block: Block) -> list[Block]:
+    arrays = old.read(block)
+    rows = arrays.drop_columns(["row"]).rename_columns(list(old.schema.names))
+    made = Rows(arrays.column("row").to_numpy(), _table(old.schema, rows, columns))
+    return list(write_blocks(new.storage.open(), made, new.most))
+
+
+def _table(old: Schema, rows: pa.Table, columns: Sequence[EvolvedColumn]) -> Table:
+    """Return stored rows in other columns."""
     arrays = {}
-    for made in definition.columns:
+    for made in columns:
         column = made.column
         if made.was is None:
             arrays[column.name] = pa.chunked_array([pa.nulls(len(rows), arrow_type_of(column.type))])
             continue
-        own, values = old.schema[made.was].type, _chunked(rows)[made.was]
+        own, values = old[made.was].type, _chunked(rows)[made.was]
         same = own == column.type
-        arrays[column.name] = values if same else converted(values, own, column, f"table {old.name}")
-    return encoded(old.name, [made.column for made in definition.columns], arrays, len(rows))
+        arrays[column.name] = values if same else converted(values, own, column, f"table {old.table}")
+    return encoded(old.table, [made.column for made in columns], arrays, len(rows))
 
 
-def _space(old: Maintainer, table: Table, definition: Definition) -> PredicateSpace:
+def _space(
+    old: Maintainer, measured: Callable[[str | Collection[tuple[str, str]]], PredicateSpace], definition: Definition
+) -> PredicateSpace:
+    """Return what is compared; `measured` makes a space of the new rows."""
     if definition.bounds.max_predicates is None:
-        return space_of(table, "none")
+        return measured("none")
     if definition.cross_columns is not None:
-        return space_of(table, definition.cross_columns)
+        return measured(definition.cross_columns)
     names = {made.was: made.column for made in definition.columns}
     before = old.schema.names
     pairs = [(names.get(before[a]), names.get(before[b])) for a, b in old.space.crossing]
-    return space_of(table, [(a.name, b.name) for a, b in pairs if a and b and a.type.group is b.type.group])
+    return measured([(a.name, b.name) for a, b in pairs if a and b and a.type.group is b.type.group])
 
 
 def _chunked(rows: pa.Table) -> dict[str, pa.ChunkedArray]:

@@ -311,6 +311,10 @@ class Maintainer:
         """Return all rows, and the deletes that are owed. O(n)."""
         return self._rows.arrow()
 
+    def owed_rows(self) -> pa.Table:
+        """Return the deletes that are owed. O(rows in memory)."""
+        return self._rows.owed()
+
     def remember_rows(self, table: Table, sequence: NDArray[np.int64]) -> None:
         """Take the sequences of the first rows over."""
         assert self._versions is not None
@@ -437,7 +441,7 @@ class Maintainer:
             netted, delta = self._netted(records, codes)
             changes = [] if delta.is_empty else self._followed(delta)
             self._rules.apply(delta)
-            values = () if self._follows is None else self._follows(self._rows, delta)
+            values = self._values(delta)
             self._rows.forget()
             self._remember(records, netted)
             return self._result(netted, delta, changes, values, started)
@@ -464,6 +468,10 @@ class Maintainer:
         """Net a batch, and bring the rows to where it leaves them."""
         netted = net(records, codes, self._rows, self._latest(records))
         return netted, self._rows.change(netted.codes, netted.signs)
+
+    def _values(self, delta: RowDelta) -> Sequence[ColumnChange]:
+        """Return what became of the values of each column that is followed."""
+        return () if self._follows is None else self._follows(self._rows, delta)
 
     def _followed(self, delta: RowDelta) -> list[ConstraintChange]:
         """Bring index and families to where the rows are; disappeared constraints of all families come first."""
@@ -523,6 +531,9 @@ class Maintainer:
             values=tuple(values),
             rules=tuple(self._rules.states),
         )
+
+    def committed(self) -> None:
+        """Give up what only earlier states need: the last batch is where no start goes back behind it."""
 
     def check_invariants(self) -> None:
         """Assert what all parts promise. Exponential in the columns."""

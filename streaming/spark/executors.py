@@ -179,8 +179,8 @@ def _refusing() -> Iterator[list[pa.RecordBatch]]:
 
 def _out_of_reach(what: str) -> ExternalError:
     return ExternalError(
-        f"{what}\nEvery executor has to read the files, and to read and write the folder of blocks (--work): check "
-        "both there, and start again"
+        f"{what}\nEvery executor has to read the files, and to read and write the folder of blocks (--work, or "
+        "'blocks.path'): check both there, and start again"
     )
 
 
@@ -201,8 +201,8 @@ def _explained(error: Exception) -> Exception:
         return error
     return ExternalError(
         f"Spark: {first_line(str(error))}\nSee the logs of the executors. Where a Python worker was killed, there was "
-        "too little memory for it: give executors more beside Java's, or let blocks have fewer rows (--block-rows); "
-        "then start again"
+        "too little memory for it: give executors more beside Java's, or let blocks have fewer rows (--block-rows, or "
+        "'blocks.rows'); then start again"
     )
 
 

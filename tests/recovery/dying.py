@@ -44,6 +44,16 @@ STEPS: dict[str, dict[str, tuple[str, int, int]]] = {
         "old snapshots forgotten": ("state.snapshots:Snapshots._forget", 1, 2),
         "old log forgotten": ("state.log:CommitLog.forget", 1, 1),
     },
+    "seeding in blocks": {
+        "first blocks made": ("jobs.blocks:StateBlocks.begin", 1, 1),
+        "rows in blocks": ("streaming.maintainers.block_maintainer:BlockMaintainer.seed", 1, 1),
+    },
+    "following in blocks": {
+        "young block written": ("discovery.blocks.live:LiveBlocks.enter", 1, 8),
+        "blocks brought into order": ("discovery.blocks.live:LiveBlocks.settle", 1, 12),
+        "replaced blocks removed": ("streaming.maintainers.block_maintainer:BlockMaintainer.committed", 1, 12),
+        "blocks swept": ("jobs.blocks:StateBlocks.sweep", 1, 1),
+    },
     "rebuilding": {
         "files of the snapshot": ("state.snapshots:Snapshots._filled", 1, 1),
         "log replayed": ("state.snapshots:Snapshots._replayed", 1, 1),
@@ -54,7 +64,8 @@ STEPS: dict[str, dict[str, tuple[str, int, int]]] = {
         "resumed": ("state.commits:Commits.resume", 1, 1),
     },
 }
-"""By stage: what is wrapped, and the first and the last of its calls at which it may be killed."""
+"""By stage, and what it has more where rows are in blocks: what is wrapped, and the first and the last of its calls at
+which it may be killed."""
 
 
 def wrap(place: str, when: str, call: int) -> None:

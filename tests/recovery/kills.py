@@ -52,6 +52,7 @@ SECTIONS: dict[str, Any] = {
     "publish": {"compact_every": 5, "status_interval": "2 seconds", "metrics_interval": "2 seconds"},
     "spark": {"spark.sql.shuffle.partitions": "1"},
 }
+BLOCKS: dict[str, Any] = {"engine": "spark", "blocks": {"rows": 16}}
 
 
 class Feed(Protocol):
@@ -105,11 +106,14 @@ class Lives:
     feed : what it follows.
     dice : decides.
     pace : how many calls of a step it comes to, compared with the numbers of `STEPS`.
+    engine : who holds rows.
     """
 
-    def __init__(self, folder: Path, feed: Feed, dice: random.Random, pace: float = 1.0) -> None:
-        self.feed, self.dice, self._pace = feed, dice, pace
-        self.app = Application(folder, [feed.table], **SECTIONS)
+    def __init__(
+        self, folder: Path, feed: Feed, dice: random.Random, pace: float = 1.0, engine: str = "embedded"
+    ) -> None:
+        self.feed, self.dice, self._pace, self._engine = feed, dice, pace, engine
+        self.app = Application(folder, [feed.table], **SECTIONS, **(BLOCKS if engine == "spark" else {}))
         self.folder = folder
         self.deaths: list[Death] = []
 
@@ -161,7 +165,7 @@ class Lives:
 
     def _chosen(self, stage: str) -> Death:
         """Return where to kill: mostly where it was not tried so often."""
-        steps = STEPS[stage]
+        steps = STEPS[stage] | (STEPS.get(f"{stage} in blocks", {}) if self._engine == "spark" else {})
         tried = Counter(death.step.rpartition(": ")[2] for death in self.deaths)
         order = sorted([*steps, "any time"], key=lambda step: (tried[step], self.dice.random()))
         step = self.dice.choice(order[: max(3, len(order) // 3)])

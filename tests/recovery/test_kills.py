@@ -2,7 +2,7 @@
 
 Each run is one start of `holdfast run` (or `holdfast rebuild`), a process group that SIGKILL ends at a seeded moment; the
 next run is its restart. HOLDFAST_KILLS_SEED repeats a history, HOLDFAST_KILLS says how many runs there are (20, and
-200 in the profile `deep`). The matrix of what was killed where, and of what the next start found, is printed (`-rA`), and
+200 in the profile `deep`) for each engine. The matrix of what was killed where, and of what the next start found, is printed (`-rA`), and
 written to the file that the test names.
 """
 
@@ -48,7 +48,8 @@ def _lived(lives: Lives, undisturbed: Lives, count: int, folder: Path) -> None:
 
 
 @pytest.mark.kafka
-def test_a_topic_is_followed_exactly_once_whenever_it_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["embedded", "spark"])
+def test_a_topic_is_followed_exactly_once_whenever_it_is_killed(tmp_path: Path, engine: str) -> None:
     seed = _seed()
     print(f"HOLDFAST_KILLS_SEED={seed} HOLDFAST_KILLS={RUNS}")
     (tmp_path / "broker").mkdir()
@@ -58,11 +59,13 @@ def test_a_topic_is_followed_exactly_once_whenever_it_is_killed(tmp_path: Path) 
         folders = [tmp_path / name for name in ("killed", "undisturbed")]
         for folder in folders:
             folder.mkdir()
-        lives, undisturbed = (Lives(folder, feed, dice) for folder in folders)
+        pace = 0.5 if engine == "spark" else 1.0
+        lives, undisturbed = (Lives(folder, feed, dice, pace, engine) for folder in folders)
         _lived(lives, undisturbed, OF_TOPICS, tmp_path)
 
 
-def test_a_change_feed_is_followed_exactly_once_whenever_it_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["embedded", "spark"])
+def test_a_change_feed_is_followed_exactly_once_whenever_it_is_killed(tmp_path: Path, engine: str) -> None:
     seed = _seed() + 1
     print(f"HOLDFAST_KILLS_SEED={seed - 1} HOLDFAST_KILLS={RUNS}")
     dice = random.Random(seed)
@@ -70,5 +73,6 @@ def test_a_change_feed_is_followed_exactly_once_whenever_it_is_killed(tmp_path: 
     folders = [tmp_path / name for name in ("killed", "undisturbed")]
     for folder in folders:
         folder.mkdir()
-    lives, undisturbed = (Lives(folder, feed, dice, pace=0.3) for folder in folders)
+    pace = 0.15 if engine == "spark" else 0.3
+    lives, undisturbed = (Lives(folder, feed, dice, pace, engine) for folder in folders)
     _lived(lives, undisturbed, RUNS - OF_TOPICS, tmp_path)

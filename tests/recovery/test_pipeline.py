@@ -3,6 +3,7 @@
 import json
 import random
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +76,9 @@ class Running:
         if self.commits.identity.status != READY:
             table = _table(first or [])
             maintainer = Maintainer.seed(table, key=["k"], max_context=3, rules=table_rules(RULES, "r"), threads=1)
-            spread = None if files is None else _in_files(table, files)
-            seeded = SeededTable(maintainer, values=() if spread else column_values(table))
-            seed(self.store, self.commits, [seeded], rules=RULES, spread=spread)
+            clustered = None if files is None else partial(_in_files, table, files)
+            seeded = SeededTable(maintainer, values=() if clustered else column_values(table))
+            seed(self.store, self.commits, [seeded], rules=RULES, clustered=clustered)
         identity = self.commits.identity
         tables = {
             name: DeltaLakeTable(str(folder / "out" / name), shape, identity.application, identity.state_id)

@@ -14,10 +14,14 @@ from deltalake import DeltaTable, write_deltalake
 
 from holdfast.constraints import HoldfastError, InputError, StateRefused, UsageError
 from holdfast.discovery.blocks.block import read_block, rows_of
+from holdfast.discovery.blocks.live import LiveBlocks
 from holdfast.discovery.blocks.table import BlockTable
-from holdfast.jobs.blocks import StateBlocks
+from holdfast.jobs.blocks import StateBlocks, refuse_missing
 from holdfast.jobs.configuration import load
 from holdfast.jobs.first_rows import IntoBlocks, IntoMemory, first_rows
+from holdfast.state import codecs
+from holdfast.state.memory import MemoryStore
+from holdfast.state.store import WriteBatch
 from holdfast.tables import Table
 from holdfast.tables.taxes import tax_records
 from tests.streams import Application
@@ -191,22 +195,22 @@ def test_refusals(spark: SparkSession, tmp_path: Path, table: dict[str, Any], ki
     assert words in str(there)
 
 
-def test_what_no_table_names_is_swept_and_what_is_missing_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_the_state_does_not_name_is_swept_and_what_is_missing_is_told(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n1,1\n2,x\n3,\n4,\n", encoding="utf-8")
     read = Read(tmp_path, spark, {"seed": {"path": "./t.csv"}}, rows=1)
-    table = read.check()
-    folder = tmp_path / "blocks" / "one" / "t"
-    named = {"t": {block.name for block in table.base.blocks}}
-    (folder / "left").write_bytes(b"")
-    (folder / "half.1.part").write_bytes(b"")
-    (folder.parent / "u").mkdir()
-    (folder.parent / "u" / "left").write_bytes(b"")
-    read.blocks.sweep(named)
-    assert {path.name for path in folder.iterdir()} == named["t"]
+    blocks, store, about = read.blocks, MemoryStore(), WriteBatch()
+    live = LiveBlocks.of(read.check())
+    about.put("tables", codecs.number(0), codecs.json_bytes({"name": "t"}))
+    for part in (about, *live.save(codecs.number(0), everything=True)):
+        store.write(part)
+    folder, named = tmp_path / "blocks" / "one" / "t", live.manifest.names
+    for left in (folder / "left", folder / "half.1.part", folder.parent / "u" / "left"):
+        left.parent.mkdir(exist_ok=True)
+        left.write_bytes(b"")
+    refuse_missing(read.settings, blocks.address, store)
+    blocks.sweep(store)
+    assert {path.name for path in folder.iterdir()} == named
     assert [path.name for path in folder.parent.iterdir()] == ["t"]
-    (folder / "left").write_bytes(b"")
-    gone = min(named["t"])
-    (folder / gone).unlink()
-    with pytest.raises(StateRefused, match=f"1 files with rows .* .the first is t/{gone}\\)"):
-        read.blocks.sweep(named)
-    assert (folder / "left").exists()
+    (folder / min(named)).unlink()
+    with pytest.raises(StateRefused, match=f"1 files with rows .* .one is t/{min(named)}"):
+        refuse_missing(read.settings, blocks.address, store)

@@ -64,7 +64,10 @@ class State:
         if plan.said:
             self.number += 1
             new = RocksStore(self.folder / f"state {self.number}")
-            tables = evolve._tables(settings, self.rules, plan, self.store, self._no_spark, Quiet())  # type: ignore[arg-type]
+            tables = evolve._tables(
+                *(settings, self.rules, plan, self.store, self._no_spark, None),
+                Quiet(),  # type: ignore[arg-type]
+            )
             taken = evolve._taken_over(self.store, plan)
             seed(new, Commits.succeeding(new, self.commits), tables, taken_over=taken, cause="config")
             self.store.close()
