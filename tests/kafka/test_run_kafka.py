@@ -8,6 +8,7 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic, TopicPartition
@@ -18,7 +19,6 @@ from tests.streams import Application, Row
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
     from pyspark.sql import SparkSession
 
 COLUMNS = {"k": "integer", "a": "integer", "b": "string"}
@@ -106,19 +106,21 @@ def table(of: Topic, encoding: str = "json", **source: Any) -> dict[str, Any]:
     return {"name": of.name, "key": ["k"], "columns": COLUMNS, "source": {**places, **source}}
 
 
-def test_histories_of_three_topics(spark: SparkSession, broker: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("engine", "most"), [("embedded", 10), ("spark", 25)])
+def test_histories_of_three_topics(spark: SparkSession, broker: str, tmp_path: Path, engine: str, most: int) -> None:
     seed = 7
     print(f"seed {seed}")
     dice = random.Random(seed)
-    topics = {encoding: Topic(broker, f"run.{encoding}", dice) for encoding in ("json", "upsert", "debezium")}
+    topics = {encoding: Topic(broker, f"{engine}.{encoding}", dice) for encoding in ("json", "upsert", "debezium")}
     tables = [table(topic, encoding) for encoding, topic in topics.items()]
     rules: list[dict[str, Any]] = [
-        {"name": "across", "inclusion": "`run.json`.b in `run.upsert`.b"}
+        {"name": "across", "inclusion": f"`{engine}.json`.b in `{engine}.upsert`.b"}
     ]  # no family has it
     for number, topic in enumerate(topics.values()):
         rules.append({"name": f"depends {number}", "table": topic.name, "fd": "a -> b", "max_violating_pairs": 2})
         rules.append({"name": f"grows {number}", "table": topic.name, "forbid": "t.k < s.k and t.a > s.a"})
-    app = Application(tmp_path, tables, trigger={"max_records": 10}, rules=rules)
+    blocks = {"blocks": {"rows": 5}} if engine == "spark" else {}
+    app = Application(tmp_path, tables, trigger={"max_records": most}, rules=rules, engine=engine, **blocks)
 
     def come(count: int) -> None:
         topics["json"].json_changes(count)
@@ -145,7 +147,7 @@ def test_histories_of_three_topics(spark: SparkSession, broker: str, tmp_path: P
     come(25)
     app.drain()
     check()
-    assert len(app.output("batches")) > 12
+    assert len(app.output("batches")) >= 12
 
 
 def test_aborted_records_are_not_read(spark: SparkSession, broker: str, tmp_path: Path) -> None:

@@ -240,8 +240,13 @@ def test_blocks_of_a_state_that_is_replaced_go_with_it(spark: SparkSession, tmp_
 def test_values_are_followed_across_tables(spark: SparkSession, tmp_path: Path) -> None:
     other = {**FILES, "name": "u", "source": {**FILES["source"], "path": "../others"}}
     known = {"name": "known", "inclusion": "t.a in u.k"}
-    twins = Twins(tmp_path, [FILES, other], constraints={**CONSTRAINTS, "inclusion": {}}, rules=[*RULES[:1], known])
+    rows = [{"k": 100 + number, "a": number % 3, "b": None} for number in range(5)]
+    (tmp_path / "first.csv").write_text("k,a,b\n" + "".join(f"{r['k']},{r['a']},\n" for r in rows), encoding="utf-8")
+    tables = [{**table, "seed": {"path": "../first.csv"}} for table in (FILES, other)]
+    twins = Twins(tmp_path, tables, constraints={**CONSTRAINTS, "inclusion": {}}, rules=[*RULES[:1], known])
     changes, others = Changes(twins, 8), Changes(twins, 9, "../others")
+    for each in (changes, others):
+        each.rows |= {row["k"]: row for row in rows}
     for files in (2, 3):
         changes.come(files)
         others.come(files)
