@@ -22,6 +22,7 @@ from holdfast.discovery.blocks.ranges import rows_meeting
 from holdfast.discovery.blocks.searching import Evidences, compared_of
 from holdfast.discovery.blocks.storage import KEPT
 from holdfast.discovery.blocks.table import BlockTable, Order, Source
+from holdfast.discovery.current import evidences_with
 from holdfast.discovery.evidences import mirrored
 from holdfast.discovery.kernels.evidence import Places, Words
 from holdfast.indexes.masks import as_items
@@ -30,6 +31,7 @@ from holdfast.indexes.rows import RowSet
 from holdfast.indexes.table_index import TableIndex
 
 _BYTES_A_CELL, _BYTES_A_ROW_AND_TREE = 16, 64
+_COMPARED = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -178,10 +180,11 @@ def _probed(asked: _Asked, task: _Task) -> Evidences:
     )
 
 
-def probe_among(space: PredicateSpace, batch: Rows, copies: Places, masks: Words) -> Evidences:
-    """Return the evidences of pairs of rows of a batch that violate a mask; of a row with itself, where it has copies.
+def probe_among(space: PredicateSpace, batch: Rows, copies: Places, masks: Words, threads: int = 1) -> Evidences:
+    """Return the evidences of pairs of rows of a batch, at least of all that violate a mask.
 
-    The rows are distinct; a row with itself has its number twice.
+    The rows are distinct. One that has copies is a pair with itself, which has its number twice. Few rows are all
+    compared with each other; so are those that come into an empty table, as masks then say nothing.
     """
     rows = RowSet(space)
     codes, _ = rows.encode(batch.table)
@@ -189,9 +192,11 @@ def probe_among(space: PredicateSpace, batch: Rows, copies: Places, masks: Words
     slots = rows.slots_of(codes)
     numbers = np.empty(len(rows.copies), np.int64)
     numbers[slots] = batch.numbers
-    index = TableIndex(rows)
-    both = _both_images(masks, space)
-    index.hold(both, trees=True)
+    if len(slots) <= _COMPARED or (masks == space.words(space.every)).all(axis=1).any():
+        words, pairs = evidences_with(rows, space, slots, threads)
+        return Evidences(words, numbers[pairs])
+    index = TableIndex(rows, threads)
+    index.hold(_both_images(masks, space), trees=True)
     words, witnesses = index.probe(slots)
     found = numbers[witnesses[:, 0]]
     if space.crossing:
