@@ -99,7 +99,11 @@ def definition_of(law: Law, setting: Setting, origins: Origins) -> Definition:
 def test_a_table_under_another_definition_is_seeded_from_its_rows(
     drawn: tuple[Setting, list[Row]], data: st.DataObject
 ) -> None:
-    law = Law(*drawn)
+    check_evolving(Law(*drawn), data)
+
+
+def check_evolving(law: Law, data: st.DataObject) -> None:
+    """Let a table follow one definition and another, and batches before and after."""
     for _ in range(data.draw(st.integers(0, 2))):
         law.apply(data.draw(batches_of(law.setting, law.model.rows)))
     for _ in range(data.draw(st.integers(1, 2))):

@@ -7,6 +7,8 @@ import json
 import random
 import shutil
 import signal
+import subprocess
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
+from holdfast.discovery.blocks.storage import Storage
+from holdfast.jobs import doctor
 from holdfast.state import codecs
 from holdfast.state.rocks import RocksReader
 from holdfast.tables.taxes import tax_records
@@ -139,7 +143,9 @@ def test_files_with_restarts(spark: SparkSession, tmp_path: Path) -> None:
         twins.check()
         changes.check(*twins.both)
     status = twins.blocks.status()["t"]
-    assert status["rows"] == len(changes.rows)
+    assert (status["rows"], status["engine"]) == (len(changes.rows), "spark")
+    assert status["blocks"] == len(files_of(twins.blocks))
+    assert twins.memory.status()["t"]["blocks"] is None
 
 
 def test_a_seed_and_rows_without_a_key(spark: SparkSession, tmp_path: Path) -> None:
@@ -240,7 +246,7 @@ def test_blocks_of_a_state_that_is_replaced_go_with_it(spark: SparkSession, tmp_
 def test_values_are_followed_across_tables(spark: SparkSession, tmp_path: Path) -> None:
     other = {**FILES, "name": "u", "source": {**FILES["source"], "path": "../others"}}
     known = {"name": "known", "inclusion": "t.a in u.k"}
-    rows = [{"k": 100 + number, "a": number % 3, "b": None} for number in range(5)]
+    rows: list[Row] = [{"k": 100 + number, "a": number % 3, "b": None} for number in range(5)]
     (tmp_path / "first.csv").write_text("k,a,b\n" + "".join(f"{r['k']},{r['a']},\n" for r in rows), encoding="utf-8")
     tables = [{**table, "seed": {"path": "../first.csv"}} for table in (FILES, other)]
     twins = Twins(tmp_path, tables, constraints={**CONSTRAINTS, "inclusion": {}}, rules=[*RULES[:1], known])
@@ -320,3 +326,30 @@ def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     app = Application(tmp_path, [table], engine="spark", blocks={"path": "./file/x"})
     refused(app, 5, "cannot be used", "blocks.path", command=["seed"])
+
+
+def test_the_doctor_lets_executors_try_the_blocks(spark: SparkSession, tmp_path: Path) -> None:
+    found = doctor._blocks(spark, Storage.at(str(tmp_path / "some" / "blocks")))
+    assert (found.status, found.check) == ("ok", "executors write blocks")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    found = doctor._blocks(spark, Storage.at(str(tmp_path / "file" / "blocks")))
+    assert found.status == "fail"
+    assert "blocks.path" in found.action
+    Application(tmp_path, [FILES], **BLOCKS)
+    command = [
+        sys.executable,
+        "-m",
+        "holdfast",
+        "doctor",
+        str(tmp_path / "holdfast.yaml"),
+        "--spark",
+        "--format",
+        "json",
+    ]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert said.returncode == 0, said.stdout + said.stderr
+    found_by = {line["check"]: line for line in map(json.loads, said.stdout.splitlines())}
+    assert found_by["executors write blocks"]["status"] == "ok"
+    assert found_by["write blocks"]["status"] == "ok"
+    assert not (tmp_path / "blocks").exists()
