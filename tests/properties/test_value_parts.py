@@ -317,6 +317,23 @@ def test_lacking_values_are_listed_to_the_end(tmp_path: Path) -> None:
         assert run.call_count == 1
 
 
+def test_the_store_outweighs_files(tmp_path: Path) -> None:
+    """Values of the files that are not missing any more are no examples, nor those that are gone."""
+    files, clusters, parts = followed(tmp_path)
+    store = MemoryStore()
+    store.write(InclusionMaintainer.seed_files(clusters, parts))
+    inclusion = InclusionMaintainer.restore(store, files)
+    assert inclusion is not None
+    found, gone = (
+        pa.array([b"ni" + n.to_bytes(8, "big") for n in range(start, 900, 9)], pa.large_binary()) for start in (0, 3)
+    )
+    changes = [("b", found, np.ones(100, np.int64)), ("a", gone, np.full(100, -1))]
+    inclusion.apply([ColumnChange("t", *change) for change in changes])
+    store.write(inclusion.save())
+    assert sorted(inclusion.examples(0, 1, 1_000), key=int) == list(range(6, 900, 9))
+    inclusion.check_invariants()
+
+
 def test_parts_that_grow_are_halved(tmp_path: Path) -> None:
     files, _, parts = followed(tmp_path, most=100)
     before = len(parts.parts)
