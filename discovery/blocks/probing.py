@@ -61,7 +61,7 @@ def probe_blocks(
     probed = {order: _both_images(masks[positions], space) for order, positions in orders.items()}
     tasks = [(a.order, block) for a in table.arranged_in(list(orders)) for block in a.blocks]
     work = partial(_probed, _Asked(table.source, space, probed, batch, images))
-    return Evidences.together(list(table.executors.run(work, tasks)), space)
+    return Evidences.together(list(table.executors.run(work, tasks, light=True)), space)
 
 
 def _both_images(masks: Words, space: PredicateSpace) -> Words:

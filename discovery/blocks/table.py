@@ -162,7 +162,7 @@ class BlockTable:
     def _sample(self) -> pa.Table:
         """Some rows, evenly spread over the blocks; columns by position."""
         most = max(1, _SAMPLED // max(len(self.base.blocks), 1))
-        found = list(self.executors.run(partial(_sampled_of, self.source, most), self.base.blocks))
+        found = list(self.executors.run(partial(_sampled_of, self.source, most), self.base.blocks, light=True))
         return pa.concat_tables([carried_schema(self.schema).empty_table(), *found]).drop_columns(["row"])
 
     def sorted_by(self, orders: Sequence[Order]) -> dict[Order, list[Block]]:

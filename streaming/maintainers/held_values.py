@@ -16,7 +16,7 @@ once the store has it.
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 import pyarrow as pa
@@ -185,22 +185,24 @@ class HeldValues:
 
     def check_invariants(self, clusters: Clusters) -> None:
         """Assert that the clusters are those of the values, once the store has what was saved. O(values)."""
-        counted = Clusters(clusters.columns)
-        counted.numbers(np.packbits(clusters.members, axis=1, bitorder="little"))
-        listed = set()
-        for key, record in self._store.scan(VALUES):
-            assert record or self.parts.parts
-            if record:
-                number = int.from_bytes(record[:4], "little")
-                _, counts = _decoded(clusters, [record])
-                assert ((counts[0] > 0) == clusters.members[number]).all()
-                counted.change(np.array([number]), np.array([1]), counts)
-                listed.add(cluster_key(number) + key)
+        values, occurrences = np.zeros_like(clusters.values), np.zeros_like(clusters.occurrences)
+        listed: set[bytes] = set()
+        stored = self._store.scan(VALUES)
+        while some := list(islice(stored, at_once(clusters))):
+            numbers, counts = _decoded(clusters, [record for _, record in some])
+            live = np.flatnonzero(numbers != NONE)
+            assert self.parts.parts or len(live) == len(some)
+            assert ((counts[live] > 0) == clusters.members[numbers[live]]).all()
+            np.add.at(values, numbers[live], 1)
+            np.add.at(occurrences, numbers[live], counts[live])
+            listed.update(cluster_key(int(numbers[i])) + some[i][0] for i in live.tolist())
         assert listed == {key for key, _ in self._store.scan(MEMBERS)}
         for part in self.parts.counted(list(self._stored), clusters.columns):
-            part.add_to(counted)
-        assert (counted.values == clusters.values).all()
-        assert (counted.occurrences == clusters.occurrences).all()
+            numbers = clusters.numbers(part.sets)
+            values[numbers] += part.values
+            occurrences[numbers] += part.occurrences
+        assert (values == clusters.values).all()
+        assert (occurrences == clusters.occurrences).all()
 
     def _of_cluster(self, number: int) -> Iterator[bytes]:
         prefix = cluster_key(number)

@@ -217,7 +217,7 @@ class _Counting(InProcess):
         super().__init__(2)
         self.ran: list[tuple[str, int]] = []
 
-    def run(self, work, tasks):  # type: ignore[no-untyped-def]
+    def run(self, work, tasks, *, light=False):  # type: ignore[no-untyped-def]
         self.ran.append((work.func.__name__, len(tasks)))
         return super().run(work, tasks)
 

@@ -7,6 +7,7 @@ that files are written, merged and halved all the time.
 import shutil
 import tempfile
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from unittest.mock import patch
 
@@ -26,6 +27,7 @@ from holdfast.discovery.blocks.value_parts import ValueFiles, ValueParts
 from holdfast.discovery.blocks.value_records import NOT_FOUND, Hashes, ValueRecords
 from holdfast.discovery.inclusion.clusters import Clusters
 from holdfast.discovery.inclusion.seeding import column_values
+from holdfast.state import codecs
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.maintainers import held_values
 from holdfast.streaming.maintainers.held_values import files_in_use
@@ -88,6 +90,10 @@ class Spread(Law):
         assert _counted(mine) == _counted(theirs)
         assert (mine.missing == theirs.missing).all()
         assert (mine.missing_occurrences == theirs.missing_occurrences).all()
+        stored = self.store.get("meta", b"inclusion_parts")
+        assert stored is not None
+        for runs in ValueParts.read(codecs.read_json(stored), self.files).parts:
+            assert all(one.values > 2 * other.values for one, other in pairwise(runs))
         assert files_in_use(self.store) <= set(self.files.storage.open().names())
         self._check_rules()
 
@@ -104,6 +110,12 @@ class Spread(Law):
             assert bool(state.examples) == bool(missing)
             assert len(state.examples) <= MOST_EXAMPLES
             assert all(any(same(e.violation.value, value) for value in missing) for e in state.examples), state
+            numbers = [self.inclusion.number_of(side) for side in (body.dependent, body.referenced)]
+            assert numbers[0] is not None
+            assert numbers[1] is not None
+            found = self.inclusion.examples(numbers[0], numbers[1], most=2)
+            assert len(found) == min(2, len(missing))
+            assert all(any(same(value, other) for other in missing) for value in found)
 
     def follow(self, changes: tuple[ColumnChange, ...], emptied: tuple[str, ...] = ()) -> list[ConstraintChange]:
         """Apply a batch, and commit it."""
@@ -118,26 +130,26 @@ class Spread(Law):
         assert not set(self.files.storage.open().names()) - before
         return found
 
-    def step(self, table: int, inserts: list[Row], deletes: list[Row], *, is_emptied: bool, undone: str) -> None:
+    def step(self, table: int, inserts: list[Row], deletes: list[Row], *, is_emptied: bool = False) -> None:
         one, before = self.tables[table], [other.model for other in self.tables]
         changes = self.changed(table, inserts, list(one.rows) if is_emptied else deletes)
-        mine = changes
-        emptied: tuple[str, ...] = ()
-        if is_emptied:
-            emptied = (one.name,)
-            values = column_values(one.table(inserts), texts=self.texts)
-            mine = tuple(ColumnChange(v.member.ref.table, v.member.ref.column, v.values, v.counts) for v in values)
-        if undone:
-            self._undo(mine, emptied, undone)
-        found = self.follow(mine, emptied)
+        found = self.follow(*self.emptied(table, inserts)) if is_emptied else self.follow(changes)
         theirs = self.beside.inclusion.apply(changes)
         self.beside.store.write(self.beside.inclusion.save())
         assert sorted(map(_said, found)) == sorted(map(_said, theirs))
         self.compare()
         self.check(before, found)
 
-    def _undo(self, changes: tuple[ColumnChange, ...], emptied: tuple[str, ...], how: str) -> None:
+    def emptied(self, table: int, inserts: list[Row]) -> tuple[tuple[ColumnChange, ...], tuple[str, ...]]:
+        """Return what a batch does that takes all rows of a table before it puts some in."""
+        one = self.tables[table]
+        values = column_values(one.table(inserts), texts=self.texts)
+        came = tuple(ColumnChange(v.member.ref.table, v.member.ref.column, v.values, v.counts) for v in values)
+        return came, (one.name,)
+
+    def undone(self, table: int, inserts: list[Row], how: str) -> None:
         """Apply a batch that is never committed."""
+        changes, emptied = self.emptied(table, inserts)
         before = _counted(self.inclusion.clusters)
         if how == "failed":
             with patch.object(InclusionMaintainer, "_applied", _failing), pytest.raises(MemoryError):
@@ -197,8 +209,9 @@ def test_any_history(tables: list[One], texts: bool, most: int, changed: int, co
                 going = data.draw(st.integers(0, len(one.rows)), label="how many go")
                 deletes = data.draw(st.permutations(one.rows), label="order")[:going] if one.rows else []
                 is_emptied = data.draw(st.booleans(), label="emptied")
-                undone = data.draw(st.sampled_from(["", "undone", "failed", "crashed"]), label="undone first")
-                law.step(place, inserts, deletes, is_emptied=is_emptied, undone=undone)
+                if how := data.draw(st.sampled_from(["", "undone", "failed", "crashed"]), label="another one first"):
+                    law.undone(place, data.draw(st.lists(rows_of(one.kinds), max_size=3), label="its inserts"), how)
+                law.step(place, inserts, deletes, is_emptied=is_emptied)
                 if data.draw(st.booleans(), label="restored"):
                     law.restore()
                     law.compare()
@@ -302,6 +315,23 @@ def test_lacking_values_are_listed_to_the_end(tmp_path: Path) -> None:
         assert [len(call.args[2]) for call in run.call_args_list] == [3]
         assert inclusion.examples(1, 1, 2) == []  # nothing is missing: nobody is asked
         assert run.call_count == 1
+
+
+def test_the_store_outweighs_files(tmp_path: Path) -> None:
+    """Values of the files that are not missing any more are no examples, nor those that are gone."""
+    files, clusters, parts = followed(tmp_path)
+    store = MemoryStore()
+    store.write(InclusionMaintainer.seed_files(clusters, parts))
+    inclusion = InclusionMaintainer.restore(store, files)
+    assert inclusion is not None
+    found, gone = (
+        pa.array([b"ni" + n.to_bytes(8, "big") for n in range(start, 900, 9)], pa.large_binary()) for start in (0, 3)
+    )
+    changes = [("b", found, np.ones(100, np.int64)), ("a", gone, np.full(100, -1))]
+    inclusion.apply([ColumnChange("t", *change) for change in changes])
+    store.write(inclusion.save())
+    assert sorted(inclusion.examples(0, 1, 1_000), key=int) == list(range(6, 900, 9))
+    inclusion.check_invariants()
 
 
 def test_parts_that_grow_are_halved(tmp_path: Path) -> None:

@@ -34,15 +34,10 @@ def test_a_history(texts: bool, spark: SparkSession, tmp_path: Path) -> None:
     files = ValueFiles(SparkExecutors(spark, cores=1), Storage.at(str(tmp_path)), 5, most_changed=4)
     law = Spread(tables, files, texts=texts)
     first = files.storage.open().names()
-    for place, going, is_emptied, undone in (
-        (0, 2, False, ""),
-        (1, 0, True, "undone"),
-        (0, 0, True, ""),
-        (1, 1, False, ""),
-    ):
+    law.undone(1, rows_of(kinds["s t"], 3), "undone")
+    for place, going, is_emptied in ((0, 2, False), (1, 0, True), (0, 0, True), (1, 1, False)):
         one = tables[place]
-        inserts = rows_of(one.kinds, 3)
-        law.step(place, inserts, one.rows[:going], is_emptied=is_emptied, undone=undone)
+        law.step(place, rows_of(one.kinds, 3), one.rows[:going], is_emptied=is_emptied)
     law.restore()
     law.compare()
     assert files.storage.open().names() != first
