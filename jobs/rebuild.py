@@ -19,6 +19,7 @@ from holdfast.jobs.checkpoints import fits, remove
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.progress import Progress, Voice, progress_on
 from holdfast.jobs.quantities import is_remote
+from holdfast.jobs.settings import Settings
 from holdfast.jobs.streams import checkpoint_of
 from holdfast.jobs.swapping import unswapped
 from holdfast.state import codecs
@@ -46,6 +47,8 @@ def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: boo
         return
     if not usable:
         _restore(configuration, state, progress)
+    if settings.engine == "spark":
+        _refuse_missing(settings, state)
     if not _joined(configuration, state, progress) and usable:
         raise StateRefused(
             f"{state} is whole, and so are the checkpoints: there is nothing to rebuild. To throw them away and seed "
@@ -70,18 +73,21 @@ def _restore(configuration: Configuration, state: Path, progress: Progress) -> N
             if aside is not None:
                 aside.rename(state)
             raise
-    if settings.engine == "spark":
-        store = RocksStore(state)
-        try:
-            refuse_missing(settings, address_of(settings, restored.snapshot.identity.state_id), store)
-        finally:
-            store.close()
     for problem in restored.damaged:
         progress.note(f"warning: {problem}: an older snapshot was taken")
     progress.note(
         f"restored: {state} is at commit {restored.commit}, from the snapshot at commit {restored.snapshot.commit} "
         f"and {restored.commit - restored.snapshot.commit} logged since; holdfast run {configuration.file} goes on"
     )
+
+
+def _refuse_missing(settings: Settings, state: Path) -> None:
+    """Raise where files are gone that a state names: no backup has these."""
+    store = RocksStore(state)
+    try:
+        refuse_missing(settings, address_of(settings, Commits(store, settings.name).identity.state_id), store)
+    finally:
+        store.close()
 
 
 def _is_usable(state: Path, application: str, backup: Place) -> bool:

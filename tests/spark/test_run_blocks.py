@@ -202,6 +202,7 @@ def test_what_is_lost(spark: SparkSession, tmp_path: Path) -> None:
     kept = gone.read_bytes()
     gone.unlink()
     refused(app, 4, "1 files with rows", gone.name, "holdfast seed --replace")
+    refused(app, 4, "1 files with rows", gone.name, command=["rebuild"])
     shutil.rmtree(app.folder / "state")
     refused(app, 4, "1 files with rows", gone.name, command=["rebuild"])
     gone.write_bytes(kept)
