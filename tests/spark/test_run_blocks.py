@@ -79,13 +79,16 @@ def answers(app: Application) -> dict[int, Any]:
     shown: dict[str, Sequence[str]] = {
         "constraint_changes": ("table_name", "constraint", "change", "cause"),
         "rule_status": ("rule", "violating_pairs", "violating_rows", "missing_values", "holds", "broken"),
-        "batches": ("source", "batch_id", "rows_in", "inserted", "updated", "deleted", "late", "rows", "constraints"),
+        "batches": (
+            *("source", "batch_id", "rows_in", "inserted", "updated", "deleted", "ignored", "owed", "late"),
+            *("quarantined", "table_rows", "constraints"),
+        ),
         "quarantine": ("table_name", "record_id", "reason"),
     }
     for name, columns in shown.items():
         for row in app.output(name):
             about = found.setdefault(row["commit"], {}).setdefault(name, [])
-            about.append(repr([row.get(column) for column in columns]))
+            about.append(repr([row[column] for column in columns]))
             about.sort()
     last = max(found, default=0)
     found[last + 1] = sorted((r["table_name"], r["constraint"], r["sentence"]) for r in app.output("constraints"))
