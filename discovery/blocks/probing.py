@@ -1,8 +1,9 @@
 """A batch of rows against all rows of a table in blocks: pairs of one of each that violate constraints.
 
-Each block is searched by the index that a table in memory has, made once for the constraints at hand and kept by
-whoever made it; rows that are marked as gone since are taken out of it. The batch is looked at beside the rows of a
-block and never joins them. What travels back are distinct evidences.
+Where constraints want the first column of an arrangement equal, the rows of a block that have a value of the batch
+there are indexed, for this batch alone: they are few. Else a block has the index of a table in memory, made once for the
+constraints at hand and kept by whoever made it; rows that are marked as gone since are taken out of it. The batch is
+looked at beside the rows of a block and never joins them. What travels back are distinct evidences.
 
 Invariant: every evidence of a pair of a row of the batch and one of the table that violates a constraint is in the
 answer, with two rows that have it.
@@ -13,9 +14,11 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
+from holdfast.constraints.operators import EQUAL
 from holdfast.discovery.blocks.block import Block, RowNumbers, Rows, rows_of
 from holdfast.discovery.blocks.planning import orders_of
 from holdfast.discovery.blocks.ranges import rows_meeting
@@ -23,15 +26,17 @@ from holdfast.discovery.blocks.searching import Evidences, compared_of
 from holdfast.discovery.blocks.storage import KEPT
 from holdfast.discovery.blocks.table import BlockTable, Order, Source
 from holdfast.discovery.current import evidences_with
+from holdfast.discovery.detection.forms import Compared
 from holdfast.discovery.evidences import mirrored
 from holdfast.discovery.kernels.evidence import Places, Words
 from holdfast.indexes.masks import as_items
 from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowSet
 from holdfast.indexes.table_index import TableIndex
+from holdfast.tables import Table
 
 _BYTES_A_CELL, _BYTES_A_ROW_AND_TREE = 16, 64
-_COMPARED = 1 << 13
+_COMPARED, _MANY = 1 << 13, 8
 
 
 @dataclass(frozen=True)
@@ -77,15 +82,16 @@ def _both_images(masks: Words, space: PredicateSpace) -> Words:
 
 
 class _Indexed:
-    """The distinct rows of a block that are not gone, searchable for some constraints.
+    """The distinct rows of a block, or of a part of it, that are not gone, searchable for some constraints.
 
     Parameters
     ----------
-    source, block, space : whose rows, and what is compared.
+    arrays : rows as they are carried.
+    block, space : whose they are, and what is compared.
     """
 
-    def __init__(self, source: Source, block: Block, space: PredicateSpace) -> None:
-        read = rows_of(source.written(block), source.schema)
+    def __init__(self, arrays: pa.Table, block: Block, space: PredicateSpace) -> None:
+        read = rows_of(arrays, space.schema)
         self._numbers = read.numbers
         self._by_number = np.argsort(read.numbers)
         self._gone = b""
@@ -140,7 +146,7 @@ class _Indexed:
 def _indexed(asked: _Asked, order: Order, block: Block) -> _Indexed:
     def make() -> tuple[_Indexed, int]:
         size = block.rows * (_BYTES_A_CELL * len(asked.source.schema) + 4 * _BYTES_A_ROW_AND_TREE)
-        return _Indexed(asked.source, block, asked.space), size
+        return _Indexed(asked.source.written(block), block, asked.space), size
 
     what = ("indexed", asked.space.fingerprint, order, block.name)
     found = KEPT.get(what, make)
@@ -156,8 +162,15 @@ def _probed(asked: _Asked, task: _Task) -> Evidences:
     meeting = rows_meeting(asked.batch.table, block, compared_of(asked.masks[order], asked.space))
     if not meeting.any():
         return Evidences.none(asked.space)
-    indexed = _indexed(asked, order, block)
     some = asked.batch.table.taken(np.flatnonzero(meeting))
+    rows = asked.source.written(block)
+    alike = _alike(rows, some, order[0]) if _wants_equal(asked, order) else None
+    if alike is not None and _MANY * len(alike) <= len(rows):
+        rows = rows.take(pa.array(alike)).combine_chunks()
+        indexed = _Indexed(rows, block, asked.space)
+        indexed.serves(block, asked.masks[order])
+    else:
+        indexed = _indexed(asked, order, block)
     codes, relabelled = indexed.rows.encode(some)
     if relabelled:
         indexed.index.rebuild()
@@ -172,12 +185,28 @@ def _probed(asked: _Asked, task: _Task) -> Evidences:
     numbers[~theirs] = asked.batch.numbers[meeting][pairs[~theirs] - own]
     images: tuple[pa.Table, ...] = ()
     if asked.images:
-        images = (asked.source.written(block).take(pa.array(np.unique(indexed.places[pairs[theirs]]))),)
+        images = (rows.take(pa.array(np.unique(indexed.places[pairs[theirs]]))),)
     if asked.space.crossing:
         return Evidences(words, numbers, images)
     return Evidences(
         np.concatenate([words, mirrored(words, asked.space)]), np.concatenate([numbers, numbers[:, ::-1]]), images
     )
+
+
+def _wants_equal(asked: _Asked, order: Order) -> bool:
+    """Whether all constraints of an arrangement want its first column equal."""
+    if not order:
+        return False
+    equal = Compared(order[0], order[0], EQUAL)
+    return all(equal in compared for compared in compared_of(asked.masks[order], asked.space))
+
+
+def _alike(rows: pa.Table, batch: Table, column: int) -> NDArray[np.int64]:
+    """Return which rows have a value of a column that some row of a batch has, null among them. O(rows)."""
+    theirs, ours = rows.column(str(column)), batch.columns[column].values()
+    if pa.types.is_floating(theirs.type):  # zero has no sign
+        theirs, ours = pc.add(theirs, 0.0), pc.add(ours, 0.0)
+    return np.flatnonzero(pc.is_in(theirs, value_set=ours.cast(theirs.type)).to_numpy())
 
 
 def probe_among(space: PredicateSpace, batch: Rows, copies: Places, masks: Words, threads: int = 1) -> Evidences:
