@@ -18,8 +18,8 @@ from holdfast.constraints import InclusionDependency, PredicateSpace, Rule, Stat
 from holdfast.constraints.values import json_value
 from holdfast.indexes import counting_index, group_counts
 from holdfast.state.memory import MemoryStore
+from holdfast.streaming.maintainers import counting, watches
 from holdfast.streaming.maintainers import rules as maintained
-from holdfast.streaming.maintainers import watches
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
 from holdfast.streaming.maintainers.rule_state import RuleState
 from holdfast.streaming.maintainers.rules import MonitoredRule
@@ -118,8 +118,8 @@ def test_counts_are_those_of_the_definition_after_any_history(
         patch.setattr(group_counts, "_FEWEST", 2)
         patch.setattr(group_counts, "_AT_ONCE", 2)
         patch.setattr(counting_index, "_ROWS_A_PART", 2)
-        patch.setattr(watches, "_MANY_CHANGED", data.draw(st.sampled_from([0, 1024])))
-        patch.setattr(watches, "_TRIED", 1)
+        patch.setattr(counting, "_MANY_CHANGED", data.draw(st.sampled_from([0, 1024])))
+        patch.setattr(counting, "_TRIED", 1)
         patch.setattr(watches.PartnersWatch, "seconds_anew", data.draw(st.sampled_from([0.0, 1e-5, 1e9])))
         space = PredicateSpace(seed.schema)
         maintainer = Maintainer.seed(
