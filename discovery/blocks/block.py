@@ -3,14 +3,15 @@
 A block is an Arrow stream: first the number that each row has in its table, then the columns in the order of the
 schema, by position. Nothing in it refers to another block: no codes, no ranks, no dictionary that is shared. Its
 *ranges* say for each column between which values its rows are, nulls below every value; they travel with the block's
-name, so that whoever plans a search reads no block.
+name, so that whoever plans a search reads no block. So do its *marks*: the numbers of rows that are gone from the table
+since the block was written.
 
-Invariant: a block never changes; two blocks have no name in common.
+Invariant: a block's file never changes; two blocks have no name in common.
 """
 
 import secrets
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -45,14 +46,31 @@ class Block:
     Parameters
     ----------
     name : of its file.
-    rows, size : how many rows, and bytes of memory once it is read.
+    rows, size : how many rows it was written with, and bytes of memory once it is read.
     ranges : one for each column.
+    first, last : the least and the greatest number of its rows.
+    gone : numbers of rows that are gone, ascending, as bytes; numbers of other blocks' rows may be among them.
     """
 
     name: str
     rows: int
     size: int
     ranges: tuple[Range, ...]
+    first: int = 0
+    last: int = -1
+    gone: bytes = b""
+
+    @property
+    def gone_numbers(self) -> RowNumbers:
+        """The numbers of rows that are gone."""
+        return np.frombuffer(self.gone, np.int64)
+
+    def without(self, numbers: RowNumbers) -> "Block":
+        """Return the block with more rows gone: those of some numbers that it may have."""
+        some = numbers[(numbers >= self.first) & (numbers <= self.last)]
+        if not len(some):
+            return self
+        return replace(self, gone=np.union1d(self.gone_numbers, some).tobytes())
 
 
 @dataclass(frozen=True)
@@ -84,11 +102,12 @@ def write_block(place: Place, arrays: pa.Table, schema: Schema) -> Block:
     with pa.ipc.new_stream(sink, arrays.schema, options=_OPTIONS) as writer:
         writer.write_table(arrays.combine_chunks())
     place.put(name, sink.getvalue().to_pybytes())
-    return Block(name, table.row_count, arrays.nbytes, ranges_of(table))
+    ends = pc.min_max(arrays.column("row")).as_py() if len(arrays) else {"min": 0, "max": -1}
+    return Block(name, table.row_count, arrays.nbytes, ranges_of(table), ends["min"], ends["max"])
 
 
 def read_block(place: Place, block: Block) -> pa.Table:
-    """Return the rows of a block as they are carried."""
+    """Return the rows that a block was written with, as they are carried."""
     data = place.get(block.name)
     if data is None:
         raise ExternalError(
@@ -97,6 +116,23 @@ def read_block(place: Place, block: Block) -> pa.Table:
         )
     with pa.ipc.open_stream(data) as reader:
         return reader.read_all()
+
+
+def names_of(blocks: Sequence[Block]) -> tuple[str, ...]:
+    """Return the names of some blocks."""
+    return tuple(block.name for block in blocks)
+
+
+def marks_of(blocks: Sequence[Block]) -> tuple[bytes, ...]:
+    """Return the marks of some blocks."""
+    return tuple(block.gone for block in blocks)
+
+
+def left_of(arrays: pa.Table, block: Block) -> pa.Table:
+    """Return the carried rows of a block that are not gone."""
+    if not block.gone:
+        return arrays
+    return arrays.filter(pa.array(~np.isin(arrays.column("row").to_numpy(), block.gone_numbers)))
 
 
 def carried(rows: Rows) -> pa.Table:

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.constraints import InclusionDependency, Rule, UsageError
-from holdfast.discovery.blocks.block import Block, rows_of
+from holdfast.discovery.blocks.block import Block, marks_of, names_of, rows_of
 from holdfast.discovery.blocks.executors import Given, Taken, by_part
 from holdfast.discovery.blocks.planning import orders_of
 from holdfast.discovery.blocks.storage import KEPT
@@ -252,7 +252,9 @@ class _Looked:
     """The rows of some blocks as rules look at them."""
 
     def __init__(self, source: Source, blocks: tuple[Block, ...], forms: Mapping[int, PairForm | RowForm]) -> None:
-        rows = rows_of(pa.concat_tables([source.read(block) for block in blocks]), source.schema)
+        read = [source.read(block) for block in blocks]
+        rows = rows_of(pa.concat_tables(read), source.schema)
+        self.ends = np.cumsum([0, *map(len, read)]).tolist()
         self.numbers = rows.numbers
         self.table = rows.table
         self.columns = TableColumns(rows.table)
@@ -269,13 +271,12 @@ def _looked(asked: _Asked, task: _Task) -> _Looked:
         size = sum(block.size for block in task.blocks)
         return _Looked(asked.source, task.blocks, asked.forms), _COPIES_OF_ROWS * size
 
-    return KEPT.get(("looked", tuple(block.name for block in task.blocks)), make)
+    return KEPT.get(("looked", *names_of(task.blocks)), make, marks_of(task.blocks))
 
 
 def _counted(asked: _Asked, task: _Task) -> Given:
     """Return what breaks each rule of a task: pairs, and the rows of each block as bits."""
     looked = _looked(asked, task)
-    ends = np.cumsum([0, *(block.rows for block in task.blocks)]).tolist()
     out: list[tuple[int, int, int, int, bytes]] = []
     parts: list[int] = []
     for i in task.rules:
@@ -286,7 +287,7 @@ def _counted(asked: _Asked, task: _Task) -> Given:
             counted = count(looked.columns, looked.grouping, form)
             pair_count, breaking = counted.pairs, counted.first | counted.second
         for at, place in enumerate(task.places):
-            some = breaking[ends[at] : ends[at + 1]]
+            some = breaking[looked.ends[at] : looked.ends[at + 1]]
             bits = np.packbits(some).tobytes() if some.any() else b""
             other = next((p for p in task.places if p != place), _ALONE)
             out.append((i, place, other, pair_count, bits))

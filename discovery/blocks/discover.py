@@ -7,10 +7,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from holdfast.constraints import InclusionDependency, PredicateSpace, Value
-from holdfast.discovery.blocks.block import Block, carried_schema, rows_of
+from holdfast.discovery.blocks.block import Block, rows_of
 from holdfast.discovery.blocks.seeding import seed_blocks
 from holdfast.discovery.blocks.table import BlockTable, Report, Source
 from holdfast.discovery.blocks.values import clusters_of, missing_values, overlaps_of
@@ -58,13 +57,13 @@ def discover_blocks(
 ) -> DiscoveredInBlocks:
     """Find all constraints of the space's family that hold on a table and that no other one implies."""
     seed = seed_blocks(table, space, bound, threads=threads, report=report)
-    sample = _sample_of(table, space)
+    sample = pair_sample(table, space)
     return DiscoveredInBlocks(
         table.without_rows(), space, ReportedSet(space, seed.masks), seed.explained, sample=sample
     )
 
 
-def _sample_of(table: BlockTable, space: PredicateSpace) -> PairSample:
+def pair_sample(table: BlockTable, space: PredicateSpace) -> PairSample:
     """Return pairs of rows of the first blocks."""
     rows = np.cumsum([0, *(block.rows for block in table.base.blocks)])
     some = tuple(block for block, before in zip(table.base.blocks, rows, strict=False) if before < _RANKED_ON)
@@ -72,9 +71,7 @@ def _sample_of(table: BlockTable, space: PredicateSpace) -> PairSample:
 
 
 def _paired(source: Source, space: PredicateSpace, blocks: tuple[Block, ...]) -> PairSample:
-    schema = carried_schema(source.schema)
-    arrays = pa.concat_tables([schema.empty_table(), *(source.read(block) for block in blocks)])
-    return PairSample.of(pair_codes(rows_of(arrays, source.schema).table, space), space)
+    return PairSample.of(pair_codes(rows_of(source.read_all(blocks), source.schema).table, space), space)
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,16 @@ Invariant: a constraint that is neither broken nor undecided has no violating pa
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
 from holdfast.constraints import PredicateSpace
 from holdfast.constraints.operators import EVERY_OUTCOME
-from holdfast.discovery.blocks.block import Block, rows_of
+from holdfast.discovery.blocks.block import Block, marks_of, names_of, rows_of
 from holdfast.discovery.blocks.planning import orders_of
 from holdfast.discovery.blocks.storage import KEPT
 from holdfast.discovery.blocks.table import Arrangement, BlockTable, Order, Source
@@ -42,10 +43,17 @@ _BYTES_A_CODE = 4
 
 @dataclass(frozen=True)
 class Evidences:
-    """Evidences, each with the numbers of two rows that have it."""
+    """Evidences, each with the numbers of two rows that have it.
+
+    Parameters
+    ----------
+    words, rows : evidences, and (e, 2) numbers.
+    images : those rows as they are carried, where they were asked for; some of them more than once.
+    """
 
     words: Words
     rows: Places
+    images: tuple[pa.Table, ...] = ()
 
     @classmethod
     def none(cls, space: PredicateSpace) -> "Evidences":
@@ -58,7 +66,8 @@ class Evidences:
         parts = [cls.none(space), *parts]
         words = np.concatenate([part.words for part in parts])
         _, first = np.unique(as_items(words), return_index=True)
-        return cls(words[first], np.concatenate([part.rows for part in parts])[first])
+        images = tuple(chain.from_iterable(part.images for part in parts))
+        return cls(words[first], np.concatenate([part.rows for part in parts])[first], images)
 
 
 @dataclass(frozen=True)
@@ -86,6 +95,7 @@ class _Asked:
     masks: Words
     limit: int
     budget: int
+    images: bool
 
 
 @dataclass(frozen=True)
@@ -103,12 +113,16 @@ class BlockSearch:
     ----------
     table, space : the rows, and what masks mean.
     report : is told what is being done.
+    images : whether the rows of evidences are wanted with their numbers.
     """
 
-    def __init__(self, table: BlockTable, space: PredicateSpace, report: Report = lambda _: None) -> None:
+    def __init__(
+        self, table: BlockTable, space: PredicateSpace, report: Report = lambda _: None, *, images: bool = False
+    ) -> None:
         self._table = table
         self._space = space
         self._report = report
+        self._images = images
 
     def sample(self) -> Evidences:
         """Return evidences of a sample of pairs within some blocks."""
@@ -124,7 +138,7 @@ class BlockSearch:
 
         `budget` is how much is compared for each row of a task.
         """
-        asked = _Asked(self._table.source, self._space, masks, limit, budget)
+        asked = _Asked(self._table.source, self._space, masks, limit, budget, self._images)
         state = _Progress(len(masks))
         blocks = self._table.base.blocks
         few = [_Task((block,), np.arange(len(masks))) for block in blocks[: self._table.executors.cores]]
@@ -203,12 +217,12 @@ def _coded(source: Source, space: PredicateSpace, blocks: tuple[Block, ...]) -> 
     """Return some blocks together; kept, where there is room."""
 
     def make() -> tuple[_Coded, int]:
-        rows = rows_of(pa.concat_tables([source.read(block) for block in blocks]), source.schema)
+        rows = rows_of(source.read_all(blocks), source.schema)
         codes = pair_codes(rows.table, space)
         size = 2 * _BYTES_A_CODE * codes.left.size + rows.numbers.nbytes + 2 * codes.first.nbytes
         return _Coded(rows.numbers, codes, ViolationSearch(codes, space)), size
 
-    return KEPT.get(("coded", space.fingerprint, tuple(block.name for block in blocks)), make)
+    return KEPT.get(("coded", space.fingerprint, *names_of(blocks)), make, marks_of(blocks))
 
 
 def _searched(asked: _Asked, task: _Task) -> Broken:
@@ -218,7 +232,16 @@ def _searched(asked: _Asked, task: _Task) -> Broken:
     )
     broken = task.positions[np.unique(found.constraint)]
     undecided = np.setdiff1d(task.positions[found.undecided], broken)
-    return Broken(broken, undecided, coded.evidences(found.pairs, asked.space))
+    evidences = coded.evidences(found.pairs, asked.space)
+    if asked.images:
+        evidences = with_images(evidences, asked.source.read_all(task.blocks))
+    return Broken(broken, undecided, evidences)
+
+
+def with_images(evidences: Evidences, rows: pa.Table) -> Evidences:
+    """Add the images of evidences' rows, as far as they are among some carried rows."""
+    wanted = np.isin(rows.column("row").to_numpy(), evidences.rows)
+    return replace(evidences, images=(rows.filter(pa.array(wanted)).combine_chunks(),))
 
 
 def _sampled(source: Source, space: PredicateSpace, block: Block) -> Evidences:

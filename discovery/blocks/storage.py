@@ -1,7 +1,7 @@
 """Where blocks lie, as a value that can be sent to whoever reads them, and what a process keeps of what it read.
 
-Invariant: what is kept takes at most so many bytes, by what its makers say of it; it is taken from blocks, which never
-change, so it is never stale.
+Invariant: what is kept takes at most so many bytes, by what its makers say of it; it is taken from blocks, whose files
+never change, and what depends on their marks is of a version that says them: so it is never stale.
 """
 
 import os
@@ -57,26 +57,31 @@ class Kept:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._held: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._held: OrderedDict[Hashable, tuple[Hashable, Any, int]] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
 
-    def get(self, what: Hashable, make: Callable[[], tuple[Made, int]]) -> Made:
-        """Return what `make` gave, or gives now, with how many bytes it takes."""
+    def get(self, what: Hashable, make: Callable[[], tuple[Made, int]], version: Hashable = None) -> Made:
+        """Return what `make` gave, or gives now, with how many bytes it takes; of another version it is made anew."""
         with self._lock:
             if what in self._held:
-                self._held.move_to_end(what)
-                found: Made = self._held[what][0]
-                return found
+                if self._held[what][0] == version:
+                    self._held.move_to_end(what)
+                    found: Made = self._held[what][1]
+                    return found
+                self._drop(what)
         made, size = make()
         with self._lock:
             if what not in self._held and size <= self._most:
-                self._held[what] = made, size
+                self._held[what] = version, made, size
                 self._bytes += size
             while self._bytes > self._most:
-                _, (_, gone) = self._held.popitem(last=False)
-                self._bytes -= gone
+                self._drop(next(iter(self._held)))
         return made
+
+    def _drop(self, what: Hashable) -> None:
+        *_, size = self._held.pop(what)
+        self._bytes -= size
 
     @property
     def bytes(self) -> int:

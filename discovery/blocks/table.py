@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdfast.constraints import Schema
-from holdfast.discovery.blocks.block import Block, carried_schema, read_block, write_block
+from holdfast.discovery.blocks.block import Block, carried_schema, left_of, read_block, write_block
 from holdfast.discovery.blocks.executors import Executors, Given, Taken, by_part
 from holdfast.discovery.blocks.ranges import BlockRanges
 from holdfast.discovery.blocks.storage import KEPT, Storage
@@ -52,12 +52,20 @@ class Source:
     most: int
 
     def read(self, block: Block) -> pa.Table:
-        """Return a block's rows as they are carried; kept, where there is room."""
+        """Return a block's rows, those that are not gone, as they are carried."""
+        return left_of(self.written(block), block)
+
+    def written(self, block: Block) -> pa.Table:
+        """Return the rows that a block was written with; kept, where there is room."""
 
         def make() -> tuple[pa.Table, int]:
             return read_block(self.storage.open(), block), block.size
 
         return KEPT.get(block.name, make)
+
+    def read_all(self, blocks: Sequence[Block]) -> pa.Table:
+        """Return the rows of some blocks together."""
+        return pa.concat_tables([carried_schema(self.schema).empty_table(), *map(self.read, blocks)])
 
 
 @dataclass(frozen=True)
@@ -156,8 +164,9 @@ class BlockTable:
 
 
 def _sampled_of(source: Source, most: int, block: Block) -> pa.Table:
-    places = np.linspace(0, block.rows - 1, min(most, block.rows)).astype(np.int64)
-    return source.read(block).take(pa.array(np.unique(places)))
+    rows = source.read(block)
+    places = np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(np.int64)
+    return rows.take(pa.array(np.unique(places)))
 
 
 def _given(source: Source, bounds: pa.Table, block: Block) -> Given:
