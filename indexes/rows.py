@@ -161,25 +161,11 @@ class RowSet:
 
         Rows that vanish keep their slots and codes until `forget`.
         """
-        slots = self.slots_of(codes)
-        before = np.where(slots >= 0, self.copies[slots], 0)
-        new = slots < 0
-        slots[new] = self._take(int(np.count_nonzero(new)))
-        self.codes[slots[new]] = codes[new]
+        slots, before = self._places_for(codes)
         after = before + signs
-        self._before.append((slots, before))
-        self.copies[slots] = after
-        self._whole.insert(self.codes, slots[new])
-        self._ended.append(slots[after == 0])
-        self._changed.append(slots)
-        appeared, vanished = slots[(before <= 0) & (after > 0)], slots[(before > 0) & (after <= 0)]
-        if self._by_key is not None:  # the old version of a row goes before the new one comes
-            self._by_key.remove(self.codes, vanished)
-            self._by_key.insert(self.codes, appeared)
+        appeared, vanished = self._put(slots, before, after)
         change = np.maximum(after, 0) - np.maximum(before, 0)
-        self.live_copies += int(change.sum())
         owed = np.maximum(-after, 0) - np.maximum(-before, 0)
-        self.owed_copies += int(owed.sum())
         return RowDelta(
             appeared,
             vanished,
@@ -191,6 +177,15 @@ class RowSet:
             slots[change != 0],
             change[change != 0],
         )
+
+    def hold(self, codes: Codes, copies: NDArray[np.int64]) -> Slots:
+        """Say that row `codes[i]`, each listed once, is there `copies[i]` times, which no batch changed; return slots.
+
+        O(k). Rows that are there no more keep their slots and codes until `forget`.
+        """
+        slots, before = self._places_for(codes)
+        self._put(slots, before, copies)
+        return slots
 
     @contextmanager
     def beside(self, codes: Codes) -> Iterator[Slots]:
@@ -258,6 +253,31 @@ class RowSet:
     def _stored(self, slots: Slots) -> bytes:
         """Lay rows out: their copies, then the codes of one after the other."""
         return codecs.codes(self.copies[slots]) + codecs.codes(self.codes[slots])
+
+    def _places_for(self, codes: Codes) -> tuple[Slots, NDArray[np.int64]]:
+        """Return the slots of rows, new ones where they have none, and how many copies each has."""
+        slots = self.slots_of(codes)
+        before = np.where(slots >= 0, self.copies[slots], 0)
+        new = slots < 0
+        slots[new] = self._take(int(np.count_nonzero(new)))
+        self.codes[slots[new]] = codes[new]
+        self._whole.insert(self.codes, slots[new])
+        return slots, before
+
+    def _put(self, slots: Slots, before: NDArray[np.int64], after: NDArray[np.int64]) -> tuple[Slots, Slots]:
+        """Give rows so many copies; return those that became live, and those that are no longer."""
+        self._before.append((slots, before))
+        self.copies[slots] = after
+        self._ended.append(slots[after == 0])
+        self._changed.append(slots)
+        appeared, vanished = slots[(before <= 0) & (after > 0)], slots[(before > 0) & (after <= 0)]
+        if self._by_key is not None:  # the old version of a row goes before the new one comes
+            self._by_key.remove(self.codes, vanished)
+            self._by_key.insert(self.codes, appeared)
+        (live, owed), (live_before, owed_before) = _sides(after), _sides(before)
+        self.live_copies += int(live.sum() - live_before.sum())
+        self.owed_copies += int(owed.sum() - owed_before.sum())
+        return appeared, vanished
 
     def _count(self, copies: NDArray[np.int64]) -> None:
         self.live_copies, self.owed_copies = (int(side.sum()) for side in _sides(copies))

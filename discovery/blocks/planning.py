@@ -42,10 +42,13 @@ def _own(compared: Sequence[Compared], *allowed: int) -> list[int]:
 
 
 def _most_wanted(table: BlockTable, equal: NDArray[np.bool_]) -> int | None:
-    """Return the column that most of some constraints want equal, of those whose values fit into a block."""
+    """Return the column that most of some constraints want equal, of those whose values fit into a block.
+
+    Rows that are sorted by a column already are searched in that order first.
+    """
     counts = equal.sum(axis=1)
     fit = [c for c in range(len(counts)) if counts[c] and table.fits_a_block(c)]
-    return max(fit, key=lambda c: (counts[c], -table.heaviest[c], -c), default=None)
+    return max(fit, key=lambda c: ((c,) in table.orders, counts[c], -table.heaviest[c], -c), default=None)
 
 
 def _order_of(table: BlockTable, compared: Sequence[Compared]) -> Order:

@@ -1,10 +1,10 @@
 """A batch of rows against all rows of a table in blocks: pairs of one of each that violate constraints.
 
 Each block is searched by the index that a table in memory has, made once for the constraints at hand and kept by
-whoever made it. The batch is looked at beside the rows of a block and never joins them, so the index of a block is as
-immutable as the block. What travels back are distinct evidences.
+whoever made it; rows that are marked as gone since are taken out of it. The batch is looked at beside the rows of a
+block and never joins them. What travels back are distinct evidences.
 
-Invariant: every constraint that some pair of a row of the batch and one of the table violates has an evidence in the
+Invariant: every evidence of a pair of a row of the batch and one of the table that violates a constraint is in the
 answer, with two rows that have it.
 """
 
@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
-from holdfast.discovery.blocks.block import Block, Rows, rows_of
+from holdfast.discovery.blocks.block import Block, RowNumbers, Rows, rows_of
 from holdfast.discovery.blocks.planning import orders_of
 from holdfast.discovery.blocks.ranges import rows_meeting
 from holdfast.discovery.blocks.searching import Evidences, compared_of
 from holdfast.discovery.blocks.storage import KEPT
-from holdfast.discovery.blocks.table import BlockTable, Source
+from holdfast.discovery.blocks.table import BlockTable, Order, Source
 from holdfast.discovery.evidences import mirrored
 from holdfast.discovery.kernels.evidence import Places, Words
 from holdfast.indexes.masks import as_items
@@ -37,20 +39,25 @@ class _Asked:
     source: Source
     space: PredicateSpace
     masks: Words
+    order: Order
     batch: Rows
+    images: bool
 
 
-def probe_blocks(table: BlockTable, space: PredicateSpace, batch: Rows, masks: Words) -> Evidences:
+def probe_blocks(
+    table: BlockTable, space: PredicateSpace, batch: Rows, masks: Words, *, images: bool = False
+) -> Evidences:
     """Return the evidences of pairs of a row of a batch and one of the table, at least of all that violate a mask.
 
-    Each constraint is probed in the arrangement that suits it, where a row of the batch has to do with few blocks.
+    Each constraint is probed in the arrangement that suits it, where a row of the batch has to do with few blocks. With
+    `images`, the rows of the table that evidences name come along.
     """
     found = []
     compared = compared_of(masks, space)
     every = np.arange(len(masks) if batch.table.row_count else 0)
     for order, positions in orders_of(table, compared, every).items():
         blocks = table.arranged(order).blocks
-        asked = _Asked(table.source, space, _both_images(masks[positions], space), batch)
+        asked = _Asked(table.source, space, _both_images(masks[positions], space), order, batch, images)
         found += list(table.executors.run(partial(_probed, asked), blocks))
     return Evidences.together(found, space)
 
@@ -67,34 +74,78 @@ def _both_images(masks: Words, space: PredicateSpace) -> Words:
 # What a task does
 
 
-@dataclass
 class _Indexed:
-    """The distinct rows of a block, searchable for some constraints, and the number of a row for each slot."""
+    """The distinct rows of a block that are not gone, searchable for some constraints.
 
-    rows: RowSet
-    index: TableIndex
-    numbers: Places
-    masks: Words
+    Parameters
+    ----------
+    source, block, space : whose rows, and what is compared.
+    """
+
+    def __init__(self, source: Source, block: Block, space: PredicateSpace) -> None:
+        read = rows_of(source.written(block), source.schema)
+        self._numbers = read.numbers
+        self._by_number = np.argsort(read.numbers)
+        self._gone = b""
+        self.rows = RowSet(space)
+        self._codes, _ = self.rows.encode(read.table)
+        is_left = ~np.isin(read.numbers, block.gone_numbers)
+        left = np.flatnonzero(is_left)
+        first, copies = np.unique(left[first_equal(self._codes[left], range(len(space.schema)))], return_counts=True)
+        self.rows.change(self._codes[first], copies)
+        self._slots = np.where(is_left, self.rows.slots_of(self._codes), -1)
+        self._codes = self._codes[:0]
+        self.places = np.zeros(len(self.rows.copies), np.int64)
+        self.places[self._slots[first]] = first
+        self._gone = block.gone
+        self.index = TableIndex(self.rows, 1, space)
+        self._masks = np.zeros((0, space.word_count), np.uint64)
+
+    def serves(self, block: Block, masks: Words) -> bool:
+        """Take rows out that are gone since, and serve constraints; say no where rows are back again."""
+        if block.gone != self._gone:
+            gone = block.gone_numbers
+            if not np.isin(np.frombuffer(self._gone, np.int64), gone).all():
+                return False
+            self._take_out(np.setdiff1d(gone, np.frombuffer(self._gone, np.int64)))
+            self._gone = block.gone
+        if not np.array_equal(self._masks, masks):
+            self.index.hold(masks, trees=True)
+            self._masks = masks
+        return True
+
+    def _take_out(self, numbers: RowNumbers) -> None:
+        at = np.searchsorted(self._numbers, numbers, sorter=self._by_number)
+        at = self._by_number[np.minimum(at, len(self._numbers) - 1)]
+        at = at[self._numbers[at] == numbers]
+        slots, copies = np.unique(self._slots[at], return_counts=True)
+        self.rows.begin()
+        delta = self.rows.change(self.rows.codes[slots], -copies)
+        self.index.remove(delta.vanished)
+        self.rows.forget()
+        self._slots[at] = -1
+        bare = slots[(self.rows.copies[slots] > 0) & np.isin(self.places[slots], at)]
+        if len(bare):
+            others = np.flatnonzero(np.isin(self._slots, bare))
+            self.places[self._slots[others]] = others
+
+    def numbers_of(self, slots: NDArray[np.int64]) -> RowNumbers:
+        """Return the number of a row that is in each of some slots."""
+        found: RowNumbers = self._numbers[self.places[slots]]
+        return found
 
 
 def _indexed(asked: _Asked, block: Block) -> _Indexed:
     def make() -> tuple[_Indexed, int]:
-        read = rows_of(asked.source.read(block), asked.source.schema)
-        rows = RowSet(asked.space)
-        codes, _ = rows.encode(read.table)
-        first, copies = np.unique(first_equal(codes, range(codes.shape[1])), return_counts=True)
-        rows.change(codes[first], copies)
-        slots = rows.slots_of(codes[first])
-        numbers = np.empty(len(slots), np.int64)
-        numbers[slots] = read.numbers[first]
-        index = TableIndex(rows, 1, asked.space)
-        found = _Indexed(rows, index, numbers, asked.masks[:0])
-        return found, block.rows * (_BYTES_A_CELL * codes.shape[1] + 4 * _BYTES_A_ROW_AND_TREE)
+        size = block.rows * (_BYTES_A_CELL * len(asked.source.schema) + 4 * _BYTES_A_ROW_AND_TREE)
+        return _Indexed(asked.source, block, asked.space), size
 
-    found = KEPT.get(("indexed", asked.space.fingerprint, block.name), make)
-    if not np.array_equal(found.masks, asked.masks):
-        found.index.hold(asked.masks, trees=True)
-        found.masks = asked.masks
+    what = ("indexed", asked.space.fingerprint, asked.order, block.name)
+    found = KEPT.get(what, make)
+    if not found.serves(block, asked.masks):
+        KEPT.drop(what)
+        found = KEPT.get(what, make)
+        found.serves(block, asked.masks)
     return found
 
 
@@ -109,9 +160,39 @@ def _probed(asked: _Asked, block: Block) -> Evidences:
         indexed.index.rebuild()
         indexed.index.hold(asked.masks, trees=True)
     with indexed.rows.beside(codes) as slots:
-        words, pairs = indexed.index.probe(slots)
-    numbers = np.concatenate([indexed.numbers, asked.batch.numbers[meeting]])
-    found = numbers[pairs[:, 0]]
+        words, witnesses = indexed.index.probe(slots)
+    own = int(slots[0])
+    pairs = witnesses[:, 0]
+    theirs = pairs < own
+    numbers = np.empty(pairs.shape, np.int64)
+    numbers[theirs] = indexed.numbers_of(pairs[theirs])
+    numbers[~theirs] = asked.batch.numbers[meeting][pairs[~theirs] - own]
+    images: tuple[pa.Table, ...] = ()
+    if asked.images:
+        images = (asked.source.written(block).take(pa.array(np.unique(indexed.places[pairs[theirs]]))),)
     if asked.space.crossing:
+        return Evidences(words, numbers, images)
+    return Evidences(
+        np.concatenate([words, mirrored(words, asked.space)]), np.concatenate([numbers, numbers[:, ::-1]]), images
+    )
+
+
+def probe_among(space: PredicateSpace, batch: Rows, copies: Places, masks: Words) -> Evidences:
+    """Return the evidences of pairs of rows of a batch that violate a mask; of a row with itself, where it has copies.
+
+    The rows are distinct; a row with itself has its number twice.
+    """
+    rows = RowSet(space)
+    codes, _ = rows.encode(batch.table)
+    rows.change(codes, copies)
+    slots = rows.slots_of(codes)
+    numbers = np.empty(len(rows.copies), np.int64)
+    numbers[slots] = batch.numbers
+    index = TableIndex(rows)
+    both = _both_images(masks, space)
+    index.hold(both, trees=True)
+    words, witnesses = index.probe(slots)
+    found = numbers[witnesses[:, 0]]
+    if space.crossing:
         return Evidences(words, found)
-    return Evidences(np.concatenate([words, mirrored(words, asked.space)]), np.concatenate([found, found[:, ::-1]]))
+    return Evidences(np.concatenate([words, mirrored(words, space)]), np.concatenate([found, found[:, ::-1]]))

@@ -69,17 +69,23 @@ class Kept:
                     self._held.move_to_end(what)
                     found: Made = self._held[what][1]
                     return found
-                self._drop(what)
+                self._take_out(what)
         made, size = make()
         with self._lock:
             if what not in self._held and size <= self._most:
                 self._held[what] = version, made, size
                 self._bytes += size
             while self._bytes > self._most:
-                self._drop(next(iter(self._held)))
+                self._take_out(next(iter(self._held)))
         return made
 
-    def _drop(self, what: Hashable) -> None:
+    def drop(self, what: Hashable) -> None:
+        """Keep something no longer."""
+        with self._lock:
+            if what in self._held:
+                self._take_out(what)
+
+    def _take_out(self, what: Hashable) -> None:
         *_, size = self._held.pop(what)
         self._bytes -= size
 

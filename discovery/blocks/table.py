@@ -11,7 +11,7 @@ a value that is very frequent, in neighbouring ones; and the ranges of blocks te
 Invariant: every arrangement has every row exactly once.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -67,6 +67,19 @@ class Source:
         """Return the rows of some blocks together."""
         return pa.concat_tables([carried_schema(self.schema).empty_table(), *map(self.read, blocks)])
 
+    def write_sorted(self, rows: pa.Table, order: Order) -> Iterator[Block]:
+        """Write rows in an order, as blocks that end where its first column changes, as far as they can."""
+        place = self.storage.open()
+        if order and len(rows):
+            rows = rows.take(pc.sort_indices(rows, [(str(c), "ascending", "at_start") for c in order]))
+        rows = rows.combine_chunks()
+        while len(rows) >= 2 * self.most:
+            end = _end_of_block(rows.column(str(order[0])), self.most) if order else self.most
+            yield write_block(place, rows.slice(0, end), self.schema)
+            rows = rows.slice(end)
+        if len(rows):
+            yield write_block(place, rows, self.schema)
+
 
 @dataclass(frozen=True)
 class Arrangement:
@@ -107,12 +120,17 @@ class BlockTable:
         self.executors = executors
         self.row_count = sum(block.rows for block in blocks)
         self._report = report
-        self._arrangements: dict[Order, Arrangement] = {(): Arrangement((), tuple(blocks), source.schema)}
+        self.arrangements: dict[Order, Arrangement] = {(): Arrangement((), tuple(blocks), source.schema)}
 
     @property
     def base(self) -> Arrangement:
         """The rows as they came."""
-        return self._arrangements[()]
+        return self.arrangements[()]
+
+    @property
+    def orders(self) -> Collection[Order]:
+        """The orders that rows are sorted in already."""
+        return self.arrangements.keys()
 
     def without_rows(self) -> Table:
         """Return name, columns and number of rows as tables in memory have them."""
@@ -120,9 +138,9 @@ class BlockTable:
 
     def arranged(self, order: Order) -> Arrangement:
         """Return the rows in an order. O(n log n) spread over the executors, once."""
-        if order not in self._arrangements:
-            self._arrangements[order] = Arrangement(order, tuple(self._arrange(order)), self.schema)
-        return self._arrangements[order]
+        if order not in self.arrangements:
+            self.arrangements[order] = Arrangement(order, tuple(self.sorted_by(order)), self.schema)
+        return self.arrangements[order]
 
     @cached_property
     def heaviest(self) -> list[float]:
@@ -141,7 +159,8 @@ class BlockTable:
         found = list(self.executors.run(partial(_sampled_of, self.source, most), self.base.blocks))
         return pa.concat_tables([carried_schema(self.schema).empty_table(), *found]).drop_columns(["row"])
 
-    def _arrange(self, order: Order) -> list[Block]:
+    def sorted_by(self, order: Order) -> list[Block]:
+        """Write all rows in an order."""
         names = ", ".join(self.schema.names[c] for c in order)
         self._report(f"sorting {self.row_count:,} rows by {names}")
         bounds = self._bounds(order[:1] if self.fits_a_block(order[0]) else order)
@@ -195,30 +214,18 @@ def parts_of(rows: pa.Table, bounds: pa.Table) -> NDArray[np.int64]:
 
 
 def _written(source: Source, order: Order, taken: Taken) -> Iterator[Block]:
-    """Write the rows of a part in order, as blocks that end where the first column changes, as far as they can.
+    """Write the rows of a part in order.
 
     Where there are far more rows than were expected, they are sorted some at a time: their blocks have wide ranges.
     """
-    place = source.storage.open()
-    keys = [(str(c), "ascending", "at_start") for c in order]
-
-    def written(some: list[pa.Table]) -> Iterator[Block]:
-        rows = pa.concat_tables(some)
-        rows = rows.take(pc.sort_indices(rows, keys)).combine_chunks()
-        while len(rows) >= 2 * source.most:
-            end = _end_of_block(rows.column(str(order[0])), source.most)
-            yield write_block(place, rows.slice(0, end), source.schema)
-            rows = rows.slice(end)
-        yield write_block(place, rows, source.schema)
-
     waiting: list[pa.Table] = []
     for rows in taken:
         waiting.append(rows)
         if sum(map(len, waiting)) >= _SORTED_AT_ONCE * source.most:
-            yield from written(waiting)
+            yield from source.write_sorted(pa.concat_tables(waiting), order)
             waiting = []
     if waiting:
-        yield from written(waiting)
+        yield from source.write_sorted(pa.concat_tables(waiting), order)
 
 
 def _end_of_block(column: pa.ChunkedArray, most: int) -> int:
