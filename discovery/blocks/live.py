@@ -177,9 +177,9 @@ class LiveBlocks:
         """Return the sorted blocks of an arrangement; made now, where nobody asked for it before."""
         self._asked.add(order)
         if order not in self._manifest.runs:
-            base = LiveTable(self, ())
-            run = tuple(base.sorted_by(order))
-            self.manifest = replace(self._manifest, runs={**self._manifest.runs, order: (run,)})
+            base = list(chain.from_iterable(self._manifest.runs[()]))
+            runs = (tuple(BlockTable(self.source, base, self.executors, self.report).sorted_by(order)),) if base else ()
+            self.manifest = replace(self._manifest, runs={**self._manifest.runs, order: runs})
         return tuple(chain.from_iterable(self._manifest.runs[order]))
 
     @property
@@ -281,15 +281,15 @@ class LiveBlocks:
                 some = [*runs.pop(), *some]
             taken[order], left[order] = some, runs
         self.report(f"sorting {_rows(before.young):,} rows into {len(wanted):,} arrangements")
-        few = [order for order in wanted if _rows(taken[order]) <= _SORTED_BY_ONE * self.source.most]
+        few = [order for order in wanted if not order or _rows(taken[order]) <= _SORTED_BY_ONE * self.source.most]
         made = dict(
             zip(few, self._in_turn(partial(_sorted_run, self.source), [(o, tuple(taken[o])) for o in few]), strict=True)
         )
         for order in wanted:
             if order not in made:
                 made[order] = tuple(BlockTable(self.source, taken[order], self.executors).sorted_by(order))
-        runs = {order: tuple(run for run in (*left[order], made[order]) if run) for order in wanted}
-        self.manifest = replace(before, runs=runs, young=())
+        folded = {order: tuple(run for run in (*left[order], made[order]) if run) for order in wanted}
+        self.manifest = replace(before, runs=folded, young=())
         self._asked = set()
         self._heaviest = None
 
