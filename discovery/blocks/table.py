@@ -177,7 +177,7 @@ class BlockTable:
         sample = self._sample.select([str(c) for c in columns])
         keys = [(name, "ascending", "at_start") for name in sample.column_names]
         ordered = sample.take(pc.sort_indices(sample, keys))
-        parts = max(1, -(-self.row_count // self.source.most))
+        parts = max(1, -(-self.row_count // self.source.most)) if len(ordered) else 1
         places = np.linspace(0, len(ordered), parts + 1)[1:-1].astype(np.int64)
         return ordered.take(pa.array(places)).group_by(ordered.column_names, use_threads=False).aggregate([])
 
