@@ -34,6 +34,7 @@ from holdfast.discovery.detection.forms import Compared, Form, PairForm, RowForm
 from holdfast.discovery.detection.grouping import Grouping
 from holdfast.discovery.detection.listing import lists, pairs
 from holdfast.display.verdicts import Verdicts
+from holdfast.tables.keys import Flags
 
 Locate = Callable[[int], str]
 Shown = TypeVar("Shown")
@@ -284,12 +285,12 @@ class _Looked:
         self.columns = TableColumns(rows.table)
         self.grouping = Grouping(self.columns, [form for form in forms.values() if isinstance(form, PairForm)])
 
-    def some(self, form: PairForm | RowForm, most: int) -> list[tuple[int, ...]]:
-        """Return a few violations by their rows here."""
+    def some(self, form: PairForm | RowForm, most: int, among: Flags | None = None) -> list[tuple[int, ...]]:
+        """Return a few violations by their rows here; of some rows alone where it is said which."""
         if isinstance(form, RowForm):
-            broken = np.flatnonzero(self.columns.passing_any(form.alternatives))
-            return [(row,) for row in broken[:most].tolist()]
-        return list(some_pairs(self.columns, self.grouping, form, most))
+            broken = self.columns.passing_any(form.alternatives)
+            return [(row,) for row in np.flatnonzero(broken if among is None else broken & among)[:most].tolist()]
+        return list(some_pairs(self.columns, self.grouping, form, most, among, among))
 
     def example(self, rows: Sequence[int]) -> Example:
         """Return a violation by its rows here."""
@@ -363,10 +364,18 @@ def _examples(asked: _Asked, most: int, task: _Task) -> dict[int, list[Example]]
 
 
 def _violations(most: int, asked: _Asked, task: _Task) -> dict[int, list[pa.Table]]:
-    """Return a few violations of each rule of a task that is violated there, as rows are carried."""
+    """Return a few violations of each rule of a task that is violated there, as rows are carried.
+
+    Of the younger half of the rows, if they have any: where old rows go first, these stay.
+    """
     looked, read = _looked(asked, task), asked.source.read_all(task.blocks)
-    found = {i: looked.some(asked.forms[i], most) for i in task.rules}
-    return {i: [read.take(pa.array(rows)).combine_chunks() for rows in some] for i, some in found.items() if some}
+    younger = looked.numbers >= np.median(looked.numbers) if len(looked.numbers) else None
+    found = {}
+    for i in task.rules:
+        some = looked.some(asked.forms[i], most, younger) or looked.some(asked.forms[i], most)
+        if some:
+            found[i] = [read.take(pa.array(rows)).combine_chunks() for rows in some]
+    return found
 
 
 # Inclusions

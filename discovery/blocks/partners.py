@@ -111,9 +111,9 @@ class BlockPartners:
         self._table = table
         self._forms = tuple(forms)
         self._blocks: dict[str, tuple[Block, list[int]]] = {}
+        self._compared = [_sizes_of(form) for form in forms]
         if table.base.blocks and forms:
-            asked = [_sizes_of(form) for form in forms]
-            for order, positions in orders_of(table, asked, np.arange(len(forms))).items():
+            for order, positions in orders_of(table, self._compared, np.arange(len(forms))).items():
                 for block in table.arranged(order).blocks:
                     self._blocks.setdefault(block.name, (block, []))[1].extend(positions.tolist())
 
@@ -156,7 +156,7 @@ class BlockPartners:
     def _tasks(self, batch: Table) -> Iterator[_Task]:
         """Yield the blocks that some rows of a batch have to do with."""
         for block, members in self._blocks.values():
-            meeting = rows_meeting(batch, block, [_sizes_of(self._forms[i]) for i in members])
+            meeting = rows_meeting(batch, block, [self._compared[i] for i in members])
             if meeting.any():
                 yield _Task(block, tuple(members), np.flatnonzero(meeting))
 
@@ -292,4 +292,7 @@ def _partners(asked: _Asked, task: _Search) -> dict[int, Partner]:
             if pair is not None:
                 found[i] = (pair[1], False) if pair[0] == slot else (pair[0], True)
     read = asked.source.written(task.block)
-    return {i: Partner(read.slice(indexed.place_of(slot), 1), is_first) for i, (slot, is_first) in found.items()}
+    return {
+        i: Partner(read.take(pa.array([indexed.place_of(slot)])).combine_chunks(), is_first)
+        for i, (slot, is_first) in found.items()
+    }
