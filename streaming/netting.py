@@ -4,6 +4,7 @@ With a key, the last record of each key counts, against the stored row. Without 
 records. What ends where it began is nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -85,10 +86,7 @@ def check(records: Records, key: tuple[int, ...]) -> None:
     for c in key:
         column = table.columns[c]
         if column.valid is not None and not column.valid.all():
-            where = table.locate(int(np.argmin(column.valid)))
-            raise InputError(
-                f"{where}: the key column {column.column.name} is null; expected a value that identifies the row"
-            )
+            raise null_in_key(table.locate(int(np.argmin(column.valid))), column.column.name)
     if not key and (records.operations == UPDATE).any():
         where = table.locate(int(np.argmax(records.operations == UPDATE)))
         raise InputError(
@@ -233,15 +231,22 @@ def no_key_is_twice(table: Table, codes: Codes, key: tuple[int, ...]) -> None:
     for c in key:
         null = codes[:, c] == NULL
         if null.any():
-            where = table.locate(int(np.argmax(null)))
-            raise InputError(
-                f"{where}: the key column {table.schema.names[c]} is null; expected a value that identifies the row"
-            )
+            raise null_in_key(table.locate(int(np.argmax(null))), table.schema.names[c])
     first = first_equal(codes, key)
     again = np.flatnonzero(first != np.arange(len(codes)))
     if len(again):
-        names = ", ".join(table.schema.names[c] for c in key)
-        raise InputError(
-            f"{table.locate(int(again[0]))}: the same key ({names}) as {table.locate(int(first[again[0]]))}; expected "
-            "each key once: choose other key columns, or take one of the rows out"
-        )
+        names = [table.schema.names[c] for c in key]
+        raise key_twice(table.locate(int(again[0])), table.locate(int(first[again[0]])), names)
+
+
+def null_in_key(where: str, column: str) -> InputError:
+    """Return what is to be said of a row without a key."""
+    return InputError(f"{where}: the key column {column} is null; expected a value that identifies the row")
+
+
+def key_twice(where: str, before: str, key: Sequence[str]) -> InputError:
+    """Return what is to be said of a row whose key an earlier one has."""
+    return InputError(
+        f"{where}: the same key ({', '.join(key)}) as {before}; expected each key once: choose other key columns, or "
+        "take one of the rows out"
+    )

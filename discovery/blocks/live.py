@@ -18,11 +18,14 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from holdfast.constraints import Schema
 from holdfast.constraints.operators import EQUAL
 from holdfast.discovery.blocks.block import Block, Range, RowNumbers, Rows, carried, write_block
 from holdfast.discovery.blocks.executors import Executors
 from holdfast.discovery.blocks.ranges import rows_meeting
+from holdfast.discovery.blocks.storage import Storage
 from holdfast.discovery.blocks.table import Arrangement, BlockTable, Order, Report, Source
 from holdfast.discovery.detection.forms import Compared
 from holdfast.state import codecs
@@ -225,9 +228,12 @@ class LiveBlocks:
         yield batch
 
     @classmethod
-    def restore(cls, store: Reader, prefix: bytes, source: Source, executors: Executors) -> "LiveBlocks":
+    def restore(
+        cls, store: Reader, prefix: bytes, storage: Storage, schema: Schema, executors: Executors
+    ) -> "LiveBlocks":
         """Take over what was saved."""
         head = codecs.read_json(store.get("meta", prefix + b"blocks") or b"{}")
+        source = Source(storage, schema, head["most"])
         gone: dict[str, list[RowNumbers]] = {}
         saves: dict[str, tuple[int, ...]] = {}
         for key, value in store.scan(_MARKS, prefix):
@@ -263,6 +269,18 @@ class LiveBlocks:
         now = self._manifest.names
         gone, self._known = self._known - now, now
         return gone
+
+    def check_invariants(self) -> None:
+        """Assert what the class promises. O(n) for each arrangement."""
+        base = self.source.read_all(self._all())
+        numbers = base.column("row").to_numpy()
+        assert len(np.unique(numbers)) == len(numbers) == self._manifest.rows
+        assert (numbers < self._manifest.following).all()
+        in_order = _by_number(base)
+        for order in self._manifest.runs:
+            assert _by_number(self.source.read_all(self.table().arranged(order).blocks)) == in_order, order
+        for block in self._manifest.placed:
+            assert self.source.storage.open().size(block.block.name) is not None
 
     # How it is kept in order
 
@@ -377,6 +395,10 @@ def _read_record(name: str, record: bytes, gone: bytes) -> Placed:
     block = Block(name, about["rows"], about["size"], ranges, about["first"], about["last"], gone)
     order = about["order"]
     return Placed(block, (None if order is None else tuple(order), about["run"], about["place"]))
+
+
+def _by_number(rows: pa.Table) -> list[str]:
+    return sorted(map(repr, rows.to_pylist()))
 
 
 # What a task does

@@ -18,13 +18,12 @@ import numpy as np
 
 from holdfast.constraints import PredicateSpace
 from holdfast.discovery.certificate import Certificate, Numbers, Pairs, Words
-from holdfast.discovery.codes import PairCodes
-from holdfast.discovery.current import current_codes, evidences_with
-from holdfast.discovery.violations import ViolationSearch
+from holdfast.discovery.current import evidences_with
 from holdfast.indexes.masks import as_items
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.indexes.table_index import WITNESSES, Noted
 from holdfast.state.store import WriteBatch
+from holdfast.streaming.maintainers.searching import Search, search_of
 
 _PARTNER_PAIRS = 100_000
 _MANY_LOST = 256
@@ -70,8 +69,7 @@ class Batch:
     found: list[Numbers] = field(default_factory=list)
     lost: list[Words] = field(default_factory=list)
     lost_pairs: list[Pairs] = field(default_factory=list)
-    codes: PairCodes | None = None
-    search: Any = None
+    search: Search | None = None
 
 
 class CertifiedMaintainer(ABC):
@@ -269,7 +267,7 @@ class CertifiedMaintainer(ABC):
         if len(rare) * self._rows.codes.shape[1] <= _MOST_RARE:
             self._witness(self._beside(self.certificate.a_witness(rare), live))
         rare = self._rarely_witnessed()
-        if len(rare) * self._rows.codes.shape[1] <= _MOST_RARE and len(rare) * len(live) <= _MOST_SEARCHED:
+        if len(rare) * self._rows.codes.shape[1] <= _MOST_RARE and len(rare) * len(self._rows) <= _MOST_SEARCHED:
             self._witness(self._with_evidences(rare, Batch()))
 
     def _rarely_witnessed(self) -> Numbers:
@@ -306,19 +304,18 @@ class CertifiedMaintainer(ABC):
 
     def _with_evidences(self, numbers: Numbers, batch: Batch) -> Pairs:
         """Search the table for pairs that have evidences of the certificate: as boxes of one point each."""
-        codes = self._codes(batch)
-        found = ViolationSearch(codes, self.space, self._threads).find(self._points(numbers), WITNESSES)
-        return codes.table_rows(found.pairs)
+        _, pairs = self._search(batch).find(self._points(numbers), WITNESSES)
+        return pairs
 
     def _points(self, numbers: Numbers) -> Words:
         """Return evidences of the certificate as boxes, each once."""
         return self.certificate.words[numbers]
 
-    def _codes(self, batch: Batch) -> PairCodes:
-        """Return the table as searches take it, made once a batch."""
-        if batch.codes is None:
-            batch.codes = current_codes(self._rows, self.space)
-        return batch.codes
+    def _search(self, batch: Batch) -> Search:
+        """Return what searches the whole table, made once a batch."""
+        if batch.search is None:
+            batch.search = search_of(self._rows, self.space, self._threads)
+        return batch.search
 
 
 def differences(before: Words, after: Words) -> tuple[Words, Words]:

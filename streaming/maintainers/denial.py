@@ -21,7 +21,6 @@ from holdfast.discovery.denial.covers import Covers
 from holdfast.discovery.denial.enumerating import reported_images
 from holdfast.discovery.evidences import mirrored
 from holdfast.discovery.seed import Seed
-from holdfast.discovery.violations import ViolationSearch
 from holdfast.indexes.masks import as_items
 from holdfast.indexes.rows import RowSet, Slots
 from holdfast.state import codecs
@@ -192,15 +191,11 @@ class DenialMaintainer(CertifiedMaintainer):
             masks = self.covers.masks[~self.covers.proven]
             if not self.space.crossing:  # evidences come in mirror images, so one of two boxes is enough
                 masks = masks[reported_images(masks, self.space)]
-            codes = self._codes(batch)
-            if batch.search is None:
-                batch.search = ViolationSearch(codes, self.space, self._threads)
-            found = batch.search.find(masks, _PAIRS_PER_CONSTRAINT)
-            if not len(found.constraint):
+            broken, pairs = self._search(batch).find(masks, _PAIRS_PER_CONSTRAINT)
+            if not len(broken):
                 self.covers.proven = np.ones(len(self.covers), np.bool_)
                 return
-            self.effort.refuted += len(np.unique(found.constraint))
-            pairs = codes.table_rows(found.pairs)
+            self.effort.refuted += len(broken)
             self._take(*self._noted(np.concatenate([pairs, pairs[:, ::-1]])), batch)
 
 

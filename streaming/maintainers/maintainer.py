@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache, partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,7 @@ from holdfast.discovery.seed import Seed
 from holdfast.display.changes import Changes
 from holdfast.display.constraints import Constraints
 from holdfast.display.verdicts import Verdicts
+from holdfast.indexes.encoding import Codes
 from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
@@ -52,7 +53,7 @@ from holdfast.streaming.maintainers.order import OrderMaintainer
 from holdfast.streaming.maintainers.reasons import Reasons
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
 from holdfast.streaming.maintainers.rules import MonitoredRule, RuleMaintainer, coding_space, refuse_uncoded
-from holdfast.streaming.maintainers.shared_index import SharedIndex
+from holdfast.streaming.maintainers.shared_index import SharedIndex, SpreadIndex
 from holdfast.streaming.netting import DELETE, INSERT, UPDATE, Netted, Records, check, net, no_key_is_twice
 from holdfast.tables import ReadOptions, Table, as_table, from_arrow, space_of
 from holdfast.tables.columnar import encoded
@@ -96,7 +97,7 @@ class Maintainer:
         self._rows = rows
         self._families = families
         self._threads = threads
-        self._index = SharedIndex(rows, families, threads)
+        self._index = self._indexed()
         self._rules = RuleMaintainer(rows)
         self._versions: KeyVersions | None = None
         self._follows: Callable[[RowSet, RowDelta], list[ColumnChange]] | None = None
@@ -169,16 +170,22 @@ class Maintainer:
             report("looking for further witnesses")
             slots = rows.slots_of(codes[found.witnesses.ravel()]).reshape(found.witnesses.shape)
             seed = Seed(found.masks, found.evidences, slots, found.explained)
-            families.append(_MAINTAINERS[family].seed(rows, theirs, bound, seed, threads))
+            families.append(MAINTAINERS[family].seed(rows, theirs, bound, seed, threads))
             explained.plan = explained.plan or found.explained.plan
             explained.steps += found.explained.steps
         report("building the index")
         maintainer = cls(rows, families, bounds, explained, threads)
+        maintainer._monitor(rules, report)
+        return maintainer
+
+    def _monitor(self, rules: Sequence[MonitoredRule], report: Callable[[str], object]) -> None:
         if rules:
             report("counting what breaks rules")
-            maintainer._rules = RuleMaintainer(rows, rules, threads)
-            maintainer._rules.seed()
-        return maintainer
+            self._rules = self._ruled(rules)
+            self._rules.seed()
+
+    def _ruled(self, rules: Sequence[MonitoredRule]) -> RuleMaintainer:
+        return RuleMaintainer(self._rows, rules, self._threads)
 
     def save(self, table: int = 0, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since it was last saved; the first time, and into an empty store, ask for everything.
@@ -215,11 +222,21 @@ class Maintainer:
 
     @classmethod
     def restore(
-        cls, store: Store, table: int = 0, threads: int | None = None, rules: Sequence[MonitoredRule] = ()
-    ) -> "Maintainer":
+        cls,
+        store: Store,
+        table: int = 0,
+        threads: int | None = None,
+        rules: Sequence[MonitoredRule] = (),
+        make_rows: Callable[[PredicateSpace, Sequence[str], PredicateSpace], RowSet] = RowSet,
+    ) -> Self:
         """Take a table over from a store, as it was when it was last saved. O(n log n).
 
-        Of `rules`, those that are new or worded otherwise are counted.
+        Parameters
+        ----------
+        store, table : where, and the number of the table in it.
+        threads : all cores where it is not given.
+        rules : those that are monitored; what is new or worded otherwise is counted.
+        make_rows : makes the rows of a space, key and coding, before they are restored.
         """
         _compile()
         if rules:
@@ -237,17 +254,15 @@ class Maintainer:
         bounds = Bounds(**{"max_predicates": None, **meta["bounds"]})
         space, coding = cls.stored_spaces(store, table)
         refuse_uncoded(coding, space.schema, rules)
-        rows = RowSet(space, meta["key"], coding)
+        rows = make_rows(space, meta["key"], coding)
         rows.restore(store, prefix)
         threads = threads or os.cpu_count() or 1
         families = [
-            _MAINTAINERS[family].restore(
-                rows, space.of_family(family), bound, threads, store, _prefix_of(family, table)
-            )
+            MAINTAINERS[family].restore(rows, space.of_family(family), bound, threads, store, _prefix_of(family, table))
             for family, bound in bounds.families.items()
         ]
         maintainer = cls(rows, families, bounds, Explained(), threads)
-        maintainer._rules = RuleMaintainer(rows, rules, threads)
+        maintainer._rules = maintainer._ruled(rules)
         maintainer._rules.restore(store, prefix)
         if "remembers" in meta:
             maintainer.remember(meta["remembers"]["retention"])
@@ -365,9 +380,15 @@ class Maintainer:
             asked = [i for i, constraint in enumerate(constraints) if constraint.family is space.family]
             if asked:
                 words = [space.words(space.mask(_as_denial(constraints[i]))) for i in asked]
-                found[asked] = scores_on(np.array(words, np.uint64), PairSample.of_rows(self._rows, space), space)
+                found[asked] = scores_on(np.array(words, np.uint64), self._sample(space), space)
         scores: list[float] = found.tolist()
         return scores
+
+    def _sample(self, space: PredicateSpace) -> PairSample:
+        return PairSample.of_rows(self._rows, space)
+
+    def _indexed(self) -> "SharedIndex | SpreadIndex":
+        return SharedIndex(self._rows, self._families, self._threads)
 
     @property
     def effort(self) -> Effort:
@@ -407,19 +428,13 @@ class Maintainer:
         """
         started = time.perf_counter()
         check(records, self._rows.key)
-        self._rows.begin()
-        for family in self._families:
-            family.begin()
-        self._rules.begin()
-        if self._versions is not None:
-            self._versions.begin()
+        self._begin(records)
         try:
             codes, relabelled = self._rows.encode(records.table)
             if relabelled:
-                self._index.table.rebuild()
+                self._index.rebuild()
                 self._rules.rebuild()
-            netted = net(records, codes, self._rows, self._latest(records))
-            delta = self._rows.change(netted.codes, netted.signs)
+            netted, delta = self._netted(records, codes)
             changes = [] if delta.is_empty else self._followed(delta)
             self._rules.apply(delta)
             values = () if self._follows is None else self._follows(self._rows, delta)
@@ -431,10 +446,24 @@ class Maintainer:
             for family in self._families:
                 family.undo()
             self._rules.undo()
-            self._index = SharedIndex(self._rows, self._families, self._threads)
+            self._index = self._indexed()
             if self._versions is not None:
                 self._versions.undo()
             raise
+
+    def _begin(self, records: Records) -> None:  # noqa: ARG002  (what comes matters where rows are elsewhere)
+        """Begin a batch: `_undo` leads back to here."""
+        self._rows.begin()
+        for family in self._families:
+            family.begin()
+        self._rules.begin()
+        if self._versions is not None:
+            self._versions.begin()
+
+    def _netted(self, records: Records, codes: Codes) -> tuple[Netted, RowDelta]:
+        """Net a batch, and bring the rows to where it leaves them."""
+        netted = net(records, codes, self._rows, self._latest(records))
+        return netted, self._rows.change(netted.codes, netted.signs)
 
     def _followed(self, delta: RowDelta) -> list[ConstraintChange]:
         """Bring index and families to where the rows are; disappeared constraints of all families come first."""
@@ -498,7 +527,7 @@ class Maintainer:
     def check_invariants(self) -> None:
         """Assert what all parts promise. Exponential in the columns."""
         self._rows.check_invariants()
-        self._index.table.check_invariants()
+        self._index.check_invariants()
         for family in self._families:
             family.check_invariants()
         self._rules.check_invariants()
@@ -544,10 +573,11 @@ def monitored(rules: Sequence[Rule | MonitoredRule | str], schema: Schema) -> li
     return found
 
 
-_MAINTAINERS: dict[Family, type[DenialMaintainer] | type[OrderMaintainer]] = {
+MAINTAINERS: dict[Family, type[DenialMaintainer] | type[OrderMaintainer]] = {
     Family.DENIAL: DenialMaintainer,
     Family.ORDER: OrderMaintainer,
 }
+"""What maintains the constraints of each family."""
 
 
 def _as_denial(constraint: Reported) -> DenialConstraint:
@@ -569,6 +599,7 @@ def _compile() -> None:
     rows = pa.table({"a": [1, 1, 2, 3], "b": ["x", "y", "y", None], "c": [0.5, 1.5, 1.5, 2.5]})
     for bounds in (Bounds(0, 0), Bounds(2)):
         maintainer = Maintainer._seeded(from_arrow(rows, "rows"), (), bounds, None, 1, lambda _: None)
+        assert isinstance(maintainer._index, SharedIndex)
         index = maintainer._index.table
         index.hold(index.masks, trees=True)
         live = maintainer._rows.live()

@@ -16,7 +16,6 @@ from holdfast.constraints import PredicateSpace
 from holdfast.discovery.certificate import Certificate, Numbers, Pairs, Words
 from holdfast.discovery.evidences import mirrored
 from holdfast.discovery.order.contexts import Contexts
-from holdfast.discovery.order.search import OrderSearch
 from holdfast.discovery.order.seeding import PAIRS
 from holdfast.discovery.order.targets import Targets, one_way
 from holdfast.discovery.seed import Seed
@@ -133,12 +132,8 @@ class OrderMaintainer(CertifiedMaintainer):
                 self.contexts.trust()
                 return
             self.effort.candidates += len(targets)
-            codes = self._codes(batch)
-            if batch.search is None:
-                batch.search = OrderSearch(codes, self._targets, self._threads)
-            which, pairs = batch.search.find(targets, sets, PAIRS)
-            broken = np.unique(which)
+            broken, pairs = self._search(batch).find_orders(self._targets, targets, sets, PAIRS)
             self.effort.refuted += len(broken)
             self.contexts.prove(np.delete(targets, broken), np.delete(places, broken))
             if len(pairs):
-                self._take(*self._noted(codes.table_rows(pairs)), batch)
+                self._take(*self._noted(pairs), batch)

@@ -7,8 +7,8 @@ change with its reason and its proof. A failure prints the steps that lead to it
 import itertools
 import json
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -94,12 +94,15 @@ class Setting:
 
     def maintainer(self, seed: Sequence[Row]) -> Maintainer:
         table = self.table(seed)
+        return Maintainer.seed(table, **self.asked(table))
+
+    def asked(self, table: Table) -> dict[str, Any]:
+        """Return how a table is seeded."""
         pairs = tuple(self._pairs()) if self.crossing == "all" else ()
         space = space_of(table) if self.crossing == "auto" else PredicateSpace(table.schema, pairs)
         key = [self.names[i] for i in self.key]
-        return Maintainer.seed(
-            table, key=key, max_predicates=self.bound, max_context=self.context, space=space, threads=1
-        )
+        bounds = {"max_predicates": self.bound, "max_context": self.context}
+        return {"key": key, **bounds, "space": space, "threads": 1}
 
     def reported(self, rows: Sequence[Row], space: denial.Space) -> set[str]:
         """Return the texts of all constraints of the families by the definition."""
@@ -211,8 +214,14 @@ class Law:
         self.setting = setting
         self.space = setting.expected_space(seed)
         self.model = Model(setting, seed)
-        self.maintainer = setting.maintainer(seed)
+        self.maintainer = self.seeded(seed)
         self.compare()
+
+    def seeded(self, seed: Sequence[Row]) -> Maintainer:
+        return self.setting.maintainer(seed)
+
+    def restored(self, store: MemoryStore) -> Maintainer:
+        return Maintainer.restore(store, threads=1)
 
     def reported(self) -> set[str]:
         return self.setting.reported(self.model.rows, self.space)
@@ -238,6 +247,21 @@ class Law:
         assert result.constraints == len(self.maintainer.constraints)
         assert result.seconds >= 0
         return result
+
+    def start_anew(self, batch: Sequence[Record]) -> None:
+        """Apply a batch to the table that was emptied before."""
+        before = self.model.versions
+        self.model = Model(self.setting, ())
+        self.model.apply(batch)
+        result = self.maintainer.apply_records(replace(self.setting.records(batch), from_nothing=True))
+        self.compare()
+        self.check_changes(before, result.changes)
+        after = self.model.versions
+        if self.setting.key:
+            gone, come = before.keys() - after.keys(), after.keys() - before.keys()
+            updated = sum(not same_row(before[key], after[key]) for key in before.keys() & after.keys())
+            assert (result.deleted, result.inserted, result.updated) == (len(gone), len(come), updated)
+        assert result.rows_in - result.rows_out == len(after) - len(before)
 
     def apply_frames(self, inserts: Sequence[Row], deletes: Sequence[Row]) -> list[ConstraintChange]:
         """Apply a netted step by frames, deletes by their keys alone where there are keys; None for no rows."""
@@ -296,12 +320,13 @@ class Histories(RuleBasedStateMachine):
     """Any history of batches, good and bad."""
 
     law: Law
+    law_of: Callable[[Setting, Sequence[Row]], Law] = Law
     undoing: Callable[[], None] | None = None
     store: MemoryStore | None = None
 
     @initialize(drawn=setting_and_seed())
     def seed(self, drawn: tuple[Setting, list[Row]]) -> None:
-        self.law = Law(*drawn)
+        self.law = type(self).law_of(*drawn)
 
     def drawn(self, data: st.DataObject, max_size: int = 5) -> list[Record]:
         return data.draw(batches_of(self.law.setting, self.law.model.rows, max_size), label="batch")
@@ -312,6 +337,11 @@ class Histories(RuleBasedStateMachine):
         before, standing = self.law.model.versions, self.law.reported()
         self.law.apply(batch)
         self.remember(batch, before, standing)
+
+    @rule(data=st.data())
+    def anew(self, data: st.DataObject) -> None:
+        self.law.start_anew(self.drawn(data))
+        self.undoing = None
 
     @rule(data=st.data())
     def frames(self, data: st.DataObject) -> None:
@@ -370,7 +400,7 @@ class Histories(RuleBasedStateMachine):
             self.store.write(written)
         assert self.store is not None
         self.law.maintainer._rows.check_saved()
-        self.law.maintainer = Maintainer.restore(self.store, threads=1)
+        self.law.maintainer = self.law.restored(self.store)
         self.law.compare()
 
 

@@ -1,0 +1,185 @@
+"""One table whose rows are in blocks on a storage, kept exact by executors: as `Maintainer` keeps one in memory.
+
+The same netting, certificates and reasons; what differs is who holds rows (`spread_rows.py`), and so who is asked for
+what the whole table has to say. What is here, and in the state, is small: evidences and their witnesses, the rows of a
+batch, and the manifest of the blocks.
+
+Invariant: after every batch constraints and counts are those that `Maintainer` would have.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import pyarrow.compute as pc
+
+from holdfast.constraints import PredicateSpace, Rule
+from holdfast.constraints.denial import key as denial_key
+from holdfast.discovery.blocks.block import Block
+from holdfast.discovery.blocks.checking import check_blocks
+from holdfast.discovery.blocks.discover import pair_sample, space_of_blocks
+from holdfast.discovery.blocks.executors import Executors
+from holdfast.discovery.blocks.live import LiveBlocks
+from holdfast.discovery.blocks.lookup import rows_numbered
+from holdfast.discovery.blocks.seeding import seed_blocks
+from holdfast.discovery.blocks.storage import Storage
+from holdfast.discovery.blocks.table import BlockTable, Order, Source
+from holdfast.discovery.explained import Explained
+from holdfast.discovery.ranking import PairSample
+from holdfast.discovery.seed import Seed
+from holdfast.indexes.encoding import Codes
+from holdfast.indexes.rows import RowDelta, Slots
+from holdfast.state import codecs
+from holdfast.state.store import Store
+from holdfast.streaming.maintainers.bounds import Bounds
+from holdfast.streaming.maintainers.maintainer import MAINTAINERS, Maintainer, monitored
+from holdfast.streaming.maintainers.rules import MonitoredRule, coding_space
+from holdfast.streaming.maintainers.shared_index import SpreadIndex
+from holdfast.streaming.maintainers.spread_rows import SpreadRows
+from holdfast.streaming.netting import Netted, Records, key_twice, null_in_key
+
+if TYPE_CHECKING:
+    from holdfast.streaming.maintainers.certified import CertifiedMaintainer
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Where a table's blocks are, and who works on them."""
+
+    executors: Executors
+    storage: Storage
+
+
+class BlockMaintainer(Maintainer):
+    """Keeps the constraints of one table whose rows are in blocks."""
+
+    _rows: SpreadRows
+
+    @classmethod
+    def seed(  # type: ignore[override]  # (takes blocks over, not rows)
+        cls,
+        data: BlockTable,
+        *,
+        key: Sequence[str] = (),
+        max_predicates: int | None = 4,
+        max_context: int | None = None,
+        rules: Sequence[Rule | MonitoredRule | str] = (),
+        space: PredicateSpace | None = None,
+        threads: int | None = None,
+        report: Callable[[str], object] = lambda _: None,
+        locate: Callable[[int], str] = lambda row: f"row {row + 1}",
+    ) -> Self:
+        """Take a table in blocks over, and find what holds on it; the blocks are this maintainer's from now on."""
+        bounds, schema = Bounds(max_predicates, max_context), data.schema
+        known = monitored(rules, schema)
+        space = space or space_of_blocks(data, "none" if max_predicates is None else "auto")
+        columns = tuple(schema.index(column) for column in key)
+        no_key_is_twice(data, columns, locate)
+        order = _order_for_lookup(data, columns)
+        data.arranged(order)
+        seeds = {
+            family: seed_blocks(data, space.of_family(family), bound, threads=threads or 1, report=report)
+            for family, bound in bounds.families.items()
+        }
+        widest = bounds.widest(space)
+        names = [schema.names[c] for c in columns]
+        rows = SpreadRows(widest, names, coding_space(widest, known), LiveBlocks.of(data, order))
+        rows.begin()
+        witnesses = [seed.witnesses.ravel() for seed in seeds.values()]
+        rows.bring(rows_numbered(data, np.concatenate([np.zeros(0, np.int64), *witnesses])))
+        families: list[CertifiedMaintainer] = []
+        explained = Explained("blocks")
+        for family, seed in seeds.items():
+            slots = rows.slots_numbered(seed.witnesses.ravel()).reshape(seed.witnesses.shape)
+            theirs = Seed(seed.masks, seed.evidences, slots, seed.explained)
+            made = MAINTAINERS[family].seed(
+                rows, space.of_family(family), bounds.families[family], theirs, threads or 1
+            )
+            families.append(made)
+            explained.steps += seed.explained.steps
+        maintainer = cls(rows, families, bounds, explained, threads or 1)
+        maintainer._monitor(known, report)
+        return maintainer
+
+    @classmethod
+    def restored(
+        cls,
+        store: Store,
+        table: int,
+        spread: Spread,
+        threads: int | None = None,
+        rules: Sequence[MonitoredRule] = (),
+    ) -> Self:
+        """Take a table over from a store, as `restore` does, and its blocks from where they are."""
+        prefix = codecs.number(table)
+        blocks = LiveBlocks.restore(
+            store, prefix, spread.storage, cls.stored_spaces(store, table)[0].schema, spread.executors
+        )
+
+        def rows(space: PredicateSpace, key: Sequence[str], coding: PredicateSpace) -> SpreadRows:
+            return SpreadRows(space, key, coding, blocks)
+
+        return cls.restore(store, table, threads, rules, rows)
+
+    @property
+    def blocks(self) -> LiveBlocks:
+        """The rows."""
+        return self._rows.blocks
+
+    def _begin(self, records: Records) -> None:
+        super()._begin(records)
+        self._rows.let_go(self._held())
+        self._rows.starts_anew = records.from_nothing
+
+    def _held(self) -> Slots:
+        """Return the rows that have to be resident."""
+        found = [family.certificate.pairs[family.certificate.held].ravel() for family in self._families]
+        held = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+        return held[held >= 0]
+
+    def _netted(self, records: Records, codes: Codes) -> tuple[Netted, RowDelta]:
+        netted, delta = super()._netted(records, codes)
+        if records.from_nothing and self._rows.key:
+            gone = delta.copies_out - netted.updated - netted.deleted
+            netted = replace(netted, deleted=netted.deleted + gone)
+        return netted, delta
+
+    def _indexed(self) -> SpreadIndex:
+        return SpreadIndex(self._rows, self._families)
+
+    def _sample(self, space: PredicateSpace) -> PairSample:
+        return pair_sample(self._rows.blocks.table(), space)
+
+
+def no_key_is_twice(table: BlockTable, key: Order, locate: Callable[[int], str]) -> None:
+    """Refuse a seed with two rows of one key, or with a null in it."""
+    if not key:
+        return
+    name = table.schema.table
+    for c in key:
+        missing = [block for block in table.base.blocks if block.ranges[c].low is None]
+        if missing:
+            first = min(table.executors.run(partial(_first_null, table.source, c), missing))
+            raise null_in_key(locate(first), table.schema.names[c])
+    names = [table.schema.names[c] for c in key]
+    rule = Rule("key", name, denial_key(names))
+    (checked,) = check_blocks({name: table}, [rule], exists=True, examples=1)
+    if not checked.holds:
+        (example,) = checked.examples
+        one, other = sorted(example.rows)
+        raise key_twice(locate(other), locate(one), names)
+
+
+def _first_null(source: Source, column: int, block: Block) -> int:
+    """Return the number of the first row of a block that has a null in a column."""
+    rows = source.read(block)
+    found: int = pc.min(rows.column("row").filter(pc.is_null(rows.column(str(column))))).as_py()
+    return found
+
+
+def _order_for_lookup(table: BlockTable, key: Order) -> Order:
+    """Return the order of rows in which those of a batch are looked up: by the column that tells most of them apart."""
+    columns = key or range(len(table.schema))
+    return (min(columns, key=lambda c: (table.heaviest[c], c)),)

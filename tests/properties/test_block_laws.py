@@ -1,0 +1,73 @@
+"""Laws of the maintainer of tables in blocks: those of `test_maintainer_laws.py`, with blocks of a few rows."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+from holdfast.discovery.blocks import live
+from holdfast.discovery.blocks.block import Rows, write_blocks
+from holdfast.discovery.blocks.executors import InProcess
+from holdfast.discovery.blocks.storage import Storage
+from holdfast.discovery.blocks.table import BlockTable, Source
+from holdfast.state.memory import MemoryStore
+from holdfast.streaming.maintainers import spread_rows
+from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer, Spread
+from holdfast.streaming.maintainers.maintainer import Maintainer
+from tests.oracles.values import Row
+from tests.properties.test_maintainer_laws import Histories, Law, tiny_pieces
+
+__all__ = ["tiny_pieces"]
+
+MOST = 3
+
+
+@pytest.fixture(autouse=True, scope="module")
+def tiny_blocks() -> Iterator[None]:
+    """Fold after two batches, and let no resident stay that is not needed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(live, "_MOST_YOUNG", 2)
+        patch.setattr(live, "_MOST_MARKED", 2)
+        patch.setattr(live, "_SORTED_BY_ONE", 1)
+        patch.setattr(spread_rows, "_FEW_RESIDENTS", 0)
+        yield
+
+
+class BlockLaw(Law):
+    """A maintainer of blocks beside its model."""
+
+    def seeded(self, seed: Sequence[Row]) -> Maintainer:
+        self.folder = Path(tempfile.mkdtemp(prefix="holdfast-laws-"))
+        self.spread = Spread(InProcess(2), Storage.at(str(self.folder)))
+        place = self.spread.storage.open()
+        place.prepare()
+        table = self.setting.table(seed)
+        blocks = list(write_blocks(place, Rows(np.arange(table.row_count), table), MOST))
+        source = Source(self.spread.storage, table.schema, MOST)
+        return BlockMaintainer.seed(BlockTable(source, blocks, self.spread.executors), **self.setting.asked(table))
+
+    def restored(self, store: MemoryStore) -> Maintainer:
+        assert isinstance(self.maintainer, BlockMaintainer)
+        self.spread.storage.open().remove(self.maintainer.blocks.retired())
+        restored = BlockMaintainer.restored(store, 0, self.spread, threads=1)
+        assert set(self.spread.storage.open().names()) >= restored.blocks.manifest.names
+        return restored
+
+
+class BlockHistories(Histories):
+    """Any history of batches on blocks."""
+
+    law_of = BlockLaw
+
+    def teardown(self) -> None:
+        if hasattr(self, "law"):
+            assert isinstance(self.law, BlockLaw)
+            shutil.rmtree(self.law.folder)
+
+
+BlockHistories.TestCase.settings = settings(max_examples=2 * settings().max_examples, stateful_step_count=15)
+TestBlockHistories = BlockHistories.TestCase
