@@ -8,9 +8,10 @@ looked at beside the rows of a block and never joins them. What travels back are
 Invariant: counts are those of the whole table, copies included: a row of the table is in one block of an arrangement.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -125,7 +126,8 @@ class BlockPartners:
         sizes: dict[int, list[SomeSizes]] = {i: [] for i in asked}
         parts = {i: (groups.rows, groups.group[groups.rows]) for i, groups in asked.items()}
         work = partial(_followed, _Asked(self._table.source, self._forms, batch, parts))
-        for answer in self._table.executors.run(work, list(self._tasks(batch))):
+        together = _together(self._tasks(batch), self._table.source.most)
+        for answer in chain.from_iterable(self._table.executors.run(work, together)):
             for i, counts in answer.partners.items():
                 partners[i][answer.rows] += counts
             for i, some in answer.groups.items():
@@ -170,6 +172,19 @@ class BlockPartners:
 def _sizes_of(form: PairForm) -> Sequence[Compared]:
     """Return what rows are compared by to be counted: for the size of a group differences do not matter."""
     return form.compared if form.groups is None else [c for c in form.compared if c not in form.differences]
+
+
+def _together(tasks: Iterable[_Task], most: int) -> list[list[_Task]]:
+    """Put tasks on small blocks together, as young ones are, so that none has more rows than a block."""
+    found: list[list[_Task]] = []
+    rows = most
+    for task in sorted(tasks, key=lambda task: -task.block.rows):
+        if rows + task.block.rows > most:
+            found.append([])
+            rows = 0
+        found[-1].append(task)
+        rows += task.block.rows
+    return found
 
 
 # What a task does
@@ -257,7 +272,11 @@ def _indexed(asked: _Asked, block: Block, members: tuple[int, ...]) -> _Indexed:
     return indexed
 
 
-def _followed(asked: _Asked, task: _Task) -> _Answer:
+def _followed(asked: _Asked, tasks: Sequence[_Task]) -> list[_Answer]:
+    return [_followed_in(asked, task) for task in tasks]
+
+
+def _followed_in(asked: _Asked, task: _Task) -> _Answer:
     indexed = _indexed(asked, task.block, task.members)
     some = asked.batch.taken(task.rows)
     sizes = {}
