@@ -194,15 +194,18 @@ class RowSet:
 
     @contextmanager
     def beside(self, codes: Codes) -> Iterator[Slots]:
-        """Give rows slots of their own while they are compared with those of the table, and do not join. O(n)."""
-        own = self.codes, self.copies
-        used = self._used
-        self.codes = np.concatenate([own[0][:used], codes])
-        self.copies = np.concatenate([own[1][:used], np.ones(len(codes), np.int64)])
+        """Give rows slots of their own while they are compared with those of the table, and do not join.
+
+        Amortised O(k).
+        """
+        used, end = self._used, self._used + len(codes)
+        if end > len(self.copies):
+            self.codes, self.copies = _longer(self.codes, end * 3 // 2), _longer(self.copies, end * 3 // 2)
+        self.codes[used:end], self.copies[used:end] = codes, 1
         try:
-            yield np.arange(used, used + len(codes))
+            yield np.arange(used, end)
         finally:
-            self.codes, self.copies = own
+            self.copies[used:end] = 0
 
     def forget(self) -> None:
         """Free the slots of rows without copies. O(rows without copies since the last call)."""

@@ -14,7 +14,7 @@ Invariant: what is counted is the definition's, whatever the blocks.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,8 +34,10 @@ from holdfast.discovery.detection.forms import Compared, Form, PairForm, RowForm
 from holdfast.discovery.detection.grouping import Grouping
 from holdfast.discovery.detection.listing import lists, pairs
 from holdfast.display.verdicts import Verdicts
+from holdfast.tables.keys import Flags
 
 Locate = Callable[[int], str]
+Shown = TypeVar("Shown")
 
 _ALONE = -1
 _COUNTS = pa.schema(
@@ -81,6 +83,18 @@ def check_blocks(
             report(f"checking {rule.name}")
             found[i] = _values_checked(tables, rule, rule.body, examples, texts=texts)
     return Verdicts(found[i] for i in range(len(rules)))
+
+
+def some_violations(table: BlockTable, forms: Sequence[PairForm | RowForm], most: int) -> list[list[pa.Table]]:
+    """Return some violations of each of some rules, from the first blocks that have any: rows (t, s), or one, each.
+
+    Rows are as they are carried.
+    """
+    asked = dict(enumerate(forms))
+    found: dict[int, list[pa.Table]] = {}
+    for answer in _Checking(table, most, _nowhere).in_waves(asked, partial(_violations, most), found):
+        found |= answer
+    return [found.get(i, []) for i in asked]
 
 
 def _nowhere(row: int) -> str:
@@ -147,22 +161,33 @@ class _Checking:
     def searched(self, forms: Mapping[int, PairForm | RowForm], rules: Sequence[Rule]) -> dict[int, Checked]:
         """Look for the first pair that breaks each of some rules."""
         rows = self._table.row_count
-        found = {i: Checked(rules[i], rows, 0, 0) for i in forms}
+        first: dict[int, Example] = {}
+        for answer in self.in_waves(forms, _first, first):
+            first |= answer
+        shown = {i: (self._placed(example),)[: self._examples] for i, example in first.items()}
+        return {
+            i: Checked(rules[i], rows, None, None, examples=shown[i]) if i in shown else Checked(rules[i], rows, 0, 0)
+            for i in forms
+        }
+
+    def in_waves(
+        self,
+        forms: Mapping[int, PairForm | RowForm],
+        work: Callable[["_Asked", "_Task"], dict[int, Shown]],
+        found: Mapping[int, Shown],
+    ) -> Iterator[dict[int, Shown]]:
+        """Yield what tasks answer, a few blocks at a time; what is found meanwhile is not looked for again."""
         for arrangement, members in self._arrangements(forms):
             tasks = _tasks(arrangement, members)
+            asked = _Asked(self._table.source, members, 1)
             size = _WAVES_A_CORE * self._table.executors.cores
             for start in range(0, len(tasks), size):
                 wave = [
                     _Task(t.places, t.blocks, some)
                     for t in tasks[start : start + size]
-                    if (some := tuple(i for i in t.rules if found[i].holds))
+                    if (some := tuple(i for i in t.rules if i not in found))
                 ]
-                work = partial(_first, _Asked(self._table.source, members, 1))
-                for answer in self._table.executors.run(work, wave):
-                    for i, example in answer.items():
-                        shown = (self._placed(example),)[: self._examples]
-                        found[i] = Checked(rules[i], rows, None, None, examples=shown)
-        return found
+                yield from self._table.executors.run(partial(work, asked), wave)
 
     def _arrangements(
         self, forms: Mapping[int, PairForm | RowForm]
@@ -264,6 +289,13 @@ class _Looked:
         self.columns = TableColumns(rows.table)
         self.grouping = Grouping(self.columns, [form for form in forms.values() if isinstance(form, PairForm)])
 
+    def some(self, form: PairForm | RowForm, most: int, among: Flags | None = None) -> list[tuple[int, ...]]:
+        """Return a few violations by their rows here; of some rows alone where it is said which."""
+        if isinstance(form, RowForm):
+            broken = self.columns.passing_any(form.alternatives)
+            return [(row,) for row in np.flatnonzero(broken if among is None else broken & among)[:most].tolist()]
+        return list(some_pairs(self.columns, self.grouping, form, most, among, among))
+
     def example(self, rows: Sequence[int]) -> Example:
         """Return a violation by its rows here."""
         some = [int(row) for row in rows]
@@ -332,14 +364,21 @@ def _first(asked: _Asked, task: _Task) -> dict[int, Example]:
 def _examples(asked: _Asked, most: int, task: _Task) -> dict[int, list[Example]]:
     """Return a few violations of each rule of a task."""
     looked = _looked(asked, task)
+    return {i: [looked.example(rows) for rows in looked.some(asked.forms[i], most)] for i in task.rules}
+
+
+def _violations(most: int, asked: _Asked, task: _Task) -> dict[int, list[pa.Table]]:
+    """Return a few violations of each rule of a task that is violated there, as rows are carried.
+
+    Of the younger half of the rows, if they have any: where old rows go first, these stay.
+    """
+    looked, read = _looked(asked, task), asked.source.read_all(task.blocks)
+    younger = looked.numbers >= np.median(looked.numbers) if len(looked.numbers) else None
     found = {}
     for i in task.rules:
-        form = asked.forms[i]
-        if isinstance(form, RowForm):
-            broken = np.flatnonzero(looked.columns.passing_any(form.alternatives))
-            found[i] = [looked.example([row]) for row in islice(broken.tolist(), most)]
-        else:
-            found[i] = [looked.example(pair) for pair in some_pairs(looked.columns, looked.grouping, form, most)]
+        some = looked.some(asked.forms[i], most, younger) or looked.some(asked.forms[i], most)
+        if some:
+            found[i] = [read.take(pa.array(rows)).combine_chunks() for rows in some]
     return found
 
 

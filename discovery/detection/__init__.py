@@ -8,5 +8,6 @@ counting     exact counts without listing a pair
 sweeping     those of one or two inequalities
 listing      the pairs, in compressed groups, expanded in chunks
 examples     a few of them
+partners     with how many rows a row breaks a rule, for rows that change
 check        all of it: the job that people ask for
 """

@@ -12,12 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.constraints import (
+    Column,
     Condition,
     DenialConstraint,
     Family,
     InclusionDependency,
     OrderDependency,
     Predicate,
+    PredicateSpace,
     Rule,
     Schema,
     UsageError,
@@ -46,6 +48,14 @@ class Compared:
     def needs_order(self) -> bool:
         """Whether less and greater are told apart."""
         return self.allowed not in {EQUAL, LESS | GREATER, EVERY_OUTCOME, 0}
+
+
+@dataclass(frozen=True)
+class Groups:
+    """What a key or a functional dependency is about: rows that agree on columns, and on one more of a dependency."""
+
+    columns: tuple[int, ...]
+    dependent: int | None
 
 
 @dataclass(frozen=True)
@@ -82,6 +92,19 @@ class PairForm:
         """The column pairs that have to be in an order."""
         return tuple(c for c in self.compared if c.needs_order)
 
+    @property
+    def groups(self) -> Groups | None:
+        """What it is about if it is a key or a functional dependency."""
+        own = all(compared.left == compared.right for compared in self.compared)
+        if not own or self.inequalities or self.t_tests or self.s_tests or len(self.differences) > 1:
+            return None
+        return Groups(tuple(column for column, _ in self.equalities), next((c.left for c in self.differences), None))
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether its comparisons leave some outcome for each column pair."""
+        return all(compared.allowed for compared in self.compared)
+
 
 @dataclass(frozen=True)
 class RowForm:
@@ -116,6 +139,19 @@ def form_of(rule: Rule, schemas: Mapping[str, Schema]) -> Form:
         return _form_of_condition(rule.body, schema)
     except UsageError as error:
         raise type(error)(f"rule {rule.name}: {error}") from error
+
+
+def space_with(space: PredicateSpace, forms: Sequence[PairForm]) -> PredicateSpace:
+    """Return a space with the column pairs and the orders that some rules compare, beside its own."""
+    compared = [c for form in forms for c in form.compared]
+    crossing = {(min(c.left, c.right), max(c.left, c.right)) for c in compared if c.left != c.right}
+    ordered = {place for c in compared if c.needs_order for place in (c.left, c.right)}
+    columns = tuple(
+        Column(c.name, c.type, True, c.assumed) if place in ordered and not c.ordered_in(space.family) else c
+        for place, c in enumerate(space.schema.columns)
+    )
+    schema = space.schema if columns == space.schema.columns else Schema(space.schema.table, columns)
+    return PredicateSpace(schema, tuple(sorted({*space.crossing, *crossing})), space.family)
 
 
 def _value_form(dependency: InclusionDependency, schemas: Mapping[str, Schema]) -> ValueForm:

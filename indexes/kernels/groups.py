@@ -4,6 +4,11 @@
     counts  (S, 2)  int64  its rows, copies included, and how many different dependents they have; 0, 0 where free
 
 A group stays in its place when its last row goes (`used` says so) until the table grows, so every search ends.
+
+Where rows come all at once and are asked for by others, they stand in the order of their groups instead:
+
+    order   (n,)      int32  slots, by the codes of the columns, then of the dependent
+    before  (n + 1,)  int64  how many copies of rows stand before each place
 """
 
 import numpy as np
@@ -12,6 +17,7 @@ from numpy.typing import NDArray
 
 Codes = NDArray[np.int64]
 Ints = NDArray[np.int64]
+Order = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -126,3 +132,70 @@ def broken_groups_kernel(
     for i in range(len(slots)):
         place = _place(codes[slots[i]], columns, keys, used)
         out[i] = used[place] and _broken(counts[place, 0], counts[place, 1], has_dependent) > 0
+
+
+@njit(cache=True, nogil=True)
+def _end(row: Codes, columns: Ints, codes: Codes, order: Order, low: int, high: int, past_equal: bool) -> int:
+    """Return the first place from `low` on whose row is not below another one in some columns, or is above it."""
+    while low < high:
+        middle = (low + high) // 2
+        outcome = 0
+        for k in range(len(columns)):
+            code, other = codes[order[middle], columns[k]], row[columns[k]]
+            if code != other:
+                outcome = -1 if code < other else 1
+                break
+        if outcome < 0 or (past_equal and outcome == 0):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def group_sizes_kernel(
+    codes: Codes,
+    order: Order,
+    before: Ints,
+    columns: Ints,
+    dependent: Ints,
+    asked: Ints,
+    starts: Ints,
+    groups: Ints,
+    parts: Ints,
+    others: Ints,
+    other: Ints,
+) -> None:
+    """Say how many rows are in some groups and parts of these, and how many parts the groups have beside.
+
+    Parameters
+    ----------
+    columns : those that a group agrees on.
+    dependent : the column that a part agrees on too; nothing of a key, whose groups have no parts.
+    asked, starts : a row of each part, group by group, dependents ascending; where each group begins.
+    groups, parts : copies of rows.
+    others : how many other dependents the rows of a group have, 2 for more.
+    other : a row of a group that has such a one.
+    """
+    for g in range(len(starts) - 1):
+        low = _end(codes[asked[starts[g]]], columns, codes, order, 0, len(order), False)
+        high = _end(codes[asked[starts[g]]], columns, codes, order, low, len(order), True)
+        groups[g] = before[high] - before[low]
+        others[g] = 0
+        if len(dependent) == 0:
+            continue
+        for i in range(starts[g], starts[g + 1]):
+            first = _end(codes[asked[i]], dependent, codes, order, low, high, False)
+            last = _end(codes[asked[i]], dependent, codes, order, first, high, True)
+            parts[i] = before[last] - before[first]
+        at, i = low, starts[g]
+        while at < high and others[g] < 2:
+            row = codes[order[at]]
+            end = _end(row, dependent, codes, order, at, high, True)
+            while i < starts[g + 1] and codes[asked[i], dependent[0]] < row[dependent[0]]:
+                i += 1
+            is_asked = i < starts[g + 1] and codes[asked[i], dependent[0]] == row[dependent[0]]
+            if not is_asked and before[end] > before[at]:
+                others[g] += 1
+                other[g] = order[at]
+            at = end

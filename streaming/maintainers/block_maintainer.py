@@ -36,9 +36,10 @@ from holdfast.state import codecs
 from holdfast.state.store import Store
 from holdfast.streaming.maintainers.batch_result import BatchResult
 from holdfast.streaming.maintainers.bounds import Bounds
+from holdfast.streaming.maintainers.counting_blocks import InBlocks
 from holdfast.streaming.maintainers.inclusion import ColumnChange
 from holdfast.streaming.maintainers.maintainer import MAINTAINERS, Maintainer, monitored
-from holdfast.streaming.maintainers.rules import MonitoredRule, coding_space
+from holdfast.streaming.maintainers.rules import MonitoredRule, RuleMaintainer, coding_space
 from holdfast.streaming.maintainers.shared_index import SpreadIndex
 from holdfast.streaming.maintainers.spread_rows import SpreadRows
 from holdfast.streaming.netting import Netted, Records, key_twice, null_in_key
@@ -137,14 +138,14 @@ class BlockMaintainer(Maintainer):
             self.blocks.source.storage.open().remove(self.blocks.retired())
 
     def _begin(self, records: Records) -> None:
+        self._rows.let_go(self._held())  # before what `undo` leads back to: their slots may get other rows
         super()._begin(records)
-        self._rows.let_go(self._held())
         self._rows.starts_anew = records.from_nothing
 
     def _held(self) -> Slots:
         """Return the rows that have to be resident."""
         found = [family.certificate.pairs[family.certificate.held].ravel() for family in self._families]
-        held = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+        held = np.unique(np.concatenate([self._rules.held, *found]))
         return held[held >= 0]
 
     def _netted(self, records: Records, codes: Codes) -> tuple[Netted, RowDelta]:
@@ -170,6 +171,10 @@ class BlockMaintainer(Maintainer):
     ) -> BatchResult:
         found = super()._result(netted, delta, changes, values, started)
         return replace(found, emptied=self._rows.starts_anew)
+
+    def _ruled(self, rules: Sequence[MonitoredRule]) -> RuleMaintainer:
+        counting = partial(InBlocks, whole=self._rows.all_rows, bring=self._rows.bring)
+        return RuleMaintainer(self._rows, rules, counting=counting)
 
     def _indexed(self) -> SpreadIndex:
         return SpreadIndex(self._rows, self._families)

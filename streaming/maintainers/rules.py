@@ -1,6 +1,7 @@
 """Declared rules of one table, kept exact from batch to batch by the rows that changed alone.
 
-Each rule is watched by what its violations are (`watches.py`).
+Each rule is watched by what its violations are (`watches.py`); the whole table is asked where its rows are
+(`counting.py`).
 
 Invariant: after every batch `violating_pairs` is the number of the definition on the current rows, and so is
 `violating_rows` where the state says that it is recent; every example is a live violation.
@@ -9,26 +10,27 @@ Invariant: after every batch `violating_pairs` is the number of the definition o
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import numpy as np
+
 from holdfast.constraints import PredicateSpace, Rule, Schema, StateRefused
-from holdfast.discovery.detection.forms import PairForm, RowForm, form_of
-from holdfast.indexes.rows import RowDelta, RowSet
+from holdfast.discovery.detection.forms import PairForm, form_of, space_with
+from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
+from holdfast.streaming.maintainers.counting import Counting, InMemory
 from holdfast.streaming.maintainers.row_images import RowImages
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
 from holdfast.streaming.maintainers.watches import (
     MOST_EXAMPLES,
     ChangedRows,
-    GroupsWatch,
-    PartnersWatch,
-    PartnerTrees,
-    SingleWatch,
+    PairsWatch,
     Watch,
     example_of,
     is_twice,
-    space_with,
+    watch_of,
 )
 
 __all__ = ["MOST_EXAMPLES", "RULES", "MonitoredRule", "RuleMaintainer", "coding_space", "refuse_uncoded", "uncoded"]
@@ -55,10 +57,11 @@ class RuleMaintainer:
 
     Parameters
     ----------
-    rows : the table.
+    rows : the table, or those rows of it that changed or that examples show.
     rules : those about it, inclusions left out.
     threads : how many to use.
     now : the clock, in seconds.
+    counting : makes what asks the whole table; all its rows are in `rows` where it is not given.
     """
 
     def __init__(
@@ -67,12 +70,14 @@ class RuleMaintainer:
         rules: Sequence[MonitoredRule] = (),
         threads: int = 1,
         now: Callable[[], float] = time.monotonic,
+        counting: Callable[[RowSet, Sequence[Watch]], Counting] | None = None,
     ) -> None:
         self._rows = rows
         self._now = now
-        self._watches = [_watch(rows, monitored.rule) for monitored in rules]
+        schema = rows.space.schema
+        self._watches = [watch_of(rows, one.rule, form_of(one.rule, {schema.table: schema})) for one in rules]
         self._recounts = {monitored.rule.name: monitored.recount for monitored in rules}
-        self._trees = PartnerTrees(rows, [w for w in self._watches if isinstance(w, PartnersWatch)], threads)
+        self._counting = (counting or partial(InMemory, threads=threads))(rows, self._watches)
         self._before: list[Any] = []
         self._touched = False
         self._images = RowImages(rows)
@@ -81,8 +86,14 @@ class RuleMaintainer:
 
     def seed(self) -> None:
         """Count all rules, and look for examples. O(n log n) for each."""
-        for watch in self._watches:
-            self._begin_watching(watch)
+        self._begin_watching(self._watches)
+
+    @property
+    def held(self) -> Slots:
+        """The rows that examples show."""
+        return np.array(
+            sorted({slot for watch in self._watches for found in watch.examples for slot in found}), np.int64
+        )
 
     @property
     def states(self) -> list[RuleState]:
@@ -113,9 +124,7 @@ class RuleMaintainer:
     def rebuild(self) -> None:
         """Make everything that is derived from codes anew, as is needed when they were relabelled. O(n log n)."""
         self._touched = True
-        for watch in self._watches:
-            watch.rebuild()
-        self._trees.rebuild()
+        self._counting.rebuild()
 
     def apply(self, delta: RowDelta) -> None:
         """Follow what a batch did to the rows, before those that vanished are forgotten."""
@@ -129,19 +138,14 @@ class RuleMaintainer:
         batch = ChangedRows(self._rows, delta)
         for watch in self._watches:
             watch.drop_dead()
-            watch.follow(batch)
-        self._trees.follow(batch)
+            watch.seen = watch.seen[:0]
+        self._counting.follow(batch)
         self._recount()
-        sought = 0
-        for watch in self._watches:
-            sought += self._look_for_examples(watch, batch, sought)
+        self._look_for_examples()
 
     def recount(self) -> None:
         """Count the rows of all rules anew whose count is of an earlier batch."""
-        for watch in self._watches:
-            if not watch.is_recent:
-                watch.count()
-                watch.counted_at = self._now()
+        self._count([watch for watch in self._watches if not watch.is_recent])
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since it was last saved."""
@@ -160,12 +164,14 @@ class RuleMaintainer:
         """Take over what was saved of these rules; count those that are new or were worded otherwise."""
         self._saved = {key[len(prefix) :].decode(): value for key, value in store.scan(RULES, prefix)}
         stored = {name: codecs.read_json(value) for name, value in self._saved.items()}
+        new = []
         for watch in self._watches:
             known = stored.get(watch.rule.name)
             if known is not None and known["text"] == watch.rule.text:
                 watch.take(stored.pop(watch.rule.name), self._images)
             else:
-                self._begin_watching(watch)
+                new.append(watch)
+        self._begin_watching(new)
         self.gone = [
             (name, example_of(name, tuple(found), self._images))
             for name, fields in stored.items()
@@ -174,54 +180,59 @@ class RuleMaintainer:
 
     def check_invariants(self) -> None:
         """Assert that all counts are as counted anew, and that examples are live. O(n log n)."""
-        self._trees.check_invariants()
-        for watch in self._watches:
-            before = watch.pairs, watch.breaking
-            recent = watch.is_recent
-            watch.rebuild()
-            watch.count()
-            assert before[0] == watch.pairs, watch.rule
-            assert before[1] == watch.breaking or not recent, watch.rule
-            watch.breaking, watch.is_recent = before[1], recent
+        self._counting.check_invariants()
+        known = [(watch.pairs, watch.breaking, watch.is_recent) for watch in self._watches]
+        self._counting.rebuild()
+        self._counting.count(self._watches)
+        for watch, (pairs, breaking, recent) in zip(self._watches, known, strict=True):
+            assert pairs == watch.pairs, watch.rule
+            assert breaking == watch.breaking or not recent, watch.rule
+            watch.breaking, watch.is_recent = breaking, recent
             assert bool(watch.examples) == bool(watch.violations), watch.rule
             for found in watch.examples:
                 assert (self._rows.copies[list(found)] > (1 if is_twice(found) else 0)).all()
 
-    def _begin_watching(self, watch: Watch) -> None:
-        watch.count()
-        watch.counted_at = self._now()
-        if watch.violations:
-            for found in watch.some(MOST_EXAMPLES):
-                watch.show(found, self._images)
+    def _begin_watching(self, watches: Sequence[Watch]) -> None:
+        self._count(watches)
+        self._show_some([watch for watch in watches if watch.violations])
+
+    def _count(self, watches: Sequence[Watch]) -> None:
+        """Count all rows anew for some rules."""
+        if watches:
+            self._counting.count(watches)
+        for watch in watches:
+            watch.counted_at = self._now()
 
     def _recount(self) -> None:
         """Count the rows of rules anew whose count says nothing, and of one whose turn it is."""
         now = self._now()
         stale = [watch for watch in self._watches if not watch.is_recent]
-        due = [watch for watch in stale if now - watch.counted_at >= self._recounts[watch.rule.name]]
-        due = [watch for watch in stale if not watch.breaking] + sorted(due, key=lambda watch: watch.counted_at)[:1]
-        for watch in due:
-            if not watch.is_recent:
-                watch.count()
-                watch.counted_at = now
+        due = [w for w in stale if w.breaking and now - w.counted_at >= self._recounts[w.rule.name]]
+        self._count([w for w in stale if not w.breaking] + sorted(due, key=lambda w: w.counted_at)[:1])
 
-    def _look_for_examples(self, watch: Watch, batch: ChangedRows, sought: int) -> int:
-        """Show violations by new rows, or any where none is shown; return how many searches that took."""
-        if not watch.violations or len(watch.examples) == MOST_EXAMPLES:
-            return 0
-        shown = {slot for found in watch.examples for slot in found}
-        searches = 0
-        for row in watch.breaking_among(batch).tolist():
-            if searches == _SOUGHT or (watch.examples and sought + searches >= _SOUGHT_A_BATCH):
-                break
-            if row not in shown:
-                searches += 1
-                if (found := watch.violation_with(row)) is not None:
-                    watch.show(found, self._images)
-        if not watch.examples:
-            for found in watch.some(MOST_EXAMPLES):
+    def _look_for_examples(self) -> None:
+        """Show violations by new rows, or any where none is shown."""
+        wanted: list[tuple[Watch, int]] = []
+        for watch in self._watches:
+            if watch.wants_examples:
+                shown = {slot for found in watch.examples for slot in found}
+                new = [row for row in watch.seen[: _SOUGHT + 2 * MOST_EXAMPLES].tolist() if row not in shown]
+                most = max(0, _SOUGHT_A_BATCH - len(wanted)) if watch.examples else _SOUGHT
+                wanted += [(watch, row) for row in new[: min(most, _SOUGHT)]]
+        asked = [(watch, row) for watch, row in wanted if isinstance(watch, PairsWatch)]
+        answers = iter(self._counting.with_rows(asked) if asked else ())
+        for watch, row in wanted:
+            found = next(answers) if isinstance(watch, PairsWatch) else (row,)
+            if found is not None:
                 watch.show(found, self._images)
-        return searches
+        self._show_some([watch for watch in self._watches if watch.violations and not watch.examples])
+
+    def _show_some(self, watches: Sequence[Watch]) -> None:
+        """Show some violations of rules that have any."""
+        if watches:
+            for watch, several in zip(watches, self._counting.some(watches, MOST_EXAMPLES), strict=True):
+                for found in several:
+                    watch.show(found, self._images)
 
 
 def coding_space(space: PredicateSpace, rules: Sequence[MonitoredRule]) -> PredicateSpace:
@@ -246,12 +257,3 @@ def refuse_uncoded(coded: PredicateSpace, schema: Schema, rules: Sequence[Monito
 def _pair_forms(schema: Schema, rules: Sequence[MonitoredRule]) -> list[PairForm]:
     forms = [form_of(monitored.rule, {schema.table: schema}) for monitored in rules]
     return [form for form in forms if isinstance(form, PairForm)]
-
-
-def _watch(rows: RowSet, rule: Rule) -> Watch:
-    schema = rows.space.schema
-    form = form_of(rule, {schema.table: schema})
-    if isinstance(form, RowForm):
-        return SingleWatch(rows, rule, form)
-    assert isinstance(form, PairForm), "inclusions are across tables"
-    return GroupsWatch(rows, rule, form) if GroupsWatch.fits(form) else PartnersWatch(rows, rule, form)

@@ -94,7 +94,7 @@ class SpreadIndex:
     def met(self, slots: Slots) -> list[tuple[Words, Pairs]]:
         """Return for each family the evidences of pairs with some rows, at least of those that violate its boxes."""
         here = self._rows.space
-        if not len(slots):
+        if not (len(slots) and self._families):
             none = np.zeros((0, 1, 2), np.int64)
             return [(family.boxes[:0], none) for family in self._families]
         boxes = [seen_in(_boxes_of(family, self._rows), family.space, here) for family in self._families]

@@ -4,61 +4,26 @@ Oracle tests over tiny tables: pairs after every batch, rows where they are said
 violations; batches that are taken back, states that are saved and restored, rules that are reworded meanwhile.
 """
 
-import json
 from collections.abc import Sequence
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Maintainer
-from holdfast.constraints import InclusionDependency, PredicateSpace, Rule, StateRefused
-from holdfast.constraints.values import json_value
+from holdfast.constraints import PredicateSpace, StateRefused
 from holdfast.indexes import counting_index, group_counts
 from holdfast.state.memory import MemoryStore
+from holdfast.streaming.maintainers import counting, watches
 from holdfast.streaming.maintainers import rules as maintained
-from holdfast.streaming.maintainers import watches
-from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
 from holdfast.streaming.maintainers.rule_state import RuleState
 from holdfast.streaming.maintainers.rules import MonitoredRule
-from holdfast.tables import Table, from_arrow
+from holdfast.tables import Table
 from tests.oracles import rules as oracle
 from tests.oracles.values import Row
 from tests.oracles.values import Table as OracleTable
-from tests.properties.rules import rules
+from tests.properties.monitored import Both, Shown, declared, interrupted, kinds, records_of, table_like
 from tests.properties.tables import DOMAINS, tables
-
-Both = tuple[oracle.Rule, Rule]
-
-
-def _kinds(table: OracleTable) -> list[str]:
-    return [column.name.replace("_", " ").split()[0] for column in table.columns]
-
-
-def _table(like: OracleTable, rows: Sequence[Row]) -> Table:
-    arrays = {
-        column.name: pa.array([row[i] for row in rows], DOMAINS[kind][0], from_pandas=False)
-        for i, (column, kind) in enumerate(zip(like.columns, _kinds(like), strict=True))
-    }
-    return from_arrow(pa.table(arrays), like.name)
-
-
-def _records(like: OracleTable, inserted: Sequence[Row], deleted: Sequence[Row]) -> Records:
-    operations = [INSERT] * len(inserted) + [DELETE] * len(deleted)
-    return Records(_table(like, [*inserted, *deleted]), np.array(operations, np.int8))
-
-
-@st.composite
-def declared(draw: st.DrawFn, table: OracleTable) -> list[Both]:
-    """Draw rules, but inclusions, which are across tables."""
-    drawn = draw(st.lists(rules(table), min_size=1, max_size=4))
-    return [
-        (their, Rule(f"r{i}", table.name, body))
-        for i, (their, body) in enumerate(drawn)
-        if not isinstance(body, InclusionDependency)
-    ]
 
 
 def _check(states: Sequence[RuleState], drawn: Sequence[Both], like: OracleTable, rows: Sequence[Row]) -> None:
@@ -74,52 +39,23 @@ def _check(states: Sequence[RuleState], drawn: Sequence[Both], like: OracleTable
             assert state.broken == verdict.broken
 
 
-class _Shown:
-    """What the examples that came and went leave."""
-
-    def __init__(self, states: Sequence[RuleState]) -> None:
-        self.held: dict[str, dict[str, str]] = {state.rule.name: {} for state in states}
-        self.follow(states)
-
-    def follow(self, states: Sequence[RuleState]) -> None:
-        for state in states:
-            held = self.held[state.rule.name]
-            for example in state.removed:
-                del held[example.example_id]
-            for example in state.added:
-                assert example.example_id not in held
-                held[example.example_id] = json.dumps(example.violation.to_json())
-            assert bool(held) == (not state.holds)
-            assert len(held) <= maintained.MOST_EXAMPLES
-
-    def are_violations(self, drawn: Sequence[Both], like: OracleTable, rows: Sequence[Row]) -> None:
-        table = OracleTable(like.name, like.columns, tuple(rows))
-        values = _table(like, rows).rows(list(range(len(rows))))
-        images = [{name: json_value(value) for name, value in row.items()} for row in values]
-        for their, rule in drawn:
-            found = oracle.pairs(their, table)
-            several = [(row,) for row in oracle.rows(their, table)] if found is None else list(found)
-            expected = {json.dumps([{"key": {}, "row": images[i]} for i in some]) for some in several}
-            assert set(self.held[rule.name].values()) <= expected
-
-
 @given(st.data(), tables(max_columns=4, max_rows=6), st.sampled_from([0.0, 1e9]), st.booleans())
 def test_counts_are_those_of_the_definition_after_any_history(
     data: st.DataObject, both: tuple[OracleTable, Table], recount: float, crossing: bool
 ) -> None:
     like, _ = both
     drawn = data.draw(declared(like))
-    domains = [st.sampled_from([None, *DOMAINS[kind][2]]) for kind in _kinds(like)]
+    domains = [st.sampled_from([None, *DOMAINS[kind][2]]) for kind in kinds(like)]
     row = st.tuples(*domains)
     current = list(like.rows)
-    seed = _table(like, current)
+    seed = table_like(like, current)
     monitored = [MonitoredRule(rule, recount) for _, rule in drawn]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(group_counts, "_FEWEST", 2)
         patch.setattr(group_counts, "_AT_ONCE", 2)
         patch.setattr(counting_index, "_ROWS_A_PART", 2)
-        patch.setattr(watches, "_MANY_CHANGED", data.draw(st.sampled_from([0, 1024])))
-        patch.setattr(watches, "_TRIED", 1)
+        patch.setattr(counting, "_MANY_CHANGED", data.draw(st.sampled_from([0, 1024])))
+        patch.setattr(counting, "_TRIED", 1)
         patch.setattr(watches.PartnersWatch, "seconds_anew", data.draw(st.sampled_from([0.0, 1e-5, 1e9])))
         space = PredicateSpace(seed.schema)
         maintainer = Maintainer.seed(
@@ -129,17 +65,17 @@ def test_counts_are_those_of_the_definition_after_any_history(
         for written in maintainer.save(everything=True):
             store.write(written)
         _check(maintainer.rules, drawn, like, current)
-        shown = _Shown(maintainer.rules)
+        shown = Shown(maintainer.rules)
         for _ in range(data.draw(st.integers(1, 5))):
             inserted = data.draw(st.lists(row, max_size=5))
             places = data.draw(st.lists(st.integers(0, max(len(current) - 1, 0)), max_size=4, unique=True))
             deleted = [current[i] for i in places if i < len(current)]
-            records = _records(like, inserted, deleted)
+            records = records_of(like, inserted, deleted)
             if data.draw(st.booleans()):
                 before = maintainer.rules
                 with pytest.MonkeyPatch.context() as failing:
-                    failing.setattr(maintained.RuleMaintainer, "_recount", _interrupted)
-                    failing.setattr(Maintainer, "_remember", _interrupted)
+                    failing.setattr(maintained.RuleMaintainer, "_recount", interrupted)
+                    failing.setattr(Maintainer, "_remember", interrupted)
                     with pytest.raises(InterruptedError):
                         maintainer.apply_records(records)
                 _check(maintainer.rules, drawn, like, current)
@@ -160,10 +96,6 @@ def test_counts_are_those_of_the_definition_after_any_history(
                 maintainer.check_invariants()
                 assert not any(state.added or state.removed for state in maintainer.rules)
                 assert not maintainer._rules.gone
-
-
-def _interrupted(*_: object) -> None:
-    raise InterruptedError
 
 
 @given(st.data(), tables(max_columns=3, max_rows=6))

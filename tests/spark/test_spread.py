@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,9 +16,14 @@ from deltalake import write_deltalake
 from pyspark.errors import PythonException
 
 import holdfast
+from holdfast import Maintainer, from_arrow
 from holdfast.constraints import ExternalError, InputError, UsageError
+from holdfast.discovery.blocks.block import Rows, write_blocks
+from holdfast.discovery.blocks.storage import Storage
+from holdfast.discovery.blocks.table import BlockTable, Source
 from holdfast.discovery.evidences import TooManyEvidences
 from holdfast.jobs.command_line import exit_code_of
+from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer
 from holdfast.streaming.spark.executors import SparkExecutors
 from holdfast.tables.taxes import NARROW, tax_records
 
@@ -234,3 +240,23 @@ def test_what_ends_tasks(spark: SparkSession) -> None:
 def test_the_session_that_runs_stays(spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, "check", folder / "tax.csv", "--rule", "not(t.ChildExemp < 0)", "--spark")[0] == 0
     assert spark.range(3).count() == 3
+
+
+def test_rules_of_a_table_that_changes(spark: SparkSession, tmp_path: Path) -> None:
+    rows = tax_records(1_500, NARROW, error_rate=0.01)
+    first, more = from_arrow(rows.slice(0, 1_200), "tax"), rows.slice(1_200)
+    texts = [line.partition(": ")[2] for line in RULES.strip().splitlines()]
+    storage = Storage.at(str(tmp_path / "blocks"))
+    storage.open().prepare()
+    blocks = list(write_blocks(storage.open(), Rows(np.arange(1_200), first), 300))
+    table = BlockTable(Source(storage, first.schema, 300), blocks, SparkExecutors(spark, 2))
+    spread = BlockMaintainer.seed(table, max_predicates=None, rules=texts)
+    alone = Maintainer.seed(first, max_predicates=None, rules=texts, threads=1)
+    for inserts, deletes in ((more.slice(0, 200), None), (more.slice(200), rows.slice(100, 150))):
+        for maintainer in (spread, alone):
+            maintainer.apply(inserts=inserts, deletes=deletes)
+        for ours, theirs in zip(spread.rules, alone.rules, strict=True):
+            assert (ours.rows, ours.violating_pairs) == (theirs.rows, theirs.violating_pairs)
+            assert ours.violating_rows == theirs.violating_rows or not (ours.is_recent and theirs.is_recent)
+            assert bool(ours.examples) == (not ours.holds)
+    assert sum(len(state.examples) for state in spread.rules) > 20
