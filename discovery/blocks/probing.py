@@ -1,9 +1,9 @@
 """A batch of rows against all rows of a table in blocks: pairs of one of each that violate constraints.
 
 Where constraints want the first column of an arrangement equal, the rows of a block that have a value of the batch
-there are indexed, for this batch alone: they are few. Else a block has the index of a table in memory, made once for the
-constraints at hand and kept by whoever made it; rows that are marked as gone since are taken out of it. The batch is
-looked at beside the rows of a block and never joins them. What travels back are distinct evidences.
+there are indexed, for this batch alone: they are few. Else a block has the index of a table in memory, made once for
+the constraints at hand and kept by whoever made it; rows that are marked as gone since are taken out of it. The batch
+is looked at beside the rows of a block and never joins them. What travels back are distinct evidences.
 
 Invariant: every evidence of a pair of a row of the batch and one of the table that violates a constraint is in the
 answer, with two rows that have it.
