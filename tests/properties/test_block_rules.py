@@ -104,7 +104,7 @@ class _Apart(InProcess):
         work: Callable[[Task], Answer],
         tasks: Sequence[Task],
         *,
-        light: bool = False,  # noqa: ARG002  (each is sent by itself)
+        light: bool = False,
     ) -> Iterator[Answer]:
         for task in tasks:
             there, given = pickle.loads(pickle.dumps((work, task)))

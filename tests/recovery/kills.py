@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Iterable, Mapping, Sequence
 
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 300
 LONGEST_SECONDS = 40
 EVERY_SECONDS = 0.1
 QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"}
@@ -52,7 +52,12 @@ SECTIONS: dict[str, Any] = {
     "publish": {"compact_every": 5, "status_interval": "2 seconds", "metrics_interval": "2 seconds"},
     "spark": {"spark.sql.shuffle.partitions": "1"},
 }
-BLOCKS: dict[str, Any] = {"engine": "spark", "blocks": {"rows": 16}}
+BLOCKS: dict[str, Any] = {
+    "engine": "spark",
+    "blocks": {"rows": 32},
+    "constraints": {"denial": {"max_predicates": 2}, "order": {"max_context": 1}},
+}
+"""A batch is some jobs of Spark: seconds, and more where more constraints come and go."""
 
 
 class Feed(Protocol):
@@ -113,7 +118,7 @@ class Lives:
         self, folder: Path, feed: Feed, dice: random.Random, pace: float = 1.0, engine: str = "embedded"
     ) -> None:
         self.feed, self.dice, self._pace, self._engine = feed, dice, pace, engine
-        self.app = Application(folder, [feed.table], **SECTIONS, **(BLOCKS if engine == "spark" else {}))
+        self.app = Application(folder, [feed.table], **{**SECTIONS, **(BLOCKS if engine == "spark" else {})})
         self.folder = folder
         self.deaths: list[Death] = []
 
