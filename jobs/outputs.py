@@ -34,10 +34,11 @@ def answers_of(configuration: Configuration) -> Answers:
 
 def _near(state: Path, application: str) -> list[dict[str, Any]] | None:
     """Return the inclusions that nearly hold, by the clusters of a state of this machine; None where it has none."""
+    from holdfast.discovery.inclusion.result import Inclusions
     from holdfast.state import codecs
     from holdfast.state.commits import READY
     from holdfast.state.rocks import RocksReader
-    from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
+    from holdfast.streaming.maintainers.inclusion import stored_clusters
 
     if not (state / "CURRENT").exists():
         return None
@@ -47,13 +48,13 @@ def _near(state: Path, application: str) -> list[dict[str, Any]] | None:
             identity = {} if stored is None else codecs.read_json(stored)
             if (identity.get("application"), identity.get("status")) != (application, READY):
                 return None
-            kept = InclusionMaintainer.restore(reader)
+            kept = stored_clusters(reader)
     except HoldfastError:  # in use by a command that has it to itself, or damaged: `status` says what it is
         return None
     if kept is None:
         return None
     found = []
-    for near in kept.inclusions.near(_LEAST_COVERAGE):
+    for near in Inclusions(kept).near(_LEAST_COVERAGE):
         found.append(
             {
                 "constraint": str(near.dependency),

@@ -18,6 +18,7 @@ from threading import Lock
 from typing import Any
 
 from holdfast.constraints import ConstraintChange, InputError, Schema, StateRefused
+from holdfast.discovery.blocks.value_parts import ValueFiles
 from holdfast.state import codecs
 from holdfast.state.commits import READY, Commits, LedgerEntry, StateCheckpointMismatch
 from holdfast.state.store import Store, WriteBatch
@@ -76,6 +77,7 @@ class Pipeline:
     committed : called after each commit, before the next batch.
     now : the clock.
     strict : tables whose records may bring no fields that no column has.
+    values : where the values of inclusions lie, if they are not all in the store.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Pipeline:
         committed: Callable[[], object] = lambda: None,
         now: Clock = utc_now,
         strict: Collection[str] = (),
+        values: ValueFiles | None = None,
     ) -> None:
         if commits.identity.status != READY:
             raise StateRefused("the state is not seeded to the end: seed it anew (holdfast seed --replace)")
@@ -100,7 +103,7 @@ class Pipeline:
         self._numbers = {about["name"]: number for number, about in tables_of(store)}
         self._publisher = publisher
         self._limits = limits or Limits()
-        self._inclusion = InclusionMaintainer.restore(store)
+        self._inclusion = InclusionMaintainer.restore(store, values)
         if self._inclusion is not None:
             for name, maintainer in self._tables.items():
                 columns = [c.ref for c in self._inclusion.clusters.columns if c.ref.table == name and not c.dropped]
@@ -241,6 +244,8 @@ class Pipeline:
         for maintainer in self._tables.values():
             maintainer.rules_told()
         self._publisher.log()
+        if self._inclusion is not None:
+            self._inclusion.committed()
         self._alerts.committed()
         self._publisher.notify()
         self._committed()

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.constraints import InclusionDependency, StateRefused
+from holdfast.discovery.blocks.value_parts import ValueParts
 from holdfast.discovery.detection.forms import form_of
+from holdfast.discovery.inclusion.clusters import Clusters
 from holdfast.discovery.inclusion.seeding import ColumnValues, clustering
 from holdfast.state import codecs
 from holdfast.state.commits import READY, SEEDING, Commits
@@ -21,7 +23,8 @@ from holdfast.state.store import Reader, Store, WriteBatch
 from holdfast.streaming.alerts.deciding import Alert, turned
 from holdfast.streaming.alerts.waiting import ALERTS, Waiting, put_carried
 from holdfast.streaming.alerts.waiting import STATUS as ALERT_STATUS
-from holdfast.streaming.maintainers.inclusion import CLUSTERS, MEMBERS, VALUES, InclusionMaintainer
+from holdfast.streaming.maintainers.held_values import MEMBERS, VALUES, HeldValues
+from holdfast.streaming.maintainers.inclusion import CLUSTERS, InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import RULES, MonitoredRule
 from holdfast.streaming.maintainers.value_rules import ValueRules
@@ -55,7 +58,8 @@ class SeededTable:
     ----------
     maintainer : its rows and constraints.
     about : what a later start has to know of it: settings, where its source begins, columns left out.
-    values : of its columns, where inclusions are maintained; of those that rules name, where only these are.
+    values : of its columns, where inclusions are maintained; of those that rules name, where only these are. None of
+        them where they are in files.
     """
 
     maintainer: Maintainer
@@ -92,6 +96,7 @@ def seed(
     *,
     rules: Sequence[MonitoredRule] = (),
     watched: bool = False,
+    spread: tuple[Clusters, ValueParts] | None = None,
     shown: Sequence[Row] = (),
     taken_over: Iterable[WriteBatch] = (),
     left_out: Sequence[str] = (),
@@ -106,6 +111,7 @@ def seed(
     after : the last commit that is in the outputs.
     rules : those that are monitored; the tables have theirs already.
     watched : whether values are those that rules name alone.
+    spread : the clusters of all values, where these are in files.
     shown : rows of the `violations` table with the examples that an earlier state left.
     taken_over : what else an earlier state has that stays as it is: where sources are, what was told of rules.
     left_out : tables that an earlier state had.
@@ -134,7 +140,7 @@ def seed(
         maintainers.append(maintainer)
         if table.values is not None:
             values = [*(values or ()), *table.values]
-    followed = None if values is None else _seeded_inclusion(values, store, commits, last, watched=watched)
+    followed = None if values is None else _seeded_inclusion(values, spread, store, commits, last, watched=watched)
     inclusion = None if watched else followed
     included = {} if inclusion is None else inclusion.counts
     counts = {maintainer.name: maintainer.count + included.get(maintainer.name, 0) for maintainer in maintainers}
@@ -178,12 +184,23 @@ def seed(
 
 
 def _seeded_inclusion(
-    values: list[ColumnValues], store: Store, commits: Commits, last: WriteBatch, *, watched: bool
+    values: list[ColumnValues],
+    spread: tuple[Clusters, ValueParts] | None,
+    store: Store,
+    commits: Commits,
+    last: WriteBatch,
+    *,
+    watched: bool,
 ) -> InclusionMaintainer:
     """Write the values of all columns, the rest with the last write; return what keeps their inclusions."""
+    if spread is not None:
+        assert not values, "values are in files, or in the driver"
+        clusters, files = spread
+        last.add(InclusionMaintainer.seed_files(clusters, files, watched=watched))
+        return InclusionMaintainer(HeldValues(store, files), clusters, watched=watched)
     clusters, parts = clustering(values)
     last.add(InclusionMaintainer.seed(clusters, parts, commits.load, watched=watched))
-    return InclusionMaintainer(store, clusters, watched=watched)
+    return InclusionMaintainer(HeldValues(store), clusters, watched=watched)
 
 
 def value_rules(rules: Sequence[MonitoredRule]) -> list[MonitoredRule]:

@@ -148,16 +148,14 @@ class _Checking:
 
     def counted(self, forms: Mapping[int, PairForm | RowForm], rules: Sequence[Rule]) -> dict[int, Checked]:
         """Count all that breaks some rules."""
+        tasks = [task for arrangement, some in self._arrangements(forms) for task in _tasks(arrangement, some)]
+        totals = self._totals(forms, tasks)
+        shown = self._shown(forms, tasks, totals)
         found = {}
-        for arrangement, members in self._arrangements(forms):
-            tasks = _tasks(arrangement, members)
-            totals = self._totals(members, tasks)
-            shown = self._shown(members, tasks, totals)
-            for i, form in members.items():
-                pair_count = totals[i].pairs if isinstance(form, PairForm) else None
-                found[i] = Checked(
-                    rules[i], self._table.row_count, pair_count, sum(totals[i].rows.values()), examples=shown.get(i, ())
-                )
+        for i, form in forms.items():
+            pair_count = totals[i].pairs if isinstance(form, PairForm) else None
+            rows = sum(totals[i].rows.values())
+            found[i] = Checked(rules[i], self._table.row_count, pair_count, rows, examples=shown.get(i, ()))
         return found
 
     def searched(self, forms: Mapping[int, PairForm | RowForm], rules: Sequence[Rule]) -> dict[int, Checked]:
@@ -198,19 +196,22 @@ class _Checking:
         if not forms:
             return
         numbers = list(forms)
-        compared = [_compared(forms[i]) for i in numbers]
-        for order, positions in orders_of(self._table, compared, np.arange(len(numbers))).items():
-            yield self._table.arranged(order), {numbers[p]: forms[numbers[p]] for p in positions.tolist()}
+        orders = orders_of(self._table, [_compared(forms[i]) for i in numbers], np.arange(len(numbers)))
+        for arrangement in self._table.arranged_in(list(orders)):
+            yield arrangement, {numbers[p]: forms[numbers[p]] for p in orders[arrangement.order].tolist()}
 
     def _totals(self, forms: Mapping[int, PairForm | RowForm], tasks: Sequence[_Task]) -> dict[int, _Total]:
         totals = {i: _Total({}, {}, {}) for i in forms}
+        if not tasks:
+            return totals
         parts = 2 * self._table.executors.cores
         asked = _Asked(self._table.source, forms, parts)
+        tasks = sorted(tasks, key=lambda task: -len(task.blocks) * len(task.rules))  # long ones first, so that all end
         for form, block, other, pair_count, rows in self._table.executors.exchange(
             partial(_counted, asked),
-            tasks[::-1],
+            tasks,
             parts,
-            _joined,  # the long ones first, so that all executors end together
+            _joined,
         ):
             total = totals[form]
             if other == block:
@@ -227,8 +228,11 @@ class _Checking:
         """Return some violations of each rule, from the first blocks that have some."""
         if not self._examples:
             return {}
-        wanted: dict[tuple[int, ...], list[int]] = {}
-        of_places = {task.places: task for task in tasks}
+        wanted: dict[_Task, list[int]] = {}
+        of_rule: dict[int, dict[tuple[int, ...], _Task]] = {i: {} for i in forms}
+        for task in tasks:
+            for i in task.rules:
+                of_rule[i][task.places] = task
         for i, form in forms.items():
             total = totals[i]
             breaking: dict[tuple[int, ...], int] = {(place,): n for place, n in total.single.items()}
@@ -237,8 +241,8 @@ class _Checking:
                 breaking = {(place,): n for place, n in total.rows.items()}
             places = min((places for places, n in breaking.items() if n), key=lambda p: (len(p), p), default=None)
             if places is not None:
-                wanted.setdefault(places, []).append(i)
-        looked_at = [_Task(places, of_places[places].blocks, tuple(some)) for places, some in wanted.items()]
+                wanted.setdefault(of_rule[i][places], []).append(i)
+        looked_at = [_Task(task.places, task.blocks, tuple(some)) for task, some in wanted.items()]
         work = partial(_examples, _Asked(self._table.source, forms, 1), self._examples)
         return {
             i: tuple(map(self._placed, found))

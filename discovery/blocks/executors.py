@@ -28,8 +28,8 @@ class Executors(Protocol):
     def cores(self) -> int:
         """How many tasks run at a time."""
 
-    def run(self, work: Callable[[Task], Answer], tasks: Sequence[Task]) -> Iterator[Answer]:
-        """Yield the answer to each task, in any order."""
+    def run(self, work: Callable[[Task], Answer], tasks: Sequence[Task], *, light: bool = False) -> Iterator[Answer]:
+        """Yield the answer to each task, in any order; tasks that are `light` may go several together."""
 
     def exchange(
         self,
@@ -57,7 +57,13 @@ class InProcess:
         """How many tasks plans may think run at a time."""
         return self._cores
 
-    def run(self, work: Callable[[Task], Answer], tasks: Sequence[Task]) -> Iterator[Answer]:
+    def run(
+        self,
+        work: Callable[[Task], Answer],
+        tasks: Sequence[Task],
+        *,
+        light: bool = False,  # noqa: ARG002  (one after another)
+    ) -> Iterator[Answer]:
         """Yield the answer to each task."""
         return map(work, tasks)
 

@@ -176,14 +176,16 @@ class LiveBlocks:
         """Let all rows go."""
         self.manifest = replace(self._manifest, runs=dict.fromkeys(self._manifest.runs, ()), young=(), rows=0)
 
-    def arranged(self, order: Order) -> Run:
-        """Return the sorted blocks of an arrangement; made now, where nobody asked for it before."""
-        self._asked.add(order)
-        if order not in self._manifest.runs:
+    def arranged_in(self, orders: Sequence[Order]) -> list[Run]:
+        """Return the sorted blocks of some arrangements; made now, where nobody asked for them before."""
+        self._asked.update(orders)
+        new = [order for order in orders if order not in self._manifest.runs]
+        if new:
             base = list(chain.from_iterable(self._manifest.runs[()]))
-            runs = (tuple(BlockTable(self.source, base, self.executors, self.report).sorted_by(order)),) if base else ()
-            self.manifest = replace(self._manifest, runs={**self._manifest.runs, order: runs})
-        return tuple(chain.from_iterable(self._manifest.runs[order]))
+            made = BlockTable(self.source, base, self.executors, self.report).sorted_by(new)
+            runs = {order: (tuple(blocks),) if blocks else () for order, blocks in made.items()}
+            self.manifest = replace(self._manifest, runs={**self._manifest.runs, **runs})
+        return [tuple(chain.from_iterable(self._manifest.runs[order])) for order in orders]
 
     @property
     def heaviest(self) -> list[float]:
@@ -305,7 +307,8 @@ class LiveBlocks:
         )
         for order in wanted:
             if order not in made:
-                made[order] = tuple(BlockTable(self.source, taken[order], self.executors).sorted_by(order))
+                large = BlockTable(self.source, taken[order], self.executors, self.report)
+                made[order] = tuple(large.sorted_by([order])[order])
         folded = {order: tuple(run for run in (*left[order], made[order]) if run) for order in wanted}
         self.manifest = replace(before, runs=folded, young=())
         self._asked = set()
@@ -349,11 +352,12 @@ class LiveTable(BlockTable):
         self._live = live
         self._young = young
 
-    def arranged(self, order: Order) -> Arrangement:
-        """Return the rows in an order, those that came last behind the others."""
-        if order not in self.arrangements:
-            self.arrangements[order] = Arrangement(order, (*self._live.arranged(order), *self._young), self.schema)
-        return self.arrangements[order]
+    def arranged_in(self, orders: Sequence[Order]) -> list[Arrangement]:
+        """Return the rows in several orders, those that came last behind the others."""
+        new = [order for order in orders if order not in self.arrangements]
+        for order, run in zip(new, self._live.arranged_in(new), strict=True):
+            self.arrangements[order] = Arrangement(order, (*run, *self._young), self.schema)
+        return [self.arrangements[order] for order in orders]
 
     @cached_property
     def orders(self) -> frozenset[Order]:

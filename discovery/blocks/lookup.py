@@ -72,7 +72,7 @@ def find_rows(table: BlockTable, order: Order, columns: Order, wanted: Table, mo
     counts = np.zeros(wanted.row_count, np.int64)
     places, rows = [np.zeros(0, np.int64)], [carried_schema(table.schema).empty_table()]
     blocks = table.arranged(order).blocks if wanted.row_count else ()
-    for answer in table.executors.run(partial(_found, asked), blocks):
+    for answer in table.executors.run(partial(_found, asked), blocks, light=True):
         if answer is not None:
             counts[answer.places] += answer.counts
             there = np.repeat(answer.places, np.minimum(answer.counts, most[answer.places]))
@@ -89,7 +89,7 @@ def rows_numbered(table: BlockTable, numbers: RowNumbers) -> pa.Table:
         some = wanted[(wanted >= block.first) & (wanted <= block.last)]
         if len(some):
             tasks.append((block, some))
-    found = table.executors.run(partial(_numbered, table.source), tasks)
+    found = table.executors.run(partial(_numbered, table.source), tasks, light=True)
     return pa.concat_tables([carried_schema(table.schema).empty_table(), *found])
 
 

@@ -1,8 +1,9 @@
 """A batch of rows against all rows of a table in blocks: pairs of one of each that violate constraints.
 
-Each block is searched by the index that a table in memory has, made once for the constraints at hand and kept by
-whoever made it; rows that are marked as gone since are taken out of it. The batch is looked at beside the rows of a
-block and never joins them. What travels back are distinct evidences.
+Where constraints want the first column of an arrangement equal, the rows of a block that have a value of the batch
+there are indexed, for this batch alone: they are few. Else a block has the index of a table in memory, made once for
+the constraints at hand and kept by whoever made it; rows that are marked as gone since are taken out of it. The batch
+is looked at beside the rows of a block and never joins them. What travels back are distinct evidences.
 
 Invariant: every evidence of a pair of a row of the batch and one of the table that violates a constraint is in the
 answer, with two rows that have it.
@@ -13,35 +14,43 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
+from holdfast.constraints.operators import EQUAL
 from holdfast.discovery.blocks.block import Block, RowNumbers, Rows, rows_of
 from holdfast.discovery.blocks.planning import orders_of
 from holdfast.discovery.blocks.ranges import rows_meeting
 from holdfast.discovery.blocks.searching import Evidences, compared_of
 from holdfast.discovery.blocks.storage import KEPT
 from holdfast.discovery.blocks.table import BlockTable, Order, Source
+from holdfast.discovery.current import evidences_with
+from holdfast.discovery.detection.forms import Compared
 from holdfast.discovery.evidences import mirrored
 from holdfast.discovery.kernels.evidence import Places, Words
 from holdfast.indexes.masks import as_items
 from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowSet
 from holdfast.indexes.table_index import TableIndex
+from holdfast.tables import Table
 
 _BYTES_A_CELL, _BYTES_A_ROW_AND_TREE = 16, 64
+_COMPARED, _MANY = 1 << 13, 8
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What all tasks of a probe share."""
+    """What all tasks of a probe share; of each arrangement, which constraints are probed in it."""
 
     source: Source
     space: PredicateSpace
-    masks: Words
-    order: Order
+    masks: dict[Order, Words]
     batch: Rows
     images: bool
+
+
+_Task = tuple[Order, Block]
 
 
 def probe_blocks(
@@ -52,14 +61,12 @@ def probe_blocks(
     Each constraint is probed in the arrangement that suits it, where a row of the batch has to do with few blocks. With
     `images`, the rows of the table that evidences name come along.
     """
-    found = []
-    compared = compared_of(masks, space)
     every = np.arange(len(masks) if batch.table.row_count else 0)
-    for order, positions in orders_of(table, compared, every).items():
-        blocks = table.arranged(order).blocks
-        asked = _Asked(table.source, space, _both_images(masks[positions], space), order, batch, images)
-        found += list(table.executors.run(partial(_probed, asked), blocks))
-    return Evidences.together(found, space)
+    orders = orders_of(table, compared_of(masks, space), every)
+    probed = {order: _both_images(masks[positions], space) for order, positions in orders.items()}
+    tasks = [(a.order, block) for a in table.arranged_in(list(orders)) for block in a.blocks]
+    work = partial(_probed, _Asked(table.source, space, probed, batch, images))
+    return Evidences.together(list(table.executors.run(work, tasks, light=True)), space)
 
 
 def _both_images(masks: Words, space: PredicateSpace) -> Words:
@@ -75,15 +82,16 @@ def _both_images(masks: Words, space: PredicateSpace) -> Words:
 
 
 class _Indexed:
-    """The distinct rows of a block that are not gone, searchable for some constraints.
+    """The distinct rows of a block, or of a part of it, that are not gone, searchable for some constraints.
 
     Parameters
     ----------
-    source, block, space : whose rows, and what is compared.
+    arrays : rows as they are carried.
+    block, space : whose they are, and what is compared.
     """
 
-    def __init__(self, source: Source, block: Block, space: PredicateSpace) -> None:
-        read = rows_of(source.written(block), source.schema)
+    def __init__(self, arrays: pa.Table, block: Block, space: PredicateSpace) -> None:
+        read = rows_of(arrays, space.schema)
         self._numbers = read.numbers
         self._by_number = np.argsort(read.numbers)
         self._gone = b""
@@ -103,6 +111,7 @@ class _Indexed:
 
     def serves(self, block: Block, masks: Words) -> bool:
         """Take rows out that are gone since, and serve constraints; say no where rows are back again."""
+        self.rows.begin()  # values that only earlier batches had are forgotten
         if block.gone != self._gone:
             gone = block.gone_numbers
             if not np.isin(np.frombuffer(self._gone, np.int64), gone).all():
@@ -119,7 +128,6 @@ class _Indexed:
         at = self._by_number[np.minimum(at, len(self._numbers) - 1)]
         at = at[self._numbers[at] == numbers]
         slots, copies = np.unique(self._slots[at], return_counts=True)
-        self.rows.begin()
         delta = self.rows.change(self.rows.codes[slots], -copies)
         self.index.remove(delta.vanished)
         self.rows.forget()
@@ -135,30 +143,38 @@ class _Indexed:
         return found
 
 
-def _indexed(asked: _Asked, block: Block) -> _Indexed:
+def _indexed(asked: _Asked, order: Order, block: Block) -> _Indexed:
     def make() -> tuple[_Indexed, int]:
         size = block.rows * (_BYTES_A_CELL * len(asked.source.schema) + 4 * _BYTES_A_ROW_AND_TREE)
-        return _Indexed(asked.source, block, asked.space), size
+        return _Indexed(asked.source.written(block), block, asked.space), size
 
-    what = ("indexed", asked.space.fingerprint, asked.order, block.name)
+    what = ("indexed", asked.space.fingerprint, order, block.name)
     found = KEPT.get(what, make)
-    if not found.serves(block, asked.masks):
+    if not found.serves(block, asked.masks[order]):
         KEPT.drop(what)
         found = KEPT.get(what, make)
-        found.serves(block, asked.masks)
+        found.serves(block, asked.masks[order])
     return found
 
 
-def _probed(asked: _Asked, block: Block) -> Evidences:
-    meeting = rows_meeting(asked.batch.table, block, compared_of(asked.masks, asked.space))
+def _probed(asked: _Asked, task: _Task) -> Evidences:
+    order, block = task
+    meeting = rows_meeting(asked.batch.table, block, compared_of(asked.masks[order], asked.space))
     if not meeting.any():
         return Evidences.none(asked.space)
-    indexed = _indexed(asked, block)
     some = asked.batch.table.taken(np.flatnonzero(meeting))
+    rows = asked.source.written(block)
+    alike = _alike(rows, some, order[0]) if _wants_equal(asked, order) else None
+    if alike is not None and _MANY * len(alike) <= len(rows):
+        rows = rows.take(pa.array(alike)).combine_chunks()
+        indexed = _Indexed(rows, block, asked.space)
+        indexed.serves(block, asked.masks[order])
+    else:
+        indexed = _indexed(asked, order, block)
     codes, relabelled = indexed.rows.encode(some)
     if relabelled:
         indexed.index.rebuild()
-        indexed.index.hold(asked.masks, trees=True)
+        indexed.index.hold(asked.masks[order], trees=True)
     with indexed.rows.beside(codes) as slots:
         words, witnesses = indexed.index.probe(slots)
     own = int(slots[0])
@@ -169,7 +185,7 @@ def _probed(asked: _Asked, block: Block) -> Evidences:
     numbers[~theirs] = asked.batch.numbers[meeting][pairs[~theirs] - own]
     images: tuple[pa.Table, ...] = ()
     if asked.images:
-        images = (asked.source.written(block).take(pa.array(np.unique(indexed.places[pairs[theirs]]))),)
+        images = (rows.take(pa.array(np.unique(indexed.places[pairs[theirs]]))),)
     if asked.space.crossing:
         return Evidences(words, numbers, images)
     return Evidences(
@@ -177,10 +193,27 @@ def _probed(asked: _Asked, block: Block) -> Evidences:
     )
 
 
-def probe_among(space: PredicateSpace, batch: Rows, copies: Places, masks: Words) -> Evidences:
-    """Return the evidences of pairs of rows of a batch that violate a mask; of a row with itself, where it has copies.
+def _wants_equal(asked: _Asked, order: Order) -> bool:
+    """Whether all constraints of an arrangement want its first column equal."""
+    if not order:
+        return False
+    equal = Compared(order[0], order[0], EQUAL)
+    return all(equal in compared for compared in compared_of(asked.masks[order], asked.space))
 
-    The rows are distinct; a row with itself has its number twice.
+
+def _alike(rows: pa.Table, batch: Table, column: int) -> NDArray[np.int64]:
+    """Return which rows have a value of a column that some row of a batch has, null among them. O(rows)."""
+    theirs, ours = rows.column(str(column)), batch.columns[column].values()
+    if pa.types.is_floating(theirs.type):  # zero has no sign
+        theirs, ours = pc.add(theirs, 0.0), pc.add(ours, 0.0)
+    return np.flatnonzero(pc.is_in(theirs, value_set=ours.cast(theirs.type)).to_numpy())
+
+
+def probe_among(space: PredicateSpace, batch: Rows, copies: Places, masks: Words, threads: int = 1) -> Evidences:
+    """Return the evidences of pairs of rows of a batch, at least of all that violate a mask.
+
+    The rows are distinct. One that has copies is a pair with itself, which has its number twice. Few rows are all
+    compared with each other; so are those that come into an empty table, as masks then say nothing.
     """
     rows = RowSet(space)
     codes, _ = rows.encode(batch.table)
@@ -188,9 +221,11 @@ def probe_among(space: PredicateSpace, batch: Rows, copies: Places, masks: Words
     slots = rows.slots_of(codes)
     numbers = np.empty(len(rows.copies), np.int64)
     numbers[slots] = batch.numbers
-    index = TableIndex(rows)
-    both = _both_images(masks, space)
-    index.hold(both, trees=True)
+    if len(slots) <= _COMPARED or (masks == space.words(space.every)).all(axis=1).any():
+        words, pairs = evidences_with(rows, space, slots, threads)
+        return Evidences(words, numbers[pairs])
+    index = TableIndex(rows, threads)
+    index.hold(_both_images(masks, space), trees=True)
     words, witnesses = index.probe(slots)
     found = numbers[witnesses[:, 0]]
     if space.crossing:

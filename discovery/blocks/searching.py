@@ -23,7 +23,7 @@ from holdfast.constraints.operators import EVERY_OUTCOME
 from holdfast.discovery.blocks.block import Block, marks_of, names_of, rows_of
 from holdfast.discovery.blocks.planning import orders_of
 from holdfast.discovery.blocks.storage import KEPT
-from holdfast.discovery.blocks.table import Arrangement, BlockTable, Order, Source
+from holdfast.discovery.blocks.table import Arrangement, BlockTable, Source
 from holdfast.discovery.codes import PairCodes, pair_codes
 from holdfast.discovery.denial.validating import UNLIMITED
 from holdfast.discovery.detection.forms import Compared
@@ -143,22 +143,20 @@ class BlockSearch:
         blocks = self._table.base.blocks
         few = [_Task((block,), np.arange(len(masks))) for block in blocks[: self._table.executors.cores]]
         self._do(asked, [few], state)
-        if len(blocks) > 1:
-            compared = compared_of(masks, self._space)
-            for order, positions in orders_of(self._table, compared, np.flatnonzero(state.open)).items():
-                self._search_in(order, state.open_among(positions), asked, compared, state)
+        if len(blocks) > 1 and state.open.any():
+            tasks = self._tasks(compared_of(masks, self._space), np.flatnonzero(state.open))
+            size = _WAVES_A_CORE * self._table.executors.cores
+            self._do(asked, [tasks[start : start + size] for start in range(0, len(tasks), size)], state)
         return state.result(self._space)
 
-    def _search_in(
-        self, order: Order, positions: Places, asked: _Asked, compared: Sequence[Sequence[Compared]], state: "_Progress"
-    ) -> None:
-        if not len(positions):
-            return
-        arrangement = self._table.arranged(order)
-        self._report(f"validating {len(positions):,} constraints in {len(arrangement.blocks):,} blocks")
-        tasks = _tasks(arrangement, compared, positions)
-        size = _WAVES_A_CORE * self._table.executors.cores
-        self._do(asked, [tasks[start : start + size] for start in range(0, len(tasks), size)], state)
+    def _tasks(self, compared: Sequence[Sequence[Compared]], positions: Places) -> list[_Task]:
+        """Return which blocks to search for which constraints: those that tell most first."""
+        orders = orders_of(self._table, compared, positions)
+        arrangements = self._table.arranged_in(list(orders))
+        blocks = sum(len(arrangement.blocks) for arrangement in arrangements)
+        self._report(f"validating {len(positions):,} constraints in {blocks:,} blocks")
+        found = [task for a in arrangements for task in _tasks(a, compared, orders[a.order])]
+        return [task for _, task in sorted(found, key=lambda one: one[0])]
 
     def _do(self, asked: _Asked, waves: Sequence[Sequence[_Task]], state: "_Progress") -> None:
         for wave in waves:
@@ -167,15 +165,19 @@ class BlockSearch:
                 state.add(answer)
 
 
-def _tasks(arrangement: Arrangement, compared: Sequence[Sequence[Compared]], positions: Places) -> list[_Task]:
-    """Return which blocks to search for which constraints: blocks by themselves first, then neighbours."""
+def _tasks(
+    arrangement: Arrangement, compared: Sequence[Sequence[Compared]], positions: Places
+) -> list[tuple[tuple[int, int], _Task]]:
+    """Return which blocks to search for which constraints, and how late: blocks by themselves, then neighbours."""
     blocks = arrangement.blocks
     members: dict[tuple[int, int], list[int]] = {}
     for position in positions.tolist():
         for i, j in arrangement.ranges.meeting(compared[position]):
             members.setdefault((i, j), []).append(position)
-    ordered = sorted(members.items(), key=lambda item: (item[0][1] - item[0][0], item[0]))
-    return [_Task((blocks[i],) if i == j else (blocks[i], blocks[j]), np.array(asked)) for (i, j), asked in ordered]
+    return [
+        ((j - i, i), _Task((blocks[i],) if i == j else (blocks[i], blocks[j]), np.array(asked)))
+        for (i, j), asked in members.items()
+    ]
 
 
 def compared_of(masks: Words, space: PredicateSpace) -> list[list[Compared]]:

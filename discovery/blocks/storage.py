@@ -5,9 +5,9 @@ never change, and what depends on their marks is of a version that says them: so
 """
 
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -48,7 +48,7 @@ class Storage:
 
 
 class Kept:
-    """What was made of blocks and may be asked for again; what was not asked for the longest goes first.
+    """What was made of blocks and may be asked for again; where there is no more room, something goes.
 
     Parameters
     ----------
@@ -57,7 +57,8 @@ class Kept:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._held: OrderedDict[Hashable, tuple[Hashable, Any, int]] = OrderedDict()
+        self._held: dict[Hashable, tuple[Hashable, Any, int]] = {}
+        self._drawn = 1
         self._bytes = 0
         self._lock = Lock()
 
@@ -66,7 +67,6 @@ class Kept:
         with self._lock:
             if what in self._held:
                 if self._held[what][0] == version:
-                    self._held.move_to_end(what)
                     found: Made = self._held[what][1]
                     return found
                 self._take_out(what)
@@ -76,8 +76,17 @@ class Kept:
                 self._held[what] = version, made, size
                 self._bytes += size
             while self._bytes > self._most:
-                self._take_out(next(iter(self._held)))
+                self._take_out(self._any())
         return made
+
+    def _any(self) -> Hashable:
+        """Return one of the things that are kept, no one more likely than others but the last, which stays.
+
+        Blocks are gone through in turns: what was not asked for the longest would be what is asked for next.
+        """
+        self._drawn = self._drawn * 1_103_515_245 + 12_345 & (1 << 31) - 1
+        place = (self._drawn >> 8) % max(len(self._held) - 1, 1)
+        return next(islice(self._held, place, None))
 
     def drop(self, what: Hashable) -> None:
         """Keep something no longer."""

@@ -33,6 +33,7 @@ Order = tuple[int, ...]
 Report = Callable[[str], object]
 
 _SAMPLED = 20_000
+_ORDER = b"order"
 _SORTED_AT_ONCE = 8
 """Blocks whose rows are sorted together at most."""
 
@@ -138,9 +139,14 @@ class BlockTable:
 
     def arranged(self, order: Order) -> Arrangement:
         """Return the rows in an order. O(n log n) spread over the executors, once."""
-        if order not in self.arrangements:
-            self.arrangements[order] = Arrangement(order, tuple(self.sorted_by(order)), self.schema)
-        return self.arrangements[order]
+        return self.arranged_in([order])[0]
+
+    def arranged_in(self, orders: Sequence[Order]) -> list[Arrangement]:
+        """Return the rows in several orders; those that are new are made together."""
+        new = [order for order in orders if order not in self.arrangements]
+        for order, blocks in self.sorted_by(new).items():
+            self.arrangements[order] = Arrangement(order, tuple(blocks), self.schema)
+        return [self.arrangements[order] for order in orders]
 
     @cached_property
     def heaviest(self) -> list[float]:
@@ -156,21 +162,22 @@ class BlockTable:
     def _sample(self) -> pa.Table:
         """Some rows, evenly spread over the blocks; columns by position."""
         most = max(1, _SAMPLED // max(len(self.base.blocks), 1))
-        found = list(self.executors.run(partial(_sampled_of, self.source, most), self.base.blocks))
+        found = list(self.executors.run(partial(_sampled_of, self.source, most), self.base.blocks, light=True))
         return pa.concat_tables([carried_schema(self.schema).empty_table(), *found]).drop_columns(["row"])
 
-    def sorted_by(self, order: Order) -> list[Block]:
-        """Write all rows in an order."""
-        names = ", ".join(self.schema.names[c] for c in order)
+    def sorted_by(self, orders: Sequence[Order]) -> dict[Order, list[Block]]:
+        """Write all rows in each of some orders."""
+        found: dict[Order, list[Block]] = {order: [] for order in orders}
+        if not self.base.blocks or not orders:
+            return found
+        names = "; ".join(", ".join(self.schema.names[c] for c in order) for order in orders)
         self._report(f"sorting {self.row_count:,} rows by {names}")
-        bounds = self._bounds(order[:1] if self.fits_a_block(order[0]) else order)
-        blocks = self.executors.exchange(
-            partial(_given, self.source, bounds),
-            self.base.blocks,
-            len(bounds) + 1,
-            partial(_written, self.source, order),
-        )
-        return list(blocks)
+        bounds = {order: self._bounds(order[:1] if self.fits_a_block(order[0]) else order) for order in orders}
+        parts = sum(len(some) + 1 for some in bounds.values())
+        work = partial(_given, self.source, bounds), self.base.blocks, parts, partial(_written, self.source)
+        for order, block in self.executors.exchange(*work):
+            found[order].append(block)
+        return found
 
     def _bounds(self, columns: Order) -> pa.Table:
         """Return the values where parts begin, each once: parts of about a block each."""
@@ -188,10 +195,14 @@ def _sampled_of(source: Source, most: int, block: Block) -> pa.Table:
     return rows.take(pa.array(np.unique(places)))
 
 
-def _given(source: Source, bounds: pa.Table, block: Block) -> Given:
-    """Yield the rows of a block with the part that each goes to."""
-    arrays = source.read(block)
-    return by_part(arrays, parts_of(arrays.select(bounds.column_names), bounds))
+def _given(source: Source, bounds: dict[Order, pa.Table], block: Block) -> Given:
+    """Yield the rows of a block with the part that each goes to, in each order; rows say which order they are for."""
+    arrays, first = source.read(block), 0
+    for order, some in bounds.items():
+        meant = {_ORDER: ",".join(map(str, order))}
+        parts = parts_of(arrays.select(some.column_names), some)
+        yield from by_part(arrays.replace_schema_metadata(meant), parts + first)
+        first += len(some) + 1
 
 
 def parts_of(rows: pa.Table, bounds: pa.Table) -> NDArray[np.int64]:
@@ -213,19 +224,26 @@ def parts_of(rows: pa.Table, bounds: pa.Table) -> NDArray[np.int64]:
     return parts[len(bounds) :]
 
 
-def _written(source: Source, order: Order, taken: Taken) -> Iterator[Block]:
+def _written(source: Source, taken: Taken) -> Iterator[tuple[Order, Block]]:
     """Write the rows of a part in order.
 
     Where there are far more rows than were expected, they are sorted some at a time: their blocks have wide ranges.
     """
+    order: Order = ()
+
+    def written(some: list[pa.Table]) -> Iterator[tuple[Order, Block]]:
+        for block in source.write_sorted(pa.concat_tables(some).replace_schema_metadata(), order):
+            yield order, block
+
     waiting: list[pa.Table] = []
     for rows in taken:
+        order = tuple(map(int, rows.schema.metadata[_ORDER].split(b",")))
         waiting.append(rows)
         if sum(map(len, waiting)) >= _SORTED_AT_ONCE * source.most:
-            yield from source.write_sorted(pa.concat_tables(waiting), order)
+            yield from written(waiting)
             waiting = []
     if waiting:
-        yield from source.write_sorted(pa.concat_tables(waiting), order)
+        yield from written(waiting)
 
 
 def _end_of_block(column: pa.ChunkedArray, most: int) -> int:

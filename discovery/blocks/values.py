@@ -13,7 +13,6 @@ from functools import partial
 from typing import TypeVar
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,7 +20,8 @@ from holdfast.constraints import ColumnRef, InclusionDependency, Value
 from holdfast.discovery.blocks.block import Block, table_of
 from holdfast.discovery.blocks.executors import Given, Taken, by_part
 from holdfast.discovery.blocks.table import BlockTable, Source
-from holdfast.discovery.inclusion.clusters import Clusters, Ints, Member, members_of
+from holdfast.discovery.blocks.value_records import hashed, part_of
+from holdfast.discovery.inclusion.clusters import Bits, Clusters, Ints, Member, members_of
 from holdfast.discovery.inclusion.seeding import take_values
 from holdfast.tables.canonical import canonical, shown
 from holdfast.tables.columnar import Table
@@ -29,7 +29,8 @@ from holdfast.tables.columnar import Table
 Answer = TypeVar("Answer")
 
 _VALUES = pa.schema([("value", pa.large_binary()), ("column", pa.int32()), ("count", pa.int64())])
-_VALUES_A_PART = 1 << 19
+VALUES_A_PART = 1 << 19
+"""More or less."""
 _CELLS_AT_ONCE = 1 << 22
 
 
@@ -43,7 +44,7 @@ class _Task:
 
 
 @dataclass(frozen=True)
-class _Part:
+class PartValues:
     """All values of a part: which value each line is of, whose, and how often it occurs."""
 
     distinct: pa.Array
@@ -53,7 +54,32 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class _Values:
+class Counted:
+    """How many values some sets of columns have, as they are sent.
+
+    Parameters
+    ----------
+    sets : of columns, as bits, each once.
+    values, occurrences : how many, and how often each column has them.
+    """
+
+    sets: Bits
+    values: Ints
+    occurrences: Ints
+
+    @classmethod
+    def of(cls, clusters: Clusters) -> "Counted":
+        """Take what clusters count."""
+        return cls(np.packbits(clusters.members, axis=1, bitorder="little"), clusters.values, clusters.occurrences)
+
+    def add_to(self, clusters: Clusters) -> None:
+        """Count them into the clusters of the same columns."""
+        if len(self.sets):
+            clusters.change(clusters.numbers(self.sets), self.values, self.occurrences)
+
+
+@dataclass(frozen=True)
+class BlockValues:
     """The columns of some tables that take part, and the tasks that yield their values."""
 
     members: list[Member]
@@ -67,11 +93,10 @@ def clusters_of(
     tables: Mapping[str, BlockTable], *, texts: bool = False, only: Collection[ColumnRef] | None = None
 ) -> Clusters:
     """Return the clusters of all columns of some tables, or of some columns."""
-    values = _values(tables, texts=texts, only=only)
+    values = values_of(tables, texts=texts, only=only)
     clusters = Clusters(values.members)
-    for members, counts, occurrences in _exchanged(values, partial(_clustered, values.members)):
-        if len(members):
-            clusters.change(clusters.numbers(np.packbits(members, axis=1, bitorder="little")), counts, occurrences)
+    for found in exchanged(values, partial(clustered, values.members)):
+        found.add_to(clusters)
     return clusters
 
 
@@ -80,11 +105,11 @@ def missing_values(
 ) -> dict[InclusionDependency, list[Value]]:
     """Return for each inclusion some values of its left column that are no values of its right one."""
     wanted = {side for dependency in dependencies for side in (dependency.dependent, dependency.referenced)}
-    values = _values(tables, texts=texts, only=wanted)
+    values = values_of(tables, texts=texts, only=wanted)
     refs = [member.ref for member in values.members]
     sides = [(refs.index(d.dependent), refs.index(d.referenced)) for d in dependencies]
     found: dict[InclusionDependency, list[bytes]] = {dependency: [] for dependency in dependencies}
-    for answer in _exchanged(values, partial(_missing, len(refs), sides, most)):
+    for answer in exchanged(values, partial(_missing, len(refs), sides, most)):
         for dependency, some in zip(dependencies, answer, strict=True):
             found[dependency] = sorted([*found[dependency], *some])[:most]
     return {dependency: [shown(value) for value in some] for dependency, some in found.items()}
@@ -92,10 +117,10 @@ def missing_values(
 
 def overlaps_of(table: BlockTable) -> dict[tuple[int, int], tuple[int, int]]:
     """Return for every two columns of one type group what `tables.overlap` tells of them."""
-    values = _values({table.schema.table: table}, texts=False, only=None)
+    values = values_of({table.schema.table: table}, texts=False, only=None)
     width = len(values.members)
     smaller, totals = np.zeros((width, width), np.int64), np.zeros(width, np.int64)
-    for shared, counted in _exchanged(values, partial(_overlapping, width)):
+    for shared, counted in exchanged(values, partial(_overlapping, width)):
         smaller += shared
         totals += counted
     return {
@@ -106,7 +131,14 @@ def overlaps_of(table: BlockTable) -> dict[tuple[int, int], tuple[int, int]]:
     }
 
 
-def _values(tables: Mapping[str, BlockTable], *, texts: bool, only: Collection[ColumnRef] | None) -> _Values:
+def values_of(
+    tables: Mapping[str, BlockTable],
+    *,
+    texts: bool,
+    only: Collection[ColumnRef] | None,
+    a_part: int = VALUES_A_PART,
+) -> BlockValues:
+    """Return the columns of some tables, or some columns, and the tasks that yield their values."""
     members: list[Member] = []
     tasks: list[_Task] = []
     for table in tables.values():
@@ -118,11 +150,12 @@ def _values(tables: Mapping[str, BlockTable], *, texts: bool, only: Collection[C
         tasks += [_Task(table.source, block, tuple(numbers)) for block in table.base.blocks]
     first = next(iter(tables.values()))
     cells = sum(table.row_count * len(table.schema) for table in tables.values())
-    parts = max(2 * first.executors.cores, -(-cells // _VALUES_A_PART))
-    return _Values(members, tasks, first, parts, texts)
+    parts = max(2 * first.executors.cores, -(-cells // a_part))
+    return BlockValues(members, tasks, first, parts, texts)
 
 
-def _exchanged(values: _Values, take: Callable[[_Part], Answer]) -> Iterator[Answer]:
+def exchanged(values: BlockValues, take: Callable[[PartValues], Answer]) -> Iterator[Answer]:
+    """Yield what `take` makes of each part that has values."""
     work = partial(_given, values.parts, values.texts)
     return values.table.executors.exchange(work, values.tasks, values.parts, partial(_of_part, take))
 
@@ -141,17 +174,16 @@ def _given(parts: int, texts: bool, task: _Task) -> Given:
             arrays = [values, pa.array(np.full(len(values), number, np.int32)), pa.array(counts)]
             some.append(pa.table(arrays, schema=_VALUES))
     rows = pa.concat_tables(some).combine_chunks()
-    hashed = pd.util.hash_array(rows.column("value").to_numpy(), categorize=False)
-    return by_part(rows, (hashed % np.uint64(parts)).astype(np.int64))
+    return by_part(rows, part_of(hashed(rows.column("value").combine_chunks()), parts))
 
 
-def _of_part(take: Callable[[_Part], Answer], taken: Taken) -> Iterator[Answer]:
+def _of_part(take: Callable[[PartValues], Answer], taken: Taken) -> Iterator[Answer]:
     rows = pa.concat_tables(taken)
     pooled = pc.dictionary_encode(rows.column("value").combine_chunks())
     if isinstance(pooled, pa.ChunkedArray):
         pooled = pooled.combine_chunks()
     yield take(
-        _Part(
+        PartValues(
             pooled.dictionary,
             pooled.indices.to_numpy().astype(np.int64),
             rows.column("column").to_numpy().astype(np.int64),
@@ -160,14 +192,14 @@ def _of_part(take: Callable[[_Part], Answer], taken: Taken) -> Iterator[Answer]:
     )
 
 
-def _clustered(members: list[Member], part: _Part) -> tuple[np.ndarray, Ints, Ints]:
-    """Return the clusters of a part: columns, numbers of values, occurrences."""
+def clustered(members: list[Member], part: PartValues) -> Counted:
+    """Return the clusters of a part."""
     clusters = Clusters(members)
     take_values(clusters, len(part.distinct), part.places, part.columns, part.counts)
-    return clusters.members, clusters.values, clusters.occurrences
+    return Counted.of(clusters)
 
 
-def _missing(width: int, sides: Sequence[tuple[int, int]], most: int, part: _Part) -> list[list[bytes]]:
+def _missing(width: int, sides: Sequence[tuple[int, int]], most: int, part: PartValues) -> list[list[bytes]]:
     """Return for each two columns the least values of the one that the other lacks."""
     found: list[list[bytes]] = [[] for _ in sides]
     for start, counts in _dense(width, part):
@@ -177,7 +209,7 @@ def _missing(width: int, sides: Sequence[tuple[int, int]], most: int, part: _Par
     return found
 
 
-def _overlapping(width: int, part: _Part) -> tuple[np.ndarray, Ints]:
+def _overlapping(width: int, part: PartValues) -> tuple[np.ndarray, Ints]:
     """Return for every two columns the sum of the smaller counts of their values, and how many values each has."""
     smaller, totals = np.zeros((width, width), np.int64), np.zeros(width, np.int64)
     for _, counts in _dense(width, part):
@@ -188,7 +220,7 @@ def _overlapping(width: int, part: _Part) -> tuple[np.ndarray, Ints]:
     return smaller, totals
 
 
-def _dense(width: int, part: _Part) -> Iterator[tuple[int, Ints]]:
+def _dense(width: int, part: PartValues) -> Iterator[tuple[int, Ints]]:
     """Yield how often each column has each value, some values at a time, with the place of the first one."""
     step = max(1, _CELLS_AT_ONCE // max(width, 1))
     order = np.argsort(part.places, kind="stable")

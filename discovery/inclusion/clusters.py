@@ -107,6 +107,14 @@ class Clusters:
         inside = self.members[numbers].astype(np.float64)  # whole numbers below 2^53: exact
         self.missing += np.rint((inside * values[:, None]).T @ (1.0 - inside)).astype(np.int64)
 
+    def forget_after(self, count: int) -> None:
+        """Take the numbers of all clusters but the first ones back: they have no values."""
+        assert not self.values[count:].any()
+        self.members, self.values = self.members[:count], self.values[:count]
+        self.occurrences = self.occurrences[:count]
+        while len(self._number) > count:
+            self._number.popitem()
+
     @property
     def totals(self) -> Ints:
         """How many different values each column has."""

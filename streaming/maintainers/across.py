@@ -10,6 +10,7 @@ from holdfast.discovery.inclusion.seeding import clustering, column_values
 from holdfast.display.changes import Changes
 from holdfast.display.constraints import Constraints
 from holdfast.state.memory import MemoryStore
+from holdfast.streaming.maintainers.held_values import HeldValues
 from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
 from holdfast.tables import Table, as_table
@@ -39,7 +40,7 @@ class InclusionsAcross:
         self._store = MemoryStore()
         clusters, parts = clustering([c for table in tables for c in column_values(table, texts=texts)])
         self._store.write(InclusionMaintainer.seed(clusters, parts, self._store.load, texts=texts))
-        self._inclusion = InclusionMaintainer(self._store, clusters, texts=texts)
+        self._inclusion = InclusionMaintainer(HeldValues(self._store), clusters, texts=texts)
 
     @classmethod
     def seed(

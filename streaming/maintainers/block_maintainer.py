@@ -86,7 +86,7 @@ class BlockMaintainer(Maintainer):
         }
         widest = bounds.widest(space)
         names = [schema.names[c] for c in columns]
-        rows = SpreadRows(widest, names, coding_space(widest, known), LiveBlocks.of(data, order))
+        rows = SpreadRows(widest, names, coding_space(widest, known), LiveBlocks.of(data, order), threads or 1)
         rows.begin()
         witnesses = [seed.witnesses.ravel() for seed in seeds.values()]
         rows.bring(rows_numbered(data, np.concatenate([np.zeros(0, np.int64), *witnesses])))
@@ -120,7 +120,7 @@ class BlockMaintainer(Maintainer):
         )
 
         def rows(space: PredicateSpace, key: Sequence[str], coding: PredicateSpace) -> SpreadRows:
-            return SpreadRows(space, key, coding, blocks)
+            return SpreadRows(space, key, coding, blocks, threads or 1)
 
         return cls.restore(store, table, threads, rules, rows)
 

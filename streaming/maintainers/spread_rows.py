@@ -40,10 +40,16 @@ class SpreadRows(RowSet):
     ----------
     space, key, coding : as of all rows.
     blocks : all live rows.
+    threads : how many to use here.
     """
 
     def __init__(
-        self, space: PredicateSpace, key: Sequence[str], coding: PredicateSpace | None, blocks: LiveBlocks
+        self,
+        space: PredicateSpace,
+        key: Sequence[str],
+        coding: PredicateSpace | None,
+        blocks: LiveBlocks,
+        threads: int = 1,
     ) -> None:
         super().__init__(space, key, coding)
         self.blocks = blocks
@@ -52,6 +58,7 @@ class SpreadRows(RowSet):
         self._met_slots: list[Slots] = []
         self._met_numbers: list[RowNumbers] = []
         self.starts_anew = False
+        self.threads = threads
 
     def __len__(self) -> int:
         """How many rows the table has, copies counted."""
@@ -93,14 +100,18 @@ class SpreadRows(RowSet):
         Where the batch `starts_anew`, no row stays that is not resident.
         """
         before, delta = len(self), super().change(codes, signs)
+        entering = np.maximum(delta.copies, 0)
         if self.starts_anew:
             self.blocks.empty()
-            live = self.live()
-            self._enter(np.repeat(live, self.copies[live]))
+            staying = self.copies.copy()
+            staying[delta.changed] -= entering
+            live = np.flatnonzero(staying > 0)
+            self._enter(np.repeat(live, staying[live]))
+            self._enter(np.repeat(delta.changed, entering))
             return replace(delta, copies_out=before + delta.copies_in - len(self))
         slots, numbers = self._numbers_of(delta.changed, -delta.copies)
         self.blocks.leave(Rows(numbers, self._table(slots)))
-        self._enter(np.repeat(delta.changed, np.maximum(delta.copies, 0)))
+        self._enter(np.repeat(delta.changed, entering))
         return delta
 
     def forget(self) -> None:
@@ -144,7 +155,7 @@ class SpreadRows(RowSet):
         space = self.space
         batch = Rows(self._entered(newcomers), self._table(newcomers))
         others = probe_blocks(self.blocks.table(but_last=True), space, batch, masks, images=True)
-        among = probe_among(space, batch, self.copies[newcomers], masks)
+        among = probe_among(space, batch, self.copies[newcomers], masks, self.threads)
         found = Evidences.together([others, among], space)
         return found.words, self.pairs_of(found)
 

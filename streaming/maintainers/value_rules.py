@@ -88,6 +88,9 @@ class ValueRules:
                     watch.show(value)
                 else:
                     watch.drop(value)
+            if watch.left in self._inclusion.emptied:
+                for value in watch.examples.keys() - touched.keys():
+                    watch.drop(value)
             if touched and not watch.examples:
                 self._show_others(watch, touched)
 
@@ -150,9 +153,8 @@ class ValueRules:
     def _show_others(self, watch: _Watch, touched: dict[bytes, bool]) -> None:
         """Show missing values that the last batch did not touch: those are in the store."""
         assert self._inclusion is not None
-        for value in self._inclusion.lacking(watch.left, watch.right, MOST_EXAMPLES + len(touched)):
-            if value not in touched:
-                watch.show(value)
+        for value in self._inclusion.lacking(watch.left, watch.right, MOST_EXAMPLES, but=touched):
+            watch.show(value)
 
 
 def _example(rule: str, value: bytes) -> RuleExample:

@@ -60,10 +60,15 @@ class SparkExecutors:
         """How many tasks run at a time."""
         return self._cores or max(1, self.spark.sparkContext.defaultParallelism)
 
-    def run(self, work: Callable[[Task], Answer], tasks: Sequence[Task]) -> Iterator[Answer]:
-        """Yield the answer to each task."""
+    def run(self, work: Callable[[Task], Answer], tasks: Sequence[Task], *, light: bool = False) -> Iterator[Answer]:
+        """Yield the answer to each task; those that are light go in as many tasks of Spark as run at a time."""
+        if light and len(tasks) > self.cores:
+            tasks = [task for first in range(self.cores) for task in tasks[first :: self.cores]]
+            numbered = self._numbered(tasks, self.cores)
+        else:
+            numbered = self._numbered(tasks, len(tasks))
         if tasks:
-            yield from answers(self._numbered(tasks).mapInArrow(partial(_done, work, tasks), "answer binary"))
+            yield from answers(numbered.mapInArrow(partial(_done, work, tasks), "answer binary"))
 
     def exchange(
         self,
@@ -77,12 +82,12 @@ class SparkExecutors:
         The rows that a task has for a part go as one value: Spark moves them, and looks at none.
         """
         if tasks:
-            given = self._numbered(tasks).mapInArrow(partial(_given, give, tasks), "part int, rows binary")
+            given = self._numbered(tasks, len(tasks)).mapInArrow(partial(_given, give, tasks), "part int, rows binary")
             moved = given.repartitionById(parts, "part")
             yield from answers(moved.mapInArrow(partial(_taken, take), "answer binary"))
 
-    def _numbered(self, tasks: Sequence[Any]) -> DataFrame:
-        return self.spark.range(0, len(tasks), 1, numPartitions=len(tasks))
+    def _numbered(self, tasks: Sequence[Any], together: int) -> DataFrame:
+        return self.spark.range(0, len(tasks), 1, numPartitions=together)
 
 
 def answers(frame: DataFrame) -> Iterator[Any]:

@@ -11,17 +11,17 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, note
+from hypothesis import currently_in_test_context, given, note
 from hypothesis import strategies as st
 
 from holdfast import Maintainer
-from holdfast.constraints import InclusionDependency
+from holdfast.constraints import ConstraintChange, InclusionDependency
 from holdfast.discovery.inclusion import seeding
 from holdfast.discovery.inclusion.discover import discover_inclusions
 from holdfast.discovery.inclusion.seeding import clustered, column_values
 from holdfast.state.memory import MemoryStore
-from holdfast.streaming.maintainers import inclusion as module
-from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
+from holdfast.streaming.maintainers import held_values
+from holdfast.streaming.maintainers.inclusion import ColumnChange, InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
 from holdfast.tables import ReadOptions, Table, from_arrow
 from tests.oracles import changes as changes_oracle
@@ -68,9 +68,13 @@ class Law:
         for maintainer in self.maintainers:
             maintainer.follow_values(texts=texts)
         self.store = MemoryStore()
-        self.store.write(InclusionMaintainer.seed(*clustered(seeds, texts=texts), self.store.load, texts=texts))
+        self.seed(seeds)
         self.restore()
         self.compare()
+
+    def seed(self, tables: list[Table]) -> None:
+        seeded = InclusionMaintainer.seed(*clustered(tables, texts=self.texts), self.store.load, texts=self.texts)
+        self.store.write(seeded)
 
     def restore(self) -> None:
         restored = InclusionMaintainer.restore(self.store)
@@ -79,23 +83,31 @@ class Law:
 
     def compare(self) -> None:
         models = [one.model for one in self.tables]
-        note(f"rows: {[model.rows for model in models]}")
+        if currently_in_test_context():
+            note(f"rows: {[model.rows for model in models]}")
         expected = {oracle.text(*pair) for pair in oracle.reported(models, strings_all=self.texts)}
         assert {str(dependency) for dependency in self.inclusion.constraints} == expected
         self.inclusion.check_invariants()
 
     def apply(self, table: int, inserts: list[Row], deletes: list[Row]) -> None:
-        one = self.tables[table]
         before = [other.model for other in self.tables]
+        found = self.inclusion.apply(self.changed(table, inserts, deletes))
+        self.store.write(self.inclusion.save())
+        self.compare()
+        self.check(before, found)
+
+    def changed(self, table: int, inserts: list[Row], deletes: list[Row]) -> tuple[ColumnChange, ...]:
+        """Change a table; return what that does to its values."""
+        one = self.tables[table]
         rows = [*deletes, *inserts]
         for gone in deletes:
             one.rows.pop(next(i for i, row in enumerate(one.rows) if same_row(row, gone)))
         one.rows += inserts
         operations = np.array([DELETE] * len(deletes) + [INSERT] * len(inserts), np.int8)
-        result = self.maintainers[table].apply_records(Records(one.table(rows), operations))
-        found = self.inclusion.apply(result.values)
-        self.store.write(self.inclusion.save())
-        self.compare()
+        return self.maintainers[table].apply_records(Records(one.table(rows), operations)).values
+
+    def check(self, before: list[OracleTable], found: list[ConstraintChange]) -> None:
+        """Compare changes with those of the definition."""
         after = [other.model for other in self.tables]
         expected = {
             change.constraint: change
@@ -129,7 +141,7 @@ def rows_of(kinds: Sequence[str]) -> st.SearchStrategy[Row]:
 @given(laws(), st.data(), st.sampled_from([1, 3, 1 << 20]))
 def test_any_history(law: Law, data: st.DataObject, at_once: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_CELLS_AT_ONCE", at_once)
+        patch.setattr(held_values, "_CELLS_AT_ONCE", at_once)
         patch.setattr(seeding, "_VALUES_AT_ONCE", at_once)
         law = Law(law.tables, texts=law.texts)
         for _ in range(data.draw(st.integers(1, 6), label="batches")):
@@ -147,6 +159,10 @@ def test_any_history(law: Law, data: st.DataObject, at_once: int) -> None:
 @given(laws(), st.data())
 def test_tables_come_and_go(law: Law, data: st.DataObject) -> None:
     """A table that is added later, or dropped, leaves the state of a seed without history."""
+    come_and_go(law, data)
+
+
+def come_and_go(law: Law, data: st.DataObject) -> None:
     if len(law.tables) == 1:
         return
     place = data.draw(st.integers(0, len(law.tables) - 1), label="which goes")

@@ -5,6 +5,7 @@ counts are still those of the rows before, and in the end the batch can be appli
 """
 
 import itertools
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,17 +16,38 @@ from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 from tests.oracles.values import Row
+from tests.properties.test_block_laws import BlockLaw, tiny_blocks
 from tests.properties.test_maintainer_laws import Law, Setting, batches_of, setting_and_seed
+
+__all__ = ["tiny_blocks"]
 
 CORE = ("holdfast.streaming.maintainers", "holdfast.streaming.netting", "holdfast.indexes", "holdfast.discovery")
 
 
 # without shrinking, which would take minutes: the notes say where it failed
-@settings(max_examples=settings().max_examples // 10, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+FEW = settings(max_examples=settings().max_examples // 10, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+
+
+@FEW
 @given(setting_and_seed(), st.data())
 def test_an_exception_leaves_the_state_as_it_was(drawn: tuple[Setting, list[Row]], data: st.DataObject) -> None:
     """In whatever function of the core it is raised; without one the batch can be applied afterwards."""
-    law = Law(*drawn)
+    check_failures(Law(*drawn), data)
+
+
+@settings(FEW, max_examples=settings().max_examples // 40)
+@given(setting_and_seed(), st.data())
+def test_so_it_does_where_rows_are_in_blocks(drawn: tuple[Setting, list[Row]], data: st.DataObject) -> None:
+    """Tasks that fail among them."""
+    law = BlockLaw(*drawn)
+    try:
+        check_failures(law, data)
+    finally:
+        shutil.rmtree(law.folder)
+
+
+def check_failures(law: Law, data: st.DataObject) -> None:
+    """Let every call of a batch fail once, then apply it; after a history of one batch."""
     for label in ("history", "batch"):
         batch = data.draw(batches_of(law.setting, law.model.rows), label=label)
         records, before = law.setting.records(batch), law.model.versions

@@ -13,8 +13,15 @@ from deltalake import DeltaTable
 
 from holdfast.constraints import Rule, StateRefused, Threshold, parse_rule_body
 from holdfast.constraints.sentences import sentence
+from holdfast.discovery.blocks.block import Rows as BlockRows
+from holdfast.discovery.blocks.block import write_blocks
+from holdfast.discovery.blocks.executors import InProcess
+from holdfast.discovery.blocks.storage import Storage
+from holdfast.discovery.blocks.table import BlockTable, Source
+from holdfast.discovery.blocks.value_parts import ValueFiles, ValueParts
 from holdfast.discovery.detection.check import check_tables
 from holdfast.discovery.discover import discover
+from holdfast.discovery.inclusion.clusters import Clusters
 from holdfast.discovery.inclusion.discover import discover_inclusions
 from holdfast.discovery.inclusion.seeding import column_values
 from holdfast.state.commits import READY, Commits, StateCheckpointMismatch
@@ -23,6 +30,7 @@ from holdfast.state.places import Folder
 from holdfast.state.rocks import RocksStore
 from holdfast.state.snapshots import Snapshots
 from holdfast.streaming.arrivals import Arrivals, BadRecord
+from holdfast.streaming.maintainers.held_values import HeldValues, files_in_use
 from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
 from holdfast.streaming.maintainers.rules import MonitoredRule, RuleMaintainer
@@ -60,14 +68,16 @@ def _table(rows: Rows) -> Table:
 class Running:
     """One process: a store, its pipeline and its publisher."""
 
-    def __init__(self, folder: Path, first: Rows | None = None) -> None:
+    def __init__(self, folder: Path, first: Rows | None = None, files: ValueFiles | None = None) -> None:
         self.folder = folder
         self.store = RocksStore(folder / "state")
         self.commits = Commits(self.store, "app")
         if self.commits.identity.status != READY:
             table = _table(first or [])
             maintainer = Maintainer.seed(table, key=["k"], max_context=3, rules=table_rules(RULES, "r"), threads=1)
-            seed(self.store, self.commits, [SeededTable(maintainer, values=column_values(table))], rules=RULES)
+            spread = None if files is None else _in_files(table, files)
+            seeded = SeededTable(maintainer, values=() if spread else column_values(table))
+            seed(self.store, self.commits, [seeded], rules=RULES, spread=spread)
         identity = self.commits.identity
         tables = {
             name: DeltaLakeTable(str(folder / "out" / name), shape, identity.application, identity.state_id)
@@ -79,7 +89,13 @@ class Running:
         self.tables = restore(self.store, threads=1, rules=RULES)
         snapshots = Snapshotter(self.store, self.commits, Snapshots(folder / "backup", keep=1), 0.0)
         self.pipeline = Pipeline(
-            self.store, self.commits, self.tables, self.publisher, rules=RULES, committed=snapshots.maybe
+            self.store,
+            self.commits,
+            self.tables,
+            self.publisher,
+            rules=RULES,
+            committed=snapshots.maybe,
+            values=files,
         )
 
     def batch(self, number: int, changes: list[tuple[int, tuple[int, int, str]]]) -> Any:
@@ -95,6 +111,13 @@ class Running:
         """End without publishing what waits."""
         self.publisher.abandon()
         self.store.close()
+
+
+def _in_files(table: Table, files: ValueFiles) -> tuple[Clusters, ValueParts]:
+    place = files.storage.open().at("blocks")
+    blocks = list(write_blocks(place, BlockRows(np.arange(table.row_count), table), 2))
+    source = Source(Storage.at(f"{files.storage.address}/blocks"), table.schema, 2)
+    return ValueParts.seed({"r": BlockTable(source, blocks, files.executors)}, files)
 
 
 def _history(dice: random.Random, batches: int) -> tuple[Rows, list[list[tuple[int, tuple[int, int, str]]]], Rows]:
@@ -118,9 +141,9 @@ def _history(dice: random.Random, batches: int) -> tuple[Rows, list[list[tuple[i
     return first, history, list(current.values())
 
 
-def _check_outputs(folder: Path, current: Rows, batches: int) -> None:
+def _check_outputs(folder: Path, current: Rows, batches: int, files: ValueFiles | None = None) -> None:
     space = Maintainer.restore(store := RocksStore(folder / "state"), 0, threads=1).space
-    inclusion = InclusionMaintainer.restore(store)
+    inclusion = InclusionMaintainer.restore(store, files)
     assert inclusion is not None
     inclusion.check_invariants()
     store.close()
@@ -224,10 +247,25 @@ CRASHES: list[tuple[type, str]] = [
 def test_a_crash_anywhere_is_repaired_by_the_next_start(
     crash: tuple[type, str], when: str, call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    _crash_once(crash, when, call, tmp_path, monkeypatch)
+
+
+def _crash_once(
+    crash: tuple[type, str],
+    when: str,
+    call: int,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    files: ValueFiles | None = None,
+) -> int:
+    """Run a history with a crash at the so many-th call of a method, and what is left of it in a second process.
+
+    Returns how often it was called.
+    """
     owner, method = crash
     original = getattr(owner, method)
     first, history, current = _history(random.Random(11), 6)
-    running = Running(tmp_path, first)
+    running = Running(folder, first, files)
     calls = 0
 
     def crashing(*given: Any, **named: Any) -> Any:
@@ -249,12 +287,36 @@ def test_a_crash_anywhere_is_repaired_by_the_next_start(
             except KeyboardInterrupt:
                 break
     running.kill()
-    running = Running(tmp_path)
+    running = Running(folder, files=files)
     for number, changes in enumerate(history):
         if (entry := running.commits.entry("r")) is None or number >= entry.batch_id:
             running.batch(number, changes)  # the stream delivers again what it has not seen acknowledged
     running.stop()
-    _check_outputs(tmp_path, current, len(history))
+    _check_outputs(folder, current, len(history), files)
+    return calls
+
+
+SPREAD_CRASHES: list[tuple[type, str]] = [
+    (ValueParts, "with_more"),
+    (HeldValues, "save"),
+    (RocksStore, "write"),
+    (CommitLog, "put"),
+    (InclusionMaintainer, "committed"),
+    (Folder, "remove"),
+]
+
+
+@pytest.mark.parametrize("crash", SPREAD_CRASHES, ids=lambda crash: f"{crash[0].__name__}.{crash[1]}")
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_crash_anywhere_loses_no_file_of_values(
+    crash: tuple[type, str], when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = ValueFiles(InProcess(), Storage.at(str(tmp_path / "values")), 2, most_changed=1)
+    assert _crash_once(crash, when, 1, tmp_path, monkeypatch, files) == 1
+    store = RocksStore(tmp_path / "state")
+    used = files_in_use(store)
+    store.close()
+    assert used <= set(files.storage.open().names())
 
 
 def test_an_interrupted_seed_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
