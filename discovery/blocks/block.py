@@ -163,6 +163,16 @@ def ranges_of(table: Table) -> tuple[Range, ...]:
     return tuple(map(_range_of, table.columns))
 
 
+def ranges_together(blocks: Sequence[Block]) -> tuple[Range, ...]:
+    """Return between which values the rows of several blocks are in each column."""
+    if len(blocks) == 1:
+        return blocks[0].ranges
+    return tuple(
+        Range(min((r.low for r in ranges), key=order_of), max((r.high for r in ranges), key=order_of))
+        for ranges in zip(*(block.ranges for block in blocks), strict=True)
+    )
+
+
 def _range_of(column: EncodedColumn) -> Range:
     present = column.counts[0]
     has_nulls = column.valid is not None and not column.valid.all()

@@ -14,6 +14,7 @@ Invariant: what is counted is the definition's, whatever the blocks.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -116,11 +117,16 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _Task:
-    """Blocks to look at together, by their places in an arrangement, and the rules that ask for it."""
+    """Units of blocks to look at together, by their places in an arrangement, and the rules that ask for it."""
 
     places: tuple[int, ...]
-    blocks: tuple[Block, ...]
+    units: tuple[tuple[Block, ...], ...]
     rules: tuple[int, ...]
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks of all units."""
+        return tuple(chain.from_iterable(self.units))
 
 
 @dataclass
@@ -183,7 +189,7 @@ class _Checking:
             size = _WAVES_A_CORE * self._table.executors.cores
             for start in range(0, len(tasks), size):
                 wave = [
-                    _Task(t.places, t.blocks, some)
+                    _Task(t.places, t.units, some)
                     for t in tasks[start : start + size]
                     if (some := tuple(i for i in t.rules if i not in found))
                 ]
@@ -242,7 +248,7 @@ class _Checking:
             places = min((places for places, n in breaking.items() if n), key=lambda p: (len(p), p), default=None)
             if places is not None:
                 wanted.setdefault(of_rule[i][places], []).append(i)
-        looked_at = [_Task(task.places, task.blocks, tuple(some)) for task, some in wanted.items()]
+        looked_at = [_Task(task.places, task.units, tuple(some)) for task, some in wanted.items()]
         work = partial(_examples, _Asked(self._table.source, forms, 1), self._examples)
         return {
             i: tuple(map(self._placed, found))
@@ -262,14 +268,14 @@ def _tasks(arrangement: Arrangement, forms: Mapping[int, PairForm | RowForm]) ->
     """Return which blocks are looked at together, and for which rules: blocks by themselves first."""
     members: dict[tuple[int, ...], list[int]] = {}
     for i, form in forms.items():
-        for place in range(len(arrangement.blocks)):
+        for place in range(len(arrangement.units)):
             members.setdefault((place,), []).append(i)
         if isinstance(form, PairForm):
             for one, other in arrangement.ranges.meeting(form.compared):
                 if one != other:
                     members.setdefault((one, other), []).append(i)
     return [
-        _Task(places, tuple(arrangement.blocks[place] for place in places), tuple(rules))
+        _Task(places, tuple(arrangement.units[place] for place in places), tuple(rules))
         for places, rules in sorted(members.items(), key=lambda item: (len(item[0]), item[0]))
     ]
 
@@ -280,8 +286,8 @@ def _tasks(arrangement: Arrangement, forms: Mapping[int, PairForm | RowForm]) ->
 class _Looked:
     """The rows of some blocks as rules look at them."""
 
-    def __init__(self, source: Source, blocks: tuple[Block, ...], forms: Mapping[int, PairForm | RowForm]) -> None:
-        read = [source.read(block) for block in blocks]
+    def __init__(self, source: Source, task: _Task, forms: Mapping[int, PairForm | RowForm]) -> None:
+        read = [source.read_all(unit) for unit in task.units]
         rows = rows_of(pa.concat_tables(read), source.schema)
         self.ends = np.cumsum([0, *map(len, read)]).tolist()
         self.numbers = rows.numbers
@@ -305,7 +311,7 @@ class _Looked:
 def _looked(asked: _Asked, task: _Task) -> _Looked:
     def make() -> tuple[_Looked, int]:
         size = sum(block.size for block in task.blocks)
-        return _Looked(asked.source, task.blocks, asked.forms), _COPIES_OF_ROWS * size
+        return _Looked(asked.source, task, asked.forms), _COPIES_OF_ROWS * size
 
     return KEPT.get(("looked", *names_of(task.blocks)), make, marks_of(task.blocks))
 

@@ -348,6 +348,7 @@ class LiveTable(BlockTable):
     def __init__(self, live: LiveBlocks, young: Run) -> None:
         base = (*chain.from_iterable(live.manifest.runs[()]), *young)
         super().__init__(live.source, base, live.executors, live.report)
+        self.arrangements[()] = Arrangement((), base, self.schema, len(young))
         self.row_count = live.row_count
         self._live = live
         self._young = young
@@ -356,7 +357,7 @@ class LiveTable(BlockTable):
         """Return the rows in several orders, those that came last behind the others."""
         new = [order for order in orders if order not in self.arrangements]
         for order, run in zip(new, self._live.arranged_in(new), strict=True):
-            self.arrangements[order] = Arrangement(order, (*run, *self._young), self.schema)
+            self.arrangements[order] = Arrangement(order, (*run, *self._young), self.schema, len(self._young))
         return [self.arrangements[order] for order in orders]
 
     @cached_property

@@ -114,9 +114,10 @@ class BlockPartners:
         self._blocks: dict[str, tuple[Block, list[int]]] = {}
         self._compared = [_sizes_of(form) for form in forms]
         if table.base.blocks and forms:
-            for order, positions in orders_of(table, self._compared, np.arange(len(forms))).items():
-                for block in table.arranged(order).blocks:
-                    self._blocks.setdefault(block.name, (block, []))[1].extend(positions.tolist())
+            orders = orders_of(table, self._compared, np.arange(len(forms)))
+            for arrangement in table.arranged_in(list(orders)):
+                for block in arrangement.blocks:
+                    self._blocks.setdefault(block.name, (block, []))[1].extend(orders[arrangement.order].tolist())
 
     def follow(self, batch: Table) -> Followed:
         """Return the partners of a batch's rows, and the sizes of their groups. One job."""

@@ -20,7 +20,7 @@ Positions = NDArray[np.int64]
 
 def orders_of(table: BlockTable, asked: Sequence[Sequence[Compared]], positions: Positions) -> dict[Order, Positions]:
     """Choose an order for each of some constraints, given by their positions among all that are asked about."""
-    if len(table.base.blocks) == 1:
+    if len(table.base.units) == 1:
         return {(): positions}
     equal = np.zeros((len(table.schema), len(asked)), np.bool_)
     for position in positions.tolist():

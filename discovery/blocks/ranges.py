@@ -41,18 +41,18 @@ class BlockRanges:
 
     Parameters
     ----------
-    blocks : in any order.
+    ranges : of each block one for each column.
     schema : their columns.
     """
 
-    def __init__(self, blocks: Sequence[Block], schema: Schema) -> None:
-        self._blocks = blocks
+    def __init__(self, ranges: Sequence[Sequence[Range]], schema: Schema) -> None:
+        self._ranges = ranges
         self._schema = schema
         self._ends: dict[tuple[int, int], _Ends | None] = {}
 
     def possible(self, compared: Iterable[Compared]) -> Flags:
         """Return (k, k): whether rows t of one block and s of another one can be as a constraint forbids. O(k^2)."""
-        count = len(self._blocks)
+        count = len(self._ranges)
         found = np.ones((count, count), np.bool_)
         for one in compared:
             ends = self._of(one.left, one.right)
@@ -84,7 +84,7 @@ class BlockRanges:
 
     def _ranked(self, left: int, right: int) -> _Ends:
         ends = [
-            [order_of(getattr(block.ranges[column], end)) for block in self._blocks]
+            [order_of(getattr(ranges[column], end)) for ranges in self._ranges]
             for column in (left, right)
             for end in ("low", "high")
         ]

@@ -140,10 +140,10 @@ class BlockSearch:
         """
         asked = _Asked(self._table.source, self._space, masks, limit, budget, self._images)
         state = _Progress(len(masks))
-        blocks = self._table.base.blocks
-        few = [_Task((block,), np.arange(len(masks))) for block in blocks[: self._table.executors.cores]]
+        units = self._table.base.units
+        few = [_Task(unit, np.arange(len(masks))) for unit in units[: self._table.executors.cores]]
         self._do(asked, [few], state)
-        if len(blocks) > 1 and state.open.any():
+        if len(units) > 1 and state.open.any():
             tasks = self._tasks(compared_of(masks, self._space), np.flatnonzero(state.open))
             size = _WAVES_A_CORE * self._table.executors.cores
             self._do(asked, [tasks[start : start + size] for start in range(0, len(tasks), size)], state)
@@ -169,13 +169,17 @@ def _tasks(
     arrangement: Arrangement, compared: Sequence[Sequence[Compared]], positions: Places
 ) -> list[tuple[tuple[int, int], _Task]]:
     """Return which blocks to search for which constraints, and how late: blocks by themselves, then neighbours."""
-    blocks = arrangement.blocks
+    units = arrangement.units
+    last = len(units) - 1 if arrangement.young else -1
     members: dict[tuple[int, int], list[int]] = {}
     for position in positions.tolist():
-        for i, j in arrangement.ranges.meeting(compared[position]):
-            members.setdefault((i, j), []).append(position)
+        meeting = arrangement.ranges.meeting(compared[position])
+        with_young = {i for i, j in meeting if i < j == last}  # these are searched together with the young ones
+        for i, j in meeting:
+            if i != j or i not in with_young:
+                members.setdefault((i, j), []).append(position)
     return [
-        ((j - i, i), _Task((blocks[i],) if i == j else (blocks[i], blocks[j]), np.array(asked)))
+        ((j - i, i), _Task(units[i] if i == j else (*units[i], *units[j]), np.array(asked)))
         for (i, j), asked in members.items()
     ]
 

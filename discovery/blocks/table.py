@@ -21,7 +21,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdfast.constraints import Schema
-from holdfast.discovery.blocks.block import Block, carried_schema, left_of, read_block, write_block
+from holdfast.discovery.blocks.block import (
+    Block,
+    carried_schema,
+    left_of,
+    ranges_together,
+    read_block,
+    write_block,
+)
 from holdfast.discovery.blocks.executors import Executors, Given, Taken, by_part
 from holdfast.discovery.blocks.ranges import BlockRanges
 from holdfast.discovery.blocks.storage import KEPT, Storage
@@ -91,16 +98,24 @@ class Arrangement:
     order : what they are sorted by; nothing for the base.
     blocks : in that order.
     schema : the table's.
+    young : how many of the last blocks are small and in no order: they are looked at as one.
     """
 
     order: Order
     blocks: tuple[Block, ...]
     schema: Schema
+    young: int = 0
+
+    @cached_property
+    def units(self) -> tuple[tuple[Block, ...], ...]:
+        """The blocks that are looked at as one: each by itself, but those that are young."""
+        old = len(self.blocks) - self.young
+        return (*((block,) for block in self.blocks[:old]), *([self.blocks[old:]] if self.young else []))
 
     @cached_property
     def ranges(self) -> BlockRanges:
-        """Which blocks can meet in what."""
-        return BlockRanges(self.blocks, self.schema)
+        """Which units can meet in what."""
+        return BlockRanges([ranges_together(unit) for unit in self.units], self.schema)
 
 
 class BlockTable:

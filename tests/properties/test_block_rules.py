@@ -99,13 +99,7 @@ def test_what_rows_have_to_do_with_a_table_in_blocks(
 class _Apart(InProcess):
     """Sends tasks and their answers as if they were done elsewhere."""
 
-    def run(
-        self,
-        work: Callable[[Task], Answer],
-        tasks: Sequence[Task],
-        *,
-        light: bool = False,
-    ) -> Iterator[Answer]:
+    def run(self, work: Callable[[Task], Answer], tasks: Sequence[Task], *, light: bool = False) -> Iterator[Answer]:
         for task in tasks:
             there, given = pickle.loads(pickle.dumps((work, task)))
             yield pickle.loads(pickle.dumps(there(given)))
