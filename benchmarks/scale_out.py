@@ -14,18 +14,22 @@ import resource
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
 from benchmarks.measuring import Point, measured
 
+if TYPE_CHECKING:
+    from holdfast.constraints import Rule
+    from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer
+
 ROWS = int(os.environ.get("HOLDFAST_SCALE_ROWS", "1000000"))
 PROBED = int(os.environ.get("HOLDFAST_SCALE_PROBED", "5000000"))
-BATCH = 10_000
+BATCH, BATCHES = 10_000, 5
 BLOCK_ROWS = 1 << 17
 RULES = {
     "zip_city": "Zip -> City",
@@ -75,6 +79,9 @@ def _memory(folder: Path) -> Iterator[Point]:
     for rows in (ROWS, 5 * ROWS):
         found = measured(_search_alone, str(folder), rows).answer
         yield {"work": "driver memory", "rows": rows, **found}
+    for rows in (ROWS, 5 * ROWS):
+        found = measured(_follow_alone, str(folder), rows).answer
+        yield {"work": "driver memory of a live table", "rows": rows, **found}
 
 
 def _file(folder: Path, rows: int, name: str) -> Path:
@@ -153,7 +160,39 @@ def _all_work(folder_name: str, executors: int) -> dict[str, dict[str, Any]]:
 
         timed("first probe of 10,000 rows", PROBED, probe, lambda e: sorted(map(bytes, e.words)))
         timed("probe of 10,000 rows", PROBED, probe, lambda e: sorted(map(bytes, e.words)))
+        live = timed("seed a live table", ROWS, lambda: _live(cluster.read(narrow_file), rules), _standing)
+        batches = [_batch(ROWS, number) for number in range(1 + BATCHES)]
+        timed("first batch of 10,000 rows", ROWS, lambda: live.step(*batches[0]), lambda _: _standing(live))
+
+        def follow() -> None:
+            for batch in batches[1:]:
+                live.step(*batch)
+                live.committed()
+
+        timed(f"{BATCHES} batches of 10,000 rows", ROWS, follow, lambda _: _standing(live))
     return found
+
+
+def _live(table: Any, rules: Sequence["Rule"]) -> "BlockMaintainer":
+    from holdfast.constraints import Rule
+    from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer
+
+    some = [rule for rule in rules if all(column in table.schema for column in rule.columns)]
+    mine = [Rule(rule.name, table.schema.table, rule.body) for rule in some]
+    return BlockMaintainer.seed(table, max_predicates=NARROW_BOUND, rules=mine)
+
+
+def _standing(live: "BlockMaintainer") -> list[str]:
+    """Return what is known of a live table, as texts."""
+    return [str(live.row_count), *sorted(map(str, live.constraints)), *map(str, live.rules)]
+
+
+def _batch(rows: int, number: int) -> tuple[Any, Any]:
+    """Return what is inserted with a batch, and which of the first rows are deleted."""
+    from holdfast.tables.taxes import NARROW, tax_records
+
+    inserts = tax_records(BATCH * 9 // 10, NARROW, first_row=rows + number * BATCH)
+    return inserts, tax_records(BATCH // 10, NARROW, first_row=rows // 2 + number * BATCH)
 
 
 def _rows(table: Any) -> int:
@@ -169,6 +208,30 @@ def _search_alone(folder_name: str, rows: int) -> Point:
     from holdfast.constraints import PredicateSpace
     from holdfast.discovery.blocks.discover import discover_blocks
 
+    def searched(table: Any) -> int:
+        return len(discover_blocks(table, PredicateSpace(table.schema), NARROW_BOUND))
+
+    return _held(folder_name, rows, searched)
+
+
+def _follow_alone(folder_name: str, rows: int) -> Point:
+    """Seed a live table, and follow some batches; return what the driver holds."""
+
+    def followed(table: Any) -> int:
+        live = _live(table, ())
+        for number in range(BATCHES):
+            live.step(*_batch(rows, number))
+            live.committed()
+        return live.count
+
+    return _held(folder_name, rows, followed)
+
+
+def _held(folder_name: str, rows: int, work: Callable[[Any], int]) -> Point:
+    """Do something with a table on two executors; return what the driver holds."""
+    from holdfast.constraints import PredicateSpace
+    from holdfast.discovery.blocks.discover import discover_blocks
+
     folder = Path(folder_name)
     file = _file(folder, rows, "narrow")
     with _Cluster(2) as cluster:
@@ -177,8 +240,7 @@ def _search_alone(folder_name: str, rows: int) -> Point:
         discover_blocks(warm, PredicateSpace(warm.schema), 2)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         start = time.perf_counter()
-        table = cluster.read(file)
-        count = len(discover_blocks(table, PredicateSpace(table.schema), NARROW_BOUND))
+        count = work(cluster.read(file))
         seconds = time.perf_counter() - start
         java: Any = cluster.spark._jvm
         java.System.gc()
