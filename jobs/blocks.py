@@ -148,8 +148,8 @@ def refuse_missing(settings: Settings, address: str, store: Reader) -> None:
         missing = [f"{folder}/{name}" for folder in named for name in named[folder] - set(place.at(folder).names())]
     if missing:
         raise StateRefused(
-            f"{len(missing):,} files with rows that the state names are not in {masked(address)} (one is "
-            f"{min(missing)}): bring them back, or correct 'blocks.path'. Where they are lost, seed anew: "
+            f"files with rows that the state names are not in {masked(address)}: {len(missing):,}, the first is "
+            f"{min(missing)}. Bring them back, or correct 'blocks.path'. Where they are lost, seed anew: "
             "holdfast seed --replace"
         )
 
