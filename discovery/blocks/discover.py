@@ -57,13 +57,13 @@ def discover_blocks(
 ) -> DiscoveredInBlocks:
     """Find all constraints of the space's family that hold on a table and that no other one implies."""
     seed = seed_blocks(table, space, bound, threads=threads, report=report)
-    sample = pair_sample(table, space)
+    sample = _sample_of(table, space)
     return DiscoveredInBlocks(
         table.without_rows(), space, ReportedSet(space, seed.masks), seed.explained, sample=sample
     )
 
 
-def pair_sample(table: BlockTable, space: PredicateSpace) -> PairSample:
+def _sample_of(table: BlockTable, space: PredicateSpace) -> PairSample:
     """Return pairs of rows of the first blocks."""
     rows = np.cumsum([0, *(block.rows for block in table.base.blocks)])
     some = tuple(block for block, before in zip(table.base.blocks, rows, strict=False) if before < _RANKED_ON)

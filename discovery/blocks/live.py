@@ -127,7 +127,7 @@ class LiveBlocks:
         self._manifest = manifest
         self._saved: dict[str, _Saved] = {}
         self._saves = 0
-        self._heaviest: list[float] | None = None
+        self._measured: BlockTable | None = None
         self.report: Report = lambda _: None
 
     @classmethod
@@ -188,11 +188,13 @@ class LiveBlocks:
         return [tuple(chain.from_iterable(self._manifest.runs[order])) for order in orders]
 
     @property
-    def heaviest(self) -> list[float]:
-        """For each column the share of rows that its most frequent value has, as it was measured last."""
-        if self._heaviest is None:
-            self._heaviest = BlockTable(self.source, self._all(), self.executors).heaviest
-        return self._heaviest
+    def measured(self) -> BlockTable:
+        """The table as it was when it was measured last: for its sample, and how frequent values are."""
+        if self._measured is None:
+            measured = BlockTable(self.source, self._all(), self.executors)
+            assert len(measured.heaviest) == len(self.source.schema)  # taken now, while its blocks are there
+            self._measured = measured
+        return self._measured
 
     def settle(self) -> None:
         """Bring young blocks, and those with many marks, into order, where it is time. Amortised O(log n) a row."""
@@ -312,7 +314,7 @@ class LiveBlocks:
         folded = {order: tuple(run for run in (*left[order], made[order]) if run) for order in wanted}
         self.manifest = replace(before, runs=folded, young=())
         self._asked = set()
-        self._heaviest = None
+        self._measured = None
 
     def _rewrite(self) -> None:
         """Write blocks anew of which many rows are gone."""
@@ -368,7 +370,7 @@ class LiveTable(BlockTable):
     @property
     def heaviest(self) -> list[float]:  # (measured now and then, not for each change)
         """For each column the share of rows that its most frequent value has, as far as a sample shows."""
-        return self._live.heaviest
+        return self._live.measured.heaviest
 
 
 def stored_names(store: Reader, prefix: bytes) -> set[str]:

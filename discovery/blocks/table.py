@@ -166,19 +166,19 @@ class BlockTable:
     @cached_property
     def heaviest(self) -> list[float]:
         """For each column the share of rows that its most frequent value has, as far as a sample shows."""
-        rows = max(len(self._sample), 1)
-        return [max(pc.value_counts(column).field(1).to_pylist(), default=0) / rows for column in self._sample.columns]
+        rows, columns = max(len(self.sample), 1), self.sample.drop_columns(["row"]).columns
+        return [max(pc.value_counts(column).field(1).to_pylist(), default=0) / rows for column in columns]
 
     def fits_a_block(self, column: int) -> bool:
         """Whether the rows with any one value of a column are no more than a block has, as far as a sample shows."""
         return self.heaviest[column] * self.row_count <= self.source.most
 
     @cached_property
-    def _sample(self) -> pa.Table:
-        """Some rows, evenly spread over the blocks; columns by position."""
+    def sample(self) -> pa.Table:
+        """Some rows as they are carried, evenly spread over the blocks."""
         most = max(1, _SAMPLED // max(len(self.base.blocks), 1))
         found = list(self.executors.run(partial(_sampled_of, self.source, most), self.base.blocks, light=True))
-        return pa.concat_tables([carried_schema(self.schema).empty_table(), *found]).drop_columns(["row"])
+        return pa.concat_tables([carried_schema(self.schema).empty_table(), *found])
 
     def sorted_by(self, orders: Sequence[Order]) -> dict[Order, list[Block]]:
         """Write all rows in each of some orders."""
@@ -196,7 +196,7 @@ class BlockTable:
 
     def _bounds(self, columns: Order) -> pa.Table:
         """Return the values where parts begin, each once: parts of about a block each."""
-        sample = self._sample.select([str(c) for c in columns])
+        sample = self.sample.select([str(c) for c in columns])
         keys = [(name, "ascending", "at_start") for name in sample.column_names]
         ordered = sample.take(pc.sort_indices(sample, keys))
         parts = max(1, -(-self.row_count // self.source.most)) if len(ordered) else 1

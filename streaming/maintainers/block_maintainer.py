@@ -14,19 +14,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.constraints import ConstraintChange, PredicateSpace, Rule
 from holdfast.constraints.denial import key as denial_key
-from holdfast.discovery.blocks.block import Block
+from holdfast.discovery.blocks.block import Block, table_of
 from holdfast.discovery.blocks.checking import check_blocks
-from holdfast.discovery.blocks.discover import pair_sample, space_of_blocks
+from holdfast.discovery.blocks.discover import space_of_blocks
 from holdfast.discovery.blocks.executors import Executors
 from holdfast.discovery.blocks.live import LiveBlocks
 from holdfast.discovery.blocks.lookup import rows_numbered
 from holdfast.discovery.blocks.seeding import seed_blocks
 from holdfast.discovery.blocks.storage import Storage
 from holdfast.discovery.blocks.table import BlockTable, Order, Source
+from holdfast.discovery.codes import pair_codes
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.ranking import PairSample
 from holdfast.discovery.seed import Seed
@@ -46,6 +48,8 @@ from holdfast.streaming.netting import Netted, Records, key_twice, null_in_key
 
 if TYPE_CHECKING:
     from holdfast.streaming.maintainers.certified import CertifiedMaintainer
+
+_MORE_RESIDENTS = 4_000
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,7 @@ class BlockMaintainer(Maintainer):
         rows.begin()
         witnesses = [seed.witnesses.ravel() for seed in seeds.values()]
         rows.bring(rows_numbered(data, np.concatenate([np.zeros(0, np.int64), *witnesses])))
+        rows.bring(_some(data.sample, _MORE_RESIDENTS))  # for further witnesses; the others of them go again
         families: list[CertifiedMaintainer] = []
         explained = Explained("blocks")
         for family, seed in seeds.items():
@@ -180,7 +185,13 @@ class BlockMaintainer(Maintainer):
         return SpreadIndex(self._rows, self._families)
 
     def _sample(self, space: PredicateSpace) -> PairSample:
-        return pair_sample(self._rows.blocks.table(), space)
+        sample = table_of(self.blocks.measured.sample, self.schema)
+        return PairSample.of(pair_codes(sample, space), space)
+
+
+def _some(rows: pa.Table, most: int) -> pa.Table:
+    """Return at most so many rows, evenly spread."""
+    return rows.take(pa.array(np.unique(np.linspace(0, max(len(rows) - 1, 0), min(most, len(rows))).astype(np.int64))))
 
 
 def no_key_is_twice(table: BlockTable, key: Order, locate: Callable[[int], str]) -> None:
