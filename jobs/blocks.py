@@ -26,8 +26,9 @@ from holdfast.jobs.settings import BlocksSettings, Settings
 from holdfast.state import codecs
 from holdfast.state.places import Folder, Place, StoreError, object_place
 from holdfast.state.store import Reader
-from holdfast.streaming.maintainers.block_maintainer import Spread
+from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer, Spread
 from holdfast.streaming.maintainers.held_values import files_in_use
+from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.seeding import tables_of
 
 _VALUES = "=values"
@@ -113,14 +114,18 @@ class StateBlocks:
             place.clear()
             place.prepare()
 
-    def sweep(self, store: Reader) -> None:
-        """Remove files that a state does not name: of batches that were not committed, of blocks that were replaced."""
+    def sweep(self, store: Reader, restored: Iterable[Maintainer] = ()) -> None:
+        """Remove files that a state does not name: of batches that were not committed, of blocks that were replaced.
+
+        Tables that were restored may have more by now: rules that are new were counted. It goes with the next commit.
+        """
         named = _named(store)
+        made = {name for one in restored if isinstance(one, BlockMaintainer) for name in one.blocks.manifest.names}
         with _reached(self.address):
             place = _place(self.settings, self.address)
             for folder in place.names():
                 if folder in named:
-                    place.at(folder).remove(set(place.at(folder).names()) - named[folder])
+                    place.at(folder).remove(set(place.at(folder).names()) - named[folder] - made)
                 else:
                     place.at(folder).clear()
 

@@ -121,7 +121,7 @@ def _run(
         snapshotter = snapshotter_of(settings, store, commits)
         snapshotter.first()
         if blocks is not None:
-            blocks.sweep(store)  # which no backup of an earlier state needs from here on
+            blocks.sweep(store, tables.values())  # which no backup of an earlier state needs from here on
         publisher.start()
         waiting = waiting_of(settings, store)
         sender = sender_of(configuration, waiting, progress)

@@ -22,7 +22,7 @@ from holdfast.discovery.blocks.block import Block, RowNumbers, rows_of
 from holdfast.discovery.blocks.groups import AskedGroups, GroupSizes, SomeSizes
 from holdfast.discovery.blocks.planning import orders_of
 from holdfast.discovery.blocks.ranges import rows_meeting
-from holdfast.discovery.blocks.storage import KEPT
+from holdfast.discovery.blocks.storage import INDEXED_AT_LEAST, KEPT
 from holdfast.discovery.blocks.table import BlockTable, Source
 from holdfast.discovery.detection.columns import TableColumns
 from holdfast.discovery.detection.examples import pair_with
@@ -262,7 +262,8 @@ def _indexed(asked: _Asked, block: Block, members: tuple[int, ...]) -> _Indexed:
     def make() -> tuple[_Indexed, int]:
         found = _Indexed(asked.source, block, forms)
         bytes_a_row = _BYTES_A_CELL * (len(asked.source.schema) + 2) + _BYTES_A_ROW_AND_GROUPS * len(found.groups)
-        return found, block.rows * (bytes_a_row + _BYTES_A_ROW_AND_TREE * len(found.numbers))
+        bytes_a_row += _BYTES_A_ROW_AND_TREE * len(found.numbers)
+        return found, (block.rows + INDEXED_AT_LEAST) * bytes_a_row
 
     what = ("partners", tuple(forms.items()), block.name)
     indexed = KEPT.get(what, make)

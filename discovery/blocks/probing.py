@@ -23,7 +23,7 @@ from holdfast.discovery.blocks.block import Block, RowNumbers, Rows, rows_of
 from holdfast.discovery.blocks.planning import orders_of
 from holdfast.discovery.blocks.ranges import rows_meeting
 from holdfast.discovery.blocks.searching import Evidences, compared_of
-from holdfast.discovery.blocks.storage import KEPT
+from holdfast.discovery.blocks.storage import INDEXED_AT_LEAST, KEPT
 from holdfast.discovery.blocks.table import BlockTable, Order, Source
 from holdfast.discovery.current import evidences_with
 from holdfast.discovery.detection.forms import Compared
@@ -145,8 +145,8 @@ class _Indexed:
 
 def _indexed(asked: _Asked, order: Order, block: Block) -> _Indexed:
     def make() -> tuple[_Indexed, int]:
-        size = block.rows * (_BYTES_A_CELL * len(asked.source.schema) + 4 * _BYTES_A_ROW_AND_TREE)
-        return _Indexed(asked.source.written(block), block, asked.space), size
+        bytes_a_row = _BYTES_A_CELL * len(asked.source.schema) + 4 * _BYTES_A_ROW_AND_TREE
+        return _Indexed(asked.source.written(block), block, asked.space), (block.rows + INDEXED_AT_LEAST) * bytes_a_row
 
     what = ("indexed", asked.space.fingerprint, order, block.name)
     found = KEPT.get(what, make)

@@ -19,6 +19,9 @@ Made = TypeVar("Made")
 CACHE = "HOLDFAST_CACHE_MB"
 """The variable of the environment that says how many megabytes a process keeps."""
 
+INDEXED_AT_LEAST = 700
+"""An index takes as much memory as if it had so many rows more: it has room before it has rows."""
+
 _MOST_KEPT_MB = "256"
 
 

@@ -7,7 +7,7 @@ batch, and the manifest of the blocks.
 Invariant: after every batch constraints and counts are those that `Maintainer` would have.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,7 +35,7 @@ from holdfast.discovery.seed import Seed
 from holdfast.indexes.encoding import Codes
 from holdfast.indexes.rows import RowDelta, Slots
 from holdfast.state import codecs
-from holdfast.state.store import Store
+from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.maintainers.batch_result import BatchResult
 from holdfast.streaming.maintainers.bounds import Bounds
 from holdfast.streaming.maintainers.counting_blocks import InBlocks
@@ -141,6 +141,11 @@ class BlockMaintainer(Maintainer):
         """Remove the files that no block is in any more: the last batch is where no start goes back behind it."""
         with suppress(OSError):  # what is left is removed at the next start
             self.blocks.source.storage.open().remove(self.blocks.retired())
+
+    def save_rules(self, table: int = 0) -> Iterator[WriteBatch]:
+        """Yield what changed of rules, and the rows that their examples made resident."""
+        yield from self._rows.save(codecs.number(table))
+        yield from super().save_rules(table)
 
     def _begin(self, records: Records) -> None:
         self._rows.let_go(self._held())  # before what `undo` leads back to: their slots may get other rows

@@ -212,13 +212,13 @@ class Maintainer:
         yield from self._rows.save(prefix, everything=everything)
         for family in self._families:
             yield from family.save(_prefix_of(family.space.family, table), everything=everything)
-        yield from self.save_rules(table, everything=everything)
+        yield from self._rules.save(prefix, everything=everything)
         if self._versions is not None:
             yield from self._versions.save(_versions_prefix(table), everything=everything)
 
-    def save_rules(self, table: int = 0, *, everything: bool = False) -> Iterator[WriteBatch]:
-        """Yield what changed of rules alone since that was last saved."""
-        yield from self._rules.save(codecs.number(table), everything=everything)
+    def save_rules(self, table: int = 0) -> Iterator[WriteBatch]:
+        """Yield what changed of rules since that was last saved, between two batches."""
+        yield from self._rules.save(codecs.number(table))
 
     @classmethod
     def restore(

@@ -130,7 +130,7 @@ class RuleMaintainer:
         """Follow what a batch did to the rows, before those that vanished are forgotten."""
         if not self._watches:
             return
-        if not len(delta.changed):
+        if not (delta.copies_in or delta.copies_out):  # rows that are not here may have gone
             self._recount()
             return
         self._touched = True

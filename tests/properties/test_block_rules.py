@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Maintainer
-from holdfast.constraints import PredicateSpace, StateRefused
+from holdfast.constraints import PredicateSpace, Rule, StateRefused, parse_rule_body
 from holdfast.discovery.blocks import live
 from holdfast.discovery.blocks.block import Rows, rows_of, write_blocks
 from holdfast.discovery.blocks.executors import Answer, InProcess, Task
@@ -351,6 +351,44 @@ def test_rules_may_be_reworded_between_two_starts(
     for state, checked in zip(restored.rules, check_tables({"r": table}, [one.rule for one in second]), strict=True):
         assert (state.violating_pairs, state.violating_rows) == (checked.violating_pairs, checked.violating_rows)
         assert bool(state.examples) == (not state.holds)
+
+
+def test_what_examples_show_is_saved_with_rules() -> None:
+    """A rule that is new at a start brings its examples; the next start finds them, whether a batch came or not."""
+    table = from_arrow(pa.table({"a": [1, 1, 2], "b": ["x", "y", "z"]}), "r")
+    rules = [MonitoredRule(Rule("r", "r", parse_rule_body("a -> b")))]
+    store = MemoryStore()
+    with _storage() as storage:
+        first = BlockMaintainer.seed(_blocks(storage, Rows(np.arange(3), table), 2), max_predicates=None)
+        for written in first.save(everything=True):
+            store.write(written)
+        second = BlockMaintainer.restored(store, 0, Spread(_Apart(2), storage), 1, rules)
+        for written in second.save_rules():
+            store.write(written)
+        third = BlockMaintainer.restored(store, 0, Spread(_Apart(2), storage), 1, rules)
+        (before,), (after,) = second.rules, third.rules
+        assert before.examples
+        assert after.examples == before.examples
+        third.check_invariants()
+
+
+def test_rows_that_nobody_knew_are_gone() -> None:
+    """A table that is emptied, and gets back the rows that examples show: none of those that are here has changed."""
+    table = from_arrow(pa.table({"a": [1] * 30, "b": list(range(30))}), "r")
+    with _storage() as storage:
+        blocks = _blocks(storage, Rows(np.arange(30), table), 9)
+        ours = BlockMaintainer.seed(blocks, key=["b"], max_predicates=None, rules=["not(t.a = 1)", "key(a)"])
+        assert _counts(ours) == [(None, 30), (30 * 29, 30)]
+        shown = {
+            int(str(row.key["b"]))
+            for state in ours.rules
+            for example in state.examples
+            for row in example.violation.rows
+        }
+        back = table.taken(np.array(sorted(map(int, shown))))
+        ours.apply_records(Records(back, np.full(len(shown), INSERT, np.int8), from_nothing=True))
+        assert _counts(ours) == [(None, len(shown)), (len(shown) * (len(shown) - 1), len(shown))]
+        ours.check_invariants()
 
 
 def test_large_batches_are_counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
