@@ -128,6 +128,7 @@ class LiveBlocks:
         self._saved: dict[str, _Saved] = {}
         self._saves = 0
         self._heaviest: list[float] | None = None
+        self._measured = 0, 0
         self.report: Report = lambda _: None
 
     @classmethod
@@ -192,6 +193,7 @@ class LiveBlocks:
         """For each column the share of rows that its most frequent value has, as it was measured last."""
         if self._heaviest is None:
             self._heaviest = BlockTable(self.source, self._all(), self.executors).heaviest
+            self._measured = self._manifest.rows, self._manifest.following
         return self._heaviest
 
     def settle(self) -> None:
@@ -312,7 +314,14 @@ class LiveBlocks:
         folded = {order: tuple(run for run in (*left[order], made[order]) if run) for order in wanted}
         self.manifest = replace(before, runs=folded, young=())
         self._asked = set()
-        self._heaviest = None
+        if self._is_another_table:
+            self._heaviest = None
+
+    @property
+    def _is_another_table(self) -> bool:
+        """Whether as many rows came, or half of them went, since it was measured which values are frequent."""
+        (rows, following), now = self._measured, self._manifest
+        return now.following - following >= rows or 2 * now.rows <= rows
 
     def _rewrite(self) -> None:
         """Write blocks anew of which many rows are gone."""
