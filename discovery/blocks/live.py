@@ -128,6 +128,7 @@ class LiveBlocks:
         self._saved: dict[str, _Saved] = {}
         self._saves = 0
         self._measured: BlockTable | None = None
+        self._measured_at = 0, 0
         self.report: Report = lambda _: None
 
     @classmethod
@@ -193,7 +194,7 @@ class LiveBlocks:
         if self._measured is None:
             measured = BlockTable(self.source, self._all(), self.executors)
             assert len(measured.heaviest) == len(self.source.schema)  # taken now, while its blocks are there
-            self._measured = measured
+            self._measured, self._measured_at = measured, (self._manifest.rows, self._manifest.following)
         return self._measured
 
     def settle(self) -> None:
@@ -314,7 +315,14 @@ class LiveBlocks:
         folded = {order: tuple(run for run in (*left[order], made[order]) if run) for order in wanted}
         self.manifest = replace(before, runs=folded, young=())
         self._asked = set()
-        self._measured = None
+        if self._is_another_table:
+            self._measured = None
+
+    @property
+    def _is_another_table(self) -> bool:
+        """Whether a quarter as many rows came, or a quarter of them went, since it was measured."""
+        (rows, following), now = self._measured_at, self._manifest
+        return 4 * (now.following - following) >= rows or 4 * now.rows <= 3 * rows
 
     def _rewrite(self) -> None:
         """Write blocks anew of which many rows are gone."""

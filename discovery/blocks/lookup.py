@@ -115,6 +115,8 @@ def _found(asked: _Asked, block: Block) -> Found | None:
     ours = row_hashes(wanted, asked.columns)
     low, high = np.searchsorted(hashes, ours), np.searchsorted(hashes, ours, "right")
     candidates = np.unique(positions[_ranges(low, high)])
+    if not len(candidates):
+        return None
     rows = asked.source.written(block).take(pa.array(candidates))
     is_left = ~np.isin(rows.column("row").to_numpy(), block.gone_numbers)
     rows = rows.filter(pa.array(is_left)).combine_chunks()
