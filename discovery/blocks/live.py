@@ -23,7 +23,7 @@ import pyarrow as pa
 from holdfast.constraints import Schema
 from holdfast.constraints.operators import EQUAL
 from holdfast.discovery.blocks.block import Block, Range, RowNumbers, Rows, carried, write_block
-from holdfast.discovery.blocks.executors import Executors
+from holdfast.discovery.blocks.executors import Executors, InProcess
 from holdfast.discovery.blocks.ranges import rows_meeting
 from holdfast.discovery.blocks.storage import Storage
 from holdfast.discovery.blocks.table import Arrangement, BlockTable, Order, Report, Source
@@ -38,6 +38,8 @@ _BLOCKS, _MARKS = "blocks", "marks"
 _MOST_YOUNG = 8
 _MOST_MARKED = 16
 _SORTED_BY_ONE = 4
+_FEW = 8
+_HERE = InProcess()
 
 
 @dataclass(frozen=True)
@@ -113,15 +115,15 @@ class LiveBlocks:
     Parameters
     ----------
     source : where blocks are.
-    executors : where tasks run.
+    executors : where tasks run, once there are more than a few rows.
     manifest : which blocks there are.
     kept : an arrangement that is never given up.
     """
 
     def __init__(self, source: Source, executors: Executors, manifest: Manifest, kept: Order = ()) -> None:
         self.source = source
-        self.executors = executors
         self.kept = kept
+        self._executors = executors
         self._known = manifest.names
         self._asked: set[Order] = set()
         self._manifest = manifest
@@ -147,6 +149,11 @@ class LiveBlocks:
     def manifest(self, manifest: Manifest) -> None:
         self._known |= manifest.names
         self._manifest = manifest
+
+    @property
+    def executors(self) -> Executors:
+        """Where tasks run: in this process, while rows are so few that others would begin later than it ends."""
+        return _HERE if self._manifest.rows * _FEW <= self.source.most else self._executors
 
     @property
     def row_count(self) -> int:
