@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.constraints import ConstraintChange, PredicateSpace, Rule
+from holdfast.constraints import ConstraintChange, ExternalError, PredicateSpace, Rule
 from holdfast.constraints.denial import key as denial_key
 from holdfast.discovery.blocks.block import Block, table_of
 from holdfast.discovery.blocks.checking import check_blocks
@@ -146,6 +146,16 @@ class BlockMaintainer(Maintainer):
         """Yield what changed of rules, and the rows that their examples made resident."""
         yield from self._rows.save(codecs.number(table))
         yield from super().save_rules(table)
+
+    def apply_records(self, records: Records) -> BatchResult:
+        """Net a batch of records, and follow what is left of it, as `Maintainer` does."""
+        try:
+            return super().apply_records(records)
+        except OSError as error:
+            raise ExternalError(
+                f"rows of table {self.name} cannot be read or written in {self.blocks.source.storage.open()}: {error}. "
+                "Nothing of the batch was applied: see whether there is room, and who may write there; start again"
+            ) from error
 
     def _begin(self, records: Records) -> None:
         self._rows.let_go(self._held())  # before what `undo` leads back to: their slots may get other rows

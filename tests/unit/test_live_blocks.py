@@ -1,11 +1,13 @@
 """Which files of a live table in blocks are read, and for what."""
 
+import errno
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from holdfast.constraints import ExternalError
 from holdfast.discovery.blocks import live, lookup, table
 from holdfast.discovery.blocks.block import Rows, write_blocks
 from holdfast.discovery.blocks.executors import InProcess
@@ -14,6 +16,7 @@ from holdfast.discovery.blocks.lookup import find_rows
 from holdfast.discovery.blocks.storage import Kept, Storage
 from holdfast.discovery.blocks.table import BlockTable, Source
 from holdfast.state.places import Folder
+from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer
 from holdfast.tables import Table, from_arrow
 
 ROWS, BLOCK = 100, 25
@@ -85,3 +88,24 @@ def test_how_often_all_rows_are_sampled(blocks: LiveBlocks, read: list[str], mon
     blocks.enter(rows_from(1, 1))
     blocks.settle()
     assert max(blocks.measured.heaviest) == 1 / 2
+
+
+def test_a_storage_that_fails_is_told_as_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing of the batch was applied."""
+    storage = Storage.at(str(tmp_path))
+    storage.open().prepare()
+    first = rows_from(0, 4)
+    written = list(write_blocks(storage.open(), Rows(np.arange(4), first), 4))
+    source = Source(storage, first.schema, 4)
+    maintainer = BlockMaintainer.seed(BlockTable(source, written, InProcess()), max_predicates=2)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "put", full)
+        with pytest.raises(ExternalError, match=r"rows of table .* cannot be read or written in .*No space left"):
+            maintainer.step(rows_from(4, 2))
+    maintainer.check_invariants()
+    assert maintainer.row_count == 4
+    assert maintainer.step(rows_from(4, 2)).rows == 6
