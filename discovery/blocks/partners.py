@@ -9,6 +9,7 @@ Invariant: counts are those of the whole table, copies included: a row of the ta
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -256,7 +257,8 @@ class _Indexed:
         return found
 
 
-def _indexed(asked: _Asked, block: Block, members: tuple[int, ...]) -> _Indexed:
+@contextmanager
+def _indexed(asked: _Asked, block: Block, members: tuple[int, ...]) -> Iterator[_Indexed]:
     forms = {i: asked.forms[i] for i in members}
 
     def make() -> tuple[_Indexed, int]:
@@ -266,12 +268,16 @@ def _indexed(asked: _Asked, block: Block, members: tuple[int, ...]) -> _Indexed:
         return found, (block.rows + INDEXED_AT_LEAST) * bytes_a_row
 
     what = ("partners", tuple(forms.items()), block.name)
-    indexed = KEPT.get(what, make)
-    if not indexed.serves(block):
-        KEPT.drop(what)
+    try:
         indexed = KEPT.get(what, make)
-        indexed.serves(block)
-    return indexed
+        if not indexed.serves(block):
+            KEPT.drop(what)
+            indexed = KEPT.get(what, make)
+            indexed.serves(block)
+        yield indexed
+    except BaseException:
+        KEPT.drop(what)  # it may have been changed half
+        raise
 
 
 def _followed(asked: _Asked, tasks: Sequence[_Task]) -> list[_Answer]:
@@ -279,7 +285,11 @@ def _followed(asked: _Asked, tasks: Sequence[_Task]) -> list[_Answer]:
 
 
 def _followed_in(asked: _Asked, task: _Task) -> _Answer:
-    indexed = _indexed(asked, task.block, task.members)
+    with _indexed(asked, task.block, task.members) as indexed:
+        return _followed_by(asked, task, indexed)
+
+
+def _followed_by(asked: _Asked, task: _Task, indexed: _Indexed) -> _Answer:
     some = asked.batch.taken(task.rows)
     sizes = {}
     with indexed.rows.beside(indexed.codes_of(some)) as slots:
@@ -301,7 +311,11 @@ def _followed_in(asked: _Asked, task: _Task) -> _Answer:
 
 def _partners(asked: _Asked, task: _Search) -> dict[int, Partner]:
     """Return a partner for each row that has one in a block, by numbers of searches."""
-    indexed = _indexed(asked, task.block, task.members)
+    with _indexed(asked, task.block, task.members) as indexed:
+        return _partners_by(asked, task, indexed)
+
+
+def _partners_by(asked: _Asked, task: _Search, indexed: _Indexed) -> dict[int, Partner]:
     rows = indexed.rows
     codes = indexed.codes_of(asked.batch.taken(np.array([row for _, row in task.wanted.values()], np.int64)))
     own = rows.slots_of(codes)

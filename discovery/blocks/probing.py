@@ -9,6 +9,7 @@ Invariant: every evidence of a pair of a row of the batch and one of the table t
 answer, with two rows that have it.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import partial
 
@@ -148,7 +149,7 @@ def _indexed(asked: _Asked, order: Order, block: Block) -> _Indexed:
         bytes_a_row = _BYTES_A_CELL * len(asked.source.schema) + 4 * _BYTES_A_ROW_AND_TREE
         return _Indexed(asked.source.written(block), block, asked.space), (block.rows + INDEXED_AT_LEAST) * bytes_a_row
 
-    what = ("indexed", asked.space.fingerprint, order, block.name)
+    what = _kept_as(asked, order, block)
     found = KEPT.get(what, make)
     if not found.serves(block, asked.masks[order]):
         KEPT.drop(what)
@@ -157,8 +158,19 @@ def _indexed(asked: _Asked, order: Order, block: Block) -> _Indexed:
     return found
 
 
+def _kept_as(asked: _Asked, order: Order, block: Block) -> Hashable:
+    return "indexed", asked.space.fingerprint, order, block.name
+
+
 def _probed(asked: _Asked, task: _Task) -> Evidences:
-    order, block = task
+    try:
+        return _evidences(asked, *task)
+    except BaseException:
+        KEPT.drop(_kept_as(asked, *task))  # it may have been changed half
+        raise
+
+
+def _evidences(asked: _Asked, order: Order, block: Block) -> Evidences:
     meeting = rows_meeting(asked.batch.table, block, compared_of(asked.masks[order], asked.space))
     if not meeting.any():
         return Evidences.none(asked.space)

@@ -43,7 +43,7 @@ from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.tables import Table, from_arrow
 from tests.oracles.values import Row
 from tests.oracles.values import Table as OracleTable
-from tests.properties.monitored import Both, Shown, declared, interrupted, kinds, table_like
+from tests.properties.monitored import Both, Interrupted, Shown, declared, interrupted, kinds, table_like
 from tests.properties.tables import DOMAINS, tables
 
 
@@ -273,7 +273,7 @@ class _Pair:
             before = self._known()
             with pytest.MonkeyPatch.context() as failing:
                 failing.setattr(BlockMaintainer, "_remember", interrupted)
-                with pytest.raises(InterruptedError):
+                with pytest.raises(Interrupted):
                     self.ours.apply_records(records)
             assert before == self._known()
             assert not any(state.added or state.removed for state in self.ours.rules)

@@ -22,7 +22,7 @@ from holdfast.tables import Table
 from tests.oracles import rules as oracle
 from tests.oracles.values import Row
 from tests.oracles.values import Table as OracleTable
-from tests.properties.monitored import Both, Shown, declared, interrupted, kinds, records_of, table_like
+from tests.properties.monitored import Both, Interrupted, Shown, declared, interrupted, kinds, records_of, table_like
 from tests.properties.tables import DOMAINS, tables
 
 
@@ -76,7 +76,7 @@ def test_counts_are_those_of_the_definition_after_any_history(
                 with pytest.MonkeyPatch.context() as failing:
                     failing.setattr(maintained.RuleMaintainer, "_recount", interrupted)
                     failing.setattr(Maintainer, "_remember", interrupted)
-                    with pytest.raises(InterruptedError):
+                    with pytest.raises(Interrupted):
                         maintainer.apply_records(records)
                 _check(maintainer.rules, drawn, like, current)
                 assert [s.violating_rows for s in before] == [s.violating_rows for s in maintainer.rules]
