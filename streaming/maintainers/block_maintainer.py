@@ -158,7 +158,12 @@ class BlockMaintainer(Maintainer):
             ) from error
 
     def _begin(self, records: Records) -> None:
-        self._rows.let_go(self._held())  # before what `undo` leads back to: their slots may get other rows
+        self._rows.begin()
+        try:
+            self._rows.let_go(self._held())  # before what `undo` leads back to: their slots may get other rows
+        except BaseException:
+            self._rows.undo()
+            raise
         super()._begin(records)
         self._rows.starts_anew = records.from_nothing
 
