@@ -212,5 +212,5 @@ def test_what_the_state_does_not_name_is_swept_and_what_is_missing_is_told(spark
     assert {path.name for path in folder.iterdir()} == named
     assert [path.name for path in folder.parent.iterdir()] == ["t"]
     (folder / min(named)).unlink()
-    with pytest.raises(StateRefused, match=f"1 files with rows .* .one is t/{min(named)}"):
+    with pytest.raises(StateRefused, match=f"files with rows .*: 1, the first is t/{min(named)}"):
         refuse_missing(read.settings, blocks.address, store)
