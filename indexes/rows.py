@@ -22,6 +22,7 @@ from holdfast.state import codecs
 from holdfast.state.pieces import Pieces
 from holdfast.state.store import Store, WriteBatch
 from holdfast.tables import Table
+from holdfast.tables.columnar import encoded
 
 Slots = NDArray[np.int64]
 
@@ -148,6 +149,12 @@ class RowSet:
     def values(self, slots: Slots) -> list[dict[str, Value]]:
         """Return the values of some rows by column name."""
         return self.encoding.decode(self.codes[slots])
+
+    def table(self, slots: Slots) -> Table:
+        """Return some rows as a table. O(k)."""
+        schema = self.space.schema
+        arrays = self.encoding.arrow(self.codes[slots])
+        return encoded(schema.table, schema.columns, {name: arrays.column(name) for name in schema.names}, len(slots))
 
     def arrow(self) -> tuple[pa.Table, pa.Table]:
         """Return all live rows, each as often as it is there, and the deletes that are owed, as Arrow tables. O(n)."""

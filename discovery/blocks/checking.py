@@ -313,7 +313,8 @@ def _looked(asked: _Asked, task: _Task) -> _Looked:
         size = sum(block.size for block in task.blocks)
         return _Looked(asked.source, task, asked.forms), _COPIES_OF_ROWS * size
 
-    return KEPT.get(("looked", *names_of(task.blocks)), make, marks_of(task.blocks))
+    what = ("looked", *(names_of(unit) for unit in task.units))
+    return KEPT.get(what, make, marks_of(task.blocks))
 
 
 def _counted(asked: _Asked, task: _Task) -> Given:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.constraints import ConstraintChange, ExternalError, PredicateSpace, Rule
+from holdfast.constraints import ExternalError, PredicateSpace, Rule
 from holdfast.constraints.denial import key as denial_key
 from holdfast.discovery.blocks.block import Block, table_of
 from holdfast.discovery.blocks.checking import check_blocks
@@ -150,7 +150,7 @@ class BlockMaintainer(Maintainer):
     def apply_records(self, records: Records) -> BatchResult:
         """Net a batch of records, and follow what is left of it, as `Maintainer` does."""
         try:
-            return super().apply_records(records)
+            return replace(super().apply_records(records), emptied=records.from_nothing)
         except OSError as error:
             raise ExternalError(
                 f"rows of table {self.name} cannot be read or written in {self.blocks.source.storage.open()}: {error}. "
@@ -176,8 +176,7 @@ class BlockMaintainer(Maintainer):
     def _netted(self, records: Records, codes: Codes) -> tuple[Netted, RowDelta]:
         netted, delta = super()._netted(records, codes)
         if records.from_nothing and self._rows.key:
-            gone = delta.copies_out - netted.updated - netted.deleted
-            netted = replace(netted, deleted=netted.deleted + gone)
+            netted = replace(netted, deleted=delta.copies_out - netted.updated)
         return netted, delta
 
     def _values(self, delta: RowDelta) -> Sequence[ColumnChange]:
@@ -185,17 +184,6 @@ class BlockMaintainer(Maintainer):
             live = self._rows.live()
             delta = replace(delta, changed=live, copies=self._rows.copies[live])
         return super()._values(delta)
-
-    def _result(
-        self,
-        netted: Netted,
-        delta: RowDelta,
-        changes: list[ConstraintChange],
-        values: Sequence[ColumnChange],
-        started: float,
-    ) -> BatchResult:
-        found = super()._result(netted, delta, changes, values, started)
-        return replace(found, emptied=self._rows.starts_anew)
 
     def _ruled(self, rules: Sequence[MonitoredRule]) -> RuleMaintainer:
         counting = partial(InBlocks, whole=self._rows.all_rows, bring=self._rows.bring)

@@ -22,8 +22,6 @@ from holdfast.discovery.detection.counting import breaks_alone
 from holdfast.indexes.rows import RowSet, Slots
 from holdfast.streaming.maintainers.counting import Counting
 from holdfast.streaming.maintainers.watches import ChangedRows, Found, PairsWatch, SingleWatch, Watch
-from holdfast.tables import Table
-from holdfast.tables.columnar import encoded
 
 _MANY_CHANGED = 1024
 
@@ -64,7 +62,7 @@ class InBlocks(Counting):
         if len(batch.delta.changed) > max(_MANY_CHANGED, len(self._rows) // 2):
             self.count(self._asked)
         elif self._asked:
-            found = self._partners().follow(self._table(batch.delta.changed))
+            found = self._partners().follow(self._rows.table(batch.delta.changed))
             for number, grouped in enumerate(self.groups):
                 change = found.groups[number].change(batch.delta.copies)
                 grouped.counted((grouped.pairs or 0) + change.pairs, grouped.breaking + change.rows)
@@ -88,7 +86,7 @@ class InBlocks(Counting):
         left = [place for place, one in enumerate(found) if one is None]
         rows = np.unique([wanted[place][1] for place in left])
         asked = [(self._asked.index(watch), int(np.searchsorted(rows, row))) for watch, row in wanted]
-        answers = self._partners().partners(self._table(rows), [asked[place] for place in left]) if left else []
+        answers = self._partners().partners(self._rows.table(rows), [asked[place] for place in left]) if left else []
         partners = [(place, one) for place, one in zip(left, answers, strict=True) if one is not None]
         slots = self._brought([partner.row for _, partner in partners])
         for (place, partner), (other,) in zip(partners, slots, strict=True):
@@ -125,9 +123,3 @@ class InBlocks(Counting):
         slots = self._bring(rows.take(pa.array(first)))[of_row]
         ends = np.cumsum([len(one) for one in found])[:-1]
         return [tuple(some.tolist()) for some in np.split(slots, ends)]
-
-    def _table(self, slots: Slots) -> Table:
-        """Return rows that are here as a table."""
-        schema = self._rows.space.schema
-        arrays = self._rows.encoding.arrow(self._rows.codes[slots])
-        return encoded(schema.table, schema.columns, {name: arrays.column(name) for name in schema.names}, len(slots))

@@ -28,7 +28,6 @@ from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.state.store import WriteBatch
 from holdfast.tables import Table
-from holdfast.tables.columnar import encoded
 
 _FEW_RESIDENTS = 10_000
 
@@ -110,7 +109,7 @@ class SpreadRows(RowSet):
             self._enter(np.repeat(delta.changed, entering))
             return replace(delta, copies_out=before + delta.copies_in - len(self))
         slots, numbers = self._numbers_of(delta.changed, -delta.copies)
-        self.blocks.leave(Rows(numbers, self._table(slots)))
+        self.blocks.leave(Rows(numbers, self.table(slots)))
         self._enter(np.repeat(delta.changed, entering))
         return delta
 
@@ -137,7 +136,10 @@ class SpreadRows(RowSet):
         known = np.concatenate([np.zeros(0, np.int64), *self._met_numbers])
         order = np.argsort(known, kind="stable")
         slots = np.concatenate([np.zeros(0, np.int64), *self._met_slots])[order]
-        found: Slots = slots[np.searchsorted(known[order], numbers)]
+        places = np.searchsorted(known[order], numbers)
+        assert (places < len(known)).all(), "a row was not met"
+        assert (known[order][places] == numbers).all(), "a row was not met"
+        found: Slots = slots[places]
         return found
 
     def let_go(self, held: Slots) -> None:
@@ -153,7 +155,7 @@ class SpreadRows(RowSet):
     def met_by(self, newcomers: Slots, masks: Words) -> tuple[Words, Pairs]:
         """Return the evidences of pairs with rows that entered with this batch, at least of all in a mask."""
         space = self.space
-        batch = Rows(self._entered(newcomers), self._table(newcomers))
+        batch = Rows(self._entered(newcomers), self.table(newcomers))
         others = probe_blocks(self.blocks.table(but_last=True), space, batch, masks, images=True)
         among = probe_among(space, batch, self.copies[newcomers], masks, self.threads)
         found = Evidences.together([others, among], space)
@@ -193,18 +195,12 @@ class SpreadRows(RowSet):
         live = table_of(table.source.read_all(table.base.blocks), self.space.schema).to_arrow()
         return live, super().arrow()[1]
 
-    def _table(self, slots: Slots) -> Table:
-        """Return the rows of some slots as a table."""
-        schema = self.space.schema
-        arrays = self.encoding.arrow(self.codes[slots])
-        return encoded(schema.table, schema.columns, {c: arrays.column(c) for c in schema.names}, len(slots))
-
     def _met(self, slots: Slots, numbers: RowNumbers) -> None:
         self._met_slots.append(slots)
         self._met_numbers.append(numbers)
 
     def _enter(self, slots: Slots) -> None:
-        self._met(slots, self.blocks.enter(self._table(slots)))
+        self._met(slots, self.blocks.enter(self.table(slots)))
 
     def _entered(self, slots: Slots) -> RowNumbers:
         """Return the number of a row of each of some slots that entered last."""
