@@ -133,6 +133,10 @@ class BlockMaintainer(Maintainer):
         return cls.restore(store, table, threads, rules, rows)
 
     @property
+    def _has_emptied(self) -> bool:
+        return self._rows.starts_anew
+
+    @property
     def blocks(self) -> LiveBlocks:
         """The rows."""
         return self._rows.blocks
@@ -150,7 +154,7 @@ class BlockMaintainer(Maintainer):
     def apply_records(self, records: Records) -> BatchResult:
         """Net a batch of records, and follow what is left of it, as `Maintainer` does."""
         try:
-            return replace(super().apply_records(records), emptied=records.from_nothing)
+            return super().apply_records(records)
         except OSError as error:
             raise ExternalError(
                 f"rows of table {self.name} cannot be read or written in {self.blocks.source.storage.open()}: {error}. "

@@ -530,7 +530,13 @@ class Maintainer:
             seconds=time.perf_counter() - started,
             values=tuple(values),
             rules=tuple(self._rules.states),
+            emptied=self._has_emptied,
         )
+
+    @property
+    def _has_emptied(self) -> bool:
+        """Whether rows went in the batch of which nobody knows the values."""
+        return False
 
     def committed(self) -> None:
         """Give up what only earlier states need: the last batch is where no start goes back behind it."""
