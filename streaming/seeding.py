@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.constraints import InclusionDependency, StateRefused
+from holdfast.discovery.blocks.live import BLOCKS, MARKS
 from holdfast.discovery.blocks.value_parts import ValueParts
 from holdfast.discovery.detection.forms import form_of
 from holdfast.discovery.inclusion.clusters import Clusters
@@ -42,8 +43,10 @@ rule's."""
 _WIPED_AT_ONCE = 50_000
 _FAMILIES = (
     *("tables", "rows", "values", "evidences", "covers", "progress", "attempts", "skips", "pending", "ranks"),
-    *(VALUES, MEMBERS, CLUSTERS, RULES, STATUS, NAMES, ALERTS, ALERT_STATUS),
+    *(BLOCKS, MARKS, VALUES, MEMBERS, CLUSTERS, RULES, STATUS, NAMES, ALERTS, ALERT_STATUS),
 )
+_OF_TABLES = b"\0"
+"""What `meta` says of a table is under its number, and no name begins so."""
 
 
 def utc_now() -> datetime.datetime:
@@ -264,10 +267,10 @@ def progress_of(store: Reader, table: str) -> dict[str, Any]:
 
 def _wipe(store: Store) -> None:
     """Take away what an interrupted seed left."""
-    for family in _FAMILIES:
+    for family, prefix in (*((name, b"") for name in _FAMILIES), ("meta", _OF_TABLES)):
         while True:
             batch = WriteBatch()
-            for key, _ in store.scan(family):
+            for key, _ in store.scan(family, prefix):
                 batch.delete(family, key)
                 if len(batch) >= _WIPED_AT_ONCE:
                     break

@@ -34,7 +34,9 @@ from holdfast.tables import Table
 
 Run = tuple[Block, ...]
 
-_BLOCKS, _MARKS = "blocks", "marks"
+BLOCKS, MARKS = "blocks", "marks"
+"""What a state has of blocks: where each is, and the numbers of its rows that are gone."""
+
 _MOST_YOUNG = 8
 _MOST_MARKED = 16
 _SORTED_BY_ONE = 4
@@ -220,17 +222,17 @@ class LiveBlocks:
             self._saved = {}
         now = {placed.block.name: placed for placed in self._manifest.placed}
         for name in self._saved.keys() - now.keys():
-            batch.delete(_BLOCKS, prefix + name.encode())
+            batch.delete(BLOCKS, prefix + name.encode())
             for save in self._saved.pop(name).saves:
-                batch.delete(_MARKS, prefix + name.encode() + codecs.number(save))
+                batch.delete(MARKS, prefix + name.encode() + codecs.number(save))
         self._saves += 1
         for name, placed in now.items():
             before = self._saved.get(name, _UNSAVED)
             if before.placed is None or before.placed.where != placed.where:
-                batch.put(_BLOCKS, prefix + name.encode(), _record(placed))
+                batch.put(BLOCKS, prefix + name.encode(), _record(placed))
             if placed.block.gone != before.gone:
                 marks = np.setdiff1d(placed.block.gone_numbers, np.frombuffer(before.gone, np.int64))
-                batch.put(_MARKS, prefix + name.encode() + codecs.number(self._saves), codecs.codes(marks))
+                batch.put(MARKS, prefix + name.encode() + codecs.number(self._saves), codecs.codes(marks))
                 before = replace(before, saves=(*before.saves, self._saves))
             self._saved[name] = replace(before, placed=placed)
         orders = [list(order) for order in self._manifest.runs]
@@ -248,14 +250,14 @@ class LiveBlocks:
         source = Source(storage, schema, head["most"])
         gone: dict[str, list[RowNumbers]] = {}
         saves: dict[str, tuple[int, ...]] = {}
-        for key, value in store.scan(_MARKS, prefix):
+        for key, value in store.scan(MARKS, prefix):
             name = key[len(prefix) : -8].decode()
             gone.setdefault(name, []).append(codecs.read_codes(value))
             saves[name] = (*saves.get(name, ()), codecs.read_number(key))
         runs: dict[Order, dict[int, dict[int, Block]]] = {tuple(order): {} for order in head["orders"]}
         young: dict[int, Block] = {}
         saved = {}
-        for key, value in store.scan(_BLOCKS, prefix):
+        for key, value in store.scan(BLOCKS, prefix):
             name = key[len(prefix) :].decode()
             marks = np.unique(np.concatenate(gone[name])).tobytes() if name in gone else b""
             placed = _read_record(name, value, marks)
@@ -390,7 +392,7 @@ class LiveTable(BlockTable):
 
 def stored_names(store: Reader, prefix: bytes) -> set[str]:
     """Return the names of the blocks that a stored table has. O(blocks)."""
-    return {key[len(prefix) :].decode() for key, _ in store.scan(_BLOCKS, prefix)}
+    return {key[len(prefix) :].decode() for key, _ in store.scan(BLOCKS, prefix)}
 
 
 def _marked(block: Block, rows: Rows, equal: Sequence[Sequence[Compared]]) -> Block:
