@@ -47,9 +47,10 @@ def test_blocks_of_an_interrupted_seed_are_forgotten(tmp_path: Path, monkeypatch
     commits = Commits(store, "app")
     interrupted = _seeded(blocks, range(9))
     interrupted.apply(deletes=pa.table({"a": [1]}))
-    with monkeypatch.context() as failing, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as failing:
         failing.setattr(Commits, "commit", _interrupted)
-        seed(store, commits, [SeededTable(interrupted)])
+        with pytest.raises(KeyboardInterrupt):
+            seed(store, commits, [SeededTable(interrupted)])
     seed(store, commits, [SeededTable(_seeded(blocks, range(5)))])
     (restored,) = restore(store, 1, spread=blocks.spread).values()
     restored.check_invariants()
