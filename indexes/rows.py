@@ -146,6 +146,13 @@ class RowSet:
         assert self._by_key is not None, "the table has no key"
         return self._by_key.find(self.codes, codes)
 
+    def slots_between(self, column: int, low: int, high: int) -> Slots:
+        """Return the slots of live rows with a number from `low` to `high` in a column of integers. O(n)."""
+        live = self.live()
+        numbers = self.codes[live, column]  # integers are their codes, unless one is the least
+        found: Slots = live[(low <= numbers) & (numbers <= high)]
+        return found
+
     def values(self, slots: Slots) -> list[dict[str, Value]]:
         """Return the values of some rows by column name."""
         return self.encoding.decode(self.codes[slots])

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from holdfast.state.places import Folder, Place, StoreError, object_place
 from holdfast.state.store import Reader
 from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer, Spread
 from holdfast.streaming.maintainers.held_values import files_in_use
-from holdfast.streaming.maintainers.maintainer import Maintainer
+from holdfast.streaming.maintainers.maintainer import Maintainer, versions_prefix
 from holdfast.streaming.seeding import tables_of
 
 _VALUES = "=values"
@@ -120,7 +121,8 @@ class StateBlocks:
         Tables that were restored may have more by now: rules that are new were counted. It goes with the next commit.
         """
         named = _named(store)
-        made = {name for one in restored if isinstance(one, BlockMaintainer) for name in one.blocks.manifest.names}
+        of_tables = chain.from_iterable(one.all_blocks for one in restored if isinstance(one, BlockMaintainer))
+        made = set(chain.from_iterable(blocks.manifest.names for blocks in of_tables))
         with _reached(self.address):
             place = _place(self.settings, self.address)
             for folder in place.names():
@@ -168,8 +170,11 @@ def clear_blocks(settings: Settings, addresses: Iterable[str]) -> None:
 
 def _named(store: Reader) -> dict[str, set[str]]:
     """Return the names of a state's files, by the folder that they are in."""
-    tables = tables_of(store)
-    found = {_folder_of(about["name"]): stored_names(store, codecs.number(number)) for number, about in tables}
+    found = {
+        _folder_of(about["name"]): stored_names(store, codecs.number(number))
+        | stored_names(store, versions_prefix(number))
+        for number, about in tables_of(store)
+    }
     return {**found, _VALUES: set(files_in_use(store))}
 
 

@@ -219,11 +219,8 @@ class _Checked:
     def check_engine(self) -> None:
         spark = self.top.get("spark")
         master = spark.get("spark.master") if isinstance(spark, Keyed) else None
-        self.note(
-            consistency.check_engine(
-                *(self.top.get("engine"), None if master is None else str(master), self.blocks, self.tables)
-            )
-        )
+        told = None if master is None else str(master)
+        self.note(consistency.check_engine(self.top.get("engine"), told, self.blocks))
 
     def check_rules(self) -> None:
         columns: dict[str, frozenset[str] | None] = dict.fromkeys(name for _, name in self.names("tables"))

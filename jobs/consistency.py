@@ -21,10 +21,6 @@ _UNREACHED = (
     "executors of {master} have to reach the blocks of rows: add 'blocks: {{path: ...}}' with a folder that this "
     "machine shares with all of them, or an address of an object store"
 )
-_SEQUENCES_ARE_HELD = (
-    "does not go with 'engine: spark': the last sequence of every key would be held by this process. Write all records "
-    "of a key to one partition, and remove it"
-)
 _NO_VERSION = (".csv", ".tsv", ".txt", ".gz", ".parquet", ".arrow", ".feather")
 
 
@@ -167,9 +163,7 @@ def check_constraints(
             )
 
 
-def check_engine(
-    engine: object, master: str | None, blocks: BlocksSettings | None, tables: Sequence[tuple[int, TableSettings]]
-) -> Iterator[Finding]:
+def check_engine(engine: object, master: str | None, blocks: BlocksSettings | None) -> Iterator[Finding]:
     """Yield what the engine cannot do, or lacks.
 
     Parameters
@@ -184,9 +178,6 @@ def check_engine(
 
     if (blocks is None or blocks.path is None) and master is not None and not is_local(master):
         yield ("engine",), _UNREACHED.format(master=master)
-    for position, table in tables:
-        if table.sequence is not None:
-            yield ("tables", position, "sequence"), _SEQUENCES_ARE_HELD
 
 
 def prometheus_warnings(prometheus: PrometheusSettings) -> Iterator[Finding]:

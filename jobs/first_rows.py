@@ -21,6 +21,8 @@ from holdfast.jobs.change_files import column_names
 from holdfast.jobs.quantities import is_remote
 from holdfast.jobs.settings import Settings
 from holdfast.jobs.table_settings import DeltaSource, KafkaSource, TableSettings
+from holdfast.streaming.key_versions import versions_in_blocks
+from holdfast.streaming.maintainers.block_maintainer import first_null
 from holdfast.tables import ReadOptions, Table, from_arrow, read_table
 from holdfast.tables.delta import is_delta_table
 from holdfast.tables.keys import NARROW_DECIMAL, arrow_type_of, column_type_of
@@ -48,7 +50,8 @@ class FirstRows:
     known : all columns that the seed or the source has.
     warnings : what was odd about them.
     locate : says where a row of a number came from.
-    sequence : what orders the records of one key; with its values where the seed has them.
+    sequence : what orders the records of one key.
+    sequences : its values where the seed has them; of rows in blocks, blocks of what is known of keys.
     source : where the source begins.
     """
 
@@ -328,23 +331,53 @@ def _split(table: TableSettings, first: FirstRows) -> FirstRows:
     name, read = table.sequence, first.rows
     if name is None:
         return first
-    assert isinstance(read, Table)  # the settings refuse a sequence of rows in blocks
-    if name in read.schema:
-        column = read[name].column
-        values = read[name]
+    is_there = name in read.schema
+    if is_there:
+        column = read.schema[name]
     else:
         declared = table.columns[name].type if name in table.columns else None
         if declared is None:
             raise UsageError(f"table {table.name}: give the type of the sequence column '{name}' under 'columns'")
-        column, values = Column(name, declared), None
+        column = Column(name, declared)
     if column.type.name not in _ORDERED or (column.type.name == "decimal" and column.type.precision > NARROW_DECIMAL):
         raise UsageError(
             f"table {table.name}: the sequence column '{name}' is a {column.type}; expected a number of at most 64 "
             "bits, a date or a timestamp"
         )
+    null = _first_null(read, name) if is_there else None
+    if null is not None:
+        raise InputError(f"{first.locate(null)}: the sequence column {name} is null; expected a value in every row")
+    sequences: Any = None
+    if isinstance(read, BlockTable):
+        sequences = versions_in_blocks(read, table.key or (), name if is_there else None)
+    elif is_there:
+        sequences = read[name]
     is_monitored = (table.include is None or name in table.include) and name not in table.exclude
-    if not is_monitored and name in read.schema:
-        columns = tuple(c for c in read.columns if c.column.name != name)
-        schema = Schema(read.schema.table, tuple(c.column for c in columns))
-        read = replace(read, schema=schema, columns=columns)
-    return replace(first, rows=read, sequence=column, sequences=values)
+    rows = _without(read, name) if is_there and not is_monitored else read
+    return replace(first, rows=rows, sequence=column, sequences=sequences)
+
+
+def _first_null(rows: Rows, name: str) -> int | None:
+    """Return the number of the first row with a null in a column."""
+    if isinstance(rows, BlockTable):
+        return first_null(rows, rows.schema.index(name))
+    valid = rows[name].valid
+    return None if valid is None or valid.all() else int((~valid).argmax())
+
+
+def _without(rows: Rows, name: str) -> Rows:
+    """Return rows without a column; where they are in blocks, those with it go."""
+    if not isinstance(rows, BlockTable):
+        return _left_of(rows, name)
+    rest = rows.made_anew(_rest_of(rows.schema, name), partial(_left_of, name=name))
+    rows.source.storage.open().remove(block.name for block in rows.base.blocks)
+    return rest
+
+
+def _left_of(rows: Table, name: str) -> Table:
+    columns = tuple(column for column in rows.columns if column.column.name != name)
+    return replace(rows, schema=_rest_of(rows.schema, name), columns=columns)
+
+
+def _rest_of(schema: Schema, name: str) -> Schema:
+    return Schema(schema.table, tuple(column for column in schema.columns if column.name != name))

@@ -7,7 +7,7 @@ that the state was built with, so that a configuration which contradicts them is
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.constraints import Column, ColumnRef, InclusionDependency, InputError, Schema
+from holdfast.constraints import Column, ColumnRef, InclusionDependency, Schema
 from holdfast.constraints.types import parse_type
 from holdfast.discovery.blocks.discover import space_of_blocks
 from holdfast.discovery.inclusion.seeding import ColumnValues, column_values
@@ -236,12 +236,11 @@ def _remember(maintainer: Maintainer, table: TableSettings, first: FirstRows) ->
     """Remember the sequences of keys where records may come late, or a version in parts."""
     if first.sequence is None and not (isinstance(table.source, DeltaSource) and table.key):
         return
-    retention = table.sequence_retention
-    maintainer.remember(None if retention is None else retention.total_seconds())
+    retention = None if table.sequence_retention is None else table.sequence_retention.total_seconds()
+    if isinstance(maintainer, BlockMaintainer) and first.sequence is not None:
+        maintainer.remember_keys(first.sequences, retention)
+        return
+    maintainer.remember(retention)
     if first.sequences is not None:
         assert isinstance(first.rows, Table)
-        nulls = first.sequences.valid
-        if nulls is not None and not nulls.all():
-            where = first.rows.locate(int((~nulls).argmax()))
-            raise InputError(f"{where}: the sequence column {table.sequence} is null; expected a value in every row")
         maintainer.remember_rows(first.rows, first.sequences.keys)

@@ -1,18 +1,22 @@
 """What is known of each key's last change, also of keys whose row is gone: late records are told by it.
 
 It is a table of its own, of one row for each key: the key, the sequence of its last change, and since when it has no
-row (0 while it has one). So it is stored, undone and restored as the rows of a table are.
+row (0 while it has one). So it is stored, undone and restored as the rows of a table are, and it is where they are: in
+memory, or in blocks.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.constraints import Column, PredicateSpace, Schema
 from holdfast.constraints.types import INTEGER
-from holdfast.indexes.encoding import Codes
+from holdfast.discovery.blocks.table import BlockTable
 from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowSet
 from holdfast.state.store import Store, WriteBatch
@@ -32,6 +36,7 @@ class KeyVersions:
     schema, key : of the table.
     retention : for how many seconds keys without a row are remembered; None for ever.
     clock : seconds since 1970.
+    make_rows : makes the rows of a space and a key.
     """
 
     def __init__(
@@ -40,16 +45,16 @@ class KeyVersions:
         key: Sequence[str],
         retention: float | None = None,
         clock: Callable[[], float] = time.time,
+        make_rows: Callable[[PredicateSpace, Sequence[str]], RowSet] = RowSet,
     ) -> None:
-        columns = [schema.columns[schema.index(name)] for name in key]
-        extra = (Column(_SEQUENCE, INTEGER), Column(_GONE_SINCE, INTEGER))
-        self._schema = Schema(schema.table, (*columns, *extra))
+        self._schema = schema_of_versions(schema, key)
         self._key = tuple(key)
-        self._rows = RowSet(PredicateSpace(self._schema), self._key)
+        self._rows = make_rows(PredicateSpace(self._schema), self._key)
         self.retention = retention
         self._clock = clock
         self._batches = 0
         self._oldest = _LEAST
+        self._asked = np.zeros((0, len(self._schema)), np.int64)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -63,22 +68,26 @@ class KeyVersions:
         """Take back what was done since `begin`."""
         self._rows.undo()
 
+    @property
+    def rows(self) -> RowSet:
+        """The table that it is."""
+        return self._rows
+
     def latest(self, table: Table) -> NDArray[np.int64]:
         """Return the last sequence known of each row's key, the least number where none is."""
         nothing = np.zeros(table.row_count, np.int64)
-        codes, _ = self._rows.encode(self._table(table, nothing, nothing))
-        slots = self._rows.slots_with_key(codes)
+        self._asked, _ = self._rows.encode(versions_table(self._schema, table, nothing))
+        slots = self._rows.slots_with_key(self._asked)
         found = np.where(slots >= 0, self._rows.codes[slots, -2], _LEAST)
         return np.where(found == _LEAST, _LEAST - 1, found)  # no sequence is less than what is known of a new key
 
-    def note(
-        self, table: Table, operations: NDArray[np.int8], sequence: NDArray[np.int64], which: NDArray[np.int64]
-    ) -> None:
-        """Remember some records; those that are late change nothing. O(records)."""
+    def note(self, operations: NDArray[np.int8], sequence: NDArray[np.int64], which: NDArray[np.int64]) -> None:
+        """Remember some of the records that `latest` was asked about; late ones change nothing. O(records)."""
         now = int(self._clock())
-        gone = np.where(operations == DELETE, now, 0)
-        codes, _ = self._rows.encode(self._table(table, np.maximum(sequence, _LEAST), gone))
-        self._drop_if(lambda codes: codes[:, -2] < self._oldest)
+        codes = self._asked
+        codes[:, -2], codes[:, -1] = np.maximum(sequence, _LEAST), np.where(operations == DELETE, now, 0)
+        if self._oldest != _LEAST:
+            self._drop_between(-2, _LEAST, self._oldest - 1)
         codes = codes[which[np.argsort(sequence[which], kind="stable")]]
         slots = self._rows.slots_with_key(codes)
         codes = codes[(slots < 0) | (codes[:, -2] >= self._rows.codes[slots, -2])]
@@ -87,8 +96,7 @@ class KeyVersions:
         self._replace(codes[last[last >= 0]])
         self._batches += 1
         if self.retention is not None and self._batches % _SWEEP_EVERY == 0:
-            oldest = now - self.retention
-            self._drop_if(lambda codes: (codes[:, -1] > 0) & (codes[:, -1] < oldest))
+            self._drop_between(-1, 1, math.ceil(now - self.retention) - 1)
         self._rows.forget()  # at the end alone: until then `undo` needs the slots, and `encode` knows of no others
 
     def forget_before(self, sequence: int) -> None:
@@ -115,13 +123,33 @@ class KeyVersions:
         signs = np.concatenate([np.full(len(out), -1), np.ones(len(into), np.int64)])
         self._rows.change(np.concatenate([out, into]), signs)
 
-    def _drop_if(self, is_old: Callable[[Codes], NDArray[np.bool_]]) -> None:
-        live = self._rows.codes[self._rows.live()]
-        old = live[is_old(live)]
-        if len(old):
-            self._rows.change(old, np.full(len(old), -1))
+    def _drop_between(self, column: int, low: int, high: int) -> None:
+        slots = self._rows.slots_between(len(self._schema) + column, low, high)
+        if len(slots):
+            self._rows.change(self._rows.codes[slots], np.full(len(slots), -1))
 
-    def _table(self, table: Table, sequence: NDArray[np.int64], gone: NDArray[np.int64]) -> Table:
-        columns = [table[name] for name in self._key]
-        extra = [EncodedColumn(c, v, None) for c, v in zip(self._schema.columns[-2:], (sequence, gone), strict=True)]
-        return Table(self._schema, (*columns, *extra), table.row_count, locate=table.locate)
+
+def schema_of_versions(schema: Schema, key: Sequence[str]) -> Schema:
+    """Return the columns that the versions of a table's keys have."""
+    columns = [schema.columns[schema.index(name)] for name in key]
+    return Schema(schema.table, (*columns, Column(_SEQUENCE, INTEGER), Column(_GONE_SINCE, INTEGER)))
+
+
+def versions_in_blocks(table: BlockTable, key: Sequence[str], sequence: str | None) -> BlockTable:
+    """Write the versions of a table's keys into blocks beside it: none where no column says the sequence."""
+    schema = schema_of_versions(table.schema, key)
+    if sequence is None:
+        return BlockTable(replace(table.source, schema=schema), [], table.executors)
+    return table.made_anew(schema, partial(_versions_of, schema, sequence))
+
+
+def _versions_of(schema: Schema, sequence: str, rows: Table) -> Table:
+    return versions_table(schema, rows, rows[sequence].keys)
+
+
+def versions_table(schema: Schema, rows: Table, sequence: NDArray[np.int64]) -> Table:
+    """Return the versions of keys that have rows."""
+    columns = [rows[column.name] for column in schema.columns[:-2]]
+    numbers = np.maximum(sequence, _LEAST), np.zeros(rows.row_count, np.int64)
+    extra = [EncodedColumn(c, values, None) for c, values in zip(schema.columns[-2:], numbers, strict=True)]
+    return Table(schema, (*columns, *extra), rows.row_count, locate=rows.locate)

@@ -37,6 +37,7 @@ Run = tuple[Block, ...]
 BLOCKS, MARKS = "blocks", "marks"
 """What a state has of blocks: where each is, and the numbers of its rows that are gone."""
 
+_HEAD = b"blocks"
 _MOST_YOUNG = 8
 _MOST_MARKED = 16
 _SORTED_BY_ONE = 4
@@ -238,15 +239,20 @@ class LiveBlocks:
         orders = [list(order) for order in self._manifest.runs]
         head = {"rows": self._manifest.rows, "following": self._manifest.following, "orders": orders}
         head |= {"kept": list(self.kept), "saves": self._saves, "most": self.source.most}
-        batch.put("meta", prefix + b"blocks", codecs.json_bytes(head))
+        batch.put("meta", prefix + _HEAD, codecs.json_bytes(head))
         yield batch
+
+    @staticmethod
+    def are_stored(store: Reader, prefix: bytes) -> bool:
+        """Whether a store has blocks of a table."""
+        return store.get("meta", prefix + _HEAD) is not None
 
     @classmethod
     def restore(
         cls, store: Reader, prefix: bytes, storage: Storage, schema: Schema, executors: Executors
     ) -> "LiveBlocks":
         """Take over what was saved."""
-        head = codecs.read_json(store.get("meta", prefix + b"blocks") or b"{}")
+        head = codecs.read_json(store.get("meta", prefix + _HEAD) or b"{}")
         source = Source(storage, schema, head["most"])
         gone: dict[str, list[RowNumbers]] = {}
         saves: dict[str, tuple[int, ...]] = {}

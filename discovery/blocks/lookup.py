@@ -1,4 +1,4 @@
-"""Rows of a table in blocks by some of their values, and by their numbers.
+"""Rows of a table in blocks by some of their values, by a range of one, and by their numbers.
 
 A block keeps a hash of each row's values; what is asked for is looked up among these, and what seems to be there is
 compared. So a lookup costs what it finds, once the hashes of a block are there.
@@ -13,10 +13,11 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdfast.constraints.operators import EQUAL
-from holdfast.discovery.blocks.block import Block, RowNumbers, Rows, carried, carried_schema, table_of
+from holdfast.discovery.blocks.block import Block, RowNumbers, Rows, carried, carried_schema, order_of, table_of
 from holdfast.discovery.blocks.ranges import rows_meeting
 from holdfast.discovery.blocks.storage import KEPT
 from holdfast.discovery.blocks.table import BlockTable, Order, Source
@@ -90,6 +91,17 @@ def rows_numbered(table: BlockTable, numbers: RowNumbers) -> pa.Table:
         if len(some):
             tasks.append((block, some))
     found = table.executors.run(partial(_numbered, table.source), tasks, light=True)
+    return pa.concat_tables([carried_schema(table.schema).empty_table(), *found])
+
+
+def rows_between(table: BlockTable, column: int, low: int, high: int) -> pa.Table:
+    """Return the rows with a number from `low` to `high` in a column of integers, as they are carried, in any order."""
+    blocks = [
+        block
+        for block in table.base.blocks
+        if order_of(block.ranges[column].low) <= (True, high) and (True, low) <= order_of(block.ranges[column].high)
+    ]
+    found = table.executors.run(partial(_between, table.source, column, low, high), blocks, light=True)
     return pa.concat_tables([carried_schema(table.schema).empty_table(), *found])
 
 
@@ -168,6 +180,11 @@ def _numbered(source: Source, task: tuple[Block, RowNumbers]) -> pa.Table:
     block, numbers = task
     rows = source.read(block)
     return rows.filter(pa.array(np.isin(rows.column("row").to_numpy(), numbers))).combine_chunks()
+
+
+def _between(source: Source, column: int, low: int, high: int, block: Block) -> pa.Table:
+    rows, field = source.read(block), pc.field(str(column))
+    return rows.filter((field >= low) & (field <= high)).combine_chunks()
 
 
 def _hashes(column: EncodedColumn) -> Hashes:

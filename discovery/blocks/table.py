@@ -12,7 +12,7 @@ Invariant: every arrangement has every row exactly once.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -23,11 +23,14 @@ from numpy.typing import NDArray
 from holdfast.constraints import Schema
 from holdfast.discovery.blocks.block import (
     Block,
+    Rows,
     carried_schema,
     left_of,
     ranges_together,
     read_block,
+    rows_of,
     write_block,
+    write_blocks,
 )
 from holdfast.discovery.blocks.executors import Executors, Given, Taken, by_part
 from holdfast.discovery.blocks.ranges import BlockRanges
@@ -194,6 +197,12 @@ class BlockTable:
             found[order].append(block)
         return found
 
+    def made_anew(self, schema: Schema, make: Callable[[Table], Table]) -> "BlockTable":
+        """Write the rows in other columns, as `make` says of each block's, where they are; their numbers stay."""
+        source = replace(self.source, schema=schema)
+        written = self.executors.run(partial(_made, self.source, source, make), self.base.blocks)
+        return BlockTable(source, [block for some in written for block in some], self.executors, self._report)
+
     def _bounds(self, columns: Order) -> pa.Table:
         """Return the values where parts begin, each once: parts of about a block each."""
         sample = self.sample.select([str(c) for c in columns])
@@ -202,6 +211,11 @@ class BlockTable:
         parts = max(1, -(-self.row_count // self.source.most)) if len(ordered) else 1
         places = np.linspace(0, len(ordered), parts + 1)[1:-1].astype(np.int64)
         return ordered.take(pa.array(places)).group_by(ordered.column_names, use_threads=False).aggregate([])
+
+
+def _made(old: Source, new: Source, make: Callable[[Table], Table], block: Block) -> list[Block]:
+    rows = rows_of(old.read(block), old.schema)
+    return list(write_blocks(new.storage.open(), Rows(rows.numbers, make(rows.table)), new.most))
 
 
 def _sampled_of(source: Source, most: int, block: Block) -> pa.Table:

@@ -33,14 +33,14 @@ from holdfast.discovery.explained import Explained
 from holdfast.discovery.ranking import PairSample
 from holdfast.discovery.seed import Seed
 from holdfast.indexes.encoding import Codes
-from holdfast.indexes.rows import RowDelta, Slots
+from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.maintainers.batch_result import BatchResult
 from holdfast.streaming.maintainers.bounds import Bounds
 from holdfast.streaming.maintainers.counting_blocks import InBlocks
 from holdfast.streaming.maintainers.inclusion import ColumnChange
-from holdfast.streaming.maintainers.maintainer import MAINTAINERS, Maintainer, monitored
+from holdfast.streaming.maintainers.maintainer import MAINTAINERS, Maintainer, monitored, versions_prefix
 from holdfast.streaming.maintainers.rules import MonitoredRule, RuleMaintainer, coding_space
 from holdfast.streaming.maintainers.shared_index import SpreadIndex
 from holdfast.streaming.maintainers.spread_rows import SpreadRows
@@ -64,6 +64,17 @@ class BlockMaintainer(Maintainer):
     """Keeps the constraints of one table whose rows are in blocks."""
 
     _rows: SpreadRows
+
+    def __init__(
+        self,
+        rows: SpreadRows,
+        families: Sequence["CertifiedMaintainer"],
+        bounds: Bounds,
+        explained: Explained,
+        threads: int = 1,
+    ) -> None:
+        super().__init__(rows, families, bounds, explained, threads)
+        rows.held = self._held
 
     @classmethod
     def seed(  # type: ignore[override]  # (takes blocks over, not rows)
@@ -122,15 +133,23 @@ class BlockMaintainer(Maintainer):
         rules: Sequence[MonitoredRule] = (),
     ) -> Self:
         """Take a table over from a store, as `restore` does, and its blocks from where they are."""
-        prefix = codecs.number(table)
-        blocks = LiveBlocks.restore(
-            store, prefix, spread.storage, cls.stored_spaces(store, table)[0].schema, spread.executors
-        )
 
-        def rows(space: PredicateSpace, key: Sequence[str], coding: PredicateSpace) -> SpreadRows:
+        def rows(
+            prefix: bytes, space: PredicateSpace, key: Sequence[str], coding: PredicateSpace | None = None
+        ) -> RowSet:
+            if prefix == versions_prefix(table) and not LiveBlocks.are_stored(store, prefix):
+                return RowSet(space, key)
+            blocks = LiveBlocks.restore(store, prefix, spread.storage, space.schema, spread.executors)
             return SpreadRows(space, key, coding, blocks, threads or 1)
 
         return cls.restore(store, table, threads, rules, rows)
+
+    def remember_keys(self, keys: BlockTable, retention: float | None = None) -> None:
+        """Remember what `remember` does in blocks, which are this maintainer's from now on: those of the first rows."""
+        order = _order_for_lookup(keys, tuple(range(len(self._rows.key))))
+        keys.arranged(order)
+        blocks = LiveBlocks.of(keys, order)
+        self.remember(retention, lambda space, key: SpreadRows(space, key, None, blocks, self._threads))
 
     @property
     def _has_emptied(self) -> bool:
@@ -141,10 +160,17 @@ class BlockMaintainer(Maintainer):
         """The rows."""
         return self._rows.blocks
 
+    @property
+    def all_blocks(self) -> list[LiveBlocks]:
+        """The rows, and what is known of their keys, if that is in blocks."""
+        known = None if self._versions is None else self._versions.rows
+        return [self.blocks, *([known.blocks] if isinstance(known, SpreadRows) else [])]
+
     def committed(self) -> None:
         """Remove the files that no block is in any more: the last batch is where no start goes back behind it."""
         with suppress(OSError):  # what is left is removed at the next start
-            self.blocks.source.storage.open().remove(self.blocks.retired())
+            for blocks in self.all_blocks:
+                blocks.source.storage.open().remove(blocks.retired())
 
     def save_rules(self, table: int = 0) -> Iterator[WriteBatch]:
         """Yield what changed of rules, and the rows that their examples made resident."""
@@ -162,12 +188,6 @@ class BlockMaintainer(Maintainer):
             ) from error
 
     def _begin(self, records: Records) -> None:
-        self._rows.begin()
-        try:
-            self._rows.let_go(self._held())  # before what `undo` leads back to: their slots may get other rows
-        except BaseException:
-            self._rows.undo()
-            raise
         super()._begin(records)
         self._rows.starts_anew = records.from_nothing
 
@@ -212,10 +232,9 @@ def no_key_is_twice(table: BlockTable, key: Order, locate: Callable[[int], str])
         return
     name = table.schema.table
     for c in key:
-        missing = [block for block in table.base.blocks if block.ranges[c].low is None]
-        if missing:
-            first = min(table.executors.run(partial(_first_null, table.source, c), missing))
-            raise null_in_key(locate(first), table.schema.names[c])
+        null = first_null(table, c)
+        if null is not None:
+            raise null_in_key(locate(null), table.schema.names[c])
     names = [table.schema.names[c] for c in key]
     rule = Rule("key", name, denial_key(names))
     (checked,) = check_blocks({name: table}, [rule], exists=True, examples=1)
@@ -225,8 +244,13 @@ def no_key_is_twice(table: BlockTable, key: Order, locate: Callable[[int], str])
         raise key_twice(locate(other), locate(one), names)
 
 
+def first_null(table: BlockTable, column: int) -> int | None:
+    """Return the number of the first row that has a null in a column."""
+    having = [block for block in table.base.blocks if block.ranges[column].low is None]
+    return min(table.executors.run(partial(_first_null, table.source, column), having), default=None)
+
+
 def _first_null(source: Source, column: int, block: Block) -> int:
-    """Return the number of the first row of a block that has a null in a column."""
     rows = source.read(block)
     found: int = pc.min(rows.column("row").filter(pc.is_null(rows.column(str(column))))).as_py()
     return found

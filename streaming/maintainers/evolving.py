@@ -7,16 +7,15 @@ Invariant: the table that is there already is not touched.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from holdfast.constraints import Column, PredicateSpace, Schema
-from holdfast.discovery.blocks.block import Block, Rows, write_blocks
 from holdfast.discovery.blocks.discover import space_of_blocks
-from holdfast.discovery.blocks.table import BlockTable, Source
+from holdfast.discovery.blocks.table import BlockTable
 from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer
 from holdfast.streaming.maintainers.bounds import Bounds
 from holdfast.streaming.maintainers.maintainer import Maintainer
@@ -95,19 +94,14 @@ def stored_table(maintainer: Maintainer) -> Table:
 
 
 def _blocks(table: BlockTable, definition: Definition) -> BlockTable:
-    """Write the rows of a table in the columns of a definition, block by block, where they are."""
-    schema = Schema(table.schema.table, tuple(made.column for made in definition.columns))
-    source = replace(table.source, schema=schema)
-    work = partial(_rewritten, table.source, source, tuple(definition.columns))
-    written = table.executors.run(work, table.base.blocks)
-    return BlockTable(source, [block for some in written for block in some], table.executors)
+    """Write the rows of a table in the columns of a definition."""
+    columns = tuple(definition.columns)
+    schema = Schema(table.schema.table, tuple(made.column for made in columns))
+    return table.made_anew(schema, partial(_in_columns, columns))
 
 
-def _rewritten(old: Source, new: Source, columns: Sequence[EvolvedColumn], block: Block) -> list[Block]:
-    arrays = old.read(block)
-    rows = arrays.drop_columns(["row"]).rename_columns(list(old.schema.names))
-    made = Rows(arrays.column("row").to_numpy(), _table(old.schema, rows, columns))
-    return list(write_blocks(new.storage.open(), made, new.most))
+def _in_columns(columns: Sequence[EvolvedColumn], rows: Table) -> Table:
+    return _table(rows.schema, rows.to_arrow(), columns)
 
 
 def _table(old: Schema, rows: pa.Table, columns: Sequence[EvolvedColumn]) -> Table:

@@ -214,7 +214,7 @@ class Maintainer:
             yield from family.save(_prefix_of(family.space.family, table), everything=everything)
         yield from self._rules.save(prefix, everything=everything)
         if self._versions is not None:
-            yield from self._versions.save(_versions_prefix(table), everything=everything)
+            yield from self._versions.save(versions_prefix(table), everything=everything)
 
     def save_rules(self, table: int = 0) -> Iterator[WriteBatch]:
         """Yield what changed of rules since that was last saved, between two batches."""
@@ -227,7 +227,7 @@ class Maintainer:
         table: int = 0,
         threads: int | None = None,
         rules: Sequence[MonitoredRule] = (),
-        make_rows: Callable[[PredicateSpace, Sequence[str], PredicateSpace], RowSet] = RowSet,
+        make_rows: Callable[..., RowSet] = lambda _, *given: RowSet(*given),
     ) -> Self:
         """Take a table over from a store, as it was when it was last saved. O(n log n).
 
@@ -236,7 +236,8 @@ class Maintainer:
         store, table : where, and the number of the table in it.
         threads : all cores where it is not given.
         rules : those that are monitored; what is new or worded otherwise is counted.
-        make_rows : makes the rows of a space, key and coding, before they are restored.
+        make_rows : makes the rows that are stored under a prefix, of a space, a key and, of the table itself, a coding;
+            they are restored then.
         """
         _compile()
         if rules:
@@ -254,7 +255,7 @@ class Maintainer:
         bounds = Bounds(**{"max_predicates": None, **meta["bounds"]})
         space, coding = cls.stored_spaces(store, table)
         refuse_uncoded(coding, space.schema, rules)
-        rows = make_rows(space, meta["key"], coding)
+        rows = make_rows(prefix, space, meta["key"], coding)
         rows.restore(store, prefix)
         threads = threads or os.cpu_count() or 1
         families = [
@@ -265,9 +266,10 @@ class Maintainer:
         maintainer._rules = maintainer._ruled(rules)
         maintainer._rules.restore(store, prefix)
         if "remembers" in meta:
-            maintainer.remember(meta["remembers"]["retention"])
+            of_versions = versions_prefix(table)
+            maintainer.remember(meta["remembers"]["retention"], partial(make_rows, of_versions))
             assert maintainer._versions is not None
-            maintainer._versions.restore(store, _versions_prefix(table))
+            maintainer._versions.restore(store, of_versions)
         return maintainer
 
     @staticmethod
@@ -281,15 +283,20 @@ class Maintainer:
         """Tell with each batch what became of the values of each column, or of some; with `texts`, of their texts."""
         self._follows = partial(changed_values, texts=texts, only=only)
 
-    def remember(self, retention: float | None = None) -> None:
+    def remember(
+        self,
+        retention: float | None = None,
+        make_rows: Callable[[PredicateSpace, Sequence[str]], RowSet] = RowSet,
+    ) -> None:
         """Remember the sequence of each key's last change, and tell records that come late by it.
 
         Parameters
         ----------
         retention : for how many seconds a key is remembered whose row is gone; None for ever.
+        make_rows : makes the table that has them.
         """
         key = [self.schema.names[c] for c in self._rows.key]
-        self._versions = KeyVersions(self.schema, key, retention)
+        self._versions = KeyVersions(self.schema, key, retention, make_rows=make_rows)
 
     def remember_as(self, other: "Maintainer", retention: float | None = None) -> None:
         """Remember what another maintainer of the same keys does."""
@@ -319,8 +326,8 @@ class Maintainer:
         """Take the sequences of the first rows over."""
         assert self._versions is not None
         self._versions.begin()
-        every = np.arange(table.row_count)
-        self._versions.note(table, np.full(table.row_count, INSERT, np.int8), sequence, every)
+        self._versions.latest(table)
+        self._versions.note(np.full(table.row_count, INSERT, np.int8), sequence, np.arange(table.row_count))
 
     @property
     def space(self) -> PredicateSpace:
@@ -499,10 +506,10 @@ class Maintainer:
             return
         if records.versions is not None:  # what the last version wrote: its removals may come with the next batch
             which = np.flatnonzero((records.versions == records.versions[-1]) & (records.operations != DELETE))
-            self._versions.note(records.table, records.operations, records.versions, which)
+            self._versions.note(records.operations, records.versions, which)
         elif records.sequence is not None:
             which = np.setdiff1d(np.arange(len(records)), netted.incomplete)
-            self._versions.note(records.table, records.operations, records.sequence, which)
+            self._versions.note(records.operations, records.sequence, which)
 
     def _result(
         self,
@@ -606,7 +613,8 @@ def _prefix_of(family: Family, table: int) -> bytes:
     return codecs.number(table) if family is Family.DENIAL else codecs.number((2 << 32) + table)
 
 
-def _versions_prefix(table: int) -> bytes:
+def versions_prefix(table: int) -> bytes:
+    """Return where it is stored what is known of a table's keys."""
     return codecs.number((1 << 32) + table)
 
 

@@ -8,7 +8,7 @@ Invariant: a resident is live exactly if its row is in the table; one that the b
 table. What is owed is here, as it is in no block.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow as pa
 from holdfast.constraints import PredicateSpace
 from holdfast.discovery.blocks.block import RowNumbers, Rows, rows_of, table_of
 from holdfast.discovery.blocks.live import LiveBlocks
-from holdfast.discovery.blocks.lookup import find_rows
+from holdfast.discovery.blocks.lookup import find_rows, rows_between
 from holdfast.discovery.blocks.probing import probe_among, probe_blocks
 from holdfast.discovery.blocks.searching import BlockSearch, Evidences
 from holdfast.discovery.blocks.table import BlockTable
@@ -40,6 +40,10 @@ class SpreadRows(RowSet):
     space, key, coding : as of all rows.
     blocks : all live rows.
     threads : how many to use here.
+
+    Attributes
+    ----------
+    held : says which residents somebody refers to between batches.
     """
 
     def __init__(
@@ -58,13 +62,23 @@ class SpreadRows(RowSet):
         self._met_numbers: list[RowNumbers] = []
         self.starts_anew = False
         self.threads = threads
+        self.held: Callable[[], Slots] = lambda: np.zeros(0, np.int64)
 
     def __len__(self) -> int:
         """How many rows the table has, copies counted."""
         return self.blocks.row_count
 
     def begin(self) -> None:
-        """Begin a batch: `undo` leads back to here."""
+        """Begin a batch: `undo` leads back to here. Residents that nobody needs may have gone before."""
+        self._begin()
+        try:
+            self._let_go()  # before what `undo` leads back to: their slots may get other rows
+        except BaseException:
+            self.undo()
+            raise
+        self._begin()
+
+    def _begin(self) -> None:
         super().begin()
         self._before_batch = self.blocks.manifest
         self._met_slots, self._met_numbers = [], []
@@ -131,6 +145,10 @@ class SpreadRows(RowSet):
         self._met(found, rows.numbers)
         return found
 
+    def slots_between(self, column: int, low: int, high: int) -> Slots:
+        """Make all rows resident that have a number from `low` to `high` in a column; return their slots."""
+        return np.unique(self.bring(rows_between(self.blocks.table(), column, low, high)))
+
     def slots_numbered(self, numbers: RowNumbers) -> Slots:
         """Return the slots of rows by their numbers, which were looked up, brought, or entered with this batch."""
         known = np.concatenate([np.zeros(0, np.int64), *self._met_numbers])
@@ -141,16 +159,6 @@ class SpreadRows(RowSet):
         assert (known[order][places] == numbers).all(), "a row was not met"
         found: Slots = slots[places]
         return found
-
-    def let_go(self, held: Slots) -> None:
-        """Let residents go that nobody refers to, where they have become many. Amortised O(1) a resident."""
-        live = self.live()
-        if len(live) <= self._many:
-            return
-        unheld = np.setdiff1d(live, held)
-        self.hold(self.codes[unheld], np.zeros(len(unheld), np.int64))
-        super().forget()
-        self._many = 2 * (len(live) - len(unheld)) + _FEW_RESIDENTS
 
     def met_by(self, newcomers: Slots, masks: Words) -> tuple[Words, Pairs]:
         """Return the evidences of pairs with rows that entered with this batch, at least of all in a mask."""
@@ -194,6 +202,16 @@ class SpreadRows(RowSet):
         table = self.blocks.table()
         live = table_of(table.source.read_all(table.base.blocks), self.space.schema).to_arrow()
         return live, super().arrow()[1]
+
+    def _let_go(self) -> None:
+        """Let residents go that nobody refers to, where they have become many. Amortised O(1) a resident."""
+        live = self.live()
+        if len(live) <= self._many:
+            return
+        unheld = np.setdiff1d(live, self.held())
+        self.hold(self.codes[unheld], np.zeros(len(unheld), np.int64))
+        super().forget()
+        self._many = 2 * (len(live) - len(unheld)) + _FEW_RESIDENTS
 
     def _met(self, slots: Slots, numbers: RowNumbers) -> None:
         self._met_slots.append(slots)

@@ -5,6 +5,7 @@ Oracle tests: a dictionary follows the same notes. Some batches are taken back, 
 
 from __future__ import annotations
 
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,16 +15,24 @@ from hypothesis import note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from holdfast.constraints import Column, Schema
+from holdfast.constraints import Column, PredicateSpace, Schema
 from holdfast.constraints.types import INTEGER, STRING
+from holdfast.discovery.blocks.executors import InProcess
+from holdfast.discovery.blocks.live import LiveBlocks
+from holdfast.discovery.blocks.storage import Storage
+from holdfast.discovery.blocks.table import BlockTable, Source
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming import key_versions
-from holdfast.streaming.key_versions import KeyVersions
+from holdfast.streaming.key_versions import KeyVersions, schema_of_versions
+from holdfast.streaming.maintainers.spread_rows import SpreadRows
 from holdfast.streaming.netting import DELETE, INSERT
 from holdfast.tables import Table, from_arrow
+from tests.properties.test_block_laws import MOST, tiny_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["tiny_blocks"]
 
 LEAST = -(2**63)
 SCHEMA = Schema("r", (Column("other", STRING), Column("a", STRING), Column("b", INTEGER)))
@@ -63,6 +72,9 @@ class Remembering(RuleBasedStateMachine):
     def fresh(self) -> KeyVersions:
         return KeyVersions(SCHEMA, ("a", "b"), self.retention, lambda: self.now)
 
+    def restored(self) -> KeyVersions:
+        return self.fresh()
+
     def save(self, *, everything: bool = False) -> None:
         for part in self.versions.save(b"v", everything=everything):
             self.store.write(part)
@@ -71,7 +83,8 @@ class Remembering(RuleBasedStateMachine):
         keys = [key for key, _, _ in batch]
         operations = np.array([DELETE if is_delete else INSERT for _, is_delete, _ in batch], np.int8)
         sequences = np.array([sequence for _, _, sequence in batch], np.int64)
-        self.versions.note(table(keys), operations, sequences, np.array(which, np.int64))
+        self.versions.latest(table(keys))
+        self.versions.note(operations, sequences, np.array(which, np.int64))
 
     @rule(
         batch=st.lists(st.tuples(st.sampled_from(KEYS), st.booleans(), st.sampled_from(SEQUENCES)), max_size=5),
@@ -107,7 +120,7 @@ class Remembering(RuleBasedStateMachine):
 
     @rule()
     def starts_again(self) -> None:
-        self.versions = self.fresh()
+        self.versions = self.restored()
         self.versions.restore(self.store, b"v")
         self.batches = 0
 
@@ -126,3 +139,35 @@ class Remembering(RuleBasedStateMachine):
 
 TestRemembering = Remembering.TestCase
 TestRemembering.settings = settings(stateful_step_count=15)
+
+
+class RememberingInBlocks(Remembering):
+    """Any history of notes that blocks of a few rows have."""
+
+    def fresh(self) -> KeyVersions:
+        self.place = tempfile.TemporaryDirectory(prefix="holdfast-keys-")
+        self.storage = Storage.at(self.place.name)
+        schema = schema_of_versions(SCHEMA, ("a", "b"))
+        empty = BlockTable(Source(self.storage, schema, MOST), [], InProcess(2))
+        return self.having(LiveBlocks.of(empty, (0,)))
+
+    def restored(self) -> KeyVersions:
+        self.storage.open().remove(self.blocks.retired())
+        schema = schema_of_versions(SCHEMA, ("a", "b"))
+        return self.having(LiveBlocks.restore(self.store, b"v", self.storage, schema, InProcess(2)))
+
+    def having(self, blocks: LiveBlocks) -> KeyVersions:
+        self.blocks = blocks
+
+        def rows(space: PredicateSpace, key: Sequence[str]) -> SpreadRows:
+            return SpreadRows(space, key, None, blocks)
+
+        return KeyVersions(SCHEMA, ("a", "b"), self.retention, lambda: self.now, rows)
+
+    def teardown(self) -> None:
+        if hasattr(self, "place"):
+            self.place.cleanup()
+
+
+TestRememberingInBlocks = RememberingInBlocks.TestCase
+TestRememberingInBlocks.settings = settings(stateful_step_count=15)

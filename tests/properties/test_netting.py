@@ -7,6 +7,7 @@ that fail halfway and are applied again, and restarts from what was saved. A fai
 from __future__ import annotations
 
 import datetime
+import tempfile
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,18 +20,28 @@ from hypothesis import strategies as st
 
 from holdfast.constraints import Column, PredicateSpace, Schema, parse_type
 from holdfast.constraints.types import INTEGER, STRING
+from holdfast.discovery.blocks.block import Rows as Numbered
+from holdfast.discovery.blocks.block import write_blocks
+from holdfast.discovery.blocks.executors import InProcess
+from holdfast.discovery.blocks.storage import Storage
+from holdfast.discovery.blocks.table import BlockTable, Source
 from holdfast.indexes.rows import RowSet
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.arrivals import TRUNCATE, UNREADABLE, Arrivals, Draft, Target, arrivals
 from holdfast.streaming.decoding import feed
-from holdfast.streaming.key_versions import KeyVersions
+from holdfast.streaming.key_versions import KeyVersions, versions_in_blocks
+from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer, Spread
 from holdfast.streaming.maintainers.denial import DenialMaintainer
 from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
 from holdfast.streaming.netting import DELETE, INSERT, UPDATE
-from holdfast.tables import from_arrow
+from holdfast.streaming.seeding import restored
+from holdfast.tables import Table, from_arrow
+from tests.properties.test_block_laws import MOST, tiny_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+__all__ = ["tiny_blocks"]
 
 CODES = {"insert": INSERT, "update": UPDATE, "delete": DELETE, "truncate": TRUNCATE, "bad": UNREADABLE}
 LEAST = -(2**63)
@@ -85,30 +96,45 @@ def draft_of(batch: Sequence[Event], *, sequences: bool = False) -> Draft:
 
 
 class Follower:
-    """A maintainer that is saved after each batch, and now and then fails or is started again."""
+    """A maintainer that is saved after each batch, and now and then fails or is started again; in memory, or in blocks."""
 
     def __init__(
         self, data: st.DataObject, seed: Sequence[Row], key: Sequence[str], *, remembers: bool = False
     ) -> None:
         self.data = data
         table = from_arrow(frame(seed), "r")
-        self.maintainer = Maintainer.seed(table, key=key, max_predicates=1, space=PredicateSpace(SCHEMA), threads=1)
-        if remembers:
-            self.maintainer.remember()
+        asked: dict[str, Any] = {"key": key, "max_predicates": 1, "threads": 1}
+        self.maintainer: Maintainer
+        self.spread: Spread | None = None
+        if data.draw(st.booleans(), label="in blocks"):
+            self.maintainer = self._in_blocks(table, asked, remembers=remembers)
+        else:
+            self.maintainer = Maintainer.seed(table, space=PredicateSpace(SCHEMA), **asked)
+            if remembers:
+                self.maintainer.remember()
         self.store = MemoryStore()
         self.save(everything=True)
+
+    def _in_blocks(self, table: Table, asked: dict[str, Any], *, remembers: bool) -> BlockMaintainer:
+        self.folder = tempfile.TemporaryDirectory(prefix="holdfast-netting-")
+        self.spread = Spread(InProcess(), Storage.at(self.folder.name))
+        written = write_blocks(self.spread.storage.open(), Numbered(np.arange(table.row_count), table), MOST)
+        blocks = BlockTable(Source(self.spread.storage, SCHEMA, MOST), list(written), self.spread.executors)
+        maintainer = BlockMaintainer.seed(blocks, space=PredicateSpace(SCHEMA), **asked)
+        if remembers and self.data.draw(st.booleans(), label="what is known of keys too"):
+            maintainer.remember_keys(versions_in_blocks(blocks, asked["key"], None))
+        elif remembers:
+            maintainer.remember()
+        return maintainer
 
     def save(self, *, everything: bool = False) -> None:
         for part in self.maintainer.save(0, everything=everything):
             self.store.write(part)
+        self.maintainer.committed()
 
     def rows(self) -> Counter[Row]:
-        rows = self.maintainer._rows
-        slots = rows.live()
-        found: Counter[Row] = Counter()
-        for values, copies in zip(rows.values(slots), rows.copies[slots], strict=True):
-            found[values["k"], values["a"], values["b"]] += int(copies)
-        return found
+        live, _ = self.maintainer.rows()
+        return Counter(zip(*(live.column(name).to_pylist() for name in SCHEMA.names), strict=True))
 
     def apply(self, came: Arrivals) -> BatchResult:
         before = self.rows()
@@ -120,7 +146,7 @@ class Follower:
         self.maintainer.check_invariants()
         self.save()
         if self.data.draw(st.integers(0, 3), label="starts again") == 0:
-            self.maintainer = Maintainer.restore(self.store, 0, threads=1)
+            self.maintainer = restored(self.store, 0, self.spread, threads=1)
         return result
 
     def _fail(self, came: Arrivals) -> None:

@@ -36,7 +36,9 @@ def _row(dice: random.Random, key: int | None = None) -> Row:
 
 
 class TopicFeed:
-    """Records of a topic: inserts, updates and deletes, some twice, some with nulls, some that are none.
+    """Records of a topic: inserts, updates and deletes, some twice, some with nulls, some late, some that are none.
+
+    Those of a key are in any partition: `n` says which is the last.
 
     Parameters
     ----------
@@ -50,13 +52,21 @@ class TopicFeed:
         self.bad: list[str] = []
         self._rows: dict[int, Row] = {}
         self._ends = [0] * PARTITIONS
+        self._last: dict[int, int] = {}
         settings: dict[str, Any] = {"bootstrap.servers": broker, "log_level": 0}
         admin = AdminClient(settings)
         for future in admin.create_topics([NewTopic(topic, PARTITIONS, 1)]).values():
             future.result(30)
         self._producer = Producer(settings)
         source = {"format": "kafka", "servers": broker, "topic": topic, "encoding": "json", "start": "earliest"}
-        self.table: Mapping[str, Any] = {"name": "t", "key": ["k"], "columns": COLUMNS, "source": source}
+        self.table: Mapping[str, Any] = {
+            "name": "t",
+            "key": ["k"],
+            "columns": {**COLUMNS, "n": "integer"},
+            "exclude": ["n"],
+            "sequence": "n",
+            "source": source,
+        }
 
     def come(self) -> None:
         for _ in range(self.dice.randint(5, 60)):
@@ -66,19 +76,29 @@ class TopicFeed:
     def _one(self) -> None:
         dice = self.dice
         row = _row(dice)
-        partition = row["k"] % PARTITIONS
-        word = dice.choice(["insert", "update", "update", "delete", "twice"])
+        partition = dice.randrange(PARTITIONS)
+        word = dice.choice(["insert", "update", "update", "delete", "twice", "late"])
         if dice.random() < 0.03:
             self.bad.append(f"{self.topic}-{partition}-{self._ends[partition]}")
             self._put(partition, dice.choice([b"", b"[1]", b'{"a": 1}', b'{"k": 1, "a": 1.5}', b'{"k": 1', b"\xff"]))
+        elif word == "late" and row["k"] in self._last:
+            self._send(partition, dice.choice(["insert", "delete"]), {**row, "n": self._last[row["k"]] - 1})
         elif word == "delete":
             self._rows.pop(row["k"], None)
-            self._put(partition, json.dumps({"_op": "delete", "k": row["k"]}).encode())
+            self._send(partition, word, {"k": row["k"], "n": self._numbered(row)})
         else:
             self._rows[row["k"]] = row
-            record = json.dumps({"_op": "update" if word == "twice" else word, **row}).encode()
+            number = self._numbered(row)
             for _ in range(2 if word == "twice" else 1):
-                self._put(partition, record)
+                self._send(partition, word if word == "insert" else "update", {**row, "n": number})
+
+    def _numbered(self, row: Row) -> int:
+        """Return the place of a key's last record."""
+        self._last[row["k"]] = self.sent
+        return self.sent
+
+    def _send(self, partition: int, word: str, row: Row) -> None:
+        self._put(partition, json.dumps({"_op": word, **row}).encode())
 
     def _put(self, partition: int, value: bytes) -> None:
         self._producer.produce(self.topic, value, partition=partition)

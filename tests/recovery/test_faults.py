@@ -181,7 +181,8 @@ def test_keys_are_not_forgotten_early_by_a_clock_that_goes_back() -> None:
 
     def note(key: int, sequence: int) -> None:
         table = from_arrow(pa.table({"k": pa.array([key], pa.int64())}), "t")
-        versions.note(table, np.array([DELETE], np.int8), np.array([sequence], np.int64), np.arange(1))
+        versions.latest(table)
+        versions.note(np.array([DELETE], np.int8), np.array([sequence], np.int64), np.arange(1))
 
     note(1, 5)
     at -= 500_000.0

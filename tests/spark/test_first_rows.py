@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from holdfast.jobs.settings import Settings
 
+SOURCE = {"source": {"format": "files", "path": "./changes", "encoding": "json"}}
 FEED = {"delta.enableChangeDataFeed": "true"}
 
 
@@ -172,9 +173,52 @@ def test_nothing(spark: SparkSession, tmp_path: Path, source: str) -> None:
     assert table.schema.names == ("k", "a")
 
 
+@pytest.mark.parametrize("more", [{}, {"exclude": ["c"]}, {"sequence": "d", "columns": {"d": "date"}}])
+@pytest.mark.parametrize("sequence", ["c", "a"])
+def test_a_sequence(spark: SparkSession, tmp_path: Path, more: dict[str, Any], sequence: str) -> None:
+    """What is known of keys is beside the rows, and no other file is there."""
+    lines = [f"{number},{number % 3 - 1}.5,{number % 2},2024-01-0{number + 1}\n" for number in range(7)]
+    (tmp_path / "t.csv").write_text("k,a,b,c\n" + "".join(lines), encoding="utf-8")
+    read = Read(
+        tmp_path, spark, {"seed": {"path": "./t.csv"}, "key": ["b", "k"], "sequence": sequence, **SOURCE, **more}
+    )
+    table, (here, there) = read.check(), read.both()
+    known = there.sequences
+    assert known.schema.names[:2] == ("b", "k")
+    expected = []
+    if here.sequences is not None:
+        rows = here.rows.rows(range(7))
+        expected = [
+            repr([row["b"], row["k"], key, 0]) for row, key in zip(rows, here.sequences.keys.tolist(), strict=True)
+        ]
+    place, found = known.source.storage.open(), []
+    for block in known.base.blocks:
+        rows = rows_of(read_block(place, block), known.schema).table
+        found += [repr(list(row.values())) for row in rows.rows(range(rows.row_count))]
+    assert sorted(found) == sorted(expected)
+    names = {block.name for blocks in (table, there.rows, known) for block in blocks.base.blocks}
+    earlier = set(place.names()) - names  # of what was read first, to be compared
+    assert len(earlier) == len(known.base.blocks)
+
+
 @pytest.mark.parametrize(
     ("table", "kind", "words"),
     [
+        (
+            {"seed": {"path": "./t.csv"}, "key": ["b"], "sequence": "c", **SOURCE},
+            InputError,
+            "t.csv, line 3: the sequence column",
+        ),
+        (
+            {"seed": {"path": "./t.csv"}, "key": ["a"], "sequence": "b", **SOURCE},
+            UsageError,
+            "expected a number of at most 64",
+        ),
+        (
+            {"seed": {"path": "./t.csv"}, "key": ["a"], "sequence": "z", **SOURCE},
+            UsageError,
+            "give the type of the sequence",
+        ),
         ({"seed": {"path": "./gone.csv"}}, UsageError, "does not exist"),
         ({"seed": {"path": "./t.csv"}, "include": ["z"]}, UsageError, "no column"),
         ({"seed": {"path": "./t.csv"}, "columns": {"b": "integer"}}, InputError, "t.csv, line 3, column b: 'x' is not"),
@@ -184,7 +228,7 @@ def test_nothing(spark: SparkSession, tmp_path: Path, source: str) -> None:
     ],
 )
 def test_refusals(spark: SparkSession, tmp_path: Path, table: dict[str, Any], kind: type, words: str) -> None:
-    (tmp_path / "t.csv").write_text("a,b\n1,1\n2,x\n", encoding="utf-8")
+    (tmp_path / "t.csv").write_text("a,b,c\n1,1,1\n2,x,\n", encoding="utf-8")
     write_deltalake(tmp_path / "t", pa.table({"a": [1]}))
     (tmp_path / "p").mkdir()
     pq.write_table(pa.table({"a": [1]}), tmp_path / "p" / "1.parquet")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import random
 import shutil
@@ -17,10 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
+from holdfast.discovery.blocks.live import stored_names
 from holdfast.discovery.blocks.storage import Storage
 from holdfast.jobs import doctor
 from holdfast.state import codecs
 from holdfast.state.rocks import RocksReader
+from holdfast.streaming.maintainers.maintainer import versions_prefix
 from holdfast.tables.taxes import tax_records
 from tests.spark.test_run_delta import FEED, Source
 from tests.streams import Application, Row, refused
@@ -190,6 +191,56 @@ def test_the_feed_of_a_delta_table(spark: SparkSession, tmp_path: Path, key: boo
     twins.blocks.check({"t": source.monitored()})
 
 
+class Numbered(Changes):
+    """Changes that come in any order; each says where it has its place."""
+
+    def __init__(self, twins: Twins, seed: int, first: Sequence[Row]) -> None:
+        super().__init__(twins, seed)
+        self.last = {row["k"]: row["at"] for row in first}
+        self.rows = {row["k"]: row for row in first}
+
+    def come(self, files: int) -> None:
+        for _ in range(files):
+            lines = []
+            for _ in range(self.dice.randint(1, 6)):
+                row: Row = {"k": self.dice.randint(0, 14), "a": self.dice.choice([None, 0, 1, 2])}
+                row |= {"b": self.dice.choice(["x", "y", None]), "at": self.dice.randint(0, 30)}
+                word = self.dice.choice(["insert", "insert", "delete"])
+                lines.append({"_op": word, **row})
+                if row["at"] >= self.last.get(row["k"], -1):
+                    self.last[row["k"]] = row["at"]
+                    self.rows.pop(row["k"], None)
+                    if word == "insert":
+                        self.rows[row["k"]] = row
+            self.app.put(f"{self.app.written:04}.json", "\n".join(map(json.dumps, lines)).encode(), self.folder)
+
+
+@pytest.mark.parametrize("monitored", [True, False])
+def test_records_that_come_late(spark: SparkSession, tmp_path: Path, monitored: bool) -> None:
+    first: list[Row] = [{"k": k, "a": k % 3, "b": "x", "at": 10 + k} for k in range(8)]
+    pq.write_table(pa.Table.from_pylist(first), tmp_path / "first.parquet")
+    table: dict[str, Any] = {**FILES, "seed": {"path": "../first.parquet"}, "sequence": "at"}
+    table |= {"columns": {**FILES["columns"], "at": "integer"}, "exclude": [] if monitored else ["at"]}
+    twins = Twins(tmp_path, [table], constraints={"denial": {"max_predicates": 2}})
+    changes = Numbered(twins, 10, first)
+    for step, files in enumerate((12, 4, 4)):
+        changes.come(files)
+        twins.drain()
+        twins.check()
+        changes.check(*twins.both)
+        if not step:  # what is known of keys is taken over where the table is made anew
+            for app in twins.both:
+                app.tables[0] = {**table, "columns": {**table["columns"], "a": "float"}, "sequence_retention": "1 day"}
+                app.configure(constraints={"denial": {"max_predicates": 1}})
+    assert sum(row["late"] for row in twins.blocks.output("batches")) > 5
+    gone = twins.blocks.folder / "blocks" / state_of(twins.blocks) / "t"
+    with RocksReader(twins.blocks.folder / "state") as reader:
+        named = stored_names(reader, versions_prefix(0))
+    assert named <= files_of(twins.blocks)
+    (gone / min(named)).unlink()
+    refused(twins.blocks, 4, "files with rows", min(named), "holdfast seed --replace")
+
+
 def test_what_is_lost(spark: SparkSession, tmp_path: Path) -> None:
     """State and checkpoint come back from the backup; blocks do not, and somebody is told what to do."""
     twins = Twins(tmp_path, [FILES])
@@ -319,12 +370,8 @@ def test_a_process_that_is_told_to_stop_or_killed(spark: SparkSession, tmp_path:
 
 
 def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    write_deltalake(
-        tmp_path / "s", pa.table({"k": [1], "at": [datetime.datetime.now(datetime.UTC)]}), configuration=FEED
-    )
+    write_deltalake(tmp_path / "s", pa.table({"k": [1]}), configuration=FEED)
     table = {"name": "t", "key": ["k"], "source": {"format": "delta", "path": "./s"}}
-    app = Application(tmp_path, [{**table, "sequence": "at"}], **BLOCKS)
-    refused(app, 2, "tables[0].sequence", "every key would be held by this process")
     app = Application(tmp_path, [table], **BLOCKS, spark={"spark.master": "spark://127.0.0.1:1"})
     refused(app, 2, "have to reach the blocks of rows", "blocks: {path: ...}")
     (tmp_path / "file").write_text("", encoding="utf-8")

@@ -574,13 +574,6 @@ class TestEngine:
         assert at == path
         assert part in message
 
-    def test_a_sequence_is_refused(self) -> None:
-        lines = ("key: [Zip]", "sequence: City", "seed: {path: a.csv}", "source: {format: delta, path: a.csv}")
-        assert read(with_table(*lines)).settings.engine == "embedded"
-        _, at, message = only_error(with_table(*lines) + self.SPARK)
-        assert at == "tables[0].sequence"
-        assert "every key would be held by this process" in message
-
     def test_sources_are_apart_from_blocks(self) -> None:
         text = with_table("seed: {path: a.csv}", "source: {format: files, path: ./var/blocks/in, encoding: csv}")
         assert read(text).settings.engine == "embedded"
