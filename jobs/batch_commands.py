@@ -128,8 +128,6 @@ def check(files: tuple[Place, ...], rules: Path | None, rule_texts: tuple[str, .
     if given["pairs"] and given["exists"]:
         raise click.UsageError("--pairs writes all pairs, --exists stops at the first: leave one of them out.")
     spread = _spread(given, files)
-    if spread is not None and given["pairs"]:
-        raise click.UsageError("--pairs writes all pairs from this process: leave out --spark, or --pairs.")
     reading = _reading(given)
     from holdfast.jobs.check import check_files
 

@@ -7,10 +7,11 @@ answer.
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import Family, PredicateSpace, Rule, UsageError
-from holdfast.discovery.detection.check import Checked, declared
+from holdfast.discovery.detection.check import Checked, Pairs, declared
 from holdfast.discovery.detection.check import check as check_here
 from holdfast.discovery.discover import Discovered
 from holdfast.discovery.discover import discover as discover_here
@@ -132,7 +133,15 @@ def check(
     with _in_blocks(frames, work, lambda _: None) as tables:
         schemas = {called: table.schema for called, table in tables.items()}
         made = [rule if isinstance(rule, Rule) else declared(rule, rule, schemas) for rule in rules]
-        return check_blocks(tables, made, exists=exists, examples=examples, texts=texts)
+        found = check_blocks(tables, made, exists=exists, examples=examples, texts=texts)
+        return Verdicts(replace(one, _listed=_gone) for one in found)
+
+
+def _gone(_: int) -> "Iterator[Pairs]":
+    raise UsageError(
+        "the blocks of a Spark data frame are gone with the answer, so its violating pairs are not to be had: write it "
+        "as Parquet, and run: holdfast check FILE --spark --pairs pairs.parquet"
+    )
 
 
 def is_of_spark(data: Any) -> bool:

@@ -1,6 +1,7 @@
 """All violating pairs in a file: CSV or Parquet, with the columns rule, left, right.
 
-`left` and `right` are the rows t and s, numbered from 1 as they stand in the table (a header is no row).
+`left` and `right` are the rows t and s, numbered from 1 as they stand in the table (a header is no row). Of what Spark
+reads as a data frame they are `partition * 2**40 + row`: there are no other numbers.
 Invariant: memory stays the same however many pairs there are; the file is whole or not there.
 """
 

@@ -14,28 +14,23 @@ Invariant: what is counted is the definition's, whatever the blocks.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from holdfast.constraints import InclusionDependency, Rule, UsageError
-from holdfast.discovery.blocks.block import Block, marks_of, names_of, rows_of
 from holdfast.discovery.blocks.executors import Given, Taken, by_part
+from holdfast.discovery.blocks.looking import Asked, Task, looked_at
+from holdfast.discovery.blocks.pairs import listed
 from holdfast.discovery.blocks.planning import orders_of
-from holdfast.discovery.blocks.storage import KEPT
-from holdfast.discovery.blocks.table import Arrangement, BlockTable, Report, Source
+from holdfast.discovery.blocks.table import Arrangement, BlockTable, Report
 from holdfast.discovery.blocks.values import clusters_of, missing_values
-from holdfast.discovery.detection.check import Checked, Example
-from holdfast.discovery.detection.columns import TableColumns
+from holdfast.discovery.detection.check import Checked, Example, Pairs
 from holdfast.discovery.detection.counting import count
-from holdfast.discovery.detection.examples import some_pairs
 from holdfast.discovery.detection.forms import Compared, Form, PairForm, RowForm, form_of
-from holdfast.discovery.detection.grouping import Grouping
 from holdfast.discovery.detection.listing import lists, pairs
 from holdfast.display.verdicts import Verdicts
-from holdfast.tables.keys import Flags
 
 Locate = Callable[[int], str]
 Shown = TypeVar("Shown")
@@ -106,29 +101,6 @@ def _first_is_enough(rule: Rule, form: Form) -> bool:
     return isinstance(form, PairForm) and rule.max_violating_pairs is None and rule.max_violating_rows is None
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What all tasks of a count share."""
-
-    source: Source
-    forms: Mapping[int, PairForm | RowForm]
-    parts: int
-
-
-@dataclass(frozen=True)
-class _Task:
-    """Units of blocks to look at together, by their places in an arrangement, and the rules that ask for it."""
-
-    places: tuple[int, ...]
-    units: tuple[tuple[Block, ...], ...]
-    rules: tuple[int, ...]
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """The blocks of all units."""
-        return tuple(chain.from_iterable(self.units))
-
-
 @dataclass
 class _Total:
     """What is known of one rule: pairs by blocks, alone and in twos, and rows by blocks."""
@@ -161,7 +133,19 @@ class _Checking:
         for i, form in forms.items():
             pair_count = totals[i].pairs if isinstance(form, PairForm) else None
             rows = sum(totals[i].rows.values())
-            found[i] = Checked(rules[i], self._table.row_count, pair_count, rows, examples=shown.get(i, ()))
+            found[i] = Checked(
+                rules[i], self._table.row_count, pair_count, rows, None, shown.get(i, ()), self._all(form)
+            )
+        return found
+
+    def _all(self, form: PairForm | RowForm) -> Callable[[int], Iterator[Pairs]]:
+        """Return what yields all pairs that break a rule, while the blocks are there."""
+
+        def found(at_once: int) -> Iterator[Pairs]:
+            if isinstance(form, PairForm):
+                for arrangement, some in self._arrangements({0: form}):
+                    yield from listed(self._table, form, _tasks(arrangement, some), at_once)
+
         return found
 
     def searched(self, forms: Mapping[int, PairForm | RowForm], rules: Sequence[Rule]) -> dict[int, Checked]:
@@ -171,25 +155,26 @@ class _Checking:
         for answer in self.in_waves(forms, _first, first):
             first |= answer
         shown = {i: (self._placed(example),)[: self._examples] for i, example in first.items()}
+        counts = {i: None if i in shown else 0 for i in forms}
         return {
-            i: Checked(rules[i], rows, None, None, examples=shown[i]) if i in shown else Checked(rules[i], rows, 0, 0)
-            for i in forms
+            i: Checked(rules[i], rows, counts[i], counts[i], None, shown.get(i, ()), self._all(form))
+            for i, form in forms.items()
         }
 
     def in_waves(
         self,
         forms: Mapping[int, PairForm | RowForm],
-        work: Callable[["_Asked", "_Task"], dict[int, Shown]],
+        work: Callable[["Asked", "Task"], dict[int, Shown]],
         found: Mapping[int, Shown],
     ) -> Iterator[dict[int, Shown]]:
         """Yield what tasks answer, a few blocks at a time; what is found meanwhile is not looked for again."""
         for arrangement, members in self._arrangements(forms):
             tasks = _tasks(arrangement, members)
-            asked = _Asked(self._table.source, members, 1)
+            asked = Asked(self._table.source, members, 1)
             size = _WAVES_A_CORE * self._table.executors.cores
             for start in range(0, len(tasks), size):
                 wave = [
-                    _Task(t.places, t.units, some)
+                    Task(t.places, t.units, some)
                     for t in tasks[start : start + size]
                     if (some := tuple(i for i in t.rules if i not in found))
                 ]
@@ -206,12 +191,12 @@ class _Checking:
         for arrangement in self._table.arranged_in(list(orders)):
             yield arrangement, {numbers[p]: forms[numbers[p]] for p in orders[arrangement.order].tolist()}
 
-    def _totals(self, forms: Mapping[int, PairForm | RowForm], tasks: Sequence[_Task]) -> dict[int, _Total]:
+    def _totals(self, forms: Mapping[int, PairForm | RowForm], tasks: Sequence[Task]) -> dict[int, _Total]:
         totals = {i: _Total({}, {}, {}) for i in forms}
         if not tasks:
             return totals
         parts = 2 * self._table.executors.cores
-        asked = _Asked(self._table.source, forms, parts)
+        asked = Asked(self._table.source, forms, parts)
         tasks = sorted(tasks, key=lambda task: -len(task.blocks) * len(task.rules))  # long ones first, so that all end
         for form, block, other, pair_count, rows in self._table.executors.exchange(
             partial(_counted, asked),
@@ -229,13 +214,13 @@ class _Checking:
         return totals
 
     def _shown(
-        self, forms: Mapping[int, PairForm | RowForm], tasks: Sequence[_Task], totals: Mapping[int, _Total]
+        self, forms: Mapping[int, PairForm | RowForm], tasks: Sequence[Task], totals: Mapping[int, _Total]
     ) -> dict[int, tuple[Example, ...]]:
         """Return some violations of each rule, from the first blocks that have some."""
         if not self._examples:
             return {}
-        wanted: dict[_Task, list[int]] = {}
-        of_rule: dict[int, dict[tuple[int, ...], _Task]] = {i: {} for i in forms}
+        wanted: dict[Task, list[int]] = {}
+        of_rule: dict[int, dict[tuple[int, ...], Task]] = {i: {} for i in forms}
         for task in tasks:
             for i in task.rules:
                 of_rule[i][task.places] = task
@@ -248,11 +233,11 @@ class _Checking:
             places = min((places for places, n in breaking.items() if n), key=lambda p: (len(p), p), default=None)
             if places is not None:
                 wanted.setdefault(of_rule[i][places], []).append(i)
-        looked_at = [_Task(task.places, task.units, tuple(some)) for task, some in wanted.items()]
-        work = partial(_examples, _Asked(self._table.source, forms, 1), self._examples)
+        tasks = [Task(task.places, task.units, tuple(some)) for task, some in wanted.items()]
+        work = partial(_examples, Asked(self._table.source, forms, 1), self._examples)
         return {
             i: tuple(map(self._placed, found))
-            for answer in self._table.executors.run(work, looked_at)
+            for answer in self._table.executors.run(work, tasks)
             for i, found in answer.items()
         }
 
@@ -264,7 +249,7 @@ def _compared(form: PairForm | RowForm) -> Sequence[Compared]:
     return form.compared if isinstance(form, PairForm) else ()
 
 
-def _tasks(arrangement: Arrangement, forms: Mapping[int, PairForm | RowForm]) -> list[_Task]:
+def _tasks(arrangement: Arrangement, forms: Mapping[int, PairForm | RowForm]) -> list[Task]:
     """Return which blocks are looked at together, and for which rules: blocks by themselves first."""
     members: dict[tuple[int, ...], list[int]] = {}
     for i, form in forms.items():
@@ -275,7 +260,7 @@ def _tasks(arrangement: Arrangement, forms: Mapping[int, PairForm | RowForm]) ->
                 if one != other:
                     members.setdefault((one, other), []).append(i)
     return [
-        _Task(places, tuple(arrangement.units[place] for place in places), tuple(rules))
+        Task(places, tuple(arrangement.units[place] for place in places), tuple(rules))
         for places, rules in sorted(members.items(), key=lambda item: (len(item[0]), item[0]))
     ]
 
@@ -283,43 +268,9 @@ def _tasks(arrangement: Arrangement, forms: Mapping[int, PairForm | RowForm]) ->
 # What a task does
 
 
-class _Looked:
-    """The rows of some blocks as rules look at them."""
-
-    def __init__(self, source: Source, task: _Task, forms: Mapping[int, PairForm | RowForm]) -> None:
-        read = [source.read_all(unit) for unit in task.units]
-        rows = rows_of(pa.concat_tables(read), source.schema)
-        self.ends = np.cumsum([0, *map(len, read)]).tolist()
-        self.numbers = rows.numbers
-        self.table = rows.table
-        self.columns = TableColumns(rows.table)
-        self.grouping = Grouping(self.columns, [form for form in forms.values() if isinstance(form, PairForm)])
-
-    def some(self, form: PairForm | RowForm, most: int, among: Flags | None = None) -> list[tuple[int, ...]]:
-        """Return a few violations by their rows here; of some rows alone where it is said which."""
-        if isinstance(form, RowForm):
-            broken = self.columns.passing_any(form.alternatives)
-            return [(row,) for row in np.flatnonzero(broken if among is None else broken & among)[:most].tolist()]
-        return list(some_pairs(self.columns, self.grouping, form, most, among, among))
-
-    def example(self, rows: Sequence[int]) -> Example:
-        """Return a violation by its rows here."""
-        some = [int(row) for row in rows]
-        return Example(tuple(int(self.numbers[row]) for row in some), images=tuple(self.table.rows(some)))
-
-
-def _looked(asked: _Asked, task: _Task) -> _Looked:
-    def make() -> tuple[_Looked, int]:
-        size = sum(block.size for block in task.blocks)
-        return _Looked(asked.source, task, asked.forms), _COPIES_OF_ROWS * size
-
-    what = ("looked", *(names_of(unit) for unit in task.units))
-    return KEPT.get(what, make, marks_of(task.blocks))
-
-
-def _counted(asked: _Asked, task: _Task) -> Given:
+def _counted(asked: Asked, task: Task) -> Given:
     """Return what breaks each rule of a task: pairs, and the rows of each block as bits."""
-    looked = _looked(asked, task)
+    looked = looked_at(asked, task)
     out: list[tuple[int, int, int, int, bytes]] = []
     parts: list[int] = []
     for i in task.rules:
@@ -355,9 +306,9 @@ def _joined(taken: Taken) -> Iterator[tuple[int, int, int, int, int]]:
         yield form, block, block, 0, int(np.bitwise_count(joined).sum())
 
 
-def _first(asked: _Asked, task: _Task) -> dict[int, Example]:
+def _first(asked: Asked, task: Task) -> dict[int, Example]:
     """Return for each rule of a task a pair that breaks it, where there is one."""
-    looked = _looked(asked, task)
+    looked = looked_at(asked, task)
     found = {}
     for i in task.rules:
         form = asked.forms[i]
@@ -368,18 +319,18 @@ def _first(asked: _Asked, task: _Task) -> dict[int, Example]:
     return found
 
 
-def _examples(asked: _Asked, most: int, task: _Task) -> dict[int, list[Example]]:
+def _examples(asked: Asked, most: int, task: Task) -> dict[int, list[Example]]:
     """Return a few violations of each rule of a task."""
-    looked = _looked(asked, task)
+    looked = looked_at(asked, task)
     return {i: [looked.example(rows) for rows in looked.some(asked.forms[i], most)] for i in task.rules}
 
 
-def _violations(most: int, asked: _Asked, task: _Task) -> dict[int, list[pa.Table]]:
+def _violations(most: int, asked: Asked, task: Task) -> dict[int, list[pa.Table]]:
     """Return a few violations of each rule of a task that is violated there, as rows are carried.
 
     Of the younger half of the rows, if they have any: where old rows go first, these stay.
     """
-    looked, read = _looked(asked, task), asked.source.read_all(task.blocks)
+    looked, read = looked_at(asked, task), asked.source.read_all(task.blocks)
     younger = looked.numbers >= np.median(looked.numbers) if len(looked.numbers) else None
     found = {}
     for i in task.rules:

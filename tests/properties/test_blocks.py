@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -240,6 +240,13 @@ def test_declared_rules(case: tuple[Table, list[Rule]], most: int) -> None:
     with blocked(table, most) as blocks:
         found = check_blocks({"r": blocks}, drawn)
         exist = check_blocks({"r": blocks}, drawn, exists=True)
+        before = set(blocks.source.storage.open().names())  # all arrangements are made by now
+        for several in (found, exist):
+            for ours, theirs in zip(several, expected, strict=True):
+                chunks = list(ours.pairs(most))
+                assert all(0 < len(chunk) <= most for chunk in chunks)
+                assert sorted(_pairs_in(chunks, table.row_count - 1)) == sorted(_pairs_in(theirs.pairs()))
+        assert set(blocks.source.storage.open().names()) == before
     for ours, theirs, any_ in zip(found, expected, exist, strict=True):
         assert (ours.rule, ours.rows) == (theirs.rule, theirs.rows)
         assert (ours.violating_pairs, ours.violating_rows) == (theirs.violating_pairs, theirs.violating_rows)
@@ -248,6 +255,12 @@ def test_declared_rules(case: tuple[Table, list[Rule]], most: int) -> None:
         assert bool(ours.examples) == (not theirs.holds) == bool(any_.examples)
         for example in (*ours.examples, *any_.examples):
             _check_example(table, ours.rule, example)
+
+
+def _pairs_in(chunks: Iterable[np.ndarray], last: int | None = None) -> list[list[int]]:
+    """Return pairs of rows; those of blocks, which have them the other way round, as rows of the table."""
+    found = [pair for chunk in chunks for pair in chunk.tolist()]
+    return found if last is None else [[last - row for row in pair] for pair in found]
 
 
 def _check_example(table: Table, rule: Rule, example: Example) -> None:

@@ -123,6 +123,22 @@ def test_check(
                 assert str(folder / file) in row["where"]
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_all_pairs(kind: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "rules.txt").write_text(RULES)
+    given = ("check", folder / f"tax.{kind}", "--rules", tmp_path / "rules.txt", "--pairs")
+    work = tmp_path / "work"
+    code, _, _ = said(capsys, *given, tmp_path / f"here.{kind}")
+    found = said(capsys, *given, tmp_path / f"there.{kind}", "--spark", "--block-rows", 300, "--work", work)
+    assert found[0] == code == 1
+    read = pq.read_table if kind == "parquet" else pa.csv.read_csv
+    here, there = (read(tmp_path / f"{where}.{kind}").to_pandas() for where in ("here", "there"))
+    columns = list(here.columns)
+    assert len(here) > 1_000
+    assert here.sort_values(columns, ignore_index=True).equals(there.sort_values(columns, ignore_index=True))
+    assert list(work.iterdir()) == []
+
+
 def _without_examples(lines: list[Any]) -> list[Any]:
     return [{k: v for k, v in line.items() if k != "examples"} for line in lines]
 
@@ -167,6 +183,10 @@ def test_data_frames_of_spark(spark: SparkSession, folder: Path) -> None:
     found = holdfast.check({"table": frame, "city": frame.select("City")}, rules)
     here = holdfast.check({"table": rows, "city": rows.select(["City"])}, rules)
     assert [str(one) for one in found] == [str(one) for one in here]
+    with pytest.raises(
+        UsageError, match=r"blocks of a Spark data frame are gone .* holdfast check FILE --spark --pairs"
+    ):
+        list(found[0].pairs())
     with pytest.raises(UsageError, match="give all as Spark data frames, or none"):
         holdfast.check({"table": frame, "city": rows}, rules)
 
