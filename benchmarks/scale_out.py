@@ -138,7 +138,7 @@ def _all_work(folder_name: str, executors: int) -> dict[str, dict[str, Any]]:
             lambda discovered: sorted(map(str, discovered)),
         )
         wide = timed("read wide", ROWS, lambda: cluster.read(wide_file), _rows)
-        timed(
+        holding = timed(
             "seed wide",
             ROWS,
             lambda: discover_blocks(wide, PredicateSpace(wide.schema), 3),
@@ -149,6 +149,13 @@ def _all_work(folder_name: str, executors: int) -> dict[str, dict[str, Any]]:
             ROWS,
             lambda: check_blocks({"wide": wide}, rules),
             lambda checked: [(c.violating_pairs, c.violating_rows) for c in checked],
+        )
+        constraints = [Rule(f"c{i}", "wide", body) for i, body in enumerate(list(holding)[:20])]
+        timed(
+            "detect 20 constraints",
+            ROWS,
+            lambda: check_blocks({"wide": wide}, constraints),
+            lambda checked: [str(c.rule) for c in checked if c.holds],
         )
         large = cluster.read(_file(folder, PROBED, "narrow"))
         masks = discover_blocks(narrow, space, 3).constraints.masks[:20]
