@@ -12,10 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.constraints import Family, InclusionDependency, PredicateSpace, Rule, Schema, UsageError, parse_denial
+from holdfast.constraints import (
+    DenialConstraint,
+    Family,
+    InclusionDependency,
+    Operator,
+    Predicate,
+    PredicateSpace,
+    Rule,
+    Schema,
+    UsageError,
+    parse_denial,
+)
 from holdfast.discovery import evidences
 from holdfast.discovery.blocks.block import Rows, read_block, rows_of, write_blocks
 from holdfast.discovery.blocks.checking import check_blocks
+from holdfast.discovery.blocks.discover import discover_blocks
 from holdfast.discovery.blocks.executors import InProcess
 from holdfast.discovery.blocks.probing import probe_blocks
 from holdfast.discovery.blocks.searching import BlockSearch, compared_of
@@ -30,7 +42,7 @@ from holdfast.discovery.evidences import all_evidences
 from holdfast.discovery.inclusion.discover import discover_inclusions
 from holdfast.discovery.inclusion.result import Inclusions
 from holdfast.discovery.reported import ReportedSet
-from holdfast.tables import Table, from_arrow, overlap, space_of
+from holdfast.tables import ReadOptions, Table, from_arrow, overlap, read_table, space_of
 from holdfast.tables.taxes import tax_records
 from tests.oracles.values import Table as OracleTable
 from tests.properties.rules import rules
@@ -231,6 +243,47 @@ def cases(draw: st.DrawFn) -> tuple[Table, list[Rule]]:
     theirs, ours = draw(tables(max_columns=4, max_rows=9))
     drawn = draw(st.lists(rules(theirs), min_size=1, max_size=4))
     return ours, [Rule(f"r{i}", theirs.name, body) for i, (_, body) in enumerate(drawn)]
+
+
+REAL = [
+    *("adult", "adult11", "airport_incremental", "airport_original", "hospital10k", "hyod_fuel", "hyod_ncv100k"),
+    *("hyod_wp", "tax10k", "tax10k_nulls", "tax55k_clean", "tax55k_dirty", "uce"),
+]
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_tables(name: str) -> None:
+    """Constraints of both families, and the pairs that break some rules."""
+    file = Path(__file__).parents[3] / "shared" / "data" / f"{name}.csv.gz"
+    if not file.exists():
+        pytest.skip(f"the real table {file.name} is not beside this checkout")
+    table = read_table(file, ReadOptions(encoding="latin-1", limit=5_000), name)
+    names = [column.name for column in table.schema.columns]
+    drawn = []
+    for number, (a, b, c) in enumerate(zip(names, names[1:], names[2:], strict=False)):
+        orders = all(table.schema[n].ordered_in(Family.DENIAL) for n in (b, c))
+        operators = (Operator.LESS, Operator.GREATER) if orders else (Operator.EQUAL, Operator.UNEQUAL)
+        predicates = (
+            Predicate(a, Operator.EQUAL, a),
+            *(Predicate(n, o, n) for n, o in zip((b, c), operators, strict=True)),
+        )
+        drawn.append(Rule(f"r{number}", name, DenialConstraint(predicates)))
+    denial, order = space_of(table), space_of(table, "none").of_family(Family.ORDER)
+    with blocked(table, 700) as blocks:
+        assert _texts(discover_blocks(blocks, denial, 3)) == _texts(discover(table, space=denial, max_predicates=3))
+        assert _texts(discover_blocks(blocks, order, 1)) == _texts(
+            discover(table, family=Family.ORDER, space=order, max_context=1)
+        )
+        for ours, theirs in zip(check_blocks({name: blocks}, drawn), check_tables({name: table}, drawn), strict=True):
+            counts = theirs.violating_pairs, theirs.violating_rows
+            assert (ours.violating_pairs, ours.violating_rows) == counts, ours.rule
+            assert counts[0] is not None
+            if counts[0] < 100_000:
+                assert sorted(_pairs_in(ours.pairs(), table.row_count - 1)) == sorted(_pairs_in(theirs.pairs()))
+
+
+def _texts(found: Iterable[object]) -> list[str]:
+    return sorted(map(str, found))
 
 
 @given(cases(), st.integers(1, 4))

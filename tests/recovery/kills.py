@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 PATIENCE_SECONDS = 300
+DRAIN_SECONDS = 1_800
+"""How long all that came may take: with rows in blocks a batch takes seconds, and many lives leave many of them."""
 LONGEST_SECONDS = 40
 EVERY_SECONDS = 0.1
 QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"}
@@ -136,7 +138,7 @@ class Lives:
     def drain(self) -> None:
         """Let a run end by itself, on all that came."""
         ended = self._started(Death("-", "", 0), "run", "--available-now")
-        self._wait(ended, PATIENCE_SECONDS)
+        self._wait(ended, DRAIN_SECONDS)
         assert ended.returncode == 0, self.said
         assert "Traceback" not in self.said, self.said
 
@@ -251,7 +253,7 @@ class Lives:
         try:
             ended.wait(seconds)
         except subprocess.TimeoutExpired:
-            if seconds == PATIENCE_SECONDS:
+            if seconds >= PATIENCE_SECONDS:
                 os.killpg(ended.pid, signal.SIGKILL)
                 raise AssertionError(f"it takes too long: {self.said}") from None
 
