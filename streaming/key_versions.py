@@ -95,7 +95,7 @@ class KeyVersions:
         last[first_equal(codes, self._rows.key)] = np.arange(len(codes))
         self._replace(codes[last[last >= 0]])
         self._batches += 1
-        if self.retention is not None and self._batches % _SWEEP_EVERY == 0:
+        if self.retention is not None and self._batches % _SWEEP_EVERY == 1:  # the first, too: a run may have few
             self._drop_between(-1, 1, math.ceil(now - self.retention) - 1)
         self._rows.forget()  # at the end alone: until then `undo` needs the slots, and `encode` knows of no others
 

@@ -109,7 +109,7 @@ class Remembering(RuleBasedStateMachine):
             if key not in self.last or sequence >= self.last[key][0]:
                 self.last[key] = sequence, self.now if is_delete else 0
         self.batches += 1 + fails
-        if self.retention is not None and self.batches % 2 == 0:
+        if self.retention is not None and self.batches % 2 == 1:
             oldest = self.now - self.retention
             self.last = {key: known for key, known in self.last.items() if not 0 < known[1] < oldest}
         self.save()
