@@ -223,7 +223,7 @@ def test_records_that_come_late(spark: SparkSession, tmp_path: Path, monitored: 
     table |= {"columns": {**FILES["columns"], "at": "integer"}, "exclude": [] if monitored else ["at"]}
     twins = Twins(tmp_path, [table], constraints={"denial": {"max_predicates": 2}})
     changes = Numbered(twins, 10, first)
-    for step, files in enumerate((12, 4, 4)):
+    for step, files in enumerate((7, 3, 2)):
         changes.come(files)
         twins.drain()
         twins.check()
@@ -232,7 +232,7 @@ def test_records_that_come_late(spark: SparkSession, tmp_path: Path, monitored: 
             for app in twins.both:
                 app.tables[0] = {**table, "columns": {**table["columns"], "a": "float"}, "sequence_retention": "1 day"}
                 app.configure(constraints={"denial": {"max_predicates": 1}})
-    assert sum(row["late"] for row in twins.blocks.output("batches")) > 5
+    assert sum(row["late"] for row in twins.blocks.output("batches")) > 2
     gone = twins.blocks.folder / "blocks" / state_of(twins.blocks) / "t"
     with RocksReader(twins.blocks.folder / "state") as reader:
         named = stored_names(reader, versions_prefix(0))
@@ -358,9 +358,9 @@ def test_a_process_that_is_told_to_stop_or_killed(spark: SparkSession, tmp_path:
     twins = Twins(tmp_path, [FILES], trigger={"interval": "10 ms"})
     changes, app = Changes(twins, 7), twins.blocks
     for number, end in enumerate((signal.SIGTERM, signal.SIGKILL, signal.SIGINT)):
-        changes.come(8)
+        changes.come(5)
         process = app.started()
-        process.wait_for(partial(has_batches, app, 8 * number + 2))
+        process.wait_for(partial(has_batches, app, 5 * number + 2))
         if end is signal.SIGKILL:
             process.kill()
         else:
