@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdfast.constraints import ExternalError, Schema
+from holdfast.discovery.blocks.packing import packed, unpacked
 from holdfast.state.places import Place
 from holdfast.tables import EncodedColumn, Table
 from holdfast.tables.columnar import encoded
@@ -27,8 +28,6 @@ from holdfast.tables.keys import arrow_type_of, decimal_words
 RowNumbers = NDArray[np.int64]
 Key = int | str | None
 """A value as ranges have it: an order-preserving integer, a text, or None for null, which is below them."""
-
-_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 @dataclass(frozen=True)
@@ -98,10 +97,7 @@ def write_block(place: Place, arrays: pa.Table, schema: Schema) -> Block:
     """Write rows as one block."""
     table = table_of(arrays, schema)
     name = secrets.token_hex(16)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, arrays.schema, options=_OPTIONS) as writer:
-        writer.write_table(arrays.combine_chunks())
-    place.put(name, sink.getvalue().to_pybytes())
+    place.put(name, packed(arrays.combine_chunks()))
     ends = pc.min_max(arrays.column("row")).as_py() if len(arrays) else {"min": 0, "max": -1}
     return Block(name, table.row_count, arrays.nbytes, ranges_of(table), ends["min"], ends["max"])
 
@@ -114,8 +110,7 @@ def read_block(place: Place, block: Block) -> pa.Table:
             f"block {block.name} is gone from {place}: every executor has to reach this folder, and nobody may remove "
             "its files while a search goes on. Name another one, and start again"
         )
-    with pa.ipc.open_stream(data) as reader:
-        return reader.read_all()
+    return unpacked(data)
 
 
 def names_of(blocks: Sequence[Block]) -> tuple[str, ...]:

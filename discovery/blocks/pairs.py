@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from holdfast.constraints import ExternalError
 from holdfast.discovery.blocks.looking import Asked, Task, looked_at
+from holdfast.discovery.blocks.packing import packed, unpacked
 from holdfast.discovery.blocks.table import BlockTable, Source
 from holdfast.discovery.detection.check import Pairs
 from holdfast.discovery.detection.forms import PairForm
@@ -22,7 +23,6 @@ from holdfast.discovery.detection.listing import lists, pairs
 from holdfast.state.places import Place
 
 _PAIRS_A_FILE = 1 << 21
-_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def listed(table: BlockTable, form: PairForm, tasks: Sequence[Task], at_once: int) -> Iterator[Pairs]:
@@ -48,10 +48,7 @@ def _written(source: Source, form: PairForm, task: Task) -> list[str]:
             names.append(secrets.token_hex(16))
             left, right = looked.numbers[some].T
             rows = pa.table({"left": left, "right": right})
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, rows.schema, options=_OPTIONS) as writer:
-                writer.write_table(rows)
-            place.put(names[-1], sink.getvalue().to_pybytes())
+            place.put(names[-1], packed(rows))
     return names
 
 
@@ -62,5 +59,4 @@ def _read(place: Place, name: str) -> Pairs:
             f"pairs that an executor wrote are gone from {place}: every executor has to reach this folder, and nobody "
             "may remove its files while a check goes on. Name another one, and start again"
         )
-    with pa.ipc.open_stream(data) as reader:
-        return np.column_stack([column.to_numpy() for column in reader.read_all().columns])
+    return np.column_stack([column.to_numpy() for column in unpacked(data).columns])

@@ -20,12 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from holdfast.discovery.blocks.packing import packed, unpacked
 from holdfast.discovery.inclusion.clusters import Ints
 
 Hashes = NDArray[np.uint64]
 
 NOT_FOUND = -1
-_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def hashed(values: pa.Array) -> Hashes:
@@ -82,8 +82,7 @@ class ValueRecords:
     @classmethod
     def read(cls, data: bytes) -> "ValueRecords":
         """Return the inverse of `written`."""
-        with pa.ipc.open_stream(data) as reader:
-            value, hashes, columns, counts = (column.combine_chunks() for column in reader.read_all().columns)
+        value, hashes, columns, counts = (column.combine_chunks() for column in unpacked(data).columns)
         bounds = columns.offsets.to_numpy().astype(np.int64)
         return cls(value, hashes.to_numpy(), bounds, columns.values.to_numpy(), counts.values.to_numpy())
 
@@ -92,11 +91,7 @@ class ValueRecords:
         bounds = pa.array(self.bounds)
         columns = pa.LargeListArray.from_arrays(bounds, pa.array(self.columns, pa.int64()))
         counts = pa.LargeListArray.from_arrays(bounds, pa.array(self.counts, pa.int64()))
-        rows = pa.table([self.values, self.hashes, columns, counts], names=["value", "hash", "columns", "counts"])
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema, options=_OPTIONS) as writer:
-            writer.write_table(rows)
-        return bytes(sink.getvalue())
+        return packed(pa.table([self.values, self.hashes, columns, counts], ["value", "hash", "columns", "counts"]))
 
     def __len__(self) -> int:
         return len(self.values)

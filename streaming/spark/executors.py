@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import pyarrow as pa
 
 from holdfast.constraints import ExternalError, HoldfastError, InputError, UsageError
+from holdfast.discovery.blocks.packing import packed, unpacked
 from holdfast.discovery.denial.enumerating import FEWER
 from holdfast.discovery.evidences import TooManyEvidences
 from holdfast.streaming.spark.errors import first_line
@@ -37,7 +38,6 @@ Answer = TypeVar("Answer")
 _ANSWER = "answer"
 _ANSWERS = pa.schema([(_ANSWER, pa.binary())])
 _GIVEN = pa.schema([("part", pa.int32()), ("rows", pa.binary())])
-_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 Batches: TypeAlias = "Iterator[pa.RecordBatch]"
 
@@ -126,27 +126,15 @@ def _given(give: Callable[[Any], Given], tasks: Sequence[Any], batches: Batches)
         for number in batch.column(0).to_pylist():
             for part, rows in give(tasks[number]):
                 yield pa.record_batch(
-                    [pa.array([part], pa.int32()), pa.array([_packed(rows)], pa.binary())], schema=_GIVEN
+                    [pa.array([part], pa.int32()), pa.array([packed(rows)], pa.binary())], schema=_GIVEN
                 )
 
 
-def _packed(rows: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=_OPTIONS) as writer:
-        writer.write_table(rows)
-    return bytes(sink.getvalue())
-
-
 def _taken(take: Callable[[Taken], Iterator[Any]], batches: Batches) -> Batches:
-    packed = (one for batch in batches for one in batch.column("rows"))
-    first = next(packed, None)
+    given = (one for batch in batches for one in batch.column("rows"))
+    first = next(given, None)
     if first is not None:
-        yield from answered(take(_unpacked(one) for one in chain([first], packed)))
-
-
-def _unpacked(packed: pa.BinaryScalar) -> pa.Table:
-    with pa.ipc.open_stream(packed.as_buffer()) as reader:
-        return reader.read_all()
+        yield from answered(take(unpacked(one.as_buffer()) for one in chain([first], given)))
 
 
 def answer_batch(answer: Any) -> pa.RecordBatch:

@@ -17,7 +17,7 @@ from holdfast.state.memory import MemoryStore
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule
-from holdfast.streaming.seeding import SeededTable, restore, seed
+from holdfast.streaming.seeding import _FAMILIES, SeededTable, restore, seed
 from holdfast.tables import from_arrow
 from tests.streams import Application, BlocksHere
 
@@ -51,6 +51,9 @@ def test_blocks_of_an_interrupted_seed_are_forgotten(tmp_path: Path, monkeypatch
         failing.setattr(Commits, "commit", _interrupted)
         with pytest.raises(KeyboardInterrupt):
             seed(store, commits, [SeededTable(interrupted)])
+    left = {family for family in store._families if any(store.scan(family))}
+    assert {"blocks", "rows", "meta"} <= left
+    assert left - {"meta"} <= set(_FAMILIES), "whatever a seed writes is wiped"
     seed(store, commits, [SeededTable(_seeded(blocks, range(5)))])
     (restored,) = restore(store, 1, spread=blocks.spread).values()
     restored.check_invariants()
