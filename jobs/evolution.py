@@ -155,6 +155,9 @@ class _Change:
             wide = uncoded(coding, self._schema, its_rules)
             said += [f"rule {one.rule.name} compares what nothing compared before" for one in wide]
             is_new = bool(wide)
+        if not is_new and Maintainer.reports_otherwise(store, number):
+            said.append("constraints that no table can break are not reported any more")
+            is_new = True
         definition = Definition(columns, table.key or (), bounds, self._cross(columns), its_rules) if is_new else None
         return TablePlan(table, number, self._noted, definition, known, self._declared(), tuple(said))
 

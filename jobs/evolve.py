@@ -60,7 +60,7 @@ def evolved(
     plan = planned(settings, rules, store, arrived_columns(settings))
     if not plan.said:
         return False
-    progress.note("the configuration was changed:")
+    progress.note("changes to the state:")
     for text in plan.said:
         progress.note(f"  {text}")
     if blocks is not None:

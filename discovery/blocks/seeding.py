@@ -13,6 +13,7 @@ from holdfast.constraints import Family, PredicateSpace
 from holdfast.discovery.blocks.searching import BlockSearch, Evidences
 from holdfast.discovery.blocks.table import BlockTable, Report
 from holdfast.discovery.denial.enumerating import Enumeration, too_many
+from holdfast.discovery.denial.meaning import Meaning
 from holdfast.discovery.denial.validating import Validation
 from holdfast.discovery.evidences import most_evidences
 from holdfast.discovery.explained import Explained
@@ -45,16 +46,18 @@ def _denials(
 ) -> Seed:
     enumeration = Enumeration(space, bound, explained, report)
     validation = Validation(space, 1 << 62, explained, report)
+    meaning = Meaning(space)
     limit = _FIRST_COVERS
     while True:
         covers, whole = enumeration.covers(known.words, limit)
-        found = validation.violated(covers, search)
+        found = validation.violated(covers[meaning.satisfiable(covers)], search)
         if found:
             known = Evidences.together([known, *(broken.evidences for broken in found)], space)
             if len(known.words) > most_evidences(space):
                 raise too_many(len(known.words))
         elif whole:
-            return Seed(enumeration.without_empty(covers), known.words, known.rows, explained)
+            boxes = enumeration.without_empty(covers)
+            return Seed(meaning.reported(boxes), boxes, known.words, known.rows, explained)
         else:
             limit *= 2
 

@@ -26,6 +26,7 @@ from holdfast.constraints import PredicateSpace
 from holdfast.discovery.codes import PairCodes, pair_codes
 from holdfast.discovery.denial.anchors import Anchors, Costs
 from holdfast.discovery.denial.enumerating import Enumeration, too_many
+from holdfast.discovery.denial.meaning import Meaning
 from holdfast.discovery.denial.validating import Validation
 from holdfast.discovery.evidences import (
     EvidenceSet,
@@ -69,7 +70,8 @@ def seed_denial(
         raise too_many(error.held) from error
     evidences = finder.evidences
     words, pairs = evidences.entries()
-    return Seed(finder.enumeration.without_empty(covers), words, codes.table_rows(pairs), explained)
+    boxes = finder.enumeration.without_empty(covers)
+    return Seed(finder.meaning.reported(boxes), boxes, words, codes.table_rows(pairs), explained)
 
 
 class _Finder:
@@ -92,6 +94,7 @@ class _Finder:
         self.evidences = EvidenceSet(codes, space)
         self._seconds_a_cover = max(codes.rows, 1) * _COSTS.validated
         self.enumeration = Enumeration(space, max_predicates, explained, report)
+        self.meaning = Meaning(space)
         self._rng = np.random.default_rng(seed)
         self._codes = codes
         self._space = space
@@ -162,9 +165,10 @@ class _Finder:
             if not whole and not in_parts:
                 self._explained.add("so many constraints: comparing all pairs is cheaper", started)
                 return None
-            if self._anchored(anchors, covers):
+            doubtful = covers[self.meaning.satisfiable(covers)]
+            if self._anchored(anchors, doubtful):
                 continue
-            found = validation.violated(covers[anchors.unsettled(covers)], search)
+            found = validation.violated(doubtful[anchors.unsettled(doubtful)], search)
             if found:
                 pairs = np.concatenate([violations.pairs for violations in found])
                 started = time.perf_counter()

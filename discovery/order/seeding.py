@@ -134,4 +134,5 @@ class OrderFinder:
     def seed(self, rows_of: "Callable[[Ints], Ints]") -> Seed:
         """Return what holds, and the evidences that prove it; `rows_of` turns their pairs into rows of the table."""
         proofs = np.unique(np.concatenate([np.zeros(0, np.int64), *self.contexts.proofs]))
-        return Seed(self.contexts.masks, self._words[proofs], rows_of(self._pairs[proofs]), self._explained)
+        masks = self.contexts.masks
+        return Seed(masks, masks, self._words[proofs], rows_of(self._pairs[proofs]), self._explained)

@@ -31,7 +31,6 @@ from holdfast.discovery.blocks.table import BlockTable, Order, Source
 from holdfast.discovery.codes import pair_codes
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.ranking import PairSample
-from holdfast.discovery.seed import Seed
 from holdfast.indexes.encoding import Codes
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.state import codecs
@@ -113,7 +112,7 @@ class BlockMaintainer(Maintainer):
         explained = Explained("blocks")
         for family, seed in seeds.items():
             slots = rows.slots_numbered(seed.witnesses.ravel()).reshape(seed.witnesses.shape)
-            theirs = Seed(seed.masks, seed.evidences, slots, seed.explained)
+            theirs = replace(seed, witnesses=slots)
             made = MAINTAINERS[family].seed(
                 rows, space.of_family(family), bounds.families[family], theirs, threads or 1
             )

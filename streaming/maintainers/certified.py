@@ -48,8 +48,7 @@ class Step:
 
     Parameters
     ----------
-    gone, come : boxes that do not hold any more, or that another one implies, or the other way round; mirror images
-        and what is not reported may be among them.
+    gone, come : reported boxes that are reported no more, and those that are reported now; the box of everything too.
     found, found_pairs : evidences that came, and a live pair (slots) for each; one that went and came is in both.
     lost, lost_pairs : evidences that are gone, and a pair for each that had it and is no more.
     """
@@ -98,13 +97,14 @@ class CertifiedMaintainer(ABC):
         """The reported boxes. The same array while they do not change."""
 
     @property
+    def standing(self) -> Words:
+        """The reported boxes, and the box of everything where it holds. The same array while they do not change."""
+        return self.masks
+
+    @property
     @abstractmethod
     def boxes(self) -> Words:
         """The boxes whose violations change something. The same array while they do not change."""
-
-    @abstractmethod
-    def reported(self, masks: Words) -> Words:
-        """Return those of some boxes that are reported."""
 
     @abstractmethod
     def _kept(self, words: Words, pairs: Pairs) -> tuple[Words, Pairs]:
@@ -158,7 +158,7 @@ class CertifiedMaintainer(ABC):
         words, pairs : the evidences of pairs with a new row, at least of all that violate one of `boxes` (of `masks`,
             where rows were searched on both sides), and witnesses of them.
         """
-        before = self._sets()
+        before = self.standing
         batch = Batch()
         lost, dead = self.certificate.kill(delta.vanished, delta.single)
         newcomers = np.concatenate([delta.appeared, delta.doubled])
@@ -171,23 +171,21 @@ class CertifiedMaintainer(ABC):
         self._prove(batch)
         found = np.concatenate([lost[:0], *batch.found])
         found = found[self.certificate.witnesses_left(found) > 0]
-        gone, come = differences(before, self._sets())
+        gone, come = differences(before, self.standing)
         none = np.zeros((0, 2), np.int64)
         return Step(
-            self._box(gone),
-            self._box(come),
+            gone,
+            come,
             *self._images(self.certificate.words[found], self.certificate.a_witness(found)),
             *self._images(
                 np.concatenate([self._every[None][:0], *batch.lost]), np.concatenate([none, *batch.lost_pairs])
             ),
         )
 
-    def _sets(self) -> Words:
-        """Return what steps are differences of. The same array while it does not change."""
-        return self.masks
-
-    def _box(self, sets: Words) -> Words:
-        return sets
+    def wider(self, mask: Words, boxes: Words) -> Words | None:
+        """Return one of some boxes, or its mirror image, that implies a box; None where no box does."""
+        wider = boxes[~(mask & ~boxes).any(axis=1)]
+        return wider[0] if len(wider) else None
 
     @abstractmethod
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:

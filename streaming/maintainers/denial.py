@@ -19,6 +19,7 @@ from holdfast.constraints import PredicateSpace
 from holdfast.discovery.certificate import Certificate, Numbers, Pairs, Words
 from holdfast.discovery.denial.covers import Covers
 from holdfast.discovery.denial.enumerating import reported_images
+from holdfast.discovery.denial.meaning import Meaning
 from holdfast.discovery.evidences import mirrored
 from holdfast.discovery.seed import Seed
 from holdfast.indexes.masks import as_items
@@ -48,8 +49,9 @@ class DenialMaintainer(CertifiedMaintainer):
         self._bound = 0 if bound >= len(space.pairs) else bound
         self.covers = Covers(space, self._bound, certificate, sets)
         self._saved = sets[:0]
-        self._reported_of = self._reported = sets[:0]
-        self._boxes_of = self._boxes = sets[:0]
+        self._meaning = Meaning(space)
+        self._derived_of: Words | None = None
+        self._boxes = self._standing = self._masks = sets[:0]
         self.begin()
 
     @classmethod
@@ -66,21 +68,24 @@ class DenialMaintainer(CertifiedMaintainer):
     @property
     def masks(self) -> Words:
         """The reported boxes: of two mirror images one, the box of everything never."""
-        if self._reported_of is not self.covers.sets:
-            self._reported_of, self._reported = self.covers.sets, self.reported(self.covers.masks)
-        return self._reported
+        self._derive()
+        return self._masks
+
+    @property
+    def standing(self) -> Words:
+        """The reported boxes, and the box of everything where it holds."""
+        self._derive()
+        return self._standing
 
     @property
     def boxes(self) -> Words:
-        """The boxes of all covers, mirror images too."""
-        if self._boxes_of is not self.covers.sets:
-            self._boxes_of, self._boxes = self.covers.sets, self.covers.masks
+        """The boxes of all covers that some pair of rows could break, mirror images too."""
+        self._derive()
         return self._boxes
 
-    def reported(self, masks: Words) -> Words:
-        """Return those of some boxes that are reported."""
-        kept: Words = masks[reported_images(masks, self.space) & (masks != self._every).any(axis=1)]
-        return kept
+    def wider(self, mask: Words, boxes: Words) -> Words | None:
+        """Return one of some boxes, or its mirror image, that implies a box, transitivity taken into account."""
+        return self._meaning.wider(mask, boxes)
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since it was last saved, or everything, in batches of bounded size."""
@@ -114,11 +119,15 @@ class DenialMaintainer(CertifiedMaintainer):
         self.covers.check_invariants()
         assert self.covers.proven.all()
 
-    def _sets(self) -> Words:
-        return self.covers.sets
-
-    def _box(self, sets: Words) -> Words:
-        return self._every & ~sets
+    def _derive(self) -> None:
+        """Derive the boxes from the covers, where these are others."""
+        if self._derived_of is self.covers.sets:
+            return
+        masks = self.covers.masks
+        self._boxes = masks[self._meaning.satisfiable(masks)]
+        self._standing = self._meaning.reported(masks)
+        self._masks = self._standing[(self._standing != self._every).any(axis=1)]
+        self._derived_of = self.covers.sets
 
     def _memo(self) -> Any:
         return self.covers.sets, self.covers.proven
@@ -189,6 +198,7 @@ class DenialMaintainer(CertifiedMaintainer):
     def _prove(self, batch: Batch) -> None:
         while not self.covers.proven.all():
             masks = self.covers.masks[~self.covers.proven]
+            masks = masks[self._meaning.satisfiable(masks)]
             if not self.space.crossing:  # evidences come in mirror images, so one of two boxes is enough
                 masks = masks[reported_images(masks, self.space)]
             broken, pairs = self._search(batch).find(masks, _PAIRS_PER_CONSTRAINT)
@@ -203,9 +213,9 @@ def _all_images(seed: Seed, space: PredicateSpace) -> Words:
     """Return the boxes of a seed with the mirror images that are not reported; without evidences that of everything."""
     if not len(seed.evidences):
         return np.array([space.words(space.every)], np.uint64)
-    turned = mirrored(seed.masks, space)
-    own = ~_crosses(seed.masks, space) & (turned != seed.masks).any(axis=1)
-    return np.concatenate([seed.masks, turned[own]])
+    turned = mirrored(seed.boxes, space)
+    own = ~_crosses(seed.boxes, space) & (turned != seed.boxes).any(axis=1)
+    return np.concatenate([seed.boxes, turned[own]])
 
 
 def _crosses(masks: Words, space: PredicateSpace) -> np.ndarray:

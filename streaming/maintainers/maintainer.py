@@ -7,6 +7,7 @@ exception in a batch leaves everything as it was before it.
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Self
 
@@ -25,6 +26,7 @@ from holdfast.constraints import (
     StateRefused,
     UsageError,
 )
+from holdfast.discovery.denial.meaning import Meaning
 from holdfast.discovery.denial.seeding import seed_denial
 from holdfast.discovery.detection.check import declared
 from holdfast.discovery.detection.forms import form_of
@@ -33,7 +35,6 @@ from holdfast.discovery.kernels.order import sort_groups_kernel
 from holdfast.discovery.order.seeding import seed_order
 from holdfast.discovery.ranking import PairSample, scores_on
 from holdfast.discovery.reported import Reported, ReportedSet
-from holdfast.discovery.seed import Seed
 from holdfast.display.changes import Changes
 from holdfast.display.constraints import Constraints
 from holdfast.display.verdicts import Verdicts
@@ -60,6 +61,9 @@ from holdfast.tables.columnar import encoded
 from holdfast.tables.keys import arrow_type_of
 
 Words = NDArray[np.uint64]
+
+_DEFINITION = 2
+"""Of the reported set: the first one had constraints that no table can break."""
 
 __all__ = ["DELETE", "INSERT", "UPDATE", "BatchResult", "Bounds", "Maintainer", "Records"]
 
@@ -169,8 +173,7 @@ class Maintainer:
             found = search(table, theirs, bound, threads=threads, report=report)
             report("looking for further witnesses")
             slots = rows.slots_of(codes[found.witnesses.ravel()]).reshape(found.witnesses.shape)
-            seed = Seed(found.masks, found.evidences, slots, found.explained)
-            families.append(MAINTAINERS[family].seed(rows, theirs, bound, seed, threads))
+            families.append(MAINTAINERS[family].seed(rows, theirs, bound, replace(found, witnesses=slots), threads))
             explained.plan = explained.plan or found.explained.plan
             explained.steps += found.explained.steps
         report("building the index")
@@ -199,6 +202,7 @@ class Maintainer:
         if everything:
             meta = {
                 "format": codecs.FORMAT,
+                "definition": _DEFINITION,
                 "space": self.space.to_json(),
                 "key": [self.schema.names[c] for c in self._rows.key],
                 "bounds": self.bounds.fields(),
@@ -278,6 +282,14 @@ class Maintainer:
         meta = codecs.read_json(store.get("meta", codecs.number(table) + b"table") or b"{}")
         space = PredicateSpace.from_json(meta["space"])
         return space, PredicateSpace.from_json(meta["coding"]) if "coding" in meta else space
+
+    @staticmethod
+    def reports_otherwise(store: Reader, table: int) -> bool:
+        """Return whether a stored table's constraints were reported that this version does not report."""
+        meta = codecs.read_json(store.get("meta", codecs.number(table) + b"table") or b"{}")
+        bounded = meta["bounds"].get("max_predicates") is not None
+        space = Maintainer.stored_spaces(store, table)[0].of_family(Family.DENIAL)
+        return bounded and meta.get("definition", 1) < _DEFINITION and Meaning(space).has_cycle
 
     def follow_values(self, *, texts: bool, only: Collection[str] | None = None) -> None:
         """Tell with each batch what became of the values of each column, or of some; with `texts`, of their texts."""
@@ -622,6 +634,7 @@ def versions_prefix(table: int) -> bytes:
 def _compile() -> None:
     """Run every kernel once on a small table, so that no batch waits for a compiler."""
     rows = pa.table({"a": [1, 1, 2, 3], "b": ["x", "y", "y", None], "c": [0.5, 1.5, 1.5, 2.5]})
+    _compile_meaning(from_arrow(pa.table({"a": [1, 1, 2], "b": [1, 2, 2], "c": [2, 1, 2]}), "rows"))
     for bounds in (Bounds(0, 0), Bounds(2)):
         maintainer = Maintainer._seeded(from_arrow(rows, "rows"), (), bounds, None, 1, lambda _: None)
         assert isinstance(maintainer._index, SharedIndex)
@@ -641,6 +654,12 @@ def _compile() -> None:
         RowSet(maintainer.space).restore(store, codecs.number(0))
     two, codes = np.zeros(2, np.int32), np.zeros(1, np.int32)  # what small tables do without
     sort_groups_kernel(two, np.array([0, 2]), codes, two.copy())
+
+
+def _compile_meaning(table: Table) -> None:
+    """Run the kernels that only tables with three columns compared across need."""
+    space = PredicateSpace(table.schema, ((0, 1), (0, 2), (1, 2)))
+    seed_denial(table, space, 4)
 
 
 @cache

@@ -72,10 +72,6 @@ class OrderMaintainer(CertifiedMaintainer):
             self._boxes = np.concatenate([masks, turned[(turned != masks).any(axis=1)]])
         return self._boxes
 
-    def reported(self, masks: Words) -> Words:
-        """Return those of some boxes that are reported: steps have no others."""
-        return masks
-
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since it was last saved, or everything, in batches of bounded size."""
         yield from self.certificate.save(prefix, everything=everything)

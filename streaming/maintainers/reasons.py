@@ -30,16 +30,16 @@ class Reasons:
         """Give each change of a family its reason and its proof."""
         space = family.space
         changes = []
-        for mask in _sorted(family.reported(step.gone)):
+        for mask in _told(step.gone, space):
             violating = _lies_in(step.found, mask)
             if violating.any():
                 pair = step.found_pairs[int(violating.argmax())]
                 witness = Violation(tuple(self._image(int(slot)) for slot in pair))
                 changes.append(_change(space, mask, Reason.VIOLATED, witness=witness))
             else:
-                changes.append(_change(space, mask, Reason.IMPLIED, by=_wider(mask, step.come)))
-        for mask in _sorted(family.reported(step.come)):
-            wider = _wider(mask, step.gone)
+                changes.append(_change(space, mask, Reason.IMPLIED, by=family.wider(mask, step.come)))
+        for mask in _told(step.come, space):
+            wider = family.wider(mask, step.gone)
             if wider is not None:
                 changes.append(_change(space, mask, Reason.WEAKENED, by=wider))
                 continue
@@ -72,11 +72,7 @@ def _lies_in(words: Words, mask: Words) -> NDArray[np.bool_]:
     return np.asarray(~(words & ~mask).any(axis=1))
 
 
-def _wider(mask: Words, masks: Words) -> Words | None:
-    """Return a box that holds another one, or None."""
-    wider = masks[~(mask & ~masks).any(axis=1)]
-    return wider[0] if len(wider) else None
-
-
-def _sorted(masks: Words) -> Words:
+def _told(masks: Words, space: PredicateSpace) -> Words:
+    """Return boxes in the order in which changes are told; the box of everything is not told."""
+    masks = masks[(masks != np.array(space.words(space.every), np.uint64)).any(axis=1)]
     return masks[np.lexsort(masks.T)]

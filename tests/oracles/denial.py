@@ -18,11 +18,17 @@ Readings taken where the definition leaves room:
 - A plain identifier is an ASCII letter or underscore followed by such letters, digits or underscores. A
   backquote in a name is doubled.
 - A functional dependency has nothing but its `=` predicates and its one `!=`.
+- Whether a pair of rows can have a point is decided over a domain without an end: as many values as there are columns in
+  two rows do, and null is the least of them.
+- A bound comes before implication: among the constraints of at most `max_predicates` predicates those are reported that
+  no other one *of these* implies. So whatever holds within the bound is implied by something that is reported.
+- Of constraints that forbid the same pairs, the one of the smallest text among those that no wider box contains.
 - The identifier's JSON is UTF-8 without escapes beyond those JSON demands, and without spaces.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
@@ -30,12 +36,17 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import or_ as operator_or
 from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
 
 from tests.oracles.values import canonical, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from tests.oracles.values import Column, Row, Value
 
@@ -162,7 +173,9 @@ def implies(box: Box, other: Box) -> bool:
 
 def implies_up_to_mirror(box: Box, other: Box, space: Space) -> bool:
     """Implication between constraints of which only one of two mirror images is written down."""
-    return implies(box, other) or (not has_cross(box, space) and implies(mirror(box), other))
+    inner = meaning(other, space)
+    images = [box] if has_cross(box, space) else [box, mirror(box)]
+    return any(within(inner, meaning(image, space)) for image in images)
 
 
 def all_boxes(space: Space) -> Iterator[Box]:
@@ -221,6 +234,91 @@ def maximal_boxes(points: Iterable[Point], space: Space) -> set[Box]:
     }
 
 
+# What some pair of rows can have
+
+Meaning: TypeAlias = tuple[int, ...]
+"""The satisfiable points of a box as bits, for each part of the space whose columns are compared with each other."""
+
+
+@functools.cache
+def parts(space: Space) -> tuple[tuple[int, ...], ...]:
+    """Return the places of the column pairs that share columns of t or of s, directly or through others."""
+    found: list[set[int]] = []
+    for place, pair in enumerate(space):
+        touching = [
+            part
+            for part in found
+            if any(space[other].left == pair.left or space[other].right == pair.right for other in part)
+        ]
+        found = [part for part in found if part not in touching] + [{place}.union(*touching)]
+    return tuple(tuple(sorted(part)) for part in sorted(found, key=min))
+
+
+@functools.cache
+def satisfiable_points(pairs: Space) -> frozenset[Point]:
+    """Return the points that two rows can have, by trying all ways to rank their values."""
+    columns = sorted({("t", pair.left) for pair in pairs} | {("s", pair.right) for pair in pairs})
+    ranks = weak_orders(len(columns))
+    tried = np.zeros(len(ranks), np.int64)
+    for pair in pairs:
+        t, s = ranks[:, columns.index(("t", pair.left))], ranks[:, columns.index(("s", pair.right))]
+        tried = 3 * tried + (np.where(t < s, 0, np.where(t == s, 1, 2)) if pair.ordered else t == s)
+    found = set()
+    for number in np.unique(tried).tolist():
+        digits = [number // 3**power % 3 for power in reversed(range(len(pairs)))]
+        names = [("<", "=", ">") if pair.ordered else ("!=", "=") for pair in pairs]
+        found.add(tuple(outcomes[digit] for outcomes, digit in zip(names, digits, strict=True)))
+    return frozenset(found)
+
+
+@functools.cache
+def weak_orders(count: int) -> NDArray[np.int8]:
+    """Return all ways to rank so many values, ties allowed, as rows; ranks begin at 0 and have no gaps."""
+    found = np.zeros((1, 0), np.int8)
+    for _ in range(count):
+        ranks = found.max(axis=1, initial=-1) + 1
+        more = []
+        for rank in range(int(ranks.max()) + 1):
+            tied, between = found[ranks > rank], found[ranks >= rank]
+            more += [  # the next value has the rank, or moves others up
+                np.column_stack([others, np.full(len(others), rank)]).astype(np.int8)
+                for others in (tied, between + (between >= rank))
+            ]
+        found = np.concatenate(more)
+    return found
+
+
+@functools.cache
+def satisfiable_by_outcome(pairs: Space) -> tuple[dict[str, int], ...]:
+    """Number the points that two rows can have; return for each column pair which of them have an outcome, as bits."""
+    found: tuple[dict[str, int], ...] = tuple(dict.fromkeys(pair.outcomes, 0) for pair in pairs)
+    for number, point in enumerate(sorted(satisfiable_points(pairs))):
+        for place, having in enumerate(point):
+            found[place][having] |= 1 << number
+    return found
+
+
+def meaning(box: Box, space: Space) -> Meaning:
+    """Return the points in a box that some two rows can have."""
+    found = []
+    for part in parts(space):
+        points = -1
+        for place, having in zip(part, satisfiable_by_outcome(tuple(space[p] for p in part)), strict=True):
+            points &= functools.reduce(operator_or, (having[allowed] for allowed in box[place]))
+        found.append(points)
+    return tuple(found)
+
+
+def is_vacuous(box: Box, space: Space) -> bool:
+    """Tell whether no two rows of any table satisfy the predicates of a DC together."""
+    return not all(meaning(box, space))
+
+
+def within(inner: Meaning, outer: Meaning) -> bool:
+    """Tell whether everything that one box forbids is forbidden by another; the inner one forbids something."""
+    return all(one & ~other == 0 for one, other in zip(inner, outer, strict=True))
+
+
 # What is reported
 
 
@@ -253,13 +351,23 @@ def reported(
     max_predicates: int = 0,
     method: Callable[[Iterable[Point], Space], set[Box]] = maximal_boxes,
 ) -> dict[str, Box]:
-    """Return the reported set, text to box: maximal, not `not()`, one of two mirror images, bounded."""
-    boxes = {written(box, space, columns) for box in method(evidences(rows, space), space)}
-    return {
-        text(box, space, columns): box
-        for box in boxes
-        if box != everything(space) and (max_predicates == 0 or size(box, space) <= max_predicates)
+    """Return the reported set, text to box: bounded, satisfiable, implied by no other one, one of two mirror images."""
+    maximal = method(evidences(rows, space), space)
+    bounded = {box: meaning(box, space) for box in maximal if max_predicates == 0 or size(box, space) <= max_predicates}
+    meanings = {box: found for box, found in bounded.items() if all(found)}
+    by_meaning: dict[Meaning, list[Box]] = {}
+    for box, found in meanings.items():
+        by_meaning.setdefault(found, []).append(box)
+    largest = [
+        boxes
+        for found, boxes in by_meaning.items()
+        if not any(other != found and within(found, other) for other in by_meaning)
+    ]
+    chosen = {
+        min((written(box, space, columns) for box in boxes), key=lambda box: text(box, space, columns))
+        for boxes in largest
     }
+    return {text(box, space, columns): box for box in chosen if box != everything(space)}
 
 
 # Names, texts, kinds

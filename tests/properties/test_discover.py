@@ -81,7 +81,7 @@ def test_the_certificate_proves_the_set_complete(both: tuple[OracleTable, Table]
         points.append(point)
     boxes = {oracle.written(b, expected, theirs.columns) for b in oracle.maximal_boxes(points, expected)}
     texts = {oracle.text(b, expected, theirs.columns) for b in boxes} - {"not()"}
-    assert texts == {str(c) for c in ReportedSet(space, seed.masks)}
+    assert texts == {str(c) for c in ReportedSet(space, seed.boxes)}
 
 
 @pytest.mark.parametrize("seed", range(4))
