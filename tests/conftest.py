@@ -1,14 +1,23 @@
-"""What all tests share: Hypothesis profiles, the seed in the header of every run, one Spark session, one cluster.
+"""What all tests share: Hypothesis profiles, the seed in the header of every run, the order of tests, Spark, a cluster.
 
 Invariant: a failure can be run again. HYPOTHESIS_PROFILE chooses `dev` (the default), `ci` or
 `deep`; a run draws its seed once, prints it, and takes it back as `--hypothesis-seed`; a failing
 example also prints the line that reproduces it.
+
+Workers (`-n auto`) take tests one by one, the longest first, so that all end at about the same time;
+`tests/slow_tests.txt` says which are long, and HOLDFAST_NOTE_SLOW=FILE writes such a list. Each worker
+has a Spark session of its own. Tests that share something dearer (a cluster, a broker, a browser, a
+module's demo) are a group (`xdist_group`), which one worker runs. Tests with the mark `deep` are run by
+`-m deep` only.
 """
 
 from __future__ import annotations
 
 import os
 import random
+from collections import defaultdict
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -37,6 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Draw the seed where none was given; xdist hands it on to its workers."""
     if config.getoption("--hypothesis-seed") is None:
         config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
+    if (noted := os.environ.get("HOLDFAST_NOTE_SLOW")) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Durations(Path(noted)))
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -45,26 +56,81 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"seed: HYPOTHESIS_PROFILE={profile} --hypothesis-seed={config.getoption('--hypothesis-seed')}"
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a JVM, and keep it on one worker, so that it is started once.
+_SLOW_TESTS = Path(__file__).with_name("slow_tests.txt")
+_SLOW_SECONDS = 2.0
+_WORKER_BYTES = 2 << 30
+_ON_CLUSTER = pytest.StashKey[ExitStack]()
+_SHARED_FIXTURES = {"spark": ("spark", None), "cluster": ("spark", "cluster"), "broker": ("kafka", "broker")}
+"""By fixture: the mark of tests that use it, and the group of those that one worker runs."""
 
-    What runs a session on the cluster comes last, since a process has one session at a time.
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many workers `-n auto` starts: as many as processors and one, as Spark often waits; two at least."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(2, min(len(os.sched_getaffinity(0)) + 1, memory // _WORKER_BYTES))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what needs Java, group what one worker runs, leave out what is deep, and begin with what takes long.
+
+    Before xdist looks at groups. Tests on the cluster come before all others, as a process has one session at a time.
     """
+    seconds = slow_tests()
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
-        for fixture, mark in (("spark", "spark"), ("cluster", "spark"), ("broker", "kafka")):
+        for fixture, (mark, group) in _SHARED_FIXTURES.items():
             if fixture in fixtures:
                 item.add_marker(mark)
-                item.add_marker(pytest.mark.xdist_group("jvm"))
-    items.sort(key=lambda item: "cluster_spark" in getattr(item, "fixturenames", ()))
+                if group is not None:
+                    item.add_marker(pytest.mark.xdist_group(group))
+    if "deep" not in config.getoption("markexpr"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("deep")])
+        items[:] = [item for item in items if not item.get_closest_marker("deep")]
+    items.sort(
+        key=lambda item: ("cluster" not in getattr(item, "fixturenames", ()), -seconds.get(_test_of(item.nodeid), 0))
+    )
+
+
+def slow_tests() -> dict[str, float]:
+    """Return the seconds of the tests that take long, by node without parameters."""
+    lines = (line.split() for line in _SLOW_TESTS.read_text(encoding="utf-8").splitlines() if line[:1] != "#")
+    return {test: float(seconds) for seconds, test in lines}
+
+
+def _test_of(node: str) -> str:
+    return node.partition("@")[0].partition("[")[0]
+
+
+class _Durations:
+    """Notes how long tests take, and writes those that take long."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._seconds: dict[str, float] = defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add a part of a test to the others."""
+        self._seconds[report.nodeid] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the list: each test with the longest of its cases."""
+        longest: dict[str, float] = {}
+        for node, seconds in self._seconds.items():
+            longest[_test_of(node)] = max(seconds, longest.get(_test_of(node), 0.0))
+        found = sorted(((seconds, test) for test, seconds in longest.items() if seconds >= _SLOW_SECONDS), reverse=True)
+        header = "# Seconds of the tests that take long, which are begun first. HOLDFAST_NOTE_SLOW=FILE writes such a list.\n"
+        lines = [f"{seconds:7.1f} {test}\n" for seconds, test in found]
+        self._file.write_text(header + "".join(lines), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Start the one Spark session that all tests share."""
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Start the one local Spark session of this process; what runs on a cluster ends."""
     from holdfast.streaming.spark.session import session
 
+    if (on_cluster := request.config.stash.get(_ON_CLUSTER, None)) is not None:
+        on_cluster.close()
     settings = {
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         # A short life is over before the optimising compiler pays.
@@ -76,23 +142,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Start a Spark standalone cluster of one master and two workers of one core and 1 GB."""
     from tests.cluster import running_cluster
 
-    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
-        yield running
+    with ExitStack() as ending:
+        request.config.stash[_ON_CLUSTER] = ending
+        yield ending.enter_context(running_cluster(tmp_path_factory.mktemp("cluster")))
 
 
 @pytest.fixture(scope="session")
-def cluster_spark(cluster: Cluster) -> Iterator[SparkSession]:
-    """Start the one session on the cluster that all tests share; the local one ends."""
-    from pyspark import SparkContext
-
+def cluster_spark(request: pytest.FixtureRequest, cluster: Cluster) -> SparkSession:
+    """Start the one session on the cluster that all tests share."""
     from holdfast.streaming.spark.session import session_for
 
-    if (local := SparkContext._active_spark_context) is not None:
-        local.stop()
     started = session_for(cluster.master, cluster.settings, name="holdfast-tests")
-    yield started
-    started.stop()
+    request.config.stash[_ON_CLUSTER].callback(started.stop)
+    return started

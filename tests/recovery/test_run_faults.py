@@ -96,7 +96,6 @@ def test_a_checkpoint_that_is_damaged(spark: SparkSession, tmp_path: Path, name:
 
 
 @pytest.mark.kafka
-@pytest.mark.xdist_group("jvm")
 def test_a_broker_that_is_stopped_and_started_again(tmp_path: Path) -> None:
     (tmp_path / "broker").mkdir()
     (tmp_path / "app").mkdir()

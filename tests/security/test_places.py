@@ -56,7 +56,6 @@ def table(name: str = "t", **more: object) -> dict[str, object]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.xdist_group("jvm")
 def test_all_that_listens_does_so_on_this_machine_alone(tmp_path: Path) -> None:
     app = Application(tmp_path, [table()])
     app.put("1.json", b'{"k": 1, "a": "x"}\n')
@@ -88,7 +87,6 @@ def _open_to_others(root: Path) -> list[str]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.xdist_group("jvm")
 def test_whatever_the_umask_what_is_written_is_its_owners_alone(tmp_path: Path) -> None:
     names = {name: f"./deep/er/{name}" for name in ("state", "backup", "output", "checkpoint")}
     app = Application(

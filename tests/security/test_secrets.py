@@ -139,7 +139,6 @@ def clean(app: Application, said: str) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.xdist_group("jvm")
 def test_a_run_that_succeeds(tmp_path: Path) -> None:
     app = application(tmp_path / "good", FILES)
     app.put("1.json", b'{"k": 1, "a": "x"}\n{"k": "bad"}\n{"k": 2, "a": "y"}\n')
@@ -156,7 +155,6 @@ def test_a_run_that_succeeds(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.xdist_group("jvm")
 @pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SECRETprotocol"])
 def test_a_server_that_does_not_answer_and_an_option_that_is_none(tmp_path: Path, protocol: str) -> None:
     options = {**_KAFKA, "kafka.security.protocol": protocol, "kafka.default.api.timeout.ms": "2000"}
@@ -173,7 +171,6 @@ def test_a_server_that_does_not_answer_and_an_option_that_is_none(tmp_path: Path
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.xdist_group("jvm")
 @pytest.mark.parametrize(
     "place", ["s3://AKIAEXAMPLE:SECRETuser1@bucket.invalid/x", "s3://AKIAEXAMPLE:SEC/SECRETuser2@bucket.invalid/x"]
 )

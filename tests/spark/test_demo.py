@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 GOLDEN = Path(__file__).parent.parent / "golden" / "demo.txt"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "100"}
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("jvm")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("demo")]
 
 
 def called(*command: str) -> subprocess.CompletedProcess[str]:

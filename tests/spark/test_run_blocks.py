@@ -1,4 +1,7 @@
-"""`engine: spark`: whole applications whose rows are in tiny blocks say, batch by batch, what those in memory say."""
+"""`engine: spark`: whole applications whose rows are in tiny blocks say, batch by batch, what those in memory say.
+
+Sources are followed by Spark in all tests. Where its executors are not the subject, tasks on blocks run in this process.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ from holdfast.jobs import doctor
 from holdfast.state import codecs
 from holdfast.state.rocks import RocksReader
 from holdfast.streaming.maintainers.maintainer import versions_prefix
+from holdfast.streaming.spark import executors
 from holdfast.tables.taxes import tax_records
+from tests.executors import ExecutorsHere
 from tests.spark.test_run_delta import FEED, Source
 from tests.streams import Application, Row, refused
 
@@ -45,6 +50,14 @@ FILES: dict[str, Any] = {
     "columns": {"k": "integer", "a": "integer", "b": "string"},
     "source": {"format": "files", "path": "../changes", "encoding": "json", "options": {"maxFilesPerTrigger": "1"}},
 }
+
+
+tasks_here = pytest.mark.usefixtures("_tasks_here")
+
+
+@pytest.fixture
+def _tasks_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executors, "SparkExecutors", ExecutorsHere)
 
 
 class Twins:
@@ -138,10 +151,11 @@ class Changes:
             app.check({"t": list(self.rows.values())})
 
 
-def test_files_with_restarts(spark: SparkSession, tmp_path: Path) -> None:
-    twins = Twins(tmp_path, [FILES])
+def files_with_restarts(folder: Path, history: Sequence[int]) -> None:
+    """Let so many files come before each start."""
+    twins = Twins(folder, [FILES])
     changes = Changes(twins, 1)
-    for files in (4, 5, 6):
+    for files in history:
         changes.come(files)
         twins.drain()
         twins.check()
@@ -152,6 +166,16 @@ def test_files_with_restarts(spark: SparkSession, tmp_path: Path) -> None:
     assert twins.memory.status()["t"]["blocks"] is None
 
 
+def test_files_with_restarts(spark: SparkSession, tmp_path: Path) -> None:
+    files_with_restarts(tmp_path, [3, 2])
+
+
+@tasks_here
+def test_more_files_with_restarts(spark: SparkSession, tmp_path: Path) -> None:
+    files_with_restarts(tmp_path, [4, 5, 6])
+
+
+@tasks_here
 def test_a_seed_and_rows_without_a_key(spark: SparkSession, tmp_path: Path) -> None:
     rows = tax_records(40, ("State", "Zip", "City", "Salary", "Rate"), error_rate=0.1)
     pq.write_table(rows, tmp_path / "t.parquet", row_group_size=7)
@@ -174,6 +198,7 @@ def test_a_seed_and_rows_without_a_key(spark: SparkSession, tmp_path: Path) -> N
     twins.check()
 
 
+@tasks_here
 @pytest.mark.parametrize("key", [True, False])
 def test_the_feed_of_a_delta_table(spark: SparkSession, tmp_path: Path, key: bool) -> None:
     dice = random.Random(5)
@@ -215,6 +240,7 @@ class Numbered(Changes):
             self.app.put(f"{self.app.written:04}.json", "\n".join(map(json.dumps, lines)).encode(), self.folder)
 
 
+@tasks_here
 @pytest.mark.parametrize("monitored", [True, False])
 def test_records_that_come_late(spark: SparkSession, tmp_path: Path, monitored: bool) -> None:
     first: list[Row] = [{"k": k, "a": k % 3, "b": "x", "at": 10 + k} for k in range(8)]
@@ -241,6 +267,7 @@ def test_records_that_come_late(spark: SparkSession, tmp_path: Path, monitored: 
     refused(twins.blocks, 4, "files with rows", min(named), "holdfast seed --replace")
 
 
+@tasks_here
 def test_what_is_lost(spark: SparkSession, tmp_path: Path) -> None:
     """State and checkpoint come back from the backup; blocks do not, and somebody is told what to do."""
     twins = Twins(tmp_path, [FILES])
@@ -270,6 +297,7 @@ def test_what_is_lost(spark: SparkSession, tmp_path: Path) -> None:
     assert [path.name for path in (app.folder / "blocks").iterdir()] == [state_of(app)]
 
 
+@tasks_here
 def test_blocks_of_a_state_that_is_replaced_go_with_it(spark: SparkSession, tmp_path: Path) -> None:
     twins = Twins(tmp_path, [FILES])
     changes, app = Changes(twins, 4), twins.blocks
@@ -324,6 +352,7 @@ def test_values_are_followed_across_tables(spark: SparkSession, tmp_path: Path) 
         app.check({"t": list(changes.rows.values()), "u": list(others.rows.values())})
 
 
+@tasks_here
 def test_an_edited_configuration_is_followed(spark: SparkSession, tmp_path: Path) -> None:
     twins = Twins(tmp_path, [FILES])
     changes = Changes(twins, 6)
