@@ -1,0 +1,110 @@
+"""How tests are spread over workers: groups, what is deep, what comes first, how many workers there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests import conftest
+
+ROOT = Path(__file__).parents[2]
+
+
+class Item:
+    """What of a test the order looks at."""
+
+    def __init__(self, nodeid: str, *fixtures: str, marks: tuple[str, ...] = ()) -> None:
+        self.nodeid, self.fixturenames = nodeid, fixtures
+        self.marks: list[Any] = [getattr(pytest.mark, mark) for mark in marks]
+
+    def add_marker(self, mark: Any) -> None:
+        self.marks.append(getattr(pytest.mark, mark) if isinstance(mark, str) else mark)
+
+    def get_closest_marker(self, name: str) -> Any:
+        return next((mark for mark in self.marks if mark.name == name), None)
+
+    @property
+    def group(self) -> str | None:
+        mark = self.get_closest_marker("xdist_group")
+        return None if mark is None else str(mark.args[0])
+
+
+def collected(markexpr: str, *items: Item) -> tuple[list[Item], list[Item]]:
+    """Return what is run, in its order, and what is left out."""
+    kept, left = list(items), list[Item]()
+
+    def pytest_deselected(items: list[Item]) -> None:
+        left.extend(items)
+
+    hook = SimpleNamespace(pytest_deselected=pytest_deselected)
+    config: Any = SimpleNamespace(getoption=lambda _: markexpr, hook=hook)
+    conftest.pytest_collection_modifyitems(config, kept)  # type: ignore[arg-type]
+    return kept, left
+
+
+def test_long_ones_come_first_and_the_cluster_before_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conftest, "slow_tests", lambda: {"a.py::slow": 3.0, "a.py::slower": 9.0})
+    names = ["a.py::quick", "a.py::slow[1]", "a.py::slow[2]", "a.py::slower@browser", "a.py::other"]
+    on_cluster = Item("z.py::quick", "cluster", "cluster_spark")
+    kept, _ = collected("", *map(Item, names), on_cluster)
+    assert [item.nodeid for item in kept] == ["z.py::quick", *(names[i] for i in (3, 1, 2, 0, 4))]
+
+
+def test_what_one_worker_runs() -> None:
+    local, clustered, told = Item("a::b", "spark"), Item("a::c", "cluster"), Item("a::d", "spark", "broker")
+    collected("", local, clustered, told)
+    assert [item.group for item in (local, clustered, told)] == [None, "cluster", "broker"]
+    assert [mark.name for mark in told.marks if mark.name != "xdist_group"] == ["spark", "kafka"]
+
+
+@pytest.mark.parametrize(
+    ("markexpr", "is_run"), [("", False), ("not slow", False), ("deep", True), ("slow and deep", True)]
+)
+def test_what_is_deep_is_run_where_it_is_asked_for(markexpr: str, is_run: bool) -> None:
+    deep, other = Item("a::deep", marks=("deep",)), Item("a::other")
+    kept, left = collected(markexpr, deep, other)
+    assert (deep in kept, deep in left) == (is_run, not is_run)
+    assert other in kept
+
+
+def test_groups_are_known_before_workers_ask_for_them() -> None:
+    assert conftest.pytest_collection_modifyitems.pytest_impl["tryfirst"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("processors", "gigabytes", "workers"), [(1, 8, 2), (2, 8, 3), (16, 64, 17), (16, 8, 4), (8, 2, 2)]
+)
+def test_workers_are_as_many_as_the_machine_takes(
+    monkeypatch: pytest.MonkeyPatch, processors: int, gigabytes: int, workers: int
+) -> None:
+    sizes = {"SC_PHYS_PAGES": gigabytes << 18, "SC_PAGE_SIZE": 1 << 12}
+    monkeypatch.setattr(conftest.os, "sysconf", sizes.__getitem__)
+    monkeypatch.setattr(conftest.os, "sched_getaffinity", lambda _: set(range(processors)))
+    assert conftest.pytest_xdist_auto_num_workers() == workers
+
+
+def test_durations_are_noted(tmp_path: Path) -> None:
+    noted = conftest._Durations(tmp_path / "slow.txt")
+    for node, seconds in (
+        ("a.py::b[1]", 2.5),
+        ("a.py::b[2]", 3.0),
+        ("a.py::b[2]", 1.0),
+        ("a.py::c", 0.5),
+        ("a.py::d@g", 9.0),
+    ):
+        noted.pytest_runtest_logreport(SimpleNamespace(nodeid=node, duration=seconds))  # type: ignore[arg-type]
+    noted.pytest_sessionfinish()
+    lines = [line.split() for line in (tmp_path / "slow.txt").read_text().splitlines()]
+    assert lines[1:] == [["9.0", "a.py::d"], ["4.0", "a.py::b"]]
+
+
+def test_long_ones_are_tests() -> None:
+    slow = conftest.slow_tests()
+    assert slow
+    for test in slow:
+        file, *names = test.split("::")
+        text = (ROOT / file).read_text(encoding="utf-8")
+        assert all(name in text or name == "runTest" for name in names), test
