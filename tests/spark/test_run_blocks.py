@@ -326,6 +326,7 @@ def test_blocks_of_a_state_that_is_replaced_go_with_it(spark: SparkSession, tmp_
     refused(app, 4, "'engine' is spark, and was embedded", "holdfast seed --replace")
 
 
+@tasks_here
 def test_values_are_followed_across_tables(spark: SparkSession, tmp_path: Path) -> None:
     other = {**FILES, "name": "u", "source": {**FILES["source"], "path": "../others"}}
     known = {"name": "known", "inclusion": "t.a in u.k"}
