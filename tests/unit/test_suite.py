@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -81,8 +82,8 @@ def test_workers_are_as_many_as_the_machine_takes(
     monkeypatch: pytest.MonkeyPatch, processors: int, gigabytes: int, workers: int
 ) -> None:
     sizes = {"SC_PHYS_PAGES": gigabytes << 18, "SC_PAGE_SIZE": 1 << 12}
-    monkeypatch.setattr(conftest.os, "sysconf", sizes.__getitem__)
-    monkeypatch.setattr(conftest.os, "sched_getaffinity", lambda _: set(range(processors)))
+    monkeypatch.setattr(os, "sysconf", sizes.__getitem__)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(processors)))
     assert conftest.pytest_xdist_auto_num_workers() == workers
 
 
