@@ -159,3 +159,12 @@ def cluster_spark(request: pytest.FixtureRequest, cluster: Cluster) -> SparkSess
     started = session_for(cluster.master, cluster.settings, name="holdfast-tests")
     request.config.stash[_ON_CLUSTER].callback(started.stop)
     return started
+
+
+@pytest.fixture
+def executors_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tasks on blocks run in this process, pickled on their way, in place of Spark's executors."""
+    from holdfast.streaming.spark import executors
+    from tests.executors import ExecutorsHere
+
+    monkeypatch.setattr(executors, "SparkExecutors", ExecutorsHere)

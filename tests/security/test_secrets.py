@@ -19,7 +19,7 @@ from rocksdict import Options, Rdict
 
 from holdfast.jobs.configuration import load
 from tests.processes import command_lines
-from tests.streams import Application
+from tests.streams import QUICK, Application
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +69,7 @@ def application(folder: Path, table: dict[str, Any], **sections: Any) -> Applica
 
 
 def environment(folder: Path) -> dict[str, str]:
-    made = {**os.environ, **_ENVIRONMENT, "TMPDIR": str(folder / "tmp"), "HOLDFAST_TRACEBACK": "1"}
+    made = {**os.environ, **QUICK, **_ENVIRONMENT, "TMPDIR": str(folder / "tmp"), "HOLDFAST_TRACEBACK": "1"}
     return {**made, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 

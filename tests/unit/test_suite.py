@@ -1,15 +1,24 @@
-"""How tests are spread over workers: groups, what is deep, what comes first, how many workers there are."""
+"""How tests are spread over workers: groups, what is deep, what comes first; and what oracles remember."""
 
 from __future__ import annotations
 
+import itertools
 import os
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from tests import conftest
+from tests.oracles.remembering import KEPT, remembered
+from tests.oracles.values import Row, compare, type_group
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).parents[2]
 
@@ -109,3 +118,33 @@ def test_long_ones_are_tests() -> None:
         file, *names = test.split("::")
         text = (ROOT / file).read_text(encoding="utf-8")
         assert all(name in text or name == "runTest" for name in names), test
+
+
+def test_oracles_remember_the_very_rows_and_no_others() -> None:
+    asked: list[Any] = []
+
+    @remembered
+    def oracle(rows: Sequence[Row], bound: int = 0) -> int:
+        asked.append((list(rows), bound))
+        return len(asked)
+
+    one, other = (tuple(values) for values in ([1, "x"], [1, "x"]))
+    rows: list[Row] = [one]
+    assert [oracle(rows), oracle([one]), oracle(rows, 2), oracle(rows, bound=2), oracle(rows, 2)] == [1, 1, 2, 3, 2]
+    rows.append(other)
+    assert (oracle(rows), oracle([other]), oracle([one]), oracle([])) == (4, 5, 1, 6)
+    for _ in range(KEPT):
+        oracle([tuple(iter([2]))])
+    assert oracle([one]) == len(asked) == 7 + KEPT
+
+
+def test_what_the_order_compares_is_told_apart_by_type() -> None:
+    values = [True, 1, 1.0, Decimal(1), 0, 0.0, -0.0, False]
+    for left, right in itertools.product(values, repeat=2):
+        if type_group(left) == type_group(right):
+            assert compare(left, right) == (left > right) - (left < right)
+        else:
+            with pytest.raises(ValueError, match="different type groups"):
+                compare(left, right)
+    autumn = datetime(2024, 10, 27, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"))
+    assert compare(autumn, autumn.replace(fold=1)) == -1  # Python calls them equal
