@@ -8,13 +8,15 @@ Workers (`-n auto`) take tests one by one, the longest first, so that all end at
 `tests/slow_tests.txt` says which are long, and HOLDFAST_NOTE_SLOW=FILE writes such a list. Each worker
 has a Spark session of its own. Tests that share something dearer (a cluster, a broker, a browser, a
 module's demo) are a group (`xdist_group`), which one worker runs. Tests with the mark `deep` are run by
-`-m deep` only.
+`-m deep` only. Files are in memory where there is room, as tests wait for disks otherwise; TMPDIR or
+`--basetemp` say where else.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import tempfile
 from collections import defaultdict
 from contextlib import ExitStack
 from pathlib import Path
@@ -43,11 +45,24 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw the seed where none was given; xdist hands it on to its workers."""
+    """Draw the seed where none was given, and choose where files are; xdist hands both on to its workers."""
     if config.getoption("--hypothesis-seed") is None:
         config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
+    if (place := _in_memory()) is not None and not (config.option.basetemp or os.environ.get("TMPDIR")):
+        os.environ["TMPDIR"] = tempfile.tempdir = str(place)
     if (noted := os.environ.get("HOLDFAST_NOTE_SLOW")) and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Durations(Path(noted)))
+
+
+def _in_memory(place: Path = Path("/dev/shm")) -> Path | None:
+    """Return the folder whose files are in memory, where it has room and lets programs run."""
+    try:
+        about = os.statvfs(place)
+    except OSError:
+        return None
+    has_room = about.f_bavail * about.f_frsize >= _ROOM_BYTES
+    is_fit = has_room and not about.f_flag & os.ST_NOEXEC and os.access(place, os.W_OK | os.X_OK)
+    return place if is_fit else None
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -59,6 +74,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 _SLOW_TESTS = Path(__file__).with_name("slow_tests.txt")
 _SLOW_SECONDS = 2.0
 _WORKER_BYTES = 2 << 30
+_ROOM_BYTES = 8 << 30
 _ON_CLUSTER = pytest.StashKey[ExitStack]()
 _SHARED_FIXTURES = {"spark": ("spark", None), "cluster": ("spark", "cluster"), "broker": ("kafka", "broker")}
 """By fixture: the mark of tests that use it, and the group of those that one worker runs."""

@@ -96,6 +96,18 @@ def test_workers_are_as_many_as_the_machine_takes(
     assert conftest.pytest_xdist_auto_num_workers() == workers
 
 
+@pytest.mark.parametrize(
+    ("room", "flags", "is_taken"), [(8 << 30, 0, True), ((8 << 30) - 1, 0, False), (8 << 30, os.ST_NOEXEC, False)]
+)
+def test_files_are_in_memory_where_it_has_room(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, room: int, flags: int, is_taken: bool
+) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=room, f_frsize=1, f_flag=flags))
+    assert conftest._in_memory(tmp_path) == (tmp_path if is_taken else None)
+    monkeypatch.undo()
+    assert conftest._in_memory(tmp_path / "none") is None
+
+
 def test_durations_are_noted(tmp_path: Path) -> None:
     noted = conftest._Durations(tmp_path / "slow.txt")
     for node, seconds in (
