@@ -5,7 +5,7 @@ PY := .venv/bin/python
 TESTS ?=
 WORKERS ?= auto
 SECONDS ?= 60
-PYTEST = $(PY) -m pytest -n $(WORKERS) --dist loadgroup
+PYTEST = $(PY) -m pytest -n $(WORKERS)
 # What differs on a machine with nothing on it: programs that are found, Java, the home, an empty cache, the network.
 SMOKE := README.md tests/unit/test_readme.py tests/unit/test_layout.py tests/unit/test_doctor.py tests/unit/test_java.py \
 	tests/unit/test_jars.py tests/unit/test_command_line.py tests/unit/test_notebooks.py tests/unit/test_maintainer.py \

@@ -6,9 +6,8 @@ example also prints the line that reproduces it.
 
 Workers (`-n auto`) take tests one by one, the longest first, so that all end at about the same time;
 `tests/slow_tests.txt` says which are long, and HOLDFAST_NOTE_SLOW=FILE writes such a list. Each worker
-has a Spark session of its own. Tests that share something dearer (a cluster, a broker, a browser, a
-module's demo) are a group (`xdist_group`), which one worker runs. Tests with the mark `deep` are run by
-`-m deep` only. Files are in memory where there is room, as tests wait for disks otherwise; TMPDIR or
+has a Spark session of its own. Files whose tests share something dearer (a cluster, a broker, a browser,
+what a module makes once) are in `_ONE_WORKER`. Tests with the mark `deep` are run by `-m deep` only. Files are in memory where there is room, as tests wait for disks otherwise; TMPDIR or
 `--basetemp` say where else.
 """
 
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,36 +76,63 @@ _SLOW_SECONDS = 2.0
 _WORKER_BYTES = 2 << 30
 _ROOM_BYTES = 8 << 30
 _ON_CLUSTER = pytest.StashKey[ExitStack]()
-_SHARED_FIXTURES = {"spark": ("spark", None), "cluster": ("spark", "cluster"), "broker": ("kafka", "broker")}
-"""By fixture: the mark of tests that use it, and the group of those that one worker runs."""
+_ONE_WORKER = {
+    "tests/spark/test_cluster.py": "cluster",
+    "tests/spark/test_pack.py": "cluster",
+    "tests/spark/test_run_on_cluster.py": "cluster",
+    "tests/spark/test_spread_on_cluster.py": "cluster",
+    "tests/kafka/test_round_trip.py": "broker",
+    "tests/kafka/test_run_kafka.py": "broker",
+    "tests/dashboard/test_page.py": "browser",
+    "tests/spark/test_demo.py": "demo",
+    "tests/unit/test_layout.py": "wheel",
+}
+"""By file: the group that one worker runs. xdist's own groups (`--dist loadgroup`) have no effect with this pytest."""
+_MARKS = {"spark": "spark", "cluster": "spark", "broker": "kafka"}
+"""By fixture: the mark of the tests that use it."""
 
 
+class _Scheduling(LoadScopeScheduling):
+    """Gives workers test after test, or a whole group; groups come first."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _ONE_WORKER.get(nodeid.partition("::")[0], nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    """Spread tests as said above, unless `--dist` asks for another way."""
+    return _Scheduling(config, log) if config.getvalue("dist") == "load" else None
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Return how many workers `-n auto` starts: as many as processors and one, as Spark often waits; two at least."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return max(2, min(len(os.sched_getaffinity(0)) + 1, memory // _WORKER_BYTES))
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what needs Java, group what one worker runs, leave out what is deep, and begin with what takes long.
+    """Mark what needs Java, leave out what is deep, and begin with what takes long.
 
-    Before xdist looks at groups. Tests on the cluster come before all others, as a process has one session at a time.
+    Tests on the cluster come before all others, as a process has one session at a time.
     """
     seconds = slow_tests()
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
-        for fixture, (mark, group) in _SHARED_FIXTURES.items():
+        for fixture, mark in _MARKS.items():
             if fixture in fixtures:
                 item.add_marker(mark)
-                if group is not None:
-                    item.add_marker(pytest.mark.xdist_group(group))
+        for fixture in {"cluster", "broker"}.intersection(fixtures):
+            file = item.nodeid.partition("::")[0]
+            if _ONE_WORKER.get(file) != fixture:
+                raise pytest.UsageError(
+                    f"{file} uses the fixture '{fixture}': name it in _ONE_WORKER of tests/conftest.py"
+                )
     if "deep" not in config.getoption("markexpr"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("deep")])
         items[:] = [item for item in items if not item.get_closest_marker("deep")]
-    items.sort(
-        key=lambda item: ("cluster" not in getattr(item, "fixturenames", ()), -seconds.get(_test_of(item.nodeid), 0))
-    )
+    items.sort(key=lambda item: ("cluster" not in getattr(item, "fixturenames", ()), -seconds.get(_test_of(item), 0)))
 
 
 def slow_tests() -> dict[str, float]:
@@ -114,8 +141,8 @@ def slow_tests() -> dict[str, float]:
     return {test: float(seconds) for seconds, test in lines}
 
 
-def _test_of(node: str) -> str:
-    return node.partition("@")[0].partition("[")[0]
+def _test_of(of: pytest.Item | pytest.TestReport) -> str:
+    return of.nodeid.partition("[")[0]
 
 
 class _Durations:
@@ -123,17 +150,17 @@ class _Durations:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._seconds: dict[str, float] = defaultdict(float)
+        self._seconds: dict[tuple[str, str], float] = defaultdict(float)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add a part of a test to the others."""
-        self._seconds[report.nodeid] += report.duration
+        self._seconds[_test_of(report), report.nodeid] += report.duration
 
     def pytest_sessionfinish(self) -> None:
         """Write the list: each test with the longest of its cases."""
         longest: dict[str, float] = {}
-        for node, seconds in self._seconds.items():
-            longest[_test_of(node)] = max(seconds, longest.get(_test_of(node), 0.0))
+        for (test, _), seconds in self._seconds.items():
+            longest[test] = max(seconds, longest.get(test, 0.0))
         found = sorted(((seconds, test) for test, seconds in longest.items() if seconds >= _SLOW_SECONDS), reverse=True)
         header = "# Seconds of the tests that take long, which are begun first. HOLDFAST_NOTE_SLOW=FILE writes such a list.\n"
         lines = [f"{seconds:7.1f} {test}\n" for seconds, test in found]

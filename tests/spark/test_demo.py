@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 GOLDEN = Path(__file__).parent.parent / "golden" / "demo.txt"
 ENVIRONMENT = {**os.environ, **QUICK, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "100"}
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("demo")]
+pytestmark = pytest.mark.spark
 
 
 def called(*command: str) -> subprocess.CompletedProcess[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from xdist.remote import Producer
 
 from tests import conftest
 from tests.oracles.remembering import KEPT, remembered
@@ -36,11 +37,6 @@ class Item:
     def get_closest_marker(self, name: str) -> Any:
         return next((mark for mark in self.marks if mark.name == name), None)
 
-    @property
-    def group(self) -> str | None:
-        mark = self.get_closest_marker("xdist_group")
-        return None if mark is None else str(mark.args[0])
-
 
 def collected(markexpr: str, *items: Item) -> tuple[list[Item], list[Item]]:
     """Return what is run, in its order, and what is left out."""
@@ -57,17 +53,66 @@ def collected(markexpr: str, *items: Item) -> tuple[list[Item], list[Item]]:
 
 def test_long_ones_come_first_and_the_cluster_before_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conftest, "slow_tests", lambda: {"a.py::slow": 3.0, "a.py::slower": 9.0})
-    names = ["a.py::quick", "a.py::slow[1]", "a.py::slow[2]", "a.py::slower@browser", "a.py::other"]
-    on_cluster = Item("z.py::quick", "cluster", "cluster_spark")
+    names = ["a.py::quick", "a.py::slow[1]", "a.py::slow[2]", "a.py::slower", "a.py::other"]
+    on_cluster = Item("tests/spark/test_cluster.py::quick", "cluster", "cluster_spark")
     kept, _ = collected("", *map(Item, names), on_cluster)
-    assert [item.nodeid for item in kept] == ["z.py::quick", *(names[i] for i in (3, 1, 2, 0, 4))]
+    assert [item.nodeid for item in kept] == [on_cluster.nodeid, *(names[i] for i in (3, 1, 2, 0, 4))]
 
 
-def test_what_one_worker_runs() -> None:
-    local, clustered, told = Item("a::b", "spark"), Item("a::c", "cluster"), Item("a::d", "spark", "broker")
-    collected("", local, clustered, told)
-    assert [item.group for item in (local, clustered, told)] == [None, "cluster", "broker"]
-    assert [mark.name for mark in told.marks if mark.name != "xdist_group"] == ["spark", "kafka"]
+def test_what_needs_java_is_marked() -> None:
+    local, told = Item("a::b", "spark"), Item("tests/kafka/test_run_kafka.py::d", "spark", "broker")
+    collected("", local, told)
+    assert [[mark.name for mark in item.marks] for item in (local, told)] == [["spark"], ["spark", "kafka"]]
+
+
+@pytest.mark.parametrize("fixture", ["cluster", "broker"])
+def test_what_shares_a_cluster_or_a_broker_is_named(fixture: str) -> None:
+    with pytest.raises(pytest.UsageError, match=f"x.py uses the fixture '{fixture}': name it in _ONE_WORKER"):
+        collected("", Item("tests/spark/x.py::test", fixture))
+    assert all((ROOT / file).is_file() for file in conftest._ONE_WORKER)
+
+
+class Worker:
+    """A worker that notes what it is sent."""
+
+    shutting_down = False
+
+    def __init__(self) -> None:
+        self.sent: list[int] = []
+        self.gateway = SimpleNamespace(id="gw")
+
+    def send_runtest_some(self, indices: Sequence[int]) -> None:
+        self.sent += indices
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+def test_groups_are_run_by_one_worker_and_the_rest_test_by_test() -> None:
+    on_cluster = [f"tests/spark/{file}.py::{i}" for file in ("test_cluster", "test_run_on_cluster") for i in range(4)]
+    tests = ["a.py::long", *on_cluster, "a.py::quick", *(f"b.py::{i}" for i in range(9))]
+    options = SimpleNamespace(tx=["popen"] * 2, loadscopereorder=True)
+    config: Any = SimpleNamespace(option=options, getvalue=lambda name: {"dist": "load", "tx": options.tx}[name])
+    scheduling = conftest.pytest_xdist_make_scheduler(config, Producer("test", enabled=False))
+    assert scheduling is not None
+    workers: list[Any] = [Worker(), Worker()]
+    for worker in workers:
+        scheduling.add_node(worker)
+        scheduling.add_node_collection(worker, tests)
+    scheduling.schedule()
+    ran: list[list[str]] = [[], []]
+    while any(worker.sent for worker in workers):
+        for worker, its in zip(workers, ran, strict=True):
+            if worker.sent:
+                index = worker.sent.pop(0)
+                its.append(tests[index])
+                scheduling.mark_test_complete(worker, index)
+    assert sorted([*ran[0], *ran[1]]) == sorted(tests)
+    assert ran[0][: len(on_cluster)] == on_cluster
+    assert ran[1][:2] == ["a.py::long", "a.py::quick"]
+    assert all(any(test.startswith("b.py") for test in its) for its in ran)
+    config.getvalue = lambda _: "worksteal"
+    assert conftest.pytest_xdist_make_scheduler(config, None) is None
 
 
 @pytest.mark.parametrize(
@@ -78,10 +123,6 @@ def test_what_is_deep_is_run_where_it_is_asked_for(markexpr: str, is_run: bool) 
     kept, left = collected(markexpr, deep, other)
     assert (deep in kept, deep in left) == (is_run, not is_run)
     assert other in kept
-
-
-def test_groups_are_known_before_workers_ask_for_them() -> None:
-    assert conftest.pytest_collection_modifyitems.pytest_impl["tryfirst"]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +156,7 @@ def test_durations_are_noted(tmp_path: Path) -> None:
         ("a.py::b[2]", 3.0),
         ("a.py::b[2]", 1.0),
         ("a.py::c", 0.5),
-        ("a.py::d@g", 9.0),
+        ("a.py::d", 9.0),
     ):
         noted.pytest_runtest_logreport(SimpleNamespace(nodeid=node, duration=seconds))  # type: ignore[arg-type]
     noted.pytest_sessionfinish()
