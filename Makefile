@@ -3,21 +3,31 @@
 export PYTHON
 PY := .venv/bin/python
 TESTS ?=
+WORKERS ?= auto
 SECONDS ?= 60
+PYTEST = $(PY) -m pytest -n $(WORKERS)
+# What differs on a machine with nothing on it: programs that are found, Java, the home, an empty cache, the network.
+SMOKE := README.md tests/unit/test_readme.py tests/unit/test_layout.py tests/unit/test_doctor.py tests/unit/test_java.py \
+	tests/unit/test_jars.py tests/unit/test_command_line.py tests/unit/test_notebooks.py tests/unit/test_maintainer.py \
+	tests/properties/test_discover.py tests/state tests/security/test_places.py tests/recovery/test_pipeline.py \
+	tests/dashboard/test_serving.py tests/spark/test_session.py tests/spark/test_run_files.py tests/spark/test_run_processes.py \
+	tests/kafka/test_round_trip.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kafka test check docs audit fuzz bench fresh lock clean
+.PHONY: help setup demo demo-kafka test test-deep smoke check docs audit fuzz bench fresh lock clean
 
 help:
 	@echo 'make demo    a whole pipeline, start to end, within a minute'
 	@echo 'make demo-kafka   the same through a real Kafka broker, which it starts and stops'
-	@echo 'make test    all tests and doctests (TESTS="tests/unit -k name" for some)'
+	@echo 'make test    all tests and doctests (TESTS="tests/unit -k name" for some, WORKERS=4 side by side)'
+	@echo 'make test-deep   the tests that take long: histories of starts that are killed, and a packed environment'
+	@echo 'make smoke   the tests that a machine may fail, in two minutes'
 	@echo 'make check   style, types, layers, the lock against pyproject.toml, licences'
 	@echo 'make docs    the documentation as a site, in build/docs/index.html'
 	@echo 'make audit   known vulnerabilities of all dependencies (asks PyPI)'
 	@echo 'make fuzz    every reader with inputs that nobody would write (SECONDS=60 each)'
 	@echo 'make bench   the benchmarks (takes long)'
-	@echo 'make fresh   demo and test in a clean clone, as on a fresh machine'
+	@echo 'make fresh   demo and smoke in a clean clone, as on a fresh machine (WHAT="demo test": all tests)'
 	@echo 'make setup   .venv only'
 	@echo 'make lock    pins the dependencies anew (UPGRADE=1: at their latest)'
 	@echo 'make clean   removes .venv and everything made from the sources'
@@ -33,7 +43,13 @@ demo-kafka: setup
 	@.venv/bin/holdfast demo --kafka
 
 test: setup
-	@$(PY) -m pytest -n 2 --dist loadgroup $(TESTS)
+	@$(PYTEST) $(TESTS)
+
+test-deep: setup
+	@$(PYTEST) -m deep $(TESTS)
+
+smoke: setup
+	@$(PYTEST) $(SMOKE)
 
 check: setup
 	$(PY) -m ruff check --quiet .
@@ -58,7 +74,7 @@ bench: setup
 	@$(PY) -m benchmarks
 
 fresh:
-	@bash .ci/fresh
+	@bash .ci/fresh $(WHAT)
 
 lock: setup
 	@$(PY) .ci/lock.py write $(if $(UPGRADE),--upgrade)

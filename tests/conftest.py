@@ -1,18 +1,29 @@
-"""What all tests share: Hypothesis profiles, the seed in the header of every run, one Spark session, one cluster.
+"""What all tests share: Hypothesis profiles, the seed in the header of every run, the order of tests, Spark, a cluster.
 
 Invariant: a failure can be run again. HYPOTHESIS_PROFILE chooses `dev` (the default), `ci` or
 `deep`; a run draws its seed once, prints it, and takes it back as `--hypothesis-seed`; a failing
 example also prints the line that reproduces it.
+
+Workers (`-n auto`) take tests one by one, the longest first, so that all end at about the same time;
+`tests/slow_tests.txt` says which are long, and HOLDFAST_NOTE_SLOW=FILE writes such a list. Each worker
+has a Spark session of its own. Files whose tests share something dearer (a cluster, a broker, a browser,
+what a module makes once) are in `_ONE_WORKER`. Tests with the mark `deep` are run by `-m deep` only. Files are in memory where there is room, as tests wait for disks otherwise; TMPDIR or
+`--basetemp` say where else.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import tempfile
+from collections import defaultdict
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,9 +45,24 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Draw the seed where none was given; xdist hands it on to its workers."""
+    """Draw the seed where none was given, and choose where files are; xdist hands both on to its workers."""
     if config.getoption("--hypothesis-seed") is None:
         config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
+    if (place := _in_memory()) is not None and not (config.option.basetemp or os.environ.get("TMPDIR")):
+        os.environ["TMPDIR"] = tempfile.tempdir = str(place)
+    if (noted := os.environ.get("HOLDFAST_NOTE_SLOW")) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Durations(Path(noted)))
+
+
+def _in_memory(place: Path = Path("/dev/shm")) -> Path | None:
+    """Return the folder whose files are in memory, where it has room and lets programs run."""
+    try:
+        about = os.statvfs(place)
+    except OSError:
+        return None
+    has_room = about.f_bavail * about.f_frsize >= _ROOM_BYTES
+    is_fit = has_room and not about.f_flag & os.ST_NOEXEC and os.access(place, os.W_OK | os.X_OK)
+    return place if is_fit else None
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -45,26 +71,109 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"seed: HYPOTHESIS_PROFILE={profile} --hypothesis-seed={config.getoption('--hypothesis-seed')}"
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a JVM, and keep it on one worker, so that it is started once.
+_SLOW_TESTS = Path(__file__).with_name("slow_tests.txt")
+_SLOW_SECONDS = 2.0
+_WORKER_BYTES = 2 << 30
+_ROOM_BYTES = 8 << 30
+_ON_CLUSTER = pytest.StashKey[ExitStack]()
+_ONE_WORKER = {
+    "tests/spark/test_cluster.py": "cluster",
+    "tests/spark/test_pack.py": "cluster",
+    "tests/spark/test_run_on_cluster.py": "cluster",
+    "tests/spark/test_spread_on_cluster.py": "cluster",
+    "tests/kafka/test_round_trip.py": "broker",
+    "tests/kafka/test_run_kafka.py": "broker",
+    "tests/dashboard/test_page.py": "browser",
+    "tests/spark/test_demo.py": "demo",
+    "tests/unit/test_layout.py": "wheel",
+}
+"""By file: the group that one worker runs. xdist's own groups (`--dist loadgroup`) have no effect with this pytest."""
+_MARKS = {"spark": "spark", "cluster": "spark", "broker": "kafka"}
+"""By fixture: the mark of the tests that use it."""
 
-    What runs a session on the cluster comes last, since a process has one session at a time.
+
+class _Scheduling(LoadScopeScheduling):
+    """Gives workers test after test, or a whole group; groups come first."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _ONE_WORKER.get(nodeid.partition("::")[0], nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    """Spread tests as said above, unless `--dist` asks for another way."""
+    return _Scheduling(config, log) if config.getvalue("dist") == "load" else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many workers `-n auto` starts: as many as processors and one, as Spark often waits; two at least."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(2, min(len(os.sched_getaffinity(0)) + 1, memory // _WORKER_BYTES))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what needs Java, leave out what is deep, and begin with what takes long.
+
+    Tests on the cluster come before all others, as a process has one session at a time.
     """
+    seconds = slow_tests()
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
-        for fixture, mark in (("spark", "spark"), ("cluster", "spark"), ("broker", "kafka")):
+        for fixture, mark in _MARKS.items():
             if fixture in fixtures:
                 item.add_marker(mark)
-                item.add_marker(pytest.mark.xdist_group("jvm"))
-    items.sort(key=lambda item: "cluster_spark" in getattr(item, "fixturenames", ()))
+        for fixture in {"cluster", "broker"}.intersection(fixtures):
+            file = item.nodeid.partition("::")[0]
+            if _ONE_WORKER.get(file) != fixture:
+                raise pytest.UsageError(
+                    f"{file} uses the fixture '{fixture}': name it in _ONE_WORKER of tests/conftest.py"
+                )
+    if "deep" not in config.getoption("markexpr"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("deep")])
+        items[:] = [item for item in items if not item.get_closest_marker("deep")]
+    items.sort(key=lambda item: ("cluster" not in getattr(item, "fixturenames", ()), -seconds.get(_test_of(item), 0)))
+
+
+def slow_tests() -> dict[str, float]:
+    """Return the seconds of the tests that take long, by node without parameters."""
+    lines = (line.split() for line in _SLOW_TESTS.read_text(encoding="utf-8").splitlines() if line[:1] != "#")
+    return {test: float(seconds) for seconds, test in lines}
+
+
+def _test_of(of: pytest.Item | pytest.TestReport) -> str:
+    return of.nodeid.partition("[")[0]
+
+
+class _Durations:
+    """Notes how long tests take, and writes those that take long."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._seconds: dict[tuple[str, str], float] = defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add a part of a test to the others."""
+        self._seconds[_test_of(report), report.nodeid] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the list: each test with the longest of its cases."""
+        longest: dict[str, float] = {}
+        for (test, _), seconds in self._seconds.items():
+            longest[test] = max(seconds, longest.get(test, 0.0))
+        found = sorted(((seconds, test) for test, seconds in longest.items() if seconds >= _SLOW_SECONDS), reverse=True)
+        header = "# Seconds of the tests that take long, which are begun first. HOLDFAST_NOTE_SLOW=FILE writes such a list.\n"
+        lines = [f"{seconds:7.1f} {test}\n" for seconds, test in found]
+        self._file.write_text(header + "".join(lines), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Start the one Spark session that all tests share."""
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Start the one local Spark session of this process; what runs on a cluster ends."""
     from holdfast.streaming.spark.session import session
 
+    if (on_cluster := request.config.stash.get(_ON_CLUSTER, None)) is not None:
+        on_cluster.close()
     settings = {
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         # A short life is over before the optimising compiler pays.
@@ -76,23 +185,29 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Start a Spark standalone cluster of one master and two workers of one core and 1 GB."""
     from tests.cluster import running_cluster
 
-    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
-        yield running
+    with ExitStack() as ending:
+        request.config.stash[_ON_CLUSTER] = ending
+        yield ending.enter_context(running_cluster(tmp_path_factory.mktemp("cluster")))
 
 
 @pytest.fixture(scope="session")
-def cluster_spark(cluster: Cluster) -> Iterator[SparkSession]:
-    """Start the one session on the cluster that all tests share; the local one ends."""
-    from pyspark import SparkContext
-
+def cluster_spark(request: pytest.FixtureRequest, cluster: Cluster) -> SparkSession:
+    """Start the one session on the cluster that all tests share."""
     from holdfast.streaming.spark.session import session_for
 
-    if (local := SparkContext._active_spark_context) is not None:
-        local.stop()
     started = session_for(cluster.master, cluster.settings, name="holdfast-tests")
-    yield started
-    started.stop()
+    request.config.stash[_ON_CLUSTER].callback(started.stop)
+    return started
+
+
+@pytest.fixture
+def executors_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tasks on blocks run in this process, pickled on their way, in place of Spark's executors."""
+    from holdfast.streaming.spark import executors
+    from tests.executors import ExecutorsHere
+
+    monkeypatch.setattr(executors, "SparkExecutors", ExecutorsHere)

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
+QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"}
+"""The environment of processes with a short life, which is over before the optimising compiler pays."""
 _PATIENCE_SECONDS = 300
 _COUNTED_IN_EVERY_BATCH = {DenialKind.KEY, DenialKind.FUNCTIONAL_DEPENDENCY, DenialKind.CONSTANT}
 _FIRST_TIME = 1_700_000_000.0
@@ -105,9 +107,9 @@ class Application:
         assert "stopped: everything that was read is committed and published" in said
         return said
 
-    def started(self, *more: str, environment: Mapping[str, str] | None = None) -> Process:
+    def started(self, *more: str) -> Process:
         """Run in a process of its own."""
-        return Process([sys.executable, "-m", "holdfast", "run", str(self.file), *more], self.folder, environment)
+        return Process([sys.executable, "-m", "holdfast", "run", str(self.file), *more], self.folder)
 
     # Looking
 
@@ -288,11 +290,11 @@ class DeltaColumns:
 class Process:
     """A run in a process of its own, which may be told to stop, or killed."""
 
-    def __init__(self, command: list[str], folder: Path, environment: Mapping[str, str] | None) -> None:
+    def __init__(self, command: list[str], folder: Path) -> None:
         self._log = folder / "said.txt"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, env={**os.environ, **(environment or {})}, start_new_session=True
+                command, stdout=log, stderr=log, env={**os.environ, **QUICK}, start_new_session=True
             )
 
     @property

@@ -68,7 +68,7 @@ NAVIGATION = {
         *("architecture", "streaming", "algorithms/denial", "algorithms/order", "algorithms/inclusion"),
         *("algorithms/rules", "reliability", "security"),
     ],
-    "Background": ["comparison", "decisions", "references"],
+    "Background": ["comparison", "decisions", "references", "contributing"],
 }
 """The pages by section. A page that is not there is left out, one that is nowhere here breaks the build."""
 

@@ -35,7 +35,6 @@ expect.set_options(timeout=30_000)
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.xdist_group("browser"),
     pytest.mark.skipif(
         chromium() is None, reason="needs Chromium: apt-get install chromium, or HOLDFAST_CHROMIUM=<its path>"
     ),

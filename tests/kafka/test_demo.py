@@ -15,7 +15,7 @@ from tests.spark.test_demo import ENVIRONMENT, GOLDEN, broken_off, changes_in
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("jvm")]
+pytestmark = pytest.mark.kafka
 
 
 def is_answering(folder: Path) -> bool:

@@ -41,6 +41,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from tests.oracles.remembering import remembered
 from tests.oracles.values import canonical, outcome
 
 if TYPE_CHECKING:
@@ -209,11 +210,16 @@ def maximal_boxes(points: Iterable[Point], space: Space) -> set[Box]:
     another piece without u could hold it, and then b would lie in that piece's box. Hence pieces need
     comparison with untouched boxes only.
     """
+    return set(_maximal_boxes(frozenset(points), space))
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _maximal_boxes(points: frozenset[Point], space: Space) -> frozenset[Box]:
     numbered = [(place, found) for place, pair in enumerate(space) for found in sorted(pair.outcomes)]
     bit = {outcome_at: 1 << number for number, outcome_at in enumerate(numbered)}
     sides = [sum(bit[place, found] for found in pair.outcomes) for place, pair in enumerate(space)]
     boxes = [sum(sides)]
-    for point in sorted(set(points)):
+    for point in sorted(points):
         bits = [bit[place, found] for place, found in enumerate(point)]
         whole = sum(bits)
         untouched = [box for box in boxes if box & whole != whole]
@@ -226,12 +232,12 @@ def maximal_boxes(points: Iterable[Point], space: Space) -> set[Box]:
         ]
         kept = [piece for piece in pieces if all(piece & ~box for box in untouched)]
         boxes = untouched + kept
-    return {
+    return frozenset(
         tuple(
             frozenset(found for found in pair.outcomes if box & bit[place, found]) for place, pair in enumerate(space)
         )
         for box in boxes
-    }
+    )
 
 
 # What some pair of rows can have
@@ -298,6 +304,7 @@ def satisfiable_by_outcome(pairs: Space) -> tuple[dict[str, int], ...]:
     return found
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def meaning(box: Box, space: Space) -> Meaning:
     """Return the points in a box that some two rows can have."""
     found = []
@@ -344,6 +351,7 @@ def written(box: Box, space: Space, columns: Sequence[Column]) -> Box:
     return min(box, mirror(box), key=lambda image: text(image, space, columns))
 
 
+@remembered
 def reported(
     rows: Sequence[Row],
     space: Space,
@@ -415,6 +423,11 @@ def quoted(name: str) -> str:
 
 def text(box: Box, space: Space, columns: Sequence[Column]) -> str:
     """Write a DC: `not(t.A = s.A and ...)`, predicates in space order."""
+    return _text(box, space, tuple(columns))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _text(box: Box, space: Space, columns: tuple[Column, ...]) -> str:
     listed = [f"t.{quoted(a)} {name} s.{quoted(b)}" for a, name, b in predicates(box, space, columns)]
     return f"not({' and '.join(listed)})"
 

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tests.oracles.denial import constraint_id, quoted
+from tests.oracles.remembering import remembered
 from tests.oracles.values import compare
 
 if TYPE_CHECKING:
@@ -76,9 +78,10 @@ def as_denial(dependency: OrderDependency) -> list[tuple[int, str, int]]:
 # Minimality
 
 
-def candidates(width: int) -> list[OrderDependency]:
+@lru_cache
+def candidates(width: int) -> tuple[OrderDependency, ...]:
     """List every dependency over so many columns, smaller contexts first; A and B are not in X."""
-    found = []
+    found: list[OrderDependency] = []
     for size in range(width):
         for context in itertools.combinations(range(width), size):
             rest = [place for place in range(width) if place not in context]
@@ -88,9 +91,10 @@ def candidates(width: int) -> list[OrderDependency]:
                 for pair in itertools.combinations(rest, 2)
                 for direction in (SAME, OPPOSITE)
             ]
-    return found
+    return tuple(found)
 
 
+@remembered
 def covers(rows: Sequence[Row], width: int) -> set[OrderDependency]:
     """Return the valid dependencies that no smaller context makes hold, the hidden ones included."""
     valid = {dependency for dependency in candidates(width) if holds(rows, dependency)}
@@ -102,6 +106,7 @@ def hidden(rows: Sequence[Row], width: int) -> set[OrderDependency]:
     return {dependency for dependency in covers(rows, width) if _is_hidden(rows, dependency)}
 
 
+@remembered
 def reported(rows: Sequence[Row], width: int, max_context: int = 0) -> set[OrderDependency]:
     """Return the complete set of minimal valid dependencies with at most `max_context` attributes in X."""
     return {

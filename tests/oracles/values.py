@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -94,10 +95,16 @@ def compare(left: Value, right: Value) -> int:
         return (left is not None) - (right is not None)
     if type_group(left) != type_group(right):
         raise ValueError(f"{left!r} and {right!r} are of different type groups")
-    if isinstance(left, str) and isinstance(right, str):
-        return _sign([ord(letter) for letter in left], [ord(letter) for letter in right])
     if isinstance(left, datetime) and isinstance(right, datetime):
         return _sign(_as_utc(left), _as_utc(right))
+    return _compared(left, right)
+
+
+@lru_cache(maxsize=1 << 16, typed=True)
+def _compared(left: Value, right: Value) -> int:
+    """Compare values of one group, none of them null; of timestamps equality is not the same moment, so none is here."""
+    if isinstance(left, str) and isinstance(right, str):
+        return _sign([ord(letter) for letter in left], [ord(letter) for letter in right])
     if isinstance(left, bool) and isinstance(right, bool):
         return _sign(int(left), int(right))
     if isinstance(left, int | float | Decimal) and isinstance(right, int | float | Decimal):

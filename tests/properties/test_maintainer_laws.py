@@ -8,6 +8,7 @@ import itertools
 import json
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -152,6 +153,7 @@ def listed(elements: st.SearchStrategy[T], least: int, most: int) -> st.SearchSt
     return st.integers(least, most).flatmap(lambda size: st.lists(elements, min_size=size, max_size=size))
 
 
+@cache
 def rows_of(setting: Setting) -> st.SearchStrategy[Row]:
     """Draw rows with nulls outside of the key."""
     cells = [
@@ -161,20 +163,25 @@ def rows_of(setting: Setting) -> st.SearchStrategy[Row]:
     return st.tuples(*cells)
 
 
-def batches_of(setting: Setting, live: Sequence[Row] = (), max_size: int = 5) -> st.SearchStrategy[list[Record]]:
+@st.composite
+def batches_of(draw: st.DrawFn, setting: Setting, live: Sequence[Row] = (), max_size: int = 5) -> list[Record]:
     """Draw batches whose rows, or keys, are often those of live rows; the more rows there are, the more go."""
-    rows = rows_of(setting)
-    if live:
-        known = st.sampled_from(live)
-        rewritten = st.builds(
-            lambda old, new: tuple((old if i in setting.key else new)[i] for i in range(len(new))), known, rows
-        )
-        rows = st.one_of(rows, known, rewritten)
-    operations = ["insert", "delete", *(["update"] if setting.key else [])]
-    if len(live) > MANY_ROWS:
-        operations = ["delete"]
-        rows = st.sampled_from(live)
-    return listed(st.tuples(st.sampled_from(operations), rows), 0, max_size)
+    operations = ("insert", "delete", "update") if setting.key else ("insert", "delete")
+    is_full = len(live) > MANY_ROWS
+    batch = []
+    for _ in range(draw(st.integers(0, max_size))):
+        operation = "delete" if is_full else draw(st.sampled_from(operations))
+        origin = "live" if is_full else draw(st.sampled_from(_ORIGINS if live else _ORIGINS[:1]))
+        row = () if origin == "live" else draw(rows_of(setting))
+        if origin != "new":
+            known = live[draw(st.integers(0, len(live) - 1))]
+            row = tuple((known if origin == "live" or i in setting.key else row)[i] for i in range(len(known)))
+        batch.append((operation, row))
+    return batch
+
+
+_ORIGINS = ("new", "live", "rewritten")
+"""Of a row in a batch: drawn, one that is live, or one that is live with other values beside the key."""
 
 
 class Model:

@@ -27,7 +27,7 @@ from holdfast.state import codecs
 from holdfast.state.rocks import RocksReader
 from holdfast.streaming.sinks.shapes import SHAPES
 from tests.recovery.dying import STEPS
-from tests.streams import Application, Row
+from tests.streams import QUICK, Application, Row
 
 if TYPE_CHECKING:
     import random
@@ -38,8 +38,6 @@ DRAIN_SECONDS = 1_800
 """How long all that came may take: with rows in blocks a batch takes seconds, and many lives leave many of them."""
 LONGEST_SECONDS = 40
 EVERY_SECONDS = 0.1
-QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"}
-"""A short life is over before the optimising compiler pays."""
 
 RULES: list[dict[str, Any]] = [
     {"name": "depends", "table": "t", "fd": "a -> b", "max_violating_pairs": 50},

@@ -1,16 +1,17 @@
 """Kill -9 at every step, on topics and change feeds: nothing is lost, and nothing comes twice.
 
 Each run is one start of `holdfast run` (or `holdfast rebuild`), a process group that SIGKILL ends at a seeded moment; the
-next run is its restart. HOLDFAST_KILLS_SEED repeats a history, HOLDFAST_KILLS says how many runs there are for each
-engine (20, with rows in blocks 10, and 200 in the profile `deep`). The matrix of what was killed where, and of what the
-next start found, is printed (`-rA`), and written to the file that the test names.
+next run is its restart. HOLDFAST_KILLS_SEED repeats a history. Short histories, of 3 runs each, are a part of all runs
+of the tests; long ones (`make test-deep`) have HOLDFAST_KILLS runs for each engine (20, with rows in blocks 10, and 200
+in the profile `deep`). The matrix of what was killed where, and of what the next start found, is printed (`-rA`), and
+written to the file that the test names.
 """
 
 from __future__ import annotations
 
 import os
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,10 +22,17 @@ from tests.recovery.kills import Lives, matrix
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("kills")]
+pytestmark = pytest.mark.slow
 
+SHORT = 3
+"""Runs of a short history."""
 DEFAULT = {"embedded": 20, "spark": 10}
-"""Runs by engine: where rows are in blocks a run takes twice as long."""
+"""Runs of the long histories by engine: where rows are in blocks a run takes twice as long."""
+LONG = [pytest.param(engine, False, id=f"{engine}-long", marks=pytest.mark.deep) for engine in DEFAULT]
+
+
+def _short(engine: str) -> Any:
+    return pytest.param(engine, True, id=f"{engine}-short")
 
 
 def _runs(engine: str) -> int:
@@ -59,10 +67,11 @@ def _lived(lives: Lives, undisturbed: Lives, count: int, folder: Path) -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("engine", ["embedded", "spark"])
-def test_a_topic_is_followed_exactly_once_whenever_it_is_killed(tmp_path: Path, engine: str) -> None:
+@pytest.mark.parametrize(("engine", "is_short"), [_short("embedded"), *LONG])
+def test_a_topic_is_followed_exactly_once_whenever_it_is_killed(tmp_path: Path, engine: str, is_short: bool) -> None:
     seed = _seed()
-    print(f"HOLDFAST_KILLS_SEED={seed} HOLDFAST_KILLS={_runs(engine)}")
+    runs = SHORT if is_short else _of_topics(engine)
+    print(f"HOLDFAST_KILLS_SEED={seed} HOLDFAST_KILLS={_runs(engine)}, {runs} of them")
     (tmp_path / "broker").mkdir()
     with running_broker(tmp_path / "broker") as broker:
         dice = random.Random(seed)
@@ -72,13 +81,16 @@ def test_a_topic_is_followed_exactly_once_whenever_it_is_killed(tmp_path: Path, 
             folder.mkdir()
         pace = 0.5 if engine == "spark" else 1.0
         lives, undisturbed = (Lives(folder, feed, dice, pace, engine) for folder in folders)
-        _lived(lives, undisturbed, _of_topics(engine), tmp_path)
+        _lived(lives, undisturbed, runs, tmp_path)
 
 
-@pytest.mark.parametrize("engine", ["embedded", "spark"])
-def test_a_change_feed_is_followed_exactly_once_whenever_it_is_killed(tmp_path: Path, engine: str) -> None:
+@pytest.mark.parametrize(("engine", "is_short"), [_short("spark"), *LONG])
+def test_a_change_feed_is_followed_exactly_once_whenever_it_is_killed(
+    tmp_path: Path, engine: str, is_short: bool
+) -> None:
     seed = _seed() + 1
-    print(f"HOLDFAST_KILLS_SEED={seed - 1} HOLDFAST_KILLS={_runs(engine)}")
+    runs = SHORT if is_short else _runs(engine) - _of_topics(engine)
+    print(f"HOLDFAST_KILLS_SEED={seed - 1} HOLDFAST_KILLS={_runs(engine)}, {runs} of them")
     dice = random.Random(seed)
     feed = TableFeed(tmp_path / "t", dice)
     folders = [tmp_path / name for name in ("killed", "undisturbed")]
@@ -86,4 +98,4 @@ def test_a_change_feed_is_followed_exactly_once_whenever_it_is_killed(tmp_path: 
         folder.mkdir()
     pace = 0.15 if engine == "spark" else 0.3
     lives, undisturbed = (Lives(folder, feed, dice, pace, engine) for folder in folders)
-    _lived(lives, undisturbed, _runs(engine) - _of_topics(engine), tmp_path)
+    _lived(lives, undisturbed, runs, tmp_path)

@@ -13,7 +13,7 @@ from holdfast.streaming.maintainers.maintainer import Maintainer
 from tests.kafka.broker import StoppableBroker
 from tests.recovery.disks import fill
 from tests.recovery.feeds import TopicFeed
-from tests.recovery.kills import QUICK, SECTIONS
+from tests.recovery.kills import SECTIONS
 from tests.streams import Application, Row, refused
 
 if TYPE_CHECKING:
@@ -96,7 +96,6 @@ def test_a_checkpoint_that_is_damaged(spark: SparkSession, tmp_path: Path, name:
 
 
 @pytest.mark.kafka
-@pytest.mark.xdist_group("jvm")
 def test_a_broker_that_is_stopped_and_started_again(tmp_path: Path) -> None:
     (tmp_path / "broker").mkdir()
     (tmp_path / "app").mkdir()
@@ -106,7 +105,7 @@ def test_a_broker_that_is_stopped_and_started_again(tmp_path: Path) -> None:
         feed = TopicFeed(broker.address, "t", random.Random(9))
         app = Application(tmp_path / "app", [feed.table], **SECTIONS)
         feed.come()
-        process = app.started(environment=QUICK)
+        process = app.started()
         process.wait_for(lambda: bool(app.output("batches")))
         broker.stop()
         broker.start()
@@ -118,13 +117,13 @@ def test_a_broker_that_is_stopped_and_started_again(tmp_path: Path) -> None:
         app.check({"t": feed.rows()}, {"t": feed.bad})
 
         broker.stop()
-        gone = app.started(environment=QUICK)
+        gone = app.started()
         assert gone.ended() == 5, gone.said
         assert "does not answer" in gone.said
         assert "Check 'servers'" in gone.said
         broker.start()
         feed.come()
-        ended = app.started("--available-now", environment=QUICK)
+        ended = app.started("--available-now")
         assert ended.ended() == 0, ended.said
         app.check({"t": feed.rows()}, {"t": feed.bad})
     finally:

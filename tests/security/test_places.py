@@ -20,7 +20,7 @@ from holdfast.streaming.arrivals import Target, arrivals
 from holdfast.streaming.decoding.files import ChangedFile, draft_of
 from holdfast.tables import ReadOptions
 from tests.processes import is_loopback, listening
-from tests.streams import Application
+from tests.streams import QUICK, Application
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,6 @@ def table(name: str = "t", **more: object) -> dict[str, object]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.xdist_group("jvm")
 def test_all_that_listens_does_so_on_this_machine_alone(tmp_path: Path) -> None:
     app = Application(tmp_path, [table()])
     app.put("1.json", b'{"k": 1, "a": "x"}\n')
@@ -88,7 +87,6 @@ def _open_to_others(root: Path) -> list[str]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.xdist_group("jvm")
 def test_whatever_the_umask_what_is_written_is_its_owners_alone(tmp_path: Path) -> None:
     names = {name: f"./deep/er/{name}" for name in ("state", "backup", "output", "checkpoint")}
     app = Application(
@@ -101,7 +99,7 @@ def test_whatever_the_umask_what_is_written_is_its_owners_alone(tmp_path: Path) 
     command = [sys.executable, "-m", "holdfast", "run", str(app.file), "--available-now"]
     before = os.umask(0)
     try:
-        environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": os.pathsep.join(sys.path)}
+        environment = {**os.environ, **QUICK, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": os.pathsep.join(sys.path)}
         ended = subprocess.run(command, capture_output=True, check=False, timeout=180, env=environment, cwd=tmp_path)
     finally:
         os.umask(before)

@@ -19,7 +19,7 @@ from rocksdict import Options, Rdict
 
 from holdfast.jobs.configuration import load
 from tests.processes import command_lines
-from tests.streams import Application
+from tests.streams import QUICK, Application
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +69,7 @@ def application(folder: Path, table: dict[str, Any], **sections: Any) -> Applica
 
 
 def environment(folder: Path) -> dict[str, str]:
-    made = {**os.environ, **_ENVIRONMENT, "TMPDIR": str(folder / "tmp"), "HOLDFAST_TRACEBACK": "1"}
+    made = {**os.environ, **QUICK, **_ENVIRONMENT, "TMPDIR": str(folder / "tmp"), "HOLDFAST_TRACEBACK": "1"}
     return {**made, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
@@ -139,7 +139,6 @@ def clean(app: Application, said: str) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.xdist_group("jvm")
 def test_a_run_that_succeeds(tmp_path: Path) -> None:
     app = application(tmp_path / "good", FILES)
     app.put("1.json", b'{"k": 1, "a": "x"}\n{"k": "bad"}\n{"k": 2, "a": "y"}\n')
@@ -156,7 +155,6 @@ def test_a_run_that_succeeds(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.xdist_group("jvm")
 @pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SECRETprotocol"])
 def test_a_server_that_does_not_answer_and_an_option_that_is_none(tmp_path: Path, protocol: str) -> None:
     options = {**_KAFKA, "kafka.security.protocol": protocol, "kafka.default.api.timeout.ms": "2000"}
@@ -173,7 +171,6 @@ def test_a_server_that_does_not_answer_and_an_option_that_is_none(tmp_path: Path
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.xdist_group("jvm")
 @pytest.mark.parametrize(
     "place", ["s3://AKIAEXAMPLE:SECRETuser1@bucket.invalid/x", "s3://AKIAEXAMPLE:SEC/SECRETuser2@bucket.invalid/x"]
 )

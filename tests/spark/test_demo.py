@@ -19,14 +19,15 @@ import pytest
 from holdfast.jobs.configuration import load
 from holdfast.jobs.demo import ways
 from holdfast.jobs.outputs import answers_of
+from tests.streams import QUICK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "demo.txt"
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "100"}
+ENVIRONMENT = {**os.environ, **QUICK, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "100"}
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("jvm")]
+pytestmark = pytest.mark.spark
 
 
 def called(*command: str) -> subprocess.CompletedProcess[str]:

@@ -1,6 +1,6 @@
 """`holdfast pack`: what is packed, what is refused; with the archive alone executors do Holdfast's work.
 
-Packing takes a minute and sending 270 MB to executors another: that is tried where HYPOTHESIS_PROFILE=deep.
+Packing takes a minute and sending 270 MB to executors another: that is a part of `make test-deep`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tests.cluster import Cluster
 
 ROOT = Path(__file__).parents[2]
-deep = pytest.mark.skipif(os.environ.get("HYPOTHESIS_PROFILE") != "deep", reason="packs for minutes: deep profile only")
 
 DRIVER = """\
 import json, sys
@@ -57,7 +56,7 @@ if __name__ == "__main__":
 """
 
 
-@deep
+@pytest.mark.deep
 @pytest.mark.slow
 def test_executors_need_nothing_but_the_archive(cluster: Cluster, tmp_path: Path) -> None:
     archive = tmp_path / "env.tar.gz"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -122,15 +121,6 @@ def test_without_state_and_backup_the_outputs_go_on_from_the_source(spark: Spark
     assert code == 0, said
     app.drain()  # the folder has all changes still
     app.check_rows()
-
-
-def test_a_running_state_is_not_rebuilt(spark: SparkSession, tmp_path: Path) -> None:
-    app = Lived(tmp_path, 9)
-    app.come(1)
-    process = app.started()
-    process.wait_for(lambda: bool(app.output("batches")))
-    app.refused("rebuild", "in use by another process")
-    assert process.signal(signal.SIGTERM) == 0
 
 
 @pytest.mark.parametrize("broken", ["backup/state", "snapshots"])

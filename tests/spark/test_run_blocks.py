@@ -1,4 +1,7 @@
-"""`engine: spark`: whole applications whose rows are in tiny blocks say, batch by batch, what those in memory say."""
+"""`engine: spark`: whole applications whose rows are in tiny blocks say, batch by batch, what those in memory say.
+
+Sources are followed by Spark in all tests. Where its executors are not the subject, tasks on blocks run in this process.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +48,9 @@ FILES: dict[str, Any] = {
     "columns": {"k": "integer", "a": "integer", "b": "string"},
     "source": {"format": "files", "path": "../changes", "encoding": "json", "options": {"maxFilesPerTrigger": "1"}},
 }
+
+
+tasks_here = pytest.mark.usefixtures("executors_here")
 
 
 class Twins:
@@ -110,11 +116,11 @@ def has_batches(app: Application, least: int) -> bool:
 
 
 class Changes:
-    """Files of changes for both, and the rows that they leave."""
+    """Files of changes beside an application, which another one may follow too, and the rows that they leave."""
 
-    def __init__(self, twins: Twins, seed: int, folder: str = "../changes") -> None:
+    def __init__(self, app: Application, seed: int, folder: str = "../changes") -> None:
         print(f"seed {seed}")
-        self.app, self.dice, self.rows = twins.memory, random.Random(seed), dict[int, Row]()
+        self.app, self.dice, self.rows = app, random.Random(seed), dict[int, Row]()
         self.folder = folder
 
     def come(self, files: int) -> None:
@@ -138,10 +144,11 @@ class Changes:
             app.check({"t": list(self.rows.values())})
 
 
-def test_files_with_restarts(spark: SparkSession, tmp_path: Path) -> None:
-    twins = Twins(tmp_path, [FILES])
-    changes = Changes(twins, 1)
-    for files in (4, 5, 6):
+def files_with_restarts(folder: Path, history: Sequence[int]) -> None:
+    """Let so many files come before each start."""
+    twins = Twins(folder, [FILES])
+    changes = Changes(twins.memory, 1)
+    for files in history:
         changes.come(files)
         twins.drain()
         twins.check()
@@ -152,6 +159,16 @@ def test_files_with_restarts(spark: SparkSession, tmp_path: Path) -> None:
     assert twins.memory.status()["t"]["blocks"] is None
 
 
+def test_files_with_restarts(spark: SparkSession, tmp_path: Path) -> None:
+    files_with_restarts(tmp_path, [3, 2])
+
+
+@tasks_here
+def test_more_files_with_restarts(spark: SparkSession, tmp_path: Path) -> None:
+    files_with_restarts(tmp_path, [4, 5, 6])
+
+
+@tasks_here
 def test_a_seed_and_rows_without_a_key(spark: SparkSession, tmp_path: Path) -> None:
     rows = tax_records(40, ("State", "Zip", "City", "Salary", "Rate"), error_rate=0.1)
     pq.write_table(rows, tmp_path / "t.parquet", row_group_size=7)
@@ -174,6 +191,7 @@ def test_a_seed_and_rows_without_a_key(spark: SparkSession, tmp_path: Path) -> N
     twins.check()
 
 
+@tasks_here
 @pytest.mark.parametrize("key", [True, False])
 def test_the_feed_of_a_delta_table(spark: SparkSession, tmp_path: Path, key: bool) -> None:
     dice = random.Random(5)
@@ -194,8 +212,8 @@ def test_the_feed_of_a_delta_table(spark: SparkSession, tmp_path: Path, key: boo
 class Numbered(Changes):
     """Changes that come in any order; each says where it has its place."""
 
-    def __init__(self, twins: Twins, seed: int, first: Sequence[Row]) -> None:
-        super().__init__(twins, seed)
+    def __init__(self, app: Application, seed: int, first: Sequence[Row]) -> None:
+        super().__init__(app, seed)
         self.last = {row["k"]: row["at"] for row in first}
         self.rows = {row["k"]: row for row in first}
 
@@ -215,6 +233,7 @@ class Numbered(Changes):
             self.app.put(f"{self.app.written:04}.json", "\n".join(map(json.dumps, lines)).encode(), self.folder)
 
 
+@tasks_here
 @pytest.mark.parametrize("monitored", [True, False])
 def test_records_that_come_late(spark: SparkSession, tmp_path: Path, monitored: bool) -> None:
     first: list[Row] = [{"k": k, "a": k % 3, "b": "x", "at": 10 + k} for k in range(8)]
@@ -222,7 +241,7 @@ def test_records_that_come_late(spark: SparkSession, tmp_path: Path, monitored: 
     table: dict[str, Any] = {**FILES, "seed": {"path": "../first.parquet"}, "sequence": "at"}
     table |= {"columns": {**FILES["columns"], "at": "integer"}, "exclude": [] if monitored else ["at"]}
     twins = Twins(tmp_path, [table], constraints={"denial": {"max_predicates": 2}})
-    changes = Numbered(twins, 10, first)
+    changes = Numbered(twins.memory, 10, first)
     for step, files in enumerate((7, 3, 2)):
         changes.come(files)
         twins.drain()
@@ -241,10 +260,11 @@ def test_records_that_come_late(spark: SparkSession, tmp_path: Path, monitored: 
     refused(twins.blocks, 4, "files with rows", min(named), "holdfast seed --replace")
 
 
+@tasks_here
 def test_what_is_lost(spark: SparkSession, tmp_path: Path) -> None:
     """State and checkpoint come back from the backup; blocks do not, and somebody is told what to do."""
     twins = Twins(tmp_path, [FILES])
-    changes, app = Changes(twins, 3), twins.blocks
+    changes, app = Changes(twins.memory, 3), twins.blocks
     changes.come(5)
     app.drain()
     shutil.rmtree(app.folder / "state")
@@ -270,9 +290,10 @@ def test_what_is_lost(spark: SparkSession, tmp_path: Path) -> None:
     assert [path.name for path in (app.folder / "blocks").iterdir()] == [state_of(app)]
 
 
+@tasks_here
 def test_blocks_of_a_state_that_is_replaced_go_with_it(spark: SparkSession, tmp_path: Path) -> None:
     twins = Twins(tmp_path, [FILES])
-    changes, app = Changes(twins, 4), twins.blocks
+    changes, app = Changes(twins.memory, 4), twins.blocks
     changes.come(3)
     app.drain()
     first = state_of(app)
@@ -298,6 +319,7 @@ def test_blocks_of_a_state_that_is_replaced_go_with_it(spark: SparkSession, tmp_
     refused(app, 4, "'engine' is spark, and was embedded", "holdfast seed --replace")
 
 
+@tasks_here
 def test_values_are_followed_across_tables(spark: SparkSession, tmp_path: Path) -> None:
     other = {**FILES, "name": "u", "source": {**FILES["source"], "path": "../others"}}
     known = {"name": "known", "inclusion": "t.a in u.k"}
@@ -305,7 +327,7 @@ def test_values_are_followed_across_tables(spark: SparkSession, tmp_path: Path) 
     (tmp_path / "first.csv").write_text("k,a,b\n" + "".join(f"{r['k']},{r['a']},\n" for r in rows), encoding="utf-8")
     tables = [{**table, "seed": {"path": "../first.csv"}} for table in (FILES, other)]
     twins = Twins(tmp_path, tables, constraints={**CONSTRAINTS, "inclusion": {}}, rules=[*RULES[:1], known])
-    changes, others = Changes(twins, 8), Changes(twins, 9, "../others")
+    changes, others = Changes(twins.memory, 8), Changes(twins.memory, 9, "../others")
     for each in (changes, others):
         each.rows |= {row["k"]: row for row in rows}
     for files in (2, 3):
@@ -324,9 +346,10 @@ def test_values_are_followed_across_tables(spark: SparkSession, tmp_path: Path) 
         app.check({"t": list(changes.rows.values()), "u": list(others.rows.values())})
 
 
+@tasks_here
 def test_an_edited_configuration_is_followed(spark: SparkSession, tmp_path: Path) -> None:
     twins = Twins(tmp_path, [FILES])
-    changes = Changes(twins, 6)
+    changes = Changes(twins.memory, 6)
     changes.come(5)
     twins.drain()
     more = [*RULES, {"name": "wide", "table": "t", "forbid": "t.k = s.a and t.b != s.b", "recount": "1 ms"}]
@@ -355,12 +378,13 @@ def test_an_edited_configuration_is_followed(spark: SparkSession, tmp_path: Path
 
 
 def test_a_process_that_is_told_to_stop_or_killed(spark: SparkSession, tmp_path: Path) -> None:
-    twins = Twins(tmp_path, [FILES], trigger={"interval": "10 ms"})
-    changes, app = Changes(twins, 7), twins.blocks
+    (tmp_path / "app").mkdir()
+    app = Application(tmp_path / "app", [FILES], **BLOCKS, rules=RULES[:1], trigger={"interval": "10 ms"})
+    changes = Changes(app, 7)
     for number, end in enumerate((signal.SIGTERM, signal.SIGKILL, signal.SIGINT)):
-        changes.come(5)
+        changes.come(3)
         process = app.started()
-        process.wait_for(partial(has_batches, app, 5 * number + 2))
+        process.wait_for(partial(has_batches, app, 3 * number + 1))
         if end is signal.SIGKILL:
             process.kill()
         else:

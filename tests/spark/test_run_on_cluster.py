@@ -20,7 +20,7 @@ def test_a_table_is_followed_while_executors_are_killed(
     cluster: Cluster, cluster_spark: SparkSession, tmp_path: Path
 ) -> None:
     twins = Twins(tmp_path, [FILES], spark={"spark.master": cluster.master}, blocks={"rows": 4, "path": "../shared"})
-    changes = Changes(twins, 11)
+    changes = Changes(twins.memory, 11)
     changes.come(2)
     twins.drain()
     changes.come(6)
@@ -34,7 +34,7 @@ def test_a_table_is_followed_while_executors_are_killed(
 
 def test_a_table_is_followed_by_spark_submit(cluster: Cluster, tmp_path: Path) -> None:
     twins = Twins(tmp_path, [FILES], blocks={"rows": 8})
-    changes, app, script = Changes(twins, 12), twins.blocks, tmp_path / "holdfast_main.py"
+    changes, app, script = Changes(twins.memory, 12), twins.blocks, tmp_path / "holdfast_main.py"
     changes.come(3)
     script.write_text("from holdfast.jobs.command_line import main\nmain()\n", encoding="utf-8")
     own = {"spark.master", "spark.driver.extraJavaOptions"}

@@ -9,15 +9,13 @@ import signal
 import threading
 from typing import TYPE_CHECKING
 
-from tests.streams import Application, Row
+from tests.streams import Application, Row, refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
-
-QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}  # a short life
 
 
 def test_a_run_that_is_killed_then_interrupted_then_stopped(spark: SparkSession, tmp_path: Path) -> None:
@@ -52,16 +50,15 @@ def test_a_run_that_is_killed_then_interrupted_then_stopped(spark: SparkSession,
             app.put(f"{app.written:04}.json", "\n".join(map(json.dumps, lines)).encode())
 
     come(12)
-    process = app.started(environment=QUICK)
+    process = app.started()
     process.wait_for(lambda: " batch=4 " in process.said)
     process.kill()
     assert " batch=11 " not in process.said  # a batch may have two files after this
 
-    process = app.started(environment=QUICK)
+    process = app.started()
     process.wait_for(lambda: " batch=7 " in process.said)
-    code, said = app("run", "--available-now")
-    assert code == 4, said
-    assert "another process" in said
+    refused(app, 4, "in use by another process")
+    refused(app, 4, "in use by another process", command=["rebuild"])
     assert process.interrupt() == 0
     assert "stopped: everything that was read is committed and published" in process.said
     assert "Traceback" not in process.said
