@@ -11,6 +11,7 @@ import click
 from holdfast.constraints import Family
 from holdfast.jobs import options
 from holdfast.jobs.addresses import Place, ReadablePlace, refuse_addresses
+from holdfast.jobs.overwriting import refuse_overwriting
 
 if TYPE_CHECKING:
     from holdfast.jobs.engines import Spread
@@ -46,6 +47,8 @@ def discover(files: tuple[Place, ...], **given: Any) -> None:
         raise click.UsageError("--as-rules writes lines for people to prune: leave out --format json.")
     if given["as_rules"] and given["min_coverage"] is not None:
         raise click.UsageError("--as-rules writes what holds: leave out --min-coverage.")
+    outputs = {"--output": given["output"], "--write-space": given["write_space"]}
+    refuse_overwriting(outputs, [*files, given["space"]])
     if given["family"] == "ind":
         from holdfast.jobs.discover_inclusion import discover_inclusions_in
 
@@ -129,6 +132,7 @@ def check(files: tuple[Place, ...], rules: Path | None, rule_texts: tuple[str, .
         raise click.UsageError("--pairs writes all pairs, --exists stops at the first: leave one of them out.")
     spread = _spread(given, files)
     reading = _reading(given)
+    refuse_overwriting({"--output": given["output"], "--pairs": given["pairs"]}, [*files, rules])
     from holdfast.jobs.check import check_files
 
     return check_files(
@@ -165,6 +169,8 @@ def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
     if key is not None and not all(key.split(",")):
         raise click.BadParameter("expected names with commas between them", param_hint="--key")
     reading = _reading(given)
+    outputs = {"--output": given["output"], "--write-space": given["write_space"]}
+    refuse_overwriting(outputs, [base, changes, given["space"]])
     from holdfast.jobs.replay import Searched, replay_changes
     from holdfast.streaming.maintainers.maintainer import Bounds
 

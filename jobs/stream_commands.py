@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.jobs import options
+from holdfast.jobs.overwriting import refuse_overwriting, refuse_overwriting_live
 
 if TYPE_CHECKING:
     from holdfast.jobs.configuration import Configuration
@@ -57,7 +58,7 @@ def status(conf: Path, format_: str, output: Path | None, *, quiet: bool, senten
 
     Works while `holdfast run` runs, and needs no Java.
     """
-    configuration = _load(conf)
+    configuration = _load_beside(output, conf)
     from holdfast.jobs.status import show_status
 
     return show_status(configuration, options.Answering(format_ == "json", output, quiet, sentences))
@@ -132,7 +133,7 @@ def report(conf: Path, output: Path | None, *, quiet: bool) -> None:
     It is the page of `holdfast dashboard` with its data as of now: it opens anywhere, without a network. Limits on how
     much it holds are said in it.
     """
-    configuration = _load(conf)
+    configuration = _load_beside(output, conf)
     from holdfast.jobs.report import write_report
 
     write_report(configuration, output, quiet=quiet)
@@ -142,3 +143,11 @@ def _load(conf: Path) -> "Configuration":
     from holdfast.jobs.configuration import load
 
     return load(conf)
+
+
+def _load_beside(output: Path | None, conf: Path) -> "Configuration":
+    """Read a configuration, and refuse an output that would replace it or a file of its tables."""
+    refuse_overwriting({"--output": output}, [conf])
+    configuration = _load(conf)
+    refuse_overwriting_live(output, configuration)
+    return configuration
