@@ -25,6 +25,7 @@ NULLS_IGNORED = "nulls are ignored"
 
 Row = dict[str, Any]
 
+
 @dataclass(frozen=True)
 class Described:
     """A changed constraint as the outputs say it.

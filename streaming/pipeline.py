@@ -32,12 +32,12 @@ from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.maintainers.value_rules import ValueRules
-from holdfast.streaming.output_rows import OutputRows, Position, described
+from holdfast.streaming.output_rows import Described, OutputRows, Position, described
 from holdfast.streaming.publisher import Publisher
 from holdfast.streaming.rule_reports import Line, Reported, RuleReports
 from holdfast.streaming.seeding import NAMES, Clock, name_key, progress_of, tables_of, utc_now, value_rules
-from holdfast.streaming.settling import Settling
-from holdfast.streaming.standing import Standing
+from holdfast.streaming.settling import Delayed, Settling
+from holdfast.streaming.standing import Moves, Scored, Standing
 
 MOST_LEFT_OUT = MOST_NEW
 """Of how many fields it is noted that no column has them."""
@@ -188,7 +188,8 @@ class Pipeline:
             included = {} if self._reported is None else self._reported.counts
             counts = {name: known.count + included.get(name, 0) for name, known in self._tables.items()}
             number = self._progress[source].get("batches", 0) + 1
-            waiting, moved_places = {}, []
+            waiting: dict[str, Delayed] = {}
+            placed: list[tuple[Scored, Moves]] = []
             for group, batch, subject, changes in (
                 (source, number, maintainer, result.changes),
                 (ACROSS, self._commits.last + 1, self._reported, across),
@@ -197,12 +198,7 @@ class Pipeline:
                     continue
                 changed = described(source, position.batch_id, changes, counts)
                 due, waiting[group] = self._settling.step(group, batch, changed, change)
-                moves = self._standing.scored(subject, due)
-                scores = moves.score_of
-                for one in due:
-                    rows.change(one.row, one.about, scores.get(one.about["constraint_id"]))
-                rows.places(self._standing.places(subject, moves, change, now.timestamp()))
-                moved_places.append((subject, moves))
+                placed.append((subject, self._note_changes(rows, subject, due, change, now)))
             records = len(came.records) + len(came.bad) + came.skipped
             lag = None if came.oldest is None else max(0.0, now.timestamp() - came.oldest)
             rows.batch(source, position, records, result, counts[source], len(bad), took, lag, lag_records)
@@ -222,16 +218,27 @@ class Pipeline:
             entry = LedgerEntry(position.query_id, position.batch_id, position.start, position.end, commit=0)
             self._commits.commit(change, rows.payload, source=source, batch=entry)
             self._progress |= moved
-            self._metrics_at[source], self._busy[source] = measured
-            self._reports.keep(reported)
-            for group, left in waiting.items():
-                self._settling.keep(group, left)
-            for subject, moves in moved_places:
-                self._standing.keep(subject, moves)
+            self._keep(source, measured, reported, waiting, placed)
             self._note_share(source, records, len(bad))
             self._end_commit()
         changes = [*result.changes, *across]
         return replace(result, changes=changes, constraints=counts[source], rules=tuple(rules), left_out=left_out)
+
+    def _keep(
+        self,
+        source: str,
+        measured: tuple[float, tuple[int, float]],
+        reported: Reported,
+        waiting: Mapping[str, Delayed],
+        placed: Sequence[tuple[Scored, Moves]],
+    ) -> None:
+        """Remember what was published with a commit, which is kept."""
+        self._metrics_at[source], self._busy[source] = measured
+        self._reports.keep(reported)
+        for group, left in waiting.items():
+            self._settling.keep(group, left)
+        for subject, moves in placed:
+            self._standing.keep(subject, moves)
 
     def _saved(self, source: str, names: Sequence[str]) -> WriteBatch:
         """Return what a batch changed of a table in the state, and the names of what it read."""
@@ -290,6 +297,17 @@ class Pipeline:
     def _reported(self) -> InclusionMaintainer | None:
         """The inclusions, where they are told of for themselves."""
         return None if self._inclusion is None or self._inclusion.watched else self._inclusion
+
+    def _note_changes(
+        self, rows: OutputRows, subject: Scored, due: Sequence[Described], change: WriteBatch, now: datetime.datetime
+    ) -> Moves:
+        """Add to a commit the constraints that changed, their scores, and places when it is time."""
+        moves = self._standing.scored(subject, due)
+        scores = moves.score_of
+        for one in due:
+            rows.change(one.row, one.about, scores.get(one.about["constraint_id"]))
+        rows.places(self._standing.places(subject, moves, change, now.timestamp()))
+        return moves
 
     def _note_rules(
         self,

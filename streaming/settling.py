@@ -13,7 +13,7 @@ from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.output_rows import Described
 
-Waiting = dict[str, tuple[int, Described]]
+Delayed = dict[str, tuple[int, Described]]
 """After which batch a change is due, and the change, by the constraint's id."""
 
 
@@ -28,7 +28,7 @@ class Settling:
 
     def __init__(self, store: Store, batches: Mapping[str, int]) -> None:
         self._batches = {table: count for table, count in batches.items() if count}
-        self._waiting: dict[str, Waiting] = {table: {} for table in self._batches}
+        self._waiting: dict[str, Delayed] = {table: {} for table in self._batches}
         for table, waiting in self._waiting.items():
             for _, stored in store.scan("pending", _prefix(table)):
                 due, row, about = codecs.read_json(stored)
@@ -36,7 +36,7 @@ class Settling:
 
     def step(
         self, table: str, number: int, changes: Iterable[Described], change: WriteBatch
-    ) -> tuple[list[Described], Waiting]:
+    ) -> tuple[list[Described], Delayed]:
         """Return the changes to publish with a batch, and what waits then; add to the commit how it is kept.
 
         Nothing is remembered until `keep`, since the commit may fail.
@@ -66,7 +66,7 @@ class Settling:
                 change.put("pending", _prefix(table) + name.encode(), stored)
         return due, left
 
-    def keep(self, table: str, waiting: Waiting) -> None:
+    def keep(self, table: str, waiting: Delayed) -> None:
         """Remember what waits, once it is committed."""
         if table in self._batches:
             self._waiting[table] = waiting

@@ -252,9 +252,7 @@ def test_a_crash_anywhere_is_repaired_by_the_next_start(
     _crash_once(crash, when, call, tmp_path, monkeypatch)
 
 
-def test_a_commit_that_fails_leaves_what_is_published_of_rules(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_that_fails_leaves_what_is_published_of_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     running = Running(tmp_path, [(1, 0, "x")])
     before = running.pipeline.rule_lines
     with monkeypatch.context() as patch:

@@ -46,7 +46,7 @@ def test_the_seconds_of_all_parts_are_added_up(rows: RowSet, monkeypatch: pytest
         return float(next(mine.ticks))
 
     monkeypatch.setattr(counting_index, "_ROWS_A_PART", 20)
-    monkeypatch.setattr(counting_index.time, "perf_counter", clock)
+    monkeypatch.setattr(time, "perf_counter", clock)
     counts, seconds = index.count(rows.live(), [0])[0]
     assert seconds == 100
     assert counts.tolist() == [2_000 // 7 + (i % 7 < 2_000 % 7) for i in range(2_000)]

@@ -1,5 +1,6 @@
 """What is remembered of rules and of places changes with commits that are kept, and with no others."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -31,7 +32,8 @@ def test_a_line_is_the_last_one_once_its_commit_is_kept() -> None:
         assert forgotten.lines == [{"rule": "a", "table_name": "t"}]
         assert (reports.last, reports.broken) == (before, frozenset())
     reports.keep(lost)
-    assert (reports.broken, reports.last["a"]["commit"], reports.last["b"]) == ({"a"}, 2, before["b"])
+    assert reports.broken == {"a"}
+    assert (reports.last["a"]["commit"], reports.last["b"]) == (2, before["b"])
     reports.keep(reports.forgotten([_state("b", 0).rule], WriteBatch()))
     assert reports.last == {"b": before["b"]}
 
@@ -44,7 +46,7 @@ class Subject:
     def __init__(self, *texts: str) -> None:
         self.constraints: list[Constraint] = [parse_constraint(text) for text in texts]
 
-    def scores(self, constraints: list[Any]) -> list[float]:
+    def scores(self, constraints: Sequence[Any]) -> list[float]:
         return [1 / len(str(constraint)) for constraint in constraints]
 
 
