@@ -3,7 +3,6 @@
 Invariant: an option means the same in every command that has it; `ReadOptions` is made here only.
 """
 
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.jobs.logs import IS_JSON, LEAST, let_rust_speak
 from holdfast.jobs.progress import LEVELS, Voice
 
 if TYPE_CHECKING:
@@ -52,12 +52,23 @@ def _stacked(*options: Decorator) -> Decorator:
     return add
 
 
+def _quietly(context: click.Context, _: click.Parameter, is_quiet: bool) -> bool:
+    """Note that warnings of libraries are not said either."""
+    if is_quiet:
+        context.meta[LEAST] = "error"
+    return is_quiet
+
+
+quiet = click.option(
+    "--quiet", is_flag=True, callback=_quietly, help="No progress, no notes; errors are still shown."
+)
+
 answering = _stacked(
     click.option(
         "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Text, or JSON lines."
     ),
     click.option("--output", type=NEW_FILE, metavar="FILE", help="Write results there, all or nothing."),
-    click.option("--quiet", is_flag=True, help="No progress, no notes; errors are still shown."),
+    quiet,
 )
 """How a command answers: --format, --output and --quiet."""
 
@@ -82,16 +93,14 @@ speaking = _stacked(
 )
 """How a job speaks while it runs: --log-level and --log-format."""
 
-IS_JSON = "holdfast.log_is_json"
-"""Under this name a command's context knows that errors are lines of JSON too."""
-
 
 def voice(log_level: str, log_format: str, *, quiet: bool) -> Voice:
     """Return how a job is to speak, errors that end it included."""
-    click.get_current_context().meta[IS_JSON] = log_format == "json"
+    spoken = Voice(quiet, log_level, log_format == "json")
+    click.get_current_context().meta.update({IS_JSON: spoken.as_json, LEAST: spoken.least})
     if log_level == "debug":
-        os.environ.setdefault("RUST_LOG", "deltalake=debug")  # read when delta-rs is loaded: before any job is
-    return Voice(quiet, log_level, log_format == "json")
+        let_rust_speak()
+    return spoken
 
 
 reading = _stacked(

@@ -14,7 +14,6 @@ from urllib.parse import unquote, urlsplit
 
 from holdfast.constraints import UsageError
 from holdfast.jobs.addresses import Address, Place
-from holdfast.jobs.quantities import is_remote
 
 if TYPE_CHECKING:
     from holdfast.jobs.configuration import Configuration
@@ -47,6 +46,8 @@ def refuse_overwriting(outputs: Mapping[str, Path | None], reads: Iterable[Place
 
 def refuse_overwriting_live(output: Path | None, configuration: "Configuration") -> None:
     """Raise `UsageError` where --output names a file that a live table is seeded from, followed by or stored in."""
+    from holdfast.jobs.quantities import is_remote
+
     settings = configuration.settings
     places = [place for name, place in settings.places.items() if name != "output"]
     places += [table.seed.path for table in settings.tables if table.seed is not None]

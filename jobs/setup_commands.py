@@ -69,7 +69,7 @@ def demo(folder: Path | None, *, kafka: bool, quiet: bool) -> None:
     metavar="FILE",
     help="The archive [default: env.tar.gz].",
 )
-@click.option("--quiet", is_flag=True, help="No progress, no notes; errors are still shown.")
+@options.quiet
 def pack(output: Path, *, quiet: bool) -> None:
     """Pack this program, its Python and all it needs into one archive, which Spark unpacks on executors.
 
