@@ -38,7 +38,7 @@ class Lines(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.context: "click.Context | None" = None
+        self.context: click.Context | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record; a stream that is closed takes none."""

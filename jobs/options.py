@@ -59,9 +59,7 @@ def _quietly(context: click.Context, _: click.Parameter, is_quiet: bool) -> bool
     return is_quiet
 
 
-quiet = click.option(
-    "--quiet", is_flag=True, callback=_quietly, help="No progress, no notes; errors are still shown."
-)
+quiet = click.option("--quiet", is_flag=True, callback=_quietly, help="No progress, no notes; errors are still shown.")
 
 answering = _stacked(
     click.option(
