@@ -30,7 +30,7 @@ FILES = click.argument("files", nargs=-1, required=True, type=ReadablePlace(), m
     metavar="SHARE",
     help="Also inclusions that hold for this share of values (ind).",
 )
-@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the N that tell most, best first.")
+@click.option("--top", type=options.Count(1), metavar="N", help="Only the N that tell most, best first.")
 @click.option("--as-rules", is_flag=True, help="Write a rules file, to prune and give to holdfast check.")
 @options.reading
 @options.sentences
@@ -99,7 +99,7 @@ def discover(files: tuple[Place, ...], **given: Any) -> None:
 @click.option("--exists", is_flag=True, help="Stop at the first violation of a rule without threshold.")
 @click.option(
     "--examples",
-    type=click.IntRange(min=0),
+    type=options.Count(),
     default=3,
     show_default=True,
     metavar="N",
@@ -154,7 +154,7 @@ def check(files: tuple[Place, ...], rules: Path | None, rule_texts: tuple[str, .
 @click.argument("changes", type=options.EXISTING, metavar="CHANGES")
 @options.searching
 @click.option(
-    "--batch-size", type=click.IntRange(min=1), required=True, metavar="N", help="Records of CHANGES in a batch."
+    "--batch-size", type=options.Count(1), required=True, metavar="N", help="Records of CHANGES in a batch."
 )
 @click.option("--key", metavar="COL,...", help="Columns that identify a row; a delete then needs no others.")
 @options.reading

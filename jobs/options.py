@@ -25,6 +25,30 @@ EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
+MOST = 2**63 - 1
+MOST_THREADS = 1_024
+
+
+class Count(click.IntRange):
+    """A whole number within 64 bits; help names its least value alone.
+
+    Parameters
+    ----------
+    least, most : between which it is.
+    """
+
+    def __init__(self, least: int = 0, most: int = MOST) -> None:
+        super().__init__(min=least)
+        self._most = most
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        """Return the number, or refuse it with its range."""
+        number = super().convert(value, parameter, context)
+        if number > self._most:
+            self.fail(f"{number} is not in the range {self.min}<=x<={self._most}.", parameter, context)
+        return number
+
+
 @dataclass(frozen=True)
 class Answering:
     """How a command answers: --format, --output, --quiet, and --sentences where it has that."""
@@ -107,8 +131,8 @@ reading = _stacked(
     click.option("--null", "null", multiple=True, metavar="TOKEN", help="Text that means null [default: empty]."),
     click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text files."),
     click.option("--delimiter", default=",", show_default=True, help="One character, or 'tab'."),
-    click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads to use [default: all cores]."),
-    click.option("--limit", type=click.IntRange(min=0), metavar="ROWS", help="Only the first rows of each file."),
+    click.option("--threads", type=Count(1, MOST_THREADS), metavar="N", help="Threads to use [default: all cores]."),
+    click.option("--limit", type=Count(), metavar="ROWS", help="Only the first rows of each file."),
 )
 """How files are read."""
 
@@ -140,7 +164,7 @@ on_spark = _stacked(
     click.option(
         "--work", metavar="FOLDER", help="Folder or object store that all executors reach, for blocks of rows."
     ),
-    click.option("--block-rows", type=click.IntRange(min=1), metavar="N", help="Rows of a block [default: 262144]."),
+    click.option("--block-rows", type=Count(1), metavar="N", help="Rows of a block [default: 262144]."),
 )
 """Where Spark searches: --spark, --master, --conf as settings by name, --work and --block-rows."""
 
@@ -149,7 +173,7 @@ searching = _stacked(
     click.option("--family", type=click.Choice(["dc", "od", "ind"]), required=True, help="Which kind of constraints."),
     click.option(
         "--max-predicates",
-        type=click.IntRange(min=0),
+        type=Count(),
         default=4,
         show_default=True,
         metavar="N",
@@ -157,7 +181,7 @@ searching = _stacked(
     ),
     click.option(
         "--max-context",
-        type=click.IntRange(min=0),
+        type=Count(),
         default=3,
         show_default=True,
         metavar="N",
