@@ -153,9 +153,7 @@ def check(files: tuple[Place, ...], rules: Path | None, rule_texts: tuple[str, .
 @click.argument("base", type=options.EXISTING, metavar="BASE")
 @click.argument("changes", type=options.EXISTING, metavar="CHANGES")
 @options.searching
-@click.option(
-    "--batch-size", type=options.Count(1), required=True, metavar="N", help="Records of CHANGES in a batch."
-)
+@click.option("--batch-size", type=options.Count(1), required=True, metavar="N", help="Records of CHANGES in a batch.")
 @click.option("--key", metavar="COL,...", help="Columns that identify a row; a delete then needs no others.")
 @options.reading
 @options.sentences

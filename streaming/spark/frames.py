@@ -74,7 +74,7 @@ def blocks_of_frame(
     """Write a data frame into blocks of at most so many rows; return the table, and what was odd about it."""
     if options.limit is not None:
         if options.limit > _MOST_ROWS_OF_LIMIT:
-            raise UsageError(f"a limit of {options.limit} rows: Spark takes {_MOST_ROWS_OF_LIMIT} at most: leave it out")
+            raise UsageError(f"a limit of {options.limit} rows: Spark takes {_MOST_ROWS_OF_LIMIT} at most, or none")
         frame = frame.limit(options.limit)
     about = encode_arrow(frame.limit(0).toArrow(), name, name, options)
     report(f"reading {name}")
