@@ -375,7 +375,7 @@ def _sustained(folder: Path, rate: int, seconds: int) -> Point:
 
         application = Application(folder / "app", broker, changes.base, "tax")
         with application.running(note) as publisher:
-            sender = subprocess.Popen([sys.executable, __file__, broker, "tax", str(file), str(rate)])
+            sender = subprocess.Popen(_offering(broker, "tax", file, rate))
             began = time.perf_counter()
             assert finished.wait(seconds * 4)
             sender.wait()
@@ -477,6 +477,11 @@ def _holdfast(folder: Path, *arguments: str) -> tuple[float, str]:
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     return time.perf_counter() - began, ran.stderr
+
+
+def _offering(broker: str, topic: str, file: Path, rate: int) -> list[str]:
+    """Return the command that offers the lines of a file."""
+    return [sys.executable, "-m", "benchmarks.stream", broker, topic, str(file), str(rate)]
 
 
 def _offer(broker: str, topic: str, file: str, rate: str) -> None:

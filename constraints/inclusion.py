@@ -19,6 +19,8 @@ class InclusionDependency:
     --------
     >>> str(InclusionDependency(ColumnRef("orders", "o_custkey"), ColumnRef("customer", "c_custkey")))
     'orders.o_custkey in customer.c_custkey'
+    >>> InclusionDependency(ColumnRef("BattingPost", "3B"), ColumnRef("Teams", "3B")).named["dependent_column"]
+    '3B'
     """
 
     dependent: ColumnRef
@@ -38,9 +40,19 @@ class InclusionDependency:
         """Always 1."""
         return 1
 
+    @property
+    def named(self) -> dict[str, str]:
+        """The names of tables and columns as they are, by the names of fields: for programs, which quote nothing."""
+        return {
+            "dependent_table": self.dependent.table,
+            "dependent_column": self.dependent.column,
+            "referenced_table": self.referenced.table,
+            "referenced_column": self.referenced.column,
+        }
+
     def fields(self) -> dict[str, Any]:
         """Return the fields of its JSON line that only this family has, in their order."""
-        return {"dependent": str(self.dependent), "referenced": str(self.referenced), "size": self.size}
+        return {"dependent": str(self.dependent), "referenced": str(self.referenced), **self.named, "size": self.size}
 
     def __str__(self) -> str:
         return f"{self.dependent} in {self.referenced}"

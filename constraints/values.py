@@ -1,8 +1,9 @@
 """Values as plain Python has them, and how text sources write them: what a text fits is defined here alone.
 
 Two strictnesses. *Inference* asks whether a text can only be meant so: `01907` is an identifier and no number.
-A *declared* type also takes what loses nothing: `01907` and `802.0` are integers, a date is a timestamp at
-midnight. Neither strips spaces. The patterns are in the common subset of Python's `re` and RE2, to be matched
+A *declared* type also takes what loses nothing: `01907`, `802.0` and `1e2` are integers, a date is a timestamp at
+midnight. A float takes the nearest number that it has; a finite number beyond the largest of them, such as `1e400`, is
+none. Neither strips spaces. The patterns are in the common subset of Python's `re` and RE2, to be matched
 against whole texts.
 
 Calendar dates are proleptic Gregorian, years 1 to 9999, in UTC too; a leap second is no time of day. A
@@ -19,6 +20,8 @@ from holdfast.constraints.types import ColumnType
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _FIRST_NANOSECOND = -9_223_372_036 * 10**9  # 1677-09-21T00:12:44, the first whole second within 64 bits
+
+_WHOLE = ColumnType("decimal", 19, 0)
 
 Value = int | float | str | bool | Decimal | datetime.date | datetime.datetime | None
 """A value of a cell, as plain Python has it."""
@@ -38,7 +41,7 @@ TIMESTAMP_WITH_OFFSET = rf"{_DAY}[T ]{_TIME}{_OFFSET}"
 NANOSECONDS = r".*\.[0-9]{7,9}(?:Z|[+-].*)?"
 BOOLEAN = r"true|false"
 
-DECLARED_INTEGER = r"[+-]?[0-9]+(?:\.0*)?"
+PLAIN_INTEGER = r"[+-]?[0-9]+(?:\.0*)?"
 DECLARED_NUMBER = rf"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+){_EXPONENT}"
 DECLARED_FLOAT = rf"{DECLARED_NUMBER}|{_NOT_A_NUMBER}"
 DECLARED_TIMESTAMP = rf"{_DAY}(?:[T ]{_TIME}{_OFFSET}?)?"
@@ -46,7 +49,7 @@ DECLARED_BOOLEAN = r"[tT][rR][uU][eE]|[fF][aA][lL][sS][eE]"
 
 EXPECTED = {
     "integer": "a whole number within 64 bits",
-    "float": "a number",
+    "float": "a number within 64 bits",
     "decimal": "a number with the declared digits",
     "string": "a text",
     "date": "a date such as 2024-02-29",
@@ -80,8 +83,10 @@ def read_value(text: str, column_type: ColumnType) -> Value:
     Examples
     --------
     >>> from holdfast.constraints.types import parse_type
-    >>> read_value("802.0", parse_type("integer")), read_value("1.50", parse_type("decimal(4,1)"))
-    (802, Decimal('1.5'))
+    >>> [read_value(text, parse_type("integer")) for text in ("802.0", "1e2")]
+    [802, 100]
+    >>> read_value("1.50", parse_type("decimal(4,1)"))
+    Decimal('1.5')
     >>> read_value("2024-02-29 12:30+02", parse_type("timestamp")).isoformat()
     '2024-02-29T10:30:00+00:00'
     >>> read_value("80 000", parse_type("integer"))
@@ -99,10 +104,10 @@ def _read(text: str, column_type: ColumnType) -> Value:
     match column_type.name:
         case "string":
             return text
-        case "integer" if re.fullmatch(DECLARED_INTEGER, text):
+        case "integer" if re.fullmatch(DECLARED_NUMBER, text):
             return _integer(text)
         case "float" if re.fullmatch(DECLARED_FLOAT, text):
-            return float(text)
+            return _float(text)
         case "decimal" if re.fullmatch(DECLARED_NUMBER, text):
             return _decimal(text, column_type)
         case "boolean" if re.fullmatch(DECLARED_BOOLEAN, text):
@@ -115,11 +120,13 @@ def _read(text: str, column_type: ColumnType) -> Value:
 
 
 def _integer(text: str) -> int | None:
-    digits = text.partition(".")[0].lstrip("+-").lstrip("0")
-    if len(digits) > 19:
-        return None
-    value = int(digits or "0") * (-1 if text.startswith("-") else 1)
-    return value if -(2**63) <= value < 2**63 else None
+    whole = _decimal(text, _WHOLE)
+    return int(whole) if whole is not None and -(2**63) <= whole < 2**63 else None
+
+
+def _float(text: str) -> float | None:
+    value = float(text)
+    return None if math.isinf(value) and not text[-1].isalpha() else value
 
 
 def _decimal(text: str, column_type: ColumnType) -> Decimal | None:

@@ -22,7 +22,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -35,6 +34,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.constraints import ExternalError, HoldfastError, UsageError
 from holdfast.dashboard.answers import Answers
+from holdfast.dashboard.background import Background
 
 PAGE = Path(__file__).parent / "page"
 HEADERS = {
@@ -49,7 +49,6 @@ HEADERS = {
 _OWN_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _STILL_THERE_SECONDS = 15.0
 _TRIES = 20
-_PATIENCE_SECONDS = 2
 
 Masked = Callable[[str], str]
 
@@ -66,40 +65,25 @@ class Site:
 
     def __init__(self, answers: Answers, host: str, port: int, masked: Masked = str) -> None:
         self._answers = answers
-        self._socket = _listening(host, port)
-        self.port: int = self._socket.getsockname()[1]
-        self.address = f"http://{_in_address(host)}:{self.port}/"
         self._ended = threading.Event()
         app = application(answers, allowed=_names(host), ended=self._ended, masked=masked)
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            log_level="critical",
-            access_log=False,
-            server_header=False,
-            lifespan="off",
-            timeout_graceful_shutdown=_PATIENCE_SECONDS,
-        )
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._serve, name="dashboard", daemon=True)
+        self._server = Background(app, _listening(host, port), "dashboard")
+        self.port = self._server.port
+        self.address = f"http://{_in_address(host)}:{self.port}/"
 
     def start(self) -> None:
         """Serve, in a thread of its own; the tables are read before anybody asks."""
-        self._thread.start()
+        self._server.start()
         threading.Thread(target=self._read_first, name="first look", daemon=True).start()
 
     def close(self) -> None:
         """Serve no more."""
         self._ended.set()
-        self._server.should_exit = True
-        self._thread.join(timeout=3 * _PATIENCE_SECONDS)
+        self._server.close()
 
     def _read_first(self) -> None:
         with contextlib.suppress(HoldfastError):  # told to whoever asks
             self._answers.ask("overview", {})
-
-    def _serve(self) -> None:
-        self._server.run(sockets=[self._socket])
 
 
 def application(

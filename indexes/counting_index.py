@@ -18,6 +18,7 @@ from holdfast.indexes.kernels.probe import STACK
 from holdfast.indexes.masks import Outcomes
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.indexes.table_index import Order, TableIndex, is_plain
+from holdfast.indexes.threads import mapped
 
 Ints = NDArray[np.int64]
 Among = Callable[[Slots], Slots]
@@ -82,16 +83,15 @@ class CountingIndex(TableIndex):
             if number in found
         ]
 
-        seconds = dict.fromkeys(found, 0.0)
-
-        def counted(task: tuple[Order, int, Ints]) -> None:
+        def counted(task: tuple[Order, int, Ints]) -> float:
             order, number, part = task
             began = time.perf_counter()
             found[number][part] = self._counted(order, self._boxes[number], slots[part])
+            return time.perf_counter() - began
 
-            seconds[number] += time.perf_counter() - began
-
-        list(self._pool.map(counted, tasks) if self._threads > 1 else map(counted, tasks))
+        seconds = dict.fromkeys(found, 0.0)
+        for (_, number, _), took in zip(tasks, mapped(self._threads, counted, tasks), strict=True):
+            seconds[number] += took
         return {number: (counts, seconds[number]) for number, counts in found.items()}
 
     def _counted(self, order: Order, box: NDArray[np.int8], slots: Slots) -> Ints:

@@ -11,7 +11,6 @@ Invariant: every tree holds exactly the live rows, and every box is in exactly o
 """
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -27,6 +26,7 @@ from holdfast.indexes.encoding import Codes
 from holdfast.indexes.kernels.probe import STACK, pairs_kernel, probe_kernel, rehash_kernel
 from holdfast.indexes.masks import Outcomes, Words
 from holdfast.indexes.rows import RowSet, Slots
+from holdfast.indexes.threads import mapped
 from holdfast.indexes.zone_tree import ZoneTree
 
 Pairs = NDArray[np.int32]
@@ -127,7 +127,6 @@ class TableIndex:
         self._space: PredicateSpace = space or rows.space
         self._tests = Tests.of(self._space)
         self._threads = threads
-        self._pool = ThreadPoolExecutor(threads, "probe")
         self.masks: Words = np.zeros((0, self._space.word_count), np.uint64)
         self._served: dict[Order, _Served] = {}
         self._idle: list[Order] = []
@@ -139,7 +138,7 @@ class TableIndex:
         """Measure the columns anew: how selective an equality is, and where the cells of a curve begin. O(n log n)."""
         codes = self._live_codes()
         self._measured_at = len(self._rows)
-        measured = self._pool.map(lambda c: _measured(np.sort(codes[:, c])), range(codes.shape[1]))
+        measured = mapped(self._threads, lambda c: _measured(np.sort(codes[:, c])), range(codes.shape[1]))
         self._bounds, self._group, self._values = ([*values] for values in zip(*measured, strict=True))
 
     def hold(self, masks: Words, *, trees: bool | None = None) -> None:
@@ -203,13 +202,19 @@ class TableIndex:
 
         The rows are in the trees. Where no columns are crossed the rows stand as `t` only.
         """
-        found: list[Noted] = []
-        if len(slots) < _FEW_ROWS or self._threads == 1:
-            found = [self._probe(served, slots) for served in self._served.values()]
-        else:  # in parts, those that were slow last time first, so that all threads end together
-            trees = sorted(self._served.values(), key=lambda served: -served.effort)
-            parts = np.array_split(slots, self._threads)
-            found = list(self._pool.map(lambda task: self._probe(*task), product(trees, parts)))
+        trees, parts = list(self._served.values()), [slots]
+        threads = 1 if len(slots) < _FEW_ROWS else self._threads
+        if threads > 1:  # in parts, those that were slow last time first, so that all threads end together
+            trees.sort(key=lambda served: -served.effort)
+            parts = np.array_split(slots, threads)
+        tasks = list(product(trees, parts))
+        probed = mapped(threads, lambda task: self._probe(*task), tasks)
+        for served in trees:
+            served.effort = 0
+        for (served, _), (_, effort) in zip(tasks, probed, strict=True):
+            self.effort += effort
+            served.effort += int(effort.sum())
+        found = [noted for noted, _ in probed]
         words = np.concatenate([n.entries()[0] for n in found] or [self.masks[:0]])
         pairs = np.concatenate([n.entries()[1] for n in found] or [np.zeros((0, WITNESSES, 2), np.int64)])
         return words, pairs
@@ -237,13 +242,10 @@ class TableIndex:
 
     def _each(self, work: Callable[[_Served], None], rows: int) -> None:
         """Do something with every tree, in threads where it is worth starting them."""
-        if rows < _FEW_ROWS or self._threads == 1:
-            for served in self._served.values():
-                work(served)
-            return
-        list(self._pool.map(work, self._served.values()))
+        mapped(1 if rows < _FEW_ROWS else self._threads, work, self._served.values())
 
-    def _probe(self, served: _Served, slots: Slots) -> Noted:
+    def _probe(self, served: _Served, slots: Slots) -> tuple[Noted, NDArray[np.int64]]:
+        """Return what one tree knows of some rows, and what that took."""
         into = Noted(self._space)
         tree, at = served.tree, len(slots) if not len(served.boxes) else 0
         stack = np.empty(STACK, np.int64)
@@ -275,9 +277,7 @@ class TableIndex:
             )
             if at < len(slots):
                 into.grow()
-        self.effort += effort
-        served.effort = int(effort.sum())
-        return into
+        return into, effort
 
     def _orders_of(self, boxes: Outcomes) -> dict[Order, NDArray[np.int64]]:
         """Return for each order of rows the boxes that are searched best in it."""
@@ -308,7 +308,7 @@ class TableIndex:
             return {}
         slots, codes, copies = self._live(), self._live_codes(), self._copies()
         curved = sorted({c for order in orders if not is_plain(order) for c in (*order[0], *order[1])})
-        columns = self._pool.map(lambda c: self._cells(c, np.ascontiguousarray(codes[:, c])), curved)
+        columns = mapped(self._threads, lambda c: self._cells(c, np.ascontiguousarray(codes[:, c])), curved)
         cells = dict(zip(curved, columns, strict=True))
 
         def made(order: Order) -> ZoneTree:
@@ -316,7 +316,7 @@ class TableIndex:
             places = _curve(order, cells, len(codes)) if column is None else column
             return ZoneTree(self._rows.codes, slots, places, copies)
 
-        return dict(zip(orders, self._pool.map(made, orders), strict=True))
+        return dict(zip(orders, mapped(self._threads, made, orders), strict=True))
 
     def _places(self, order: Order, codes: Codes) -> NDArray[np.int64]:
         """Return where rows stand in an order."""

@@ -11,6 +11,7 @@ import click
 from holdfast.constraints import Family
 from holdfast.jobs import options
 from holdfast.jobs.addresses import Place, ReadablePlace, refuse_addresses
+from holdfast.jobs.overwriting import refuse_overwriting
 
 if TYPE_CHECKING:
     from holdfast.jobs.engines import Spread
@@ -29,7 +30,7 @@ FILES = click.argument("files", nargs=-1, required=True, type=ReadablePlace(), m
     metavar="SHARE",
     help="Also inclusions that hold for this share of values (ind).",
 )
-@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the N that tell most, best first.")
+@click.option("--top", type=options.Count(1), metavar="N", help="Only the N that tell most, best first.")
 @click.option("--as-rules", is_flag=True, help="Write a rules file, to prune and give to holdfast check.")
 @options.reading
 @options.sentences
@@ -46,6 +47,8 @@ def discover(files: tuple[Place, ...], **given: Any) -> None:
         raise click.UsageError("--as-rules writes lines for people to prune: leave out --format json.")
     if given["as_rules"] and given["min_coverage"] is not None:
         raise click.UsageError("--as-rules writes what holds: leave out --min-coverage.")
+    outputs = {"--output": given["output"], "--write-space": given["write_space"]}
+    refuse_overwriting(outputs, [*files, given["space"]])
     if given["family"] == "ind":
         from holdfast.jobs.discover_inclusion import discover_inclusions_in
 
@@ -96,7 +99,7 @@ def discover(files: tuple[Place, ...], **given: Any) -> None:
 @click.option("--exists", is_flag=True, help="Stop at the first violation of a rule without threshold.")
 @click.option(
     "--examples",
-    type=click.IntRange(min=0),
+    type=options.Count(),
     default=3,
     show_default=True,
     metavar="N",
@@ -129,6 +132,7 @@ def check(files: tuple[Place, ...], rules: Path | None, rule_texts: tuple[str, .
         raise click.UsageError("--pairs writes all pairs, --exists stops at the first: leave one of them out.")
     spread = _spread(given, files)
     reading = _reading(given)
+    refuse_overwriting({"--output": given["output"], "--pairs": given["pairs"]}, [*files, rules])
     from holdfast.jobs.check import check_files
 
     return check_files(
@@ -149,9 +153,7 @@ def check(files: tuple[Place, ...], rules: Path | None, rule_texts: tuple[str, .
 @click.argument("base", type=options.EXISTING, metavar="BASE")
 @click.argument("changes", type=options.EXISTING, metavar="CHANGES")
 @options.searching
-@click.option(
-    "--batch-size", type=click.IntRange(min=1), required=True, metavar="N", help="Records of CHANGES in a batch."
-)
+@click.option("--batch-size", type=options.Count(1), required=True, metavar="N", help="Records of CHANGES in a batch.")
 @click.option("--key", metavar="COL,...", help="Columns that identify a row; a delete then needs no others.")
 @options.reading
 @options.sentences
@@ -165,6 +167,8 @@ def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
     if key is not None and not all(key.split(",")):
         raise click.BadParameter("expected names with commas between them", param_hint="--key")
     reading = _reading(given)
+    outputs = {"--output": given["output"], "--write-space": given["write_space"]}
+    refuse_overwriting(outputs, [base, changes, given["space"]])
     from holdfast.jobs.replay import Searched, replay_changes
     from holdfast.streaming.maintainers.maintainer import Bounds
 

@@ -38,6 +38,7 @@ def json_lines(checked: Sequence["Checked"], answering: Answering) -> Iterator[s
                 "rule": rule.name,
                 "table": rule.table,
                 "constraint": rule.text,
+                **(rule.body.named if isinstance(rule.body, InclusionDependency) else {}),
                 "violating_pairs": one.violating_pairs,
                 "violating_rows": one.violating_rows,
                 **missing,

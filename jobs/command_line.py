@@ -4,6 +4,8 @@ Invariant: whatever goes wrong, a person reads plain sentences on standard error
 code of the kind of error; results alone go to standard output. Engines are imported by the job that needs them.
 """
 
+import errno
+import fcntl
 import io
 import os
 import select
@@ -18,7 +20,7 @@ import click
 from holdfast import __version__
 from holdfast.constraints import ExternalError, HoldfastError
 from holdfast.jobs.batch_commands import check, discover, replay
-from holdfast.jobs.options import IS_JSON
+from holdfast.jobs.logs import IS_JSON, Lines, heard
 from holdfast.jobs.output import printable
 from holdfast.jobs.problems import ConfigurationError
 from holdfast.jobs.progress import json_line
@@ -28,6 +30,8 @@ from holdfast.jobs.stream_commands import dashboard, rebuild, report, run, seed,
 from holdfast.state.room import is_of_storage, way_out
 
 OK, USAGE, INTERNAL, INTERRUPTED = 0, 2, 70, 130
+
+_NO_OUTPUT = "standard output is closed, so results have no place to go: open it, or use --output"
 
 _SECTIONS = {
     "Files": (discover, check, replay),
@@ -71,24 +75,32 @@ for _commands in _SECTIONS.values():
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
+    _hold_standard_streams()
     sys.exit(exit_code_of(sys.argv[1:] if arguments is None else arguments))
 
 
 def exit_code_of(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code."""
     forget()
-    sys.stdout = sys.stdout or _nowhere()  # None where it was closed before the start
+    sys.stdout = sys.stdout or _Closed()  # None where it was closed before the start
     sys.stderr = sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     if "_HOLDFAST_COMPLETE" in os.environ:
         holdfast.main(prog_name="holdfast")
-    context: click.Context | None = None
     if any("\0" in argument for argument in arguments):
-        return _say(context, "an argument holds a NUL character, which no name of a file or column has", USAGE)
+        return _say(None, "an argument holds a NUL character, which no name of a file or column has", USAGE)
+    with heard() as lines:
+        return _invoked(arguments, lines)
+
+
+def _invoked(arguments: Sequence[str], lines: Lines) -> int:
+    """Run a command and return its exit code; what it logs goes to `lines`."""
+    context: click.Context | None = None
     try:
         with holdfast.make_context("holdfast", list(arguments)) as context:
+            lines.context = context
             code = holdfast.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as done:
@@ -106,23 +118,32 @@ def exit_code_of(arguments: Sequence[str]) -> int:
         return _say(context, masked(str(error)), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         return _say(context, "Interrupted.", INTERRUPTED)
-    except Exception as error:  # noqa: BLE001  # the one place for what nobody expected
-        if isinstance(error, BrokenPipeError) and _reader_is_gone():
-            return OK
-        if is_of_storage(error):
-            text = masked(f"Storage failed: {error}: {way_out(error)}, and start again")
-            return _say(context, text, ExternalError.exit_code)
-        if isinstance(error, MemoryError):
-            text = f"There is not enough memory: give the process more ({error})"
-            return _say(context, text, ExternalError.exit_code)
-        kind = type(error).__name__
-        return _say(
-            context,
-            f"Internal error: {kind}: {masked(str(error))}\n"
-            "This is a defect of Holdfast. HOLDFAST_TRACEBACK=1 shows where it happened.",
-            INTERNAL,
-        )
+    except BaseException as error:  # the one place for what nobody expected, a panic of a library in Rust included
+        if isinstance(error, (SystemExit, GeneratorExit)):
+            raise
+        return _unexpected(context, error)
     return code if isinstance(code, int) else OK
+
+
+def _unexpected(context: click.Context | None, error: BaseException) -> int:
+    """Say what an error of no kind of ours means, and return its exit code."""
+    if isinstance(error, BrokenPipeError) and _reader_is_gone():
+        return OK
+    if isinstance(error, OSError) and error.errno == errno.EBADF and not _is_writable(sys.stdout):
+        return _say(context, _NO_OUTPUT, ExternalError.exit_code)
+    if is_of_storage(error):
+        text = masked(f"Storage failed: {error}: {way_out(error)}, and start again")
+        return _say(context, text, ExternalError.exit_code)
+    if isinstance(error, MemoryError):
+        text = f"There is not enough memory: give the process more ({error})"
+        return _say(context, text, ExternalError.exit_code)
+    kind = type(error).__name__
+    return _say(
+        context,
+        f"Internal error: {kind}: {masked(str(error))}\n"
+        "This is a defect of Holdfast. HOLDFAST_TRACEBACK=1 shows where it happened.",
+        INTERNAL,
+    )
 
 
 def _say(context: click.Context | None, message: str, code: int) -> int:
@@ -136,6 +157,34 @@ def _say(context: click.Context | None, message: str, code: int) -> int:
     except BrokenPipeError:
         _reader_is_gone()
     return code
+
+
+class _Closed(io.TextIOBase):
+    """Stands for standard output where it was closed before the start: whoever writes to it learns that."""
+
+    encoding = "utf-8"
+
+    def write(self, text: str, /) -> int:
+        """Refuse a text, so that no result is lost without an error."""
+        if text:
+            raise ExternalError(_NO_OUTPUT)
+        return 0
+
+
+def _hold_standard_streams() -> None:
+    """Open what is closed of the standard streams on nothing, so that no file of the command takes their numbers."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+
+
+def _is_writable(stream: TextIO) -> bool:
+    try:
+        return fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+    except (OSError, ValueError):
+        return False
 
 
 def _nowhere() -> TextIO:

@@ -4,13 +4,15 @@ Each check looks at what could be read of the file, so that one wrong section do
 elsewhere. Invariant: checks look at settings alone, never at the disk or the network (`doctor` does).
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import PurePosixPath
+from urllib.parse import unquote
 
 from holdfast.constraints.columns import unknown_name
 from holdfast.jobs.problems import Path
-from holdfast.jobs.quantities import contains
+from holdfast.jobs.quantities import contains, is_remote
 from holdfast.jobs.settings import AlertSettings, BlocksSettings, ConstraintsSettings, PrometheusSettings
 from holdfast.jobs.table_settings import DeltaSource, FilesSource, KafkaSource, TableSettings
 
@@ -135,7 +137,11 @@ def check_places(own: dict[str, str], tables: Sequence[tuple[int, TableSettings]
             relation = "is the same place as" if contains(place, other) and contains(other, place) else "overlaps"
             which = f"{other} " if second == "blocks" else ""  # often not in the file
             yield (second,), f"{which}{relation} '{first}': give each a folder of its own, none inside another"
+    if "output" in own and (problem := _escaped(own["output"])):
+        yield ("output",), problem
     for position, table in tables:
+        if isinstance(table.source, DeltaSource) and (problem := _escaped(table.source.path)):
+            yield ("tables", position, "source", "path"), problem
         used = [(("seed", "path"), table.seed.path)] if table.seed else []
         if isinstance(table.source, (FilesSource, DeltaSource)):
             used.append((("source", "path"), table.source.path))
@@ -143,6 +149,18 @@ def check_places(own: dict[str, str], tables: Sequence[tuple[int, TableSettings]
             for name, place in own.items():
                 if contains(place, path) or (where[0] == "source" and contains(path, place)):
                     yield ("tables", position, *where), f"overlaps '{name}', which Holdfast writes: use another folder"
+
+
+def _escaped(place: str) -> str:
+    """Return what is wrong with the path of a Delta table that delta-rs would look for elsewhere."""
+    if is_remote(place) or "%" not in os.path.realpath(place):
+        return ""
+    from holdfast.tables.delta import escape_in
+
+    escape = escape_in(place)
+    if escape is None:
+        return ""
+    return f"has {escape} in its path, which delta-rs takes for '{unquote(escape)}': give the folder another name"
 
 
 def check_constraints(

@@ -11,6 +11,7 @@ import click
 from holdfast.jobs.doctor import Finding, examine, exit_code
 from holdfast.jobs.options import Answering
 from holdfast.jobs.output import json_line, results_to
+from holdfast.jobs.overwriting import refuse_overwriting_live
 from holdfast.jobs.secrets import masked, masked_settings
 from holdfast.jobs.table_settings import KafkaSource
 
@@ -25,7 +26,9 @@ def diagnose(conf: Path | None, answering: Answering, *, spark: bool, kafka: str
     if conf is not None:
         from holdfast.jobs.configuration import load
 
-        settings = load(conf).settings
+        configuration = load(conf)
+        refuse_overwriting_live(answering.output, configuration)
+        settings = configuration.settings
         paths = {**settings.places}
         if settings.engine == "spark":
             from holdfast.discovery.blocks.storage import Storage

@@ -6,24 +6,28 @@ histograms, some microseconds. Nothing here takes a lock that a batch takes.
 Invariant: whatever tables and rules are called, and whoever asks how slowly, a batch goes on.
 """
 
+import asyncio
 import datetime
 import ipaddress
 import socket
-import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
-from socketserver import TCPServer
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client import CollectorRegistry, ProcessCollector, make_asgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 import holdfast
 from holdfast.constraints import ExternalError, Family
+from holdfast.dashboard.background import Background
 from holdfast.jobs.watching import Followed
 
 if TYPE_CHECKING:
@@ -202,68 +206,75 @@ class Endpoint:
         registry.register(figures)
         ProcessCollector(registry=registry)
         try:
-            self._server = _server(settings.address, settings.port, figures, registry)
+            listening = _listening(settings.address, settings.port)
         except OSError as error:
             raise ExternalError(
                 f"prometheus: {settings.address}:{settings.port} cannot be served ({error.strerror or error}): stop "
                 "what uses the port, or name another `port`"
             ) from error
-        self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True)
-        self._thread.start()
+        headers = [("Server", f"holdfast/{holdfast.__version__}")]
+        self._server = Background(_application(figures, registry), listening, "metrics", http=_Patient, headers=headers)
+        self.port = self._server.port
+        self._server.start()
 
     def close(self) -> None:
         """Serve no more, and give the port up."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.close()
 
 
-def _server(address: str, port: int, figures: Figures, registry: CollectorRegistry) -> ThreadingHTTPServer:
-    class Handler(BaseHTTPRequestHandler):
-        """Answers one request."""
+def _application(figures: Figures, registry: CollectorRegistry) -> Starlette:
+    """Return what answers: the figures of a registry, and whether the run is well."""
 
-        timeout = _PATIENCE_SECONDS
-        server_version, sys_version = f"holdfast/{holdfast.__version__}", ""
+    async def health(_: Request) -> Response:
+        well = figures.is_well
+        return _plain(200 if well else 503, "ok\n" if well else "a batch failed\n")
 
-        def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
-            if path == "/metrics":
-                encode, kind = choose_encoder(self.headers.get("Accept", ""))
-                self._answer(200, encode(registry), kind)
-            elif path == "/healthz":
-                well = figures.is_well
-                self._answer(200 if well else 503, b"ok\n" if well else b"a batch failed\n", "text/plain")
-            else:
-                self._answer(404, b"/metrics or /healthz\n", "text/plain")
+    async def nothing(_: Request, __: Exception) -> Response:
+        return _plain(404, "/metrics or /healthz\n")
 
-        do_HEAD = do_GET  # noqa: N815  (the name that the base class looks for)
+    routes = [Route("/metrics", _Metrics(registry), methods=["GET"]), Route("/healthz", health)]
+    return Starlette(routes=routes, exception_handlers={404: nothing})
 
-        def _answer(self, status: int, body: bytes, kind: str) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the name of the base class)
-            """Say nothing: who asks is nobody's business."""
+def _plain(status: int, text: str) -> Response:
+    return Response(text, status, {"Content-Type": "text/plain"})
 
-    class Server(ThreadingHTTPServer):
-        """A server whose slow clients end with the process."""
 
-        daemon_threads = True
-        block_on_close = False
-        is_v6 = address != "localhost" and ipaddress.ip_address(address).version == 6
-        address_family = socket.AF_INET6 if is_v6 else socket.AF_INET
+class _Metrics:
+    """The application of `prometheus_client`, as an endpoint of a route, which a function would not be."""
 
-        def server_bind(self) -> None:
-            """Bind, without the look-up of the machine's own name that the base class does."""
-            TCPServer.server_bind(self)
-            self.server_name, self.server_port = address, self.server_address[1]
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._app = make_asgi_app(registry)
 
-        def handle_error(self, *_: Any) -> None:
-            """Say nothing: a client that went away is no news."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app({**scope, "query_string": b""}, receive, send)  # figures are not known by name in advance
 
-    return Server((address, port), Handler)
+
+class _Patient(H11Protocol):
+    """Lets a connection go that brings no whole request within some seconds, so that slow clients do not pile up."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._wait_for_the_next(None)
+
+    def on_response_complete(self) -> None:
+        """Begin to wait for the next request."""
+        cycle = self.cycle
+        super().on_response_complete()
+        self._wait_for_the_next(cycle)
+
+    def _wait_for_the_next(self, cycle: object) -> None:
+        self.loop.call_later(_PATIENCE_SECONDS, self._give_up, cycle)
+
+    def _give_up(self, cycle: object) -> None:
+        if self.cycle is cycle:
+            self.transport.close()
+
+
+def _listening(address: str, port: int) -> socket.socket:
+    """Return a socket that listens; on all addresses of both kinds where that is asked for."""
+    is_v6 = address != "localhost" and ipaddress.ip_address(address).version == 6
+    is_both = is_v6 and ipaddress.ip_address(address).is_unspecified and socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if is_v6 else socket.AF_INET
+    return socket.create_server((address, port), family=family, dualstack_ipv6=is_both, backlog=64)

@@ -3,7 +3,6 @@
 Invariant: an option means the same in every command that has it; `ReadOptions` is made here only.
 """
 
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.jobs.logs import IS_JSON, LEAST, let_rust_speak
 from holdfast.jobs.progress import LEVELS, Voice
 
 if TYPE_CHECKING:
@@ -23,6 +23,30 @@ Decorator = Callable[[Any], Any]
 EXISTING = click.Path(exists=True, path_type=Path)
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+MOST = 2**63 - 1
+MOST_THREADS = 1_024
+
+
+class Count(click.IntRange):
+    """A whole number within 64 bits; help names its least value alone.
+
+    Parameters
+    ----------
+    least, most : between which it is.
+    """
+
+    def __init__(self, least: int = 0, most: int = MOST) -> None:
+        super().__init__(min=least)
+        self._most = most
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        """Return the number, or refuse it with its range."""
+        number = super().convert(value, parameter, context)
+        if number > self._most:
+            self.fail(f"{number} is not in the range {self.min}<=x<={self._most}.", parameter, context)
+        return number
 
 
 @dataclass(frozen=True)
@@ -52,12 +76,21 @@ def _stacked(*options: Decorator) -> Decorator:
     return add
 
 
+def _quietly(context: click.Context, _: click.Parameter, is_quiet: bool) -> bool:
+    """Note that warnings of libraries are not said either."""
+    if is_quiet:
+        context.meta[LEAST] = "error"
+    return is_quiet
+
+
+quiet = click.option("--quiet", is_flag=True, callback=_quietly, help="No progress, no notes; errors are still shown.")
+
 answering = _stacked(
     click.option(
         "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Text, or JSON lines."
     ),
     click.option("--output", type=NEW_FILE, metavar="FILE", help="Write results there, all or nothing."),
-    click.option("--quiet", is_flag=True, help="No progress, no notes; errors are still shown."),
+    quiet,
 )
 """How a command answers: --format, --output and --quiet."""
 
@@ -82,16 +115,14 @@ speaking = _stacked(
 )
 """How a job speaks while it runs: --log-level and --log-format."""
 
-IS_JSON = "holdfast.log_is_json"
-"""Under this name a command's context knows that errors are lines of JSON too."""
-
 
 def voice(log_level: str, log_format: str, *, quiet: bool) -> Voice:
     """Return how a job is to speak, errors that end it included."""
-    click.get_current_context().meta[IS_JSON] = log_format == "json"
+    spoken = Voice(quiet, log_level, log_format == "json")
+    click.get_current_context().meta.update({IS_JSON: spoken.as_json, LEAST: spoken.least})
     if log_level == "debug":
-        os.environ.setdefault("RUST_LOG", "deltalake=debug")  # read when delta-rs is loaded: before any job is
-    return Voice(quiet, log_level, log_format == "json")
+        let_rust_speak()
+    return spoken
 
 
 reading = _stacked(
@@ -100,8 +131,8 @@ reading = _stacked(
     click.option("--null", "null", multiple=True, metavar="TOKEN", help="Text that means null [default: empty]."),
     click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text files."),
     click.option("--delimiter", default=",", show_default=True, help="One character, or 'tab'."),
-    click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads to use [default: all cores]."),
-    click.option("--limit", type=click.IntRange(min=0), metavar="ROWS", help="Only the first rows of each file."),
+    click.option("--threads", type=Count(1, MOST_THREADS), metavar="N", help="Threads to use [default: all cores]."),
+    click.option("--limit", type=Count(), metavar="ROWS", help="Only the first rows of each file."),
 )
 """How files are read."""
 
@@ -133,7 +164,7 @@ on_spark = _stacked(
     click.option(
         "--work", metavar="FOLDER", help="Folder or object store that all executors reach, for blocks of rows."
     ),
-    click.option("--block-rows", type=click.IntRange(min=1), metavar="N", help="Rows of a block [default: 262144]."),
+    click.option("--block-rows", type=Count(1), metavar="N", help="Rows of a block [default: 262144]."),
 )
 """Where Spark searches: --spark, --master, --conf as settings by name, --work and --block-rows."""
 
@@ -142,7 +173,7 @@ searching = _stacked(
     click.option("--family", type=click.Choice(["dc", "od", "ind"]), required=True, help="Which kind of constraints."),
     click.option(
         "--max-predicates",
-        type=click.IntRange(min=0),
+        type=Count(),
         default=4,
         show_default=True,
         metavar="N",
@@ -150,7 +181,7 @@ searching = _stacked(
     ),
     click.option(
         "--max-context",
-        type=click.IntRange(min=0),
+        type=Count(),
         default=3,
         show_default=True,
         metavar="N",

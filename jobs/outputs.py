@@ -58,6 +58,7 @@ def _near(state: Path, application: str) -> list[dict[str, Any]] | None:
         found.append(
             {
                 "constraint": str(near.dependency),
+                **near.dependency.named,
                 "coverage": round(near.coverage, 6),
                 "missing_values": near.missing_values,
                 "missing_occurrences": near.missing_occurrences,

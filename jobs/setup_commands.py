@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from holdfast.jobs import options
+from holdfast.jobs.overwriting import refuse_overwriting
 
 
 @click.command(short_help="Write a commented configuration.")
@@ -25,6 +26,7 @@ def validate(conf: Path, format_: str, output: Path | None, *, quiet: bool) -> i
 
     Looks at the file alone; `holdfast doctor CONF` looks at the places that it names.
     """
+    refuse_overwriting({"--output": output}, [conf])
     from holdfast.jobs.validate import validate_file
 
     return validate_file(conf, options.Answering(format_ == "json", output, quiet))
@@ -37,6 +39,7 @@ def validate(conf: Path, format_: str, output: Path | None, *, quiet: bool) -> i
 @options.answering
 def doctor(conf: Path | None, kafka: str | None, format_: str, output: Path | None, *, spark: bool, quiet: bool) -> int:
     """Look whether this machine has what Holdfast needs: Java, jars, Kafka, permissions."""
+    refuse_overwriting({"--output": output}, [conf])
     from holdfast.jobs.diagnosis import diagnose
 
     return diagnose(conf, options.Answering(format_ == "json", output, quiet), spark=spark, kafka=kafka)
@@ -66,7 +69,7 @@ def demo(folder: Path | None, *, kafka: bool, quiet: bool) -> None:
     metavar="FILE",
     help="The archive [default: env.tar.gz].",
 )
-@click.option("--quiet", is_flag=True, help="No progress, no notes; errors are still shown.")
+@options.quiet
 def pack(output: Path, *, quiet: bool) -> None:
     """Pack this program, its Python and all it needs into one archive, which Spark unpacks on executors.
 

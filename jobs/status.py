@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from holdfast.constraints import Severity, StateRefused, parse_rule_body
+from holdfast.constraints import InclusionDependency, Severity, StateRefused, parse_rule_body
 from holdfast.discovery.blocks.live import stored_names
 from holdfast.jobs.check import BROKEN
 from holdfast.jobs.configuration import Configuration
@@ -57,7 +57,7 @@ def show_status(configuration: Configuration, answering: Answering) -> int:
     with results_to(answering.output) as out:
         if answering.as_json:
             for table in tables:
-                rules = [{**rule, **_said(rule, answering)} for rule in table["rules"]]
+                rules = [_for_programs(rule, answering) for rule in table["rules"]]
                 out.write(json_line({**whole, **table, "rules": rules}))
         else:
             text = io.StringIO()
@@ -171,6 +171,13 @@ def _rule_cells(table: str, rule: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _said(rule: Mapping[str, Any], answering: Answering) -> dict[str, str]:
     return said_fields(parse_rule_body(rule["constraint"]), answering)
+
+
+def _for_programs(rule: Mapping[str, Any], answering: Answering) -> dict[str, Any]:
+    """Return a rule's line, an inclusion with the names of its columns."""
+    body = parse_rule_body(rule["constraint"])
+    named = body.named if isinstance(body, InclusionDependency) else {}
+    return {**rule, **named, **_said(rule, answering)}
 
 
 def _print_lines(lines: Sequence[Sequence[str]], out: TextIO) -> None:

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.jobs import options
+from holdfast.jobs.overwriting import refuse_overwriting, refuse_overwriting_live
 
 if TYPE_CHECKING:
     from holdfast.jobs.configuration import Configuration
 
 CONF = click.argument("conf", type=click.Path(path_type=Path), metavar="CONF")
-QUIET = click.option("--quiet", is_flag=True, help="No progress, no notes; errors are still shown.")
 
 
 @click.command(short_help="Build the state from the seeds.")
 @CONF
 @click.option("--replace", is_flag=True, help="Throw an existing state away first.")
-@QUIET
+@options.quiet
 @options.speaking
 def seed(conf: Path, log_level: str, log_format: str, *, replace: bool, quiet: bool) -> None:
     """Build the state from the seeds; refused where there is one."""
@@ -34,7 +34,7 @@ def seed(conf: Path, log_level: str, log_format: str, *, replace: bool, quiet: b
 @click.command(short_help="Follow the sources and keep the constraints.")
 @CONF
 @click.option("--available-now", is_flag=True, help="Process what is there, then stop.")
-@QUIET
+@options.quiet
 @options.speaking
 def run(conf: Path, log_level: str, log_format: str, *, available_now: bool, quiet: bool) -> None:
     """Follow the sources and keep the constraints, until stopped.
@@ -57,7 +57,7 @@ def status(conf: Path, format_: str, output: Path | None, *, quiet: bool, senten
 
     Works while `holdfast run` runs, and needs no Java.
     """
-    configuration = _load(conf)
+    configuration = _load_beside(output, conf)
     from holdfast.jobs.status import show_status
 
     return show_status(configuration, options.Answering(format_ == "json", output, quiet, sentences))
@@ -66,7 +66,7 @@ def status(conf: Path, format_: str, output: Path | None, *, quiet: bool, senten
 @click.command(short_help="Restore the state from backup or source.")
 @CONF
 @click.option("--from-source", is_flag=True, help="Seed anew, where the backup is lost too.")
-@QUIET
+@options.quiet
 def rebuild(conf: Path, *, from_source: bool, quiet: bool) -> None:
     """Restore the state from its backup, or seed it anew; outputs go on where they were.
 
@@ -125,14 +125,14 @@ def dashboard(conf: Path, port: int, host: str, *, no_browser: bool) -> None:
     metavar="FILE",
     help="Write the page there, all or nothing [default: standard output].",
 )
-@QUIET
+@options.quiet
 def report(conf: Path, output: Path | None, *, quiet: bool) -> None:
     """Write what changed, what holds and which rules are broken as one HTML file.
 
     It is the page of `holdfast dashboard` with its data as of now: it opens anywhere, without a network. Limits on how
     much it holds are said in it.
     """
-    configuration = _load(conf)
+    configuration = _load_beside(output, conf)
     from holdfast.jobs.report import write_report
 
     write_report(configuration, output, quiet=quiet)
@@ -142,3 +142,11 @@ def _load(conf: Path) -> "Configuration":
     from holdfast.jobs.configuration import load
 
     return load(conf)
+
+
+def _load_beside(output: Path | None, conf: Path) -> "Configuration":
+    """Read a configuration, and refuse an output that would replace it or a file of its tables."""
+    refuse_overwriting({"--output": output}, [conf])
+    configuration = _load(conf)
+    refuse_overwriting_live(output, configuration)
+    return configuration

@@ -15,6 +15,7 @@ from holdfast.constraints import InclusionDependency, Rule
 from holdfast.jobs.configuration import Configuration, load
 from holdfast.jobs.options import Answering
 from holdfast.jobs.output import json_line, printable, results_to
+from holdfast.jobs.overwriting import refuse_overwriting_live
 from holdfast.jobs.problems import ConfigurationError, Problem, written
 from holdfast.jobs.quantities import duration_text
 from holdfast.jobs.secrets import masked, masked_settings, without
@@ -34,6 +35,7 @@ def validate_file(file: Path, answering: Answering) -> int:
         with results_to(answering.output) as stream:
             stream.write(json_line({"valid": False, "file": str(file), "errors": _listed(error.problems)}))
         return error.exit_code
+    refuse_overwriting_live(answering.output, configuration)
     with results_to(answering.output) as stream:
         if answering.as_json:
             stream.write(without(configuration.secrets, json_line(masked_settings(_fields(configuration)))))

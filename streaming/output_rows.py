@@ -24,8 +24,22 @@ NULLS_RULE = "null equals null, and sorts below every value"
 NULLS_IGNORED = "nulls are ignored"
 
 Row = dict[str, Any]
-Described = tuple[Row, Row]
-"""A row of `constraint_changes`, and the columns that say which constraint it is about."""
+
+
+@dataclass(frozen=True)
+class Described:
+    """A changed constraint as the outputs say it.
+
+    Parameters
+    ----------
+    row : of `constraint_changes`.
+    about : the columns that say which constraint it is.
+    constraint : the same as a value.
+    """
+
+    row: Row
+    about: Row
+    constraint: Constraint
 
 
 @dataclass(frozen=True)
@@ -250,7 +264,7 @@ def described(
             "cause": "data",
             "constraints_after": after[change.table],
         }
-        yield row, about
+        yield Described(row, about, change.constraint)
 
 
 def time_text(moment: datetime.datetime) -> str:

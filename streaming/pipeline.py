@@ -32,12 +32,12 @@ from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.maintainers.value_rules import ValueRules
-from holdfast.streaming.output_rows import OutputRows, Position, described
+from holdfast.streaming.output_rows import Described, OutputRows, Position, described
 from holdfast.streaming.publisher import Publisher
-from holdfast.streaming.rule_reports import Line, RuleReports
+from holdfast.streaming.rule_reports import Line, Reported, RuleReports
 from holdfast.streaming.seeding import NAMES, Clock, name_key, progress_of, tables_of, utc_now, value_rules
-from holdfast.streaming.settling import Settling
-from holdfast.streaming.standing import Standing
+from holdfast.streaming.settling import Delayed, Settling
+from holdfast.streaming.standing import Moves, Scored, Standing
 
 MOST_LEFT_OUT = MOST_NEW
 """Of how many fields it is noted that no column has them."""
@@ -188,7 +188,8 @@ class Pipeline:
             included = {} if self._reported is None else self._reported.counts
             counts = {name: known.count + included.get(name, 0) for name, known in self._tables.items()}
             number = self._progress[source].get("batches", 0) + 1
-            waiting = {}
+            waiting: dict[str, Delayed] = {}
+            placed: list[tuple[Scored, Moves]] = []
             for group, batch, subject, changes in (
                 (source, number, maintainer, result.changes),
                 (ACROSS, self._commits.last + 1, self._reported, across),
@@ -197,16 +198,13 @@ class Pipeline:
                     continue
                 changed = described(source, position.batch_id, changes, counts)
                 due, waiting[group] = self._settling.step(group, batch, changed, change)
-                scores = self._standing.scored(subject, due)
-                for row, about in due:
-                    rows.change(row, about, scores.get(about["constraint_id"]))
-                rows.places(self._standing.places(subject, change, now.timestamp()))
+                placed.append((subject, self._note_changes(rows, subject, due, change, now)))
             records = len(came.records) + len(came.bad) + came.skipped
             lag = None if came.oldest is None else max(0.0, now.timestamp() - came.oldest)
             rows.batch(source, position, records, result, counts[source], len(bad), took, lag, lag_records)
             rows.quarantine(source, bad)
-            rules = self._note_rules(rows, result.rules, source, change, now)
-            self._note_metrics(rows, source, result, counts[source], records, sum(took.values()), lag, now)
+            rules, reported = self._note_rules(rows, result.rules, source, change, now)
+            measured = self._note_metrics(rows, source, result, counts[source], records, sum(took.values()), lag, now)
             good = len(came.records) - len(result.incomplete)
             progress = self._advanced(source, result, counts[source], records, good, len(bad), lag, rows.at)
             if across:
@@ -220,12 +218,27 @@ class Pipeline:
             entry = LedgerEntry(position.query_id, position.batch_id, position.start, position.end, commit=0)
             self._commits.commit(change, rows.payload, source=source, batch=entry)
             self._progress |= moved
-            for group, left in waiting.items():
-                self._settling.keep(group, left)
+            self._keep(source, measured, reported, waiting, placed)
             self._note_share(source, records, len(bad))
             self._end_commit()
         changes = [*result.changes, *across]
         return replace(result, changes=changes, constraints=counts[source], rules=tuple(rules), left_out=left_out)
+
+    def _keep(
+        self,
+        source: str,
+        measured: tuple[float, tuple[int, float]],
+        reported: Reported,
+        waiting: Mapping[str, Delayed],
+        placed: Sequence[tuple[Scored, Moves]],
+    ) -> None:
+        """Remember what was published with a commit, which is kept."""
+        self._metrics_at[source], self._busy[source] = measured
+        self._reports.keep(reported)
+        for group, left in waiting.items():
+            self._settling.keep(group, left)
+        for subject, moves in placed:
+            self._standing.keep(subject, moves)
 
     def _saved(self, source: str, names: Sequence[str]) -> WriteBatch:
         """Return what a batch changed of a table in the state, and the names of what it read."""
@@ -267,14 +280,16 @@ class Pipeline:
                 gone += [(name, *one) for one in maintainer.rules_gone]
             for table, rule, example in gone:
                 rows.violation(rule, table, example, "removed")
-            for line in self._reports.forget(self._rules, change):
+            forgotten = self._reports.forgotten(self._rules, change)
+            for line in forgotten.lines:
                 rows.rule(line)
             known = [state for maintainer in self._tables.values() for state in maintainer.rules]
-            told = self._note_rules(rows, known, None, change, now)
+            told, reported = self._note_rules(rows, known, None, change, now)
             if rows.payload:
                 for part in chain(self._value_rules.save(), *map(self._saved_rules, self._tables)):
                     change.add(part)
                 self._commits.commit(change, rows.payload)
+                self._reports.keep(forgotten, reported)
                 self._end_commit()
         return told
 
@@ -283,6 +298,17 @@ class Pipeline:
         """The inclusions, where they are told of for themselves."""
         return None if self._inclusion is None or self._inclusion.watched else self._inclusion
 
+    def _note_changes(
+        self, rows: OutputRows, subject: Scored, due: Sequence[Described], change: WriteBatch, now: datetime.datetime
+    ) -> Moves:
+        """Add to a commit the constraints that changed, their scores, and places when it is time."""
+        moves = self._standing.scored(subject, due)
+        scores = moves.score_of
+        for one in due:
+            rows.change(one.row, one.about, scores.get(one.about["constraint_id"]))
+        rows.places(self._standing.places(subject, moves, change, now.timestamp()))
+        return moves
+
     def _note_rules(
         self,
         rows: OutputRows,
@@ -290,17 +316,20 @@ class Pipeline:
         source: str | None,
         change: WriteBatch,
         now: datetime.datetime,
-    ) -> list[RuleState]:
-        """Add to a commit what is to be published of rules, those about values too; return those that changed."""
+    ) -> tuple[list[RuleState], Reported]:
+        """Add to a commit what is to be published of rules, those about values too.
+
+        Return those that changed, and what is to be kept of their lines.
+        """
         states = [*of_tables, *self._value_rules.states(lambda name: self._tables[name].row_count)]
         told = [state for state in states if self._reports.changed(state)]
         rows.examples(states)
         were_broken = self._reports.broken
-        lines = self._reports.lines(states, source, self._commits.last + 1, now.timestamp(), change)
-        for line in lines:
+        reported = self._reports.lines(states, source, self._commits.last + 1, now.timestamp(), change)
+        for line in reported.lines:
             rows.rule(line)
-        self._alerts.decide(rows, turned(states, lines, were_broken), change)
-        return told
+        self._alerts.decide(rows, turned(states, reported.lines, were_broken), change)
+        return told, reported
 
     def _across(self, result: BatchResult, change: WriteBatch) -> list[ConstraintChange]:
         """Follow what a batch did to values; add to the commit what that changed in the state."""
@@ -419,13 +448,13 @@ class Pipeline:
         seconds: float,
         lag: float | None,
         now: datetime.datetime,
-    ) -> None:
+    ) -> tuple[float, tuple[int, float]]:
+        """Add figures to a commit when it is time; return when they were written, and what was done since then."""
         count, busy = self._busy[source]
         count, busy = count + records, busy + seconds
         passed = now.timestamp() - self._metrics_at[source]
         if 0 <= passed < self._limits.metrics_every:
-            self._busy[source] = count, busy
-            return
+            return self._metrics_at[source], (count, busy)
         figures = {
             "rows": result.rows,
             "constraints": constraints,
@@ -435,8 +464,7 @@ class Pipeline:
             "commits_to_publish": self._publisher.behind,
         }
         rows.metrics(source, figures if lag is None else {**figures, "lag_seconds": lag})
-        self._metrics_at[source] = now.timestamp()
-        self._busy[source] = 0, 0.0
+        return now.timestamp(), (0, 0.0)
 
 
 def _incomplete(came: Arrivals, result: BatchResult) -> list[BadRecord]:

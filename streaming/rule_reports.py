@@ -2,11 +2,12 @@
 
     rule_status  name   the line that was published last, as JSON, with when that was
 
-Invariant: the last line of a rule says what the state knows of it, but for `rows_as_of`, which may be an earlier commit
-as of which `violating_rows` is right.
+Invariant: what is remembered was published with a commit that is kept. The last line of a rule says what the state
+knows of it, but for `rows_as_of`, which may be an earlier commit as of which `violating_rows` is right.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.constraints import Rule, parse_rule_body
@@ -22,6 +23,24 @@ _TOLD = (
     *("table_name", "constraint", "violating_pairs", "violating_rows", "missing_values"),
     *("holds", "broken", "threshold", "severity"),
 )
+
+
+@dataclass
+class Reported:
+    """What a commit is to publish of rules, and what is known of them once it is kept.
+
+    Parameters
+    ----------
+    lines : to publish.
+    last : those that take the place of earlier ones, by the rule's name.
+    as_of : as of which commit rows were counted with it.
+    gone : rules that are not declared any more.
+    """
+
+    lines: list[Line] = field(default_factory=list)
+    last: dict[str, Line] = field(default_factory=dict)
+    as_of: dict[str, int] = field(default_factory=dict)
+    gone: frozenset[str] = frozenset()
 
 
 class RuleReports:
@@ -55,19 +74,18 @@ class RuleReports:
 
     def lines(
         self, states: Sequence[RuleState], source: str | None, commit: int, now: float, change: WriteBatch
-    ) -> list[Line]:
-        """Return the lines to publish with a commit; add to the commit that they were.
+    ) -> Reported:
+        """Return what to publish with a commit; add to the commit that it was. Nothing is remembered until `keep`.
 
         Parameters
         ----------
         source : the table whose batch it is; None where it is none's.
         now : in seconds.
         """
-        found = []
+        found = Reported(as_of={state.rule.name: commit for state in states if state.is_recent})
+        as_of = self._as_of | found.as_of
         for state in states:
             name = state.rule.name
-            if state.is_recent:
-                self._as_of[name] = commit
             last = self._last.get(name)
             if not self.changed(state) and last is not None and 0 <= now - last["at"] < self._every:
                 continue
@@ -81,20 +99,27 @@ class RuleReports:
                 "rule": name,
                 **_told(state),
                 "source": source,
-                "rows_as_of": self._as_of.get(name, commit),
+                "rows_as_of": as_of.get(name, commit),
                 "change_in_pairs": None if pairs is None or before is None else pairs - before,
             }
-            self._last[name] = {**line, "at": now, "commit": commit}
-            change.put(STATUS, name.encode(), codecs.json_bytes(self._last[name]))
-            found.append(line)
+            found.last[name] = {**line, "at": now, "commit": commit}
+            change.put(STATUS, name.encode(), codecs.json_bytes(found.last[name]))
+            found.lines.append(line)
         return found
 
-    def forget(self, kept: Sequence[Rule], change: WriteBatch) -> list[Line]:
-        """Forget rules that are not declared any more; return the lines that say so: they have no counts."""
+    def forgotten(self, kept: Sequence[Rule], change: WriteBatch) -> Reported:
+        """Return what to publish of rules that are not declared any more: lines without counts. As `lines` does."""
         gone = sorted(self._last.keys() - {rule.name for rule in kept})
         for name in gone:
             change.delete(STATUS, name.encode())
-        return [{"rule": name, "table_name": self._last.pop(name)["table_name"]} for name in gone]
+        lines = [{"rule": name, "table_name": self._last[name]["table_name"]} for name in gone]
+        return Reported(lines, gone=frozenset(gone))
+
+    def keep(self, *reported: Reported) -> None:
+        """Remember what was published with a commit, once that is kept."""
+        for one in reported:
+            self._last = {**{name: line for name, line in self._last.items() if name not in one.gone}, **one.last}
+            self._as_of |= one.as_of
 
 
 def said(line: Line) -> str:

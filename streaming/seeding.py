@@ -152,9 +152,8 @@ def seed(
         rows.table_gone(name)
     standing = Standing(store)
     subjects: list[Scored] = [*maintainers, *([] if inclusion is None else [inclusion])]
-    scores: dict[str, float] = {}
-    for subject in subjects:
-        scores |= standing.seeded(subject)
+    moves = [standing.seeded(subject) for subject in subjects]
+    scores = {name: score for one in moves for name, score in one.score_of.items()}
     known = [(constraint, subject.name) for subject in subjects for constraint in subject.constraints]
     changed = rows.seeded([(c, name or c.dependent.table) for c, name in known], counts, published, scores, cause)
     for maintainer in maintainers:
@@ -164,8 +163,8 @@ def seed(
         progress |= {"rows": maintainer.row_count, "constraints": counts[maintainer.name]}
         progress |= {"owed": maintainer.owed, "commit": commits.last + 1, "at": rows.at}
         last.put("progress", maintainer.name.encode(), codecs.json_bytes(progress))
-    for subject in subjects:
-        rows.places(standing.places(subject, last, now().timestamp()))
+    for subject, scored in zip(subjects, moves, strict=True):
+        rows.places(standing.places(subject, scored, last, now().timestamp()))
     schemas = {maintainer.name: maintainer.schema for maintainer in maintainers}
     for monitored in value_rules(rules):
         form_of(monitored.rule, schemas)
@@ -178,7 +177,7 @@ def seed(
     rows.first_examples(states, shown)
     for maintainer in maintainers:
         maintainer.rules_told()
-    lines = RuleReports(store).lines(states, None, commits.last + 1, now().timestamp(), last)
+    lines = RuleReports(store).lines(states, None, commits.last + 1, now().timestamp(), last).lines
     for line in lines:
         rows.rule(line)
     put_carried(told.waiting, last)

@@ -8,9 +8,13 @@ for what has changed within the last N batches.
 
 from collections.abc import Iterable, Mapping
 
+from holdfast.constraints import parse_constraint
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
-from holdfast.streaming.output_rows import Described, Row
+from holdfast.streaming.output_rows import Described
+
+Delayed = dict[str, tuple[int, Described]]
+"""After which batch a change is due, and the change, by the constraint's id."""
 
 
 class Settling:
@@ -24,15 +28,15 @@ class Settling:
 
     def __init__(self, store: Store, batches: Mapping[str, int]) -> None:
         self._batches = {table: count for table, count in batches.items() if count}
-        self._waiting: dict[str, dict[str, tuple[int, Row, Row]]] = {table: {} for table in self._batches}
+        self._waiting: dict[str, Delayed] = {table: {} for table in self._batches}
         for table, waiting in self._waiting.items():
             for _, stored in store.scan("pending", _prefix(table)):
                 due, row, about = codecs.read_json(stored)
-                waiting[about["constraint_id"]] = due, row, about
+                waiting[about["constraint_id"]] = due, Described(row, about, parse_constraint(about["constraint"]))
 
     def step(
         self, table: str, number: int, changes: Iterable[Described], change: WriteBatch
-    ) -> tuple[list[Described], dict[str, tuple[int, Row, Row]]]:
+    ) -> tuple[list[Described], Delayed]:
         """Return the changes to publish with a batch, and what waits then; add to the commit how it is kept.
 
         Nothing is remembered until `keep`, since the commit may fail.
@@ -44,23 +48,25 @@ class Settling:
         if table not in self._batches:
             return list(changes), {}
         waiting = dict(self._waiting[table])
-        for row, about in changes:
-            name = about["constraint_id"]
+        for changed in changes:
+            name = changed.about["constraint_id"]
             if name in waiting:  # the opposite: of one constraint changes alternate
                 del waiting[name]
             else:
-                waiting[name] = number + self._batches[table], row, about
-        due = [(row, about) for at, row, about in waiting.values() if at <= number]
+                waiting[name] = number + self._batches[table], changed
+        due = [changed for at, changed in waiting.values() if at <= number]
         left = {name: entry for name, entry in waiting.items() if entry[0] > number}
         before = self._waiting[table]
         for name in before.keys() - left.keys():
             change.delete("pending", _prefix(table) + name.encode())
         for name, entry in left.items():
             if before.get(name) != entry:
-                change.put("pending", _prefix(table) + name.encode(), codecs.json_bytes(entry))
+                at, changed = entry
+                stored = codecs.json_bytes((at, changed.row, changed.about))
+                change.put("pending", _prefix(table) + name.encode(), stored)
         return due, left
 
-    def keep(self, table: str, waiting: dict[str, tuple[int, Row, Row]]) -> None:
+    def keep(self, table: str, waiting: Delayed) -> None:
         """Remember what waits, once it is committed."""
         if table in self._batches:
             self._waiting[table] = waiting

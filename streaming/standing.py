@@ -5,13 +5,16 @@
 Constraints of one table and family are ranked among each other; inclusions, which are across tables, all together. A
 constraint gets its score with its row; places are given in commits from time to time, where the order has
 changed since (`sinks/ranks.py` says what they mean).
+
+Invariant: what is remembered was written with a commit that is kept.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from holdfast.constraints import Constraint, constraint_id, parse_constraint
+from holdfast.constraints import Constraint, constraint_id
 from holdfast.constraints.inclusion import InclusionDependency
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
@@ -34,6 +37,40 @@ class Scored(Protocol):
         """Return how much each of some constraints tells, from 0 to 1."""
 
 
+@dataclass
+class Moves:
+    """What a commit does to the scores and places of one subject.
+
+    Parameters
+    ----------
+    scores : of the constraints that it publishes as appeared, by group and id.
+    gone : the ids of those that it publishes as disappeared, by group.
+    ranks : the groups whose places are written with it.
+    at : in seconds, when they are; None where none are.
+    """
+
+    scores: Mapping[str, Mapping[str, float]]
+    gone: Mapping[str, Sequence[str]]
+    ranks: dict[str, Ranks] = field(default_factory=dict)
+    at: float | None = None
+
+    @property
+    def score_of(self) -> Mapping[str, float]:
+        """The scores by the constraints' ids."""
+        return {name: score for found in self.scores.values() for name, score in found.items()}
+
+    @property
+    def groups(self) -> set[str]:
+        """The groups that constraints enter or leave."""
+        return {*self.scores, *self.gone}
+
+    def move(self, group: str, ranks: Ranks) -> Ranks:
+        """Bring a group to where the commit brings it."""
+        ranks.disappeared(self.gone.get(group, ()))
+        ranks.appeared(self.scores.get(group, {}).items())
+        return ranks
+
+
 class Standing:
     """The scores of one store's constraints.
 
@@ -50,52 +87,58 @@ class Standing:
         self._at: dict[str, float] = {}
         self._changed: dict[str, set[str]] = defaultdict(set)
 
-    def seeded(self, subject: Scored) -> Mapping[str, float]:
-        """Return the score of each constraint of a new table, by its id. O(constraints)."""
-        found: dict[str, float] = {}
-        for group, scores in _scores(subject, subject.constraints).items():
-            self._ranks[group] = Ranks()
-            self._ranks[group].appeared(scores.items())
-            self._changed[subject.name].add(group)
-            found |= scores
-        return found
+    def seeded(self, subject: Scored) -> Moves:
+        """Return the score of each constraint of a new table. O(constraints)."""
+        moves = Moves(_scores(subject, subject.constraints), {})
+        moves.ranks = {group: moves.move(group, Ranks()) for group in moves.groups}
+        return moves
 
-    def scored(self, subject: Scored, told: Sequence[Described]) -> Mapping[str, float]:
-        """Return the score of each constraint that is told to have appeared, by its id, on the rows there are now."""
-        texts = [about["constraint"] for row, about in told if row["change"] == "appeared"]
-        scores = _scores(subject, [parse_constraint(text) for text in texts])
-        for _, about in told:
-            self._changed[subject.name].add(_group(about["family"], subject.name))
-        for group in self._changed[subject.name] & self._ranks.keys():
-            gone = [
-                about["constraint_id"]
-                for row, about in told
-                if row["change"] == "disappeared" and _group(about["family"], subject.name) == group
-            ]
-            self._ranks[group].disappeared(gone)
-            self._ranks[group].appeared(scores.get(group, {}).items())
-        return {name: score for found in scores.values() for name, score in found.items()}
+    def scored(self, subject: Scored, told: Sequence[Described]) -> Moves:
+        """Return the score of each constraint that is told to have appeared, on the rows there are now.
 
-    def places(self, subject: Scored, change: WriteBatch, now: float) -> list[Row]:
+        Nothing is remembered until `keep`.
+        """
+        gone: dict[str, list[str]] = defaultdict(list)
+        for one in told:
+            if one.row["change"] == "disappeared":
+                gone[_group(one.about["family"], subject.name)].append(one.about["constraint_id"])
+        return Moves(_scores(subject, [one.constraint for one in told if one.row["change"] == "appeared"]), gone)
+
+    def places(self, subject: Scored, moves: Moves, change: WriteBatch, now: float) -> list[Row]:
         """Return the rows that bring places to where they are, when it is time; add to the commit what they are.
 
-        O(constraints) the first time after a start.
+        O(constraints).
         """
-        if not self._changed[subject.name] or 0 <= now - self._at.get(subject.name, 0.0) < self._every:
+        groups = self._changed[subject.name] | moves.groups
+        if not groups or 0 <= now - self._at.get(subject.name, 0.0) < self._every:
             return []
-        unknown = [group for group in self._changed[subject.name] if group not in self._ranks]
-        if unknown:
-            scores = _scores(subject, subject.constraints)
-            for group in unknown:
-                stored = self._store.get("ranks", group.encode())
-                self._ranks[group] = Ranks({} if stored is None else codecs.read_json(stored))
-                self._ranks[group].restored(scores.get(group, {}).items())
+        unknown = groups - self._ranks.keys() - moves.ranks.keys()
+        known = _scores(subject, subject.constraints) if unknown else {}
         moved = []
-        for group in sorted(self._changed.pop(subject.name)):
-            moved += self._ranks[group].changed()
-            change.put("ranks", group.encode(), codecs.json_bytes(dict(self._ranks[group].written)))
-        self._at[subject.name] = now
+        for group in sorted(groups):
+            if group in unknown:
+                stored = self._store.get("ranks", group.encode())
+                ranks = Ranks({} if stored is None else codecs.read_json(stored))
+                ranks.restored(known.get(group, {}).items())
+                moves.move(group, ranks)
+            else:
+                ranks = moves.ranks.get(group) or moves.move(group, self._ranks[group].copy())
+            moved += ranks.changed()
+            moves.ranks[group] = ranks
+            change.put("ranks", group.encode(), codecs.json_bytes(dict(ranks.written)))
+        moves.at = now
         return [{"constraint_id": name, "score": score, "rank": place, "_amends": True} for name, score, place in moved]
+
+    def keep(self, subject: Scored, moves: Moves) -> None:
+        """Remember what a commit did, once that is kept. O(its changes)."""
+        for group in moves.groups & (self._ranks.keys() - moves.ranks.keys()):
+            moves.move(group, self._ranks[group])
+        self._ranks |= moves.ranks
+        if moves.at is None:
+            self._changed[subject.name] |= moves.groups
+        else:
+            self._changed[subject.name] = set()
+            self._at[subject.name] = moves.at
 
 
 def _group(family: str, name: str) -> str:

@@ -18,7 +18,6 @@ from holdfast.constraints import Column, InputError, Schema, Value
 from holdfast.tables.keys import (
     Flags,
     Keys,
-    arrow_type_of,
     mapped,
     narrow_keys,
     narrow_values,
@@ -198,8 +197,3 @@ def _with_one_dictionary(
         identity = np.arange(len(pooled.dictionary), dtype=np.int64)
         shared[name] = EncodedColumn(column, mapped(codes, identity), validity(codes), pooled.dictionary)
     return shared
-
-
-def empty_array(column: Column) -> pa.ChunkedArray:
-    """Return a column of no rows."""
-    return pa.chunked_array([], arrow_type_of(column.type))

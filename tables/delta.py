@@ -1,6 +1,14 @@
-"""Delta tables without Spark, deletion vectors included."""
+"""Delta tables without Spark, deletion vectors included.
 
+delta-rs takes `%41` in a path for `A`, however the path is written: it would find no table, or another one. A table that
+is only read is therefore opened through links in a temporary folder.
+"""
+
+import os
 import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +18,19 @@ from holdfast.constraints import ExternalError, InputError
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+
+
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+
+
+def escape_in(place: str | Path) -> str | None:
+    """Return the part of a path that delta-rs would take for another character.
+
+    >>> escape_in("/data/100%/a%41b"), escape_in("/data/100%")
+    ('%41', None)
+    """
+    found = _ESCAPE.search(os.path.realpath(place))
+    return None if found is None else found[0]
 
 
 def is_delta_table(path: Path) -> bool:
@@ -24,14 +45,27 @@ def read_delta(path: Path, version: int | None, limit: int | None) -> pa.Table:
     """
     from deltalake import DeltaTable
 
-    try:
-        table = DeltaTable(str(path), version=version)
-    except OSError as error:
-        raise ExternalError(f"{path} cannot be read: {_problem(error)}") from error
-    except Exception as error:  # what the engine raises where its log is damaged
-        at = "" if version is None else f" at version {version}"
-        raise InputError(f"{path} cannot be read as a Delta table{at}: {_problem(error)}") from error
-    return read_opened(table, str(path), limit)
+    with _found_by_delta_rs(path) as place:
+        try:
+            table = DeltaTable(str(place), version=version)
+        except OSError as error:
+            raise ExternalError(f"{path} cannot be read: {_problem(error)}") from error
+        except Exception as error:  # what the engine raises where its log is damaged
+            at = "" if version is None else f" at version {version}"
+            raise InputError(f"{path} cannot be read as a Delta table{at}: {_problem(error)}") from error
+        return read_opened(table, str(path), limit)
+
+
+@contextmanager
+def _found_by_delta_rs(path: Path) -> Iterator[Path]:
+    """Give a path under which delta-rs finds a table that is read: its own, or a folder of links to what is in it."""
+    if escape_in(path) is None:
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="holdfast-links-") as folder:
+        for entry in path.resolve().iterdir():
+            Path(folder, entry.name).symlink_to(entry)
+        yield Path(folder)
 
 
 def read_opened(table: "DeltaTable", place: str, limit: int | None) -> pa.Table:

@@ -6,7 +6,8 @@ the same patterns run in Arrow's kernels over whole columns.
 
 Inference takes the first type that fits all values: integer, decimal(38,0) for whole numbers beyond 64 bits,
 float, date, timestamp, boolean, string. Whole numbers of more than 38 digits stay strings, since as floats
-two different ones could become equal; so do times of which only some have an offset, as they have no order.
+two different ones could become equal, and so do numbers beyond the largest float, which would be infinite; so do
+times of which only some have an offset, as they have no order.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -138,10 +139,9 @@ def parse(distinct: pa.Array, column_type: ColumnType) -> pa.Array:
         raise _Misfit
     match column_type.name:
         case "integer":
-            whole = pc.replace_substring_regex(_unsigned(distinct), r"\.0*$", "")
-            return whole.cast(pa.int64())
+            return _integers(distinct)
         case "float":
-            return _unsigned(distinct).cast(pa.float64())
+            return _floats(distinct)
         case "decimal":
             return _decimals(distinct, column_type)
         case "boolean":
@@ -152,7 +152,7 @@ def parse(distinct: pa.Array, column_type: ColumnType) -> pa.Array:
 
 
 _DECLARED = {
-    "integer": forms.DECLARED_INTEGER,
+    "integer": forms.DECLARED_NUMBER,
     "float": forms.DECLARED_FLOAT,
     "decimal": forms.DECLARED_NUMBER,
     "boolean": forms.DECLARED_BOOLEAN,
@@ -176,6 +176,29 @@ def _unsigned(texts: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(texts, r"^\+", "")
 
 
+def _integers(distinct: pa.Array) -> pa.Array:
+    """Read whole numbers, those with an exponent one by one."""
+    if not _fits(distinct, forms.PLAIN_INTEGER):
+        return _one_by_one(distinct, INTEGER)
+    return pc.replace_substring_regex(_unsigned(distinct), r"\.0*$", "").cast(pa.int64())
+
+
+def _floats(distinct: pa.Array) -> pa.Array:
+    """Read numbers; a finite one that would become infinite is turned away."""
+    numbers = _unsigned(distinct).cast(pa.float64())
+    infinite = pc.is_inf(numbers)
+    if pc.any(infinite).as_py() and not _fits(distinct.filter(infinite), r".*[a-zA-Z]"):
+        raise _Misfit
+    return numbers
+
+
+def _one_by_one(distinct: pa.Array, column_type: ColumnType) -> pa.Array:
+    try:
+        return pa.array([read_value(text, column_type) for text in distinct.to_pylist()], arrow_type_of(column_type))
+    except ValueError as error:
+        raise _Misfit from error
+
+
 def _decimals(distinct: pa.Array, column_type: ColumnType) -> pa.Array:
     """Read numbers; Arrow wraps around where one has too many digits, so those are turned away before."""
     target = arrow_type_of(column_type)
@@ -185,10 +208,7 @@ def _decimals(distinct: pa.Array, column_type: ColumnType) -> pa.Array:
             raise _Misfit
         if pc.max(pc.utf8_length(distinct)).as_py() <= MAX_DECIMAL_PRECISION + len("-."):
             return distinct.cast(target)
-    try:
-        return pa.array([read_value(text, column_type) for text in distinct.to_pylist()], target)
-    except ValueError as error:
-        raise _Misfit from error
+    return _one_by_one(distinct, column_type)
 
 
 def _instants(distinct: pa.Array, column_type: ColumnType) -> pa.Array:

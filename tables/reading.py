@@ -17,6 +17,7 @@ from holdfast.tables.selection import Selection
 
 PARQUET = (".parquet", ".pq")
 _ARROW = (".arrow", ".feather", ".ipc")
+_MOST_AT_HEAD = 2**31 - 1
 _COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4")
 
 
@@ -105,7 +106,10 @@ def _parquet(path: Path, options: ReadOptions, name: str) -> Table:
         names = dataset.schema.names
         columns = Selection(str(path), names, options).chosen(names)
         limit = options.limit
-        data = dataset.to_table(columns=columns) if limit is None else dataset.head(limit, columns=columns)
+        if limit is None or limit > _MOST_AT_HEAD:
+            data = dataset.to_table(columns=columns).slice(0, limit)
+        else:
+            data = dataset.head(limit, columns=columns)
         for column in data.columns:
             if pa.types.is_decimal(column.type):
                 column.validate(full=True)  # a damaged file could have decimals beyond their digits

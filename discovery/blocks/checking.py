@@ -45,7 +45,6 @@ _COUNTS = pa.schema(
         ("rows", pa.binary()),
     ]
 )
-_COPIES_OF_ROWS = 4
 _WAVES_A_CORE = 4
 
 

@@ -15,7 +15,6 @@ Invariant: contexts are those of the evidences alone, not of the order in which 
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -34,6 +33,7 @@ from holdfast.discovery.kernels.contexts import (
 )
 from holdfast.discovery.order.targets import Targets
 from holdfast.indexes.masks import as_items
+from holdfast.indexes.threads import mapped
 
 Flags = NDArray[np.bool_]
 Memo = tuple[list[Words], list[Ints], list[Words], list[Flags]]
@@ -61,7 +61,6 @@ class Contexts:
         self.targets = targets
         self.bound = bound
         self._threads = threads
-        self._pool = ThreadPoolExecutor(threads, "contexts")
         width = targets.space.word_count
         none = np.zeros((0, width), np.uint64)
         self.edges = [none] * len(targets)
@@ -251,7 +250,7 @@ class Contexts:
         if self._threads == 1 or len(targets) * much < _MUCH:
             return [work(t) for t in targets]
         parts = [targets[i :: 4 * self._threads] for i in range(4 * self._threads)]
-        done = list(self._pool.map(lambda part: [work(t) for t in part], parts))
+        done = mapped(self._threads, lambda part: [work(t) for t in part], parts)
         return [done[i % len(parts)][i // len(parts)] for i in range(len(targets))]
 
 

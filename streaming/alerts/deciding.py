@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from holdfast.constraints import Family, InclusionDependency, parse_constraint
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
 from holdfast.streaming.output_rows import OutputRows, Row, as_json
 from holdfast.streaming.rule_reports import Line, said
@@ -179,6 +180,7 @@ def _change(row: Row) -> dict[str, Any]:
         "change": row["change"],
         "table": row["table_name"],
         "referenced_table": row["referenced_table"],
+        **_named(row),
         "family": row["family"],
         "kind": row["kind"],
         "constraint_id": row["constraint_id"],
@@ -188,6 +190,12 @@ def _change(row: Row) -> dict[str, Any]:
         "by": row.get("by"),
         "witness": json.loads(row.get("witness") or "[]"),
     }
+
+
+def _named(row: Row) -> dict[str, str]:
+    """Return the tables and columns of an inclusion as they are called; a row has its columns in its text only."""
+    constraint = parse_constraint(row["constraint"]) if row["family"] == Family.INCLUSION.value else None
+    return constraint.named if isinstance(constraint, InclusionDependency) else {}
 
 
 def _fitting(

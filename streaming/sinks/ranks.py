@@ -45,6 +45,12 @@ class Ranks:
         """The places as of the last `changed`."""
         return self._written
 
+    def copy(self) -> "Ranks":
+        """Return the same for itself. O(n)."""
+        other = Ranks(self._written, self._places)
+        other._scores, other._is_stale = dict(self._scores), self._is_stale
+        return other
+
     def appeared(self, constraints: Iterable[tuple[str, float]]) -> None:
         """Take in ids with their scores. O(1) for each."""
         for constraint_id, score in constraints:

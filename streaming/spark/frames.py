@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.discovery.blocks.storage import Storage
     from holdfast.tables import ReadOptions
 
+_MOST_ROWS_OF_LIMIT = 2**31 - 1
 _PARTITION = 40
 """The bits of a row's number that say where it is in its partition."""
 
@@ -72,6 +73,8 @@ def blocks_of_frame(
 ) -> tuple[BlockTable, tuple[str, ...]]:
     """Write a data frame into blocks of at most so many rows; return the table, and what was odd about it."""
     if options.limit is not None:
+        if options.limit > _MOST_ROWS_OF_LIMIT:
+            raise UsageError(f"a limit of {options.limit} rows: Spark takes {_MOST_ROWS_OF_LIMIT} at most, or none")
         frame = frame.limit(options.limit)
     about = encode_arrow(frame.limit(0).toArrow(), name, name, options)
     report(f"reading {name}")

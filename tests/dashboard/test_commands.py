@@ -115,6 +115,13 @@ def test_what_a_seed_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert paid["sentence"] == "There is no row where total is at most 0."
     found = answers.ask("inclusions", {})
     assert {row["constraint"]: row["coverage"] for row in found["near"]}["orders.customer in customers.id"] == 0.9
+    named = {"dependent_table": "orders", "dependent_column": "customer"}
+    named |= {"referenced_table": "customers", "referenced_column": "id"}
+    assert [named.items() <= row.items() for row in found["near"]].count(True) == 1
+    capsys.readouterr()
+    assert exit_code_of(["status", str(file), "--format", "json"]) == 1
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [named.items() <= rule.items() for line in lines for rule in line["rules"]] == [True, False]
     assert exit_code_of(["report", str(file), "-o", str(tmp_path / "report.html")]) == 0
     shutil.rmtree(tmp_path / "state")
     assert answers.ask("inclusions", {})["near"] is None

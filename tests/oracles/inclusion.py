@@ -126,6 +126,10 @@ def json_fields(dependent: ColumnName, referenced: ColumnName) -> dict[str, obje
         "id": constraint_id("ind", dependent[0], constraint),
         "dependent": _column_text(dependent),
         "referenced": _column_text(referenced),
+        "dependent_table": dependent[0],
+        "dependent_column": dependent[1],
+        "referenced_table": referenced[0],
+        "referenced_column": referenced[1],
         "size": 1,
     }
 

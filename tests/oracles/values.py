@@ -7,8 +7,8 @@ timestamps. Nothing here is fast, and nothing is shared with the product.
 Readings taken where the definition leaves room:
 
 - A float is written `[+-]` digits with an optional point and an optional exponent; `.5` and `5.` are floats;
-  the digits before the point have no leading zero (`01907.5` is a string, as `01907` is); `1e999` is
-  infinity.
+  the digits before the point have no leading zero (`01907.5` is a string, as `01907` is); `1e999` is beyond
+  the largest float, so it is none.
 - An integer outside int64 makes the column decimal(38,0) if every value has at most 38 digits; a longer one
   is still written like a float, so the column is float.
 - An ISO date is `YYYY-MM-DD` of a real day. An ISO timestamp is a date, `T` or one space, `HH:MM`,
@@ -248,6 +248,7 @@ def _parse_decimal(text: str, digits: int, scale: int) -> Decimal:
 
 def _parse_float(text: str) -> float:
     _demand(bool(_FLOAT.fullmatch(text) or _SPECIAL_FLOAT.fullmatch(text)), text, "float")
+    _demand(bool(_SPECIAL_FLOAT.fullmatch(text)) or math.isfinite(float(text)), text, "float")
     return float(text)
 
 

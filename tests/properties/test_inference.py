@@ -20,8 +20,9 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from holdfast.constraints import InputError, Value, parse_type, read_value
+from holdfast.constraints import Column, InputError, Value, parse_type, read_value
 from holdfast.tables import ReadOptions, read_table
+from holdfast.tables.fitting import fit
 from holdfast.tables.inference import infer, typed
 from tests.oracles import values as oracle
 from tests.oracles.values import same
@@ -161,6 +162,15 @@ def read_or_none(text: str, type_name: str) -> Value:
 @given(texts=columns(), type_name=st.sampled_from(DECLARED) | DECIMALS)
 @example(texts=["79769260835963331263265078028986"], type_name="decimal(38,10)")  # Arrow alone wraps around
 @example(texts=["9223372036854775808"], type_name="decimal(38,38)")
+@example(
+    texts=["1e2", "15e-1", "1.50e1", "-9223372036854775808", "92233720368547758.07e2", "0e999999999999"],
+    type_name="integer",
+)
+@example(texts=["1e2", "-1.50E+1", ".0", "100e-2", "0e999999999999", "9223372036854775807.0"], type_name="integer")
+@example(texts=["1e19", "1"], type_name="integer")
+@example(texts=["1.5", "1e400"], type_name="float")
+@example(texts=["1.5", "-" + "9" * 400 + "."], type_name="float")
+@example(texts=["1.5", "-inf", "+Infinity", "1e308"], type_name="float")
 @example(texts=["-361918851131154444279953011019386769931000"], type_name="integer")
 @example(texts=["1" + "0" * 30 + "." + "0" * 40, "0" * 50 + "1"], type_name="decimal(38,2)")
 @example(texts=["-.5e-99999999999999999999"], type_name="decimal(10,2)")
@@ -206,11 +216,38 @@ def test_declared_types_read_like_read_value(texts: list[str], type_name: str) -
         (["2024-02-29", "2023-02-29"], "string"),
         (["2024-02-29", "2024-02-29T00:00"], "string"),
         (["0000-01-01"], "string"),
-        (["1e400", "-1e400", "1e-400"], "float"),
+        (["1e308", "1e-400", "-1.7976931348623157e+308"], "float"),
+        (["1e400", "1"], "string"),
+        (["-1e400"], "string"),
+        (["1e309", "inf"], "string"),
+        (["9" * 400 + ".", "1.5"], "string"),
+        (["-inf", "1.5", "Infinity", "nan"], "float"),
     ],
 )
 def test_examples(texts: list[str], expected: str) -> None:
     assert str(infer(pa.array(texts))[0]) == expected
+
+
+def test_whole_numbers_with_an_exponent_are_declared_integers() -> None:
+    texts = {"1e2": 100, "-1.50E+1": -15, "100e-2": 1, ".0": 0, "92233720368547758.07e2": 2**63 - 1}
+    assert {text: read_value(text, parse_type("integer")) for text in texts} == texts
+    for text in ("15e-1", "1e19", "0.1", "9223372036854775808e0", "1e-400", "inf", "e2"):
+        assert read_or_none(text, "integer") is None
+
+
+@pytest.mark.parametrize("text", ["1e400", "-1e400", "1e309", "1.8e308", "9" * 400, "9" * 400 + "."])
+def test_a_number_beyond_all_floats_is_none(text: str, tmp_path: Path) -> None:
+    """It is not read as infinite: neither from a file, nor from records, whatever says that the column is a float."""
+    with pytest.raises(ValueError, match="is not a number within 64 bits"):
+        read_value(text, parse_type("float"))
+    values, wrong = fit(pa.array(["1.5", text, "inf"]), Column("a", parse_type("float")))
+    assert wrong is not None
+    assert (values.to_pylist(), wrong.tolist()) == ([1.5, None, float("inf")], [False, True, False])
+    path = tmp_path / "t.csv"
+    path.write_text(f"a\n1.5\n{text}\n")
+    assert str(read_table(path)["a"].column.type) == "string"
+    with pytest.raises(InputError, match=r"t.csv, line 3, column a: '.*' is not a number within 64 bits"):
+        read_table(path, ReadOptions(types={"a": parse_type("float")}))
 
 
 def test_values_of_the_decided_differences() -> None:

@@ -6,6 +6,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -249,6 +250,18 @@ def test_a_crash_anywhere_is_repaired_by_the_next_start(
     crash: tuple[type, str], when: str, call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _crash_once(crash, when, call, tmp_path, monkeypatch)
+
+
+def test_a_commit_that_fails_leaves_what_is_published_of_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = Running(tmp_path, [(1, 0, "x")])
+    before = running.pipeline.rule_lines
+    with monkeypatch.context() as patch:
+        patch.setattr(Commits, "commit", Mock(side_effect=OSError("no space")))
+        with pytest.raises(OSError, match="no space"):
+            running.batch(0, [(INSERT, (2, 5, "y"))])
+    assert running.pipeline.rule_lines == before
+    assert not before["small"]["broken"]
+    running.kill()
 
 
 def _crash_once(

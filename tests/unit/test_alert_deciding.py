@@ -281,13 +281,15 @@ class Process:
             for n, is_broken in broken.items()
         ]
         change, were = WriteBatch(), self.reports.broken
-        for line in self.reports.forget([state.rule for state in states], change):
+        forgotten = self.reports.forgotten([state.rule for state in states], change)
+        for line in forgotten.lines:
             rows.rule(line)
         were &= broken.keys()
-        lines = self.reports.lines(states, None, rows.commit, NOW.timestamp(), change)
-        self.waiting.decide(rows, turned(states, lines, were), change)
+        reported = self.reports.lines(states, None, rows.commit, NOW.timestamp(), change)
+        self.waiting.decide(rows, turned(states, reported.lines, were), change)
         self.crashes("decided")
         self.commits.commit(change, rows.payload)
+        self.reports.keep(forgotten, reported)
         self.note_expected(rows.commit, broken)
         self.crashes("written")
         self.log()

@@ -158,6 +158,12 @@ class TestJson:
         }
         assert (found["b"]["violating_pairs"], found["b"]["violating_rows"]) == (None, 1)
         assert [[row["row"]["Salary"] for row in example] for example in found["b"]["examples"]] == [[-5]]
+        assert {name: text for name, text in found["c"].items() if name.startswith(("dependent", "referenced"))} == {
+            "dependent_table": "tax",
+            "dependent_column": "City",
+            "referenced_table": "tax",
+            "referenced_column": "State",
+        }
         assert (found["c"]["violating_pairs"], found["c"]["violating_rows"], found["c"]["missing_values"]) == (
             None,
             4,

@@ -292,10 +292,42 @@ class TestExitCodes:
             os.close(writer)
         assert (finished.returncode, finished.stderr) == (0, "")
 
-    def test_closed_streams(self, folder: Path) -> None:
-        shell = f"'{sys.executable}' -m holdfast validate c.yaml >&- 2>&-"
+    @pytest.mark.parametrize(
+        ("streams", "code"), [(">&-", 5), (">&- 2>&-", 5), (">&- <&-", 5), ("1</dev/null", 5), ("2>&- <&-", 0)]
+    )
+    @pytest.mark.parametrize("command", ["validate c.yaml", "--version"])
+    def test_closed_streams(self, folder: Path, command: str, streams: str, code: int) -> None:
+        """Results that have no place to go are an error; notes that have none are not."""
+        shell = f"'{sys.executable}' -m holdfast {command} {streams}"
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        ran = subprocess.run(
+            ["bash", "-c", shell], env=environment, check=False, timeout=60, capture_output=True, text=True
+        )
+        assert ran.returncode == code
+        if "2>" not in streams:
+            assert ran.stderr == "standard output is closed, so results have no place to go: open it, or use --output\n"
+
+    def test_results_in_a_file_need_no_standard_output(self, folder: Path) -> None:
+        """And no file that is opened takes the place of a stream that was closed."""
+        shell = f"'{sys.executable}' -m holdfast validate c.yaml --output out.txt <&- >&- 2>&-"
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         assert subprocess.run(["bash", "-c", shell], env=environment, check=False, timeout=60).returncode == 0
+        assert Path("out.txt").read_text() == run("validate", "c.yaml").stdout
+
+    @pytest.mark.parametrize("command", ["validate c.yaml", "--help"])
+    def test_results_that_find_a_full_disk(self, folder: Path, command: str) -> None:
+        with Path("/dev/full").open("w") as full:
+            ran = subprocess.run(
+                [sys.executable, "-m", "holdfast", *command.split()],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                check=False,
+                timeout=60,
+            )
+        assert ran.returncode == 5
+        assert "the disk is full" in ran.stderr
 
     def test_a_full_disk(self, folder: Path) -> None:
         if not Path("/dev/full").exists():

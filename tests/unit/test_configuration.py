@@ -470,6 +470,11 @@ class TestTables:
             (["source: {format: kafka}"], "tables[0].source.servers", "is missing"),
             (["seed: {path: other}", "source: {format: delta, path: t}"], "tables[0].seed.path", "differs"),
             (["source: {format: delta, path: var/tables/x}"], "tables[0].source.path", "overlaps 'output'"),
+            (
+                ["source: {format: delta, path: in/a%41b}"],
+                "tables[0].source.path",
+                "has %41 in its path, which delta-rs takes",
+            ),
             (["source: {format: delta, path: .}"], "tables[0].source.path", "overlaps"),
         ],
     )
@@ -523,6 +528,11 @@ class TestTables:
             ("backup", "./var/state", "is the same place as 'state'"),
             ("output", "var/state/../state/x", "overlaps 'state'"),
             ("checkpoint", ".", "overlaps 'state'"),
+            (
+                "output",
+                "var/100%25/tables",
+                "has %25 in its path, which delta-rs takes for '%': give the folder another name",
+            ),
             ("checkpoint", "file:///srv/app/var/tables", "is the same place as 'output'"),
         ],
     )

@@ -171,6 +171,12 @@ def test_json_lines_have_the_documented_fields() -> None:
     assert "direction" not in constraint_fields(OrderDependency((), ("A",)), "r")
     ind = constraint_fields(InclusionDependency(ColumnRef("t", "a"), ColumnRef("u", "b")), "t")
     assert (ind["dependent"], ind["referenced"], ind["size"]) == ("t.a", "u.b", 1)
+    odd = constraint_fields(InclusionDependency(ColumnRef("Batting.Post", "3B"), ColumnRef("t", "a`b")), "Batting.Post")
+    assert (odd["dependent"], odd["referenced"]) == ("`Batting.Post`.`3B`", "t.`a``b`")
+    assert [odd[f"{side}_{part}"] for side in ("dependent", "referenced") for part in ("table", "column")] == [
+        *("Batting.Post", "3B"),
+        *("t", "a`b"),
+    ]
 
 
 def _space(columns: int, **options: bool) -> PredicateSpace:

@@ -108,3 +108,17 @@ def test_numbers_keep_their_digits() -> None:
     texts = ["1.10", "1e5", "12345678901234567890.123456789", "-0", "100"]
     draft = drafted("json", target("a string"), *(f'{{"a": {text}}}'.encode() for text in texts))
     assert draft.cells["a"].to_pylist() == texts
+
+
+@pytest.mark.parametrize("encoding", ["json", "debezium"])
+def test_numbers_are_read_as_files_have_them(encoding: str) -> None:
+    """An exponent is no reason to refuse a whole number; a number beyond all floats is not infinite."""
+    records = [b'{"n": 1e2, "x": 1e308}', b'{"n": 1, "x": 1e400}', b'{"n": 15e-1, "x": 1}', b'{"n": 7.0, "x": "inf"}']
+    if encoding == "debezium":
+        records = [b'{"op": "c", "before": null, "after": ' + record + b"}" for record in records]
+    rows, bad = arrived(encoding, target("n integer; x float"), *records)
+    assert rows == [("insert", 100, 1e308), ("insert", 7, float("inf"))]
+    assert bad == {
+        "1": "column x: '1e400' is not a number within 64 bits (float)",
+        "2": "column n: '15e-1' is not a whole number within 64 bits (integer)",
+    }

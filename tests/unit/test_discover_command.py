@@ -192,3 +192,22 @@ def test_published_results(
     read = PredicateSpace.from_json(json.loads(space.read_text()))
     published = (SHARED / "expected" / expected).read_text("utf-8").splitlines()
     assert set(lines) == {str(read.canonical(parse_denial(line))) for line in published if line.strip()}
+
+
+@pytest.mark.parametrize("more", [(), ("--top", "9"), ("--min-coverage", "0.1")])
+def test_inclusions_name_their_columns_as_they_are(
+    more: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For programs, which would have to undo the quotes of `BattingPost.\\`3B\\``."""
+    (folder / "Batting Post.csv").write_text("3B\n1\n2\n")
+    (folder / "teams.csv").write_text("a.b\n1\n2\n3\n")
+    given = ("Batting Post.csv", "teams.csv", "--family", "ind", "--format", "json", *more)
+    code, out, _ = _discover(capsys, *given)
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert (code, len(lines)) == (0, 1 + ("--min-coverage" in more))
+    assert (lines[0]["dependent"], lines[0]["referenced"]) == ("`Batting Post`.`3B`", "teams.`a.b`")
+    for line, sides in zip(lines, (("dependent", "referenced"), ("referenced", "dependent")), strict=False):
+        assert [line[f"{side}_{part}"] for side in sides for part in ("table", "column")] == [
+            *("Batting Post", "3B"),
+            *("teams", "a.b"),
+        ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import math
 import socket
@@ -17,7 +18,9 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+import holdfast
 from holdfast.constraints import ExternalError, Family
+from holdfast.jobs import metrics
 from holdfast.jobs.configuration import read_configuration
 from holdfast.jobs.metrics import Endpoint, Figures
 from holdfast.jobs.settings import PrometheusSettings
@@ -206,7 +209,22 @@ class TestEndpoint:
         assert get(endpoint, "/healthz") == (200, "text/plain", "ok\n")
         assert get(endpoint, "/")[0] == 404
         assert get(endpoint, "/metrics", "HEAD") == (200, get(endpoint, "/metrics")[1], "")
-        assert get(endpoint, "/metrics", "POST")[0] == 501
+        assert get(endpoint, "/metrics", "POST")[0] == 405
+        assert get(endpoint, "/nothing") == (404, "text/plain", "/metrics or /healthz\n")
+
+    def test_a_query_leaves_no_figure_out(self, endpoint: Endpoint) -> None:
+        assert 'holdfast_rows{table="t"} 5.0\n' in get(endpoint, "/metrics?name%5B%5D=other")[2]
+
+    def test_figures_are_compressed_for_whoever_asks(self, endpoint: Endpoint) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", endpoint.port, timeout=30)
+        connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip"})
+        answer = connection.getresponse()
+        assert (answer.getheader("Content-Encoding"), answer.getheader("Server")) == (
+            "gzip",
+            f"holdfast/{holdfast.__version__}",
+        )
+        assert b'holdfast_rows{table="t"} 5.0\n' in gzip.decompress(answer.read())
+        connection.close()
 
     def test_how_the_run_is(self, endpoint: Endpoint, figures: Figures) -> None:
         figures.watch(lambda: False)
@@ -231,6 +249,24 @@ class TestEndpoint:
         assert time.monotonic() - began < 5
         for one in slow:
             one.close()
+
+    @pytest.mark.parametrize("asked", [b"GET /metr", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /h"])
+    def test_a_client_that_says_nothing_more_is_let_go(
+        self, asked: bytes, figures: Figures, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(metrics, "_PATIENCE_SECONDS", 0.3)
+        endpoint = Endpoint(figures, ANYWHERE)
+        with socket.create_connection(("127.0.0.1", endpoint.port), timeout=20) as slow:
+            slow.sendall(asked)
+            while slow.recv(1_000):
+                pass
+        endpoint.close()
+
+    @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no addresses of both kinds")
+    def test_all_addresses_of_both_kinds(self, figures: Figures) -> None:
+        endpoint = Endpoint(figures, PrometheusSettings(port=0, address="::"))
+        assert get(endpoint, "/healthz")[0] == 200
+        endpoint.close()
 
     def test_a_port_in_use(self, endpoint: Endpoint) -> None:
         with pytest.raises(ExternalError, match=rf"127.0.0.1:{endpoint.port} cannot be served .*name another `port`"):

@@ -668,6 +668,20 @@ class TestDelta:
         assert sorted(fields(table), key=repr) == rows
         assert table.schema.table == "delta"
 
+    @pytest.mark.parametrize("name", ["a%41b", "%25", "100%", "a b#?"])
+    def test_any_name_of_a_folder(self, history: Path, tmp_path: Path, name: str) -> None:
+        """delta-rs takes `%41` for `A`: it would find nothing, or another table."""
+        other = tmp_path / "aAb"
+        write_deltalake(other, pa.table({"a": [7], "s": ["wrong"]}))
+        odd = tmp_path / name / "tables.d"
+        odd.parent.mkdir()
+        history.rename(odd)
+        (tmp_path / "link").symlink_to(odd)
+        for path in (odd, tmp_path / "link"):
+            assert sorted(fields(read_table(path, ReadOptions(version=1)))) == [[1, "x"], [2, None], [3, "z"]]
+            assert read_table(path).schema.table == path.stem
+        assert str(odd) in refused(odd, version=4)
+
     def test_a_version_that_is_not_there(self, history: Path) -> None:
         assert "at version 4" in refused(history, version=4)
 

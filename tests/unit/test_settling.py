@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from holdfast.constraints import parse_constraint
 from holdfast.state.memory import MemoryStore
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.output_rows import Described
@@ -11,7 +12,9 @@ from holdfast.streaming.settling import Settling
 
 
 def _change(name: str, *, appeared: bool) -> Described:
-    return {"change": "appeared" if appeared else "disappeared", "constraint_id": name}, {"constraint_id": name}
+    text = f"not(t.{name} = s.{name})"
+    about = {"constraint_id": name, "constraint": text}
+    return Described({"change": "appeared" if appeared else "disappeared", **about}, about, parse_constraint(text))
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -34,12 +37,12 @@ def test_what_is_told_is_what_lasted(seed: int, wait: int) -> None:
             assert again.changes == commit.changes
         store.write(commit)
         settling.keep("t", waiting)
-        for row, about in due:
-            if row["change"] == "appeared":
-                assert about["constraint_id"] not in told
-                told.add(about["constraint_id"])
+        for one in due:
+            if one.row["change"] == "appeared":
+                assert one.about["constraint_id"] not in told
+                told.add(one.about["constraint_id"])
             else:
-                told.remove(about["constraint_id"])
+                told.remove(one.about["constraint_id"])
         for name in "abcd":
             lately = {name in held for held in history[max(0, len(history) - 1 - wait) :]}
             if len(lately) == 1:  # it has been so for `wait` batches

@@ -1,0 +1,85 @@
+"""Numbers of any size on the command line: those within their range work, the others are refused with it."""
+
+from pathlib import Path
+from unittest.mock import Mock
+
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+from deltalake import write_deltalake
+
+from holdfast.constraints import UsageError
+from holdfast.jobs.command_line import exit_code_of
+from holdfast.streaming.spark.frames import blocks_of_frame
+from holdfast.tables import ReadOptions
+
+MOST = 2**63 - 1
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("Zip,City\n1,a\n1,b\n2,b\n")
+
+
+OPTIONS = [
+    *(("discover t.csv --family dc", name) for name in ("--max-predicates", "--top", "--limit")),
+    *(("discover t.csv --family od", name) for name in ("--max-context", "--top")),
+    *(("discover t.csv --family ind", name) for name in ("--top", "--limit")),
+    *(("check t.csv --rule", name) for name in ("--examples", "--limit")),
+    ("replay t.csv t.csv --family od", "--batch-size"),
+    ("replay t.csv t.csv --batch-size 1 --family od", "--max-context"),
+]
+
+
+@pytest.mark.parametrize(("command", "option"), OPTIONS)
+def test_the_largest_number_works(command: str, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = ["key(Zip)", "--rule", "Zip -> City", "--rule", "{}: Zip ~ City", "--rule", "t.Zip in t.City"]
+    given = [*command.split(), *(rules if "--rule" in command else [])]
+    expected = exit_code_of(given if "--batch-size" in command or "replay" not in command else [*given, option, "9"])
+    found = capsys.readouterr().out
+    assert exit_code_of([*given, option, str(MOST)]) == expected < 2
+    lines = [line.rpartition(";")[0] or line for line in capsys.readouterr().out.splitlines()]
+    if option != "--top":  # which adds scores
+        assert lines == [line.rpartition(";")[0] or line for line in found.splitlines()]
+
+
+@pytest.mark.parametrize(("command", "option"), [*OPTIONS, ("discover t.csv --family dc", "--threads")])
+@pytest.mark.parametrize("number", [MOST + 1, 10**30])
+def test_larger_ones_are_refused(command: str, option: str, number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [*command.split(), *(["key(Zip)"] if "--rule" in command else [])]
+    assert exit_code_of([*given, option, str(number)]) == 2
+    err = capsys.readouterr().err
+    assert f"Invalid value for '{option}': {number} is not in the range " in err
+    assert "<=x<=1024." if option == "--threads" else f"<=x<={MOST}." in err
+
+
+def test_as_many_threads_as_there_may_be() -> None:
+    assert exit_code_of("discover t.csv --family dc --threads 1024 --quiet".split()) == 0
+    assert exit_code_of("discover t.csv --family dc --threads 1025 --quiet".split()) == 2
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.arrow", "delta", "t.csv.gz"])
+def test_a_limit_beyond_all_rows(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    table = pa.table({"a": [1, 2], "b": ["x", "x"]})
+    match name:
+        case "t.parquet":
+            pa.parquet.write_table(table, name)
+        case "t.arrow":
+            pa.feather.write_feather(table, name)
+        case "delta":
+            write_deltalake(name, table)
+        case _:
+            with pa.output_stream(name) as out:
+                out.write(b"a,b\n1,x\n2,x\n")
+    assert exit_code_of(["discover", name, "--family", "dc", "--limit", str(MOST), "--quiet"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "key                    not(t.a = s.a)",
+        "constant               not(t.b != s.b)",
+    ]
+
+
+def test_a_limit_that_spark_does_not_take() -> None:
+    with pytest.raises(UsageError, match="Spark takes 2147483647 at most"):
+        blocks_of_frame(Mock(), "t", ReadOptions(limit=2**31), Mock(), 1)
