@@ -6,12 +6,14 @@ TESTS ?=
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kafka test check docs audit fuzz bench fresh lock clean
+.PHONY: help setup demo demo-kafka test test-deep test-bounds mutants check docs audit fuzz bench fresh lock clean
 
 help:
 	@echo 'make demo    a whole pipeline, start to end, within a minute'
 	@echo 'make demo-kafka   the same through a real Kafka broker, which it starts and stops'
 	@echo 'make test    all tests and doctests (TESTS="tests/unit -k name" for some)'
+	@echo 'make test-deep   what takes too long for that: the laws with every access of an array checked'
+	@echo 'make mutants     small defects in copies of the core, one by one: which do the tests find? (takes hours)'
 	@echo 'make check   style, types, layers, the lock against pyproject.toml, licences'
 	@echo 'make docs    the documentation as a site, in build/docs/index.html'
 	@echo 'make audit   known vulnerabilities of all dependencies (asks PyPI)'
@@ -34,6 +36,17 @@ demo-kafka: setup
 
 test: setup
 	@$(PY) -m pytest -n 2 --dist loadgroup $(TESTS)
+
+test-deep: test-bounds
+
+# Compiled with checks into a folder of its own: code without checks is neither used nor replaced.
+test-bounds: export NUMBA_BOUNDSCHECK = 1
+test-bounds: export NUMBA_CACHE_DIR = $(CURDIR)/build/checked-kernels
+test-bounds: setup
+	@$(PY) -m pytest -n 2 --dist loadgroup tests/properties
+
+mutants: setup
+	@$(PY) -m tests.mutation --output build/mutants.jsonl
 
 check: setup
 	$(PY) -m ruff check --quiet .
