@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -46,6 +47,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--compare", type=Path, nargs=2, metavar="FILE")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that copies go, and the tests that run end
     if given.compare:
         return compare(*given.compare)
     root = Path(__file__).resolve().parents[2]

@@ -81,7 +81,7 @@ class Trees:
             return Outcome("survived", "", seconds)
         if code == _NOTHING_RUN:
             raise ValueError(f"no tests in {present}")
-        named = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+        named = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)
         return Outcome("killed", named[1] if named else f"exit {code}", seconds)
 
     def _measured(self, path: str) -> float:

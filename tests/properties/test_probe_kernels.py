@@ -52,6 +52,7 @@ def test_listed_pairs_are_noted_until_the_table_is_half_full(ordered: list[bool]
             plain.note(evidence(codes[t], codes[s], space), t, s)
         assert _noted(table) == plain.found
         assert held == len(plain.found)
+        assert 2 * held <= len(table[0])
         if at < count:
             assert 2 * held >= len(table[0])
             table = _larger(table)
@@ -165,6 +166,7 @@ def _probe(
             effort,
         )
         assert held == (table[2] > 0).sum()
+        assert 2 * held <= len(table[0])
         if at < len(xs):
             assert 2 * held + 4 >= len(table[0])
             table = _larger(table)
