@@ -78,8 +78,8 @@ def test_rows_in_and_out(seed: int, first: int, columns: int, counted: bool, pla
 @given(st.lists(st.sampled_from(NUMBERS.tolist()), min_size=1), st.booleans(), st.integers(0, 2**32 - 1))
 def test_the_order_of_places(drawn: list[int], near: bool, seed: int) -> None:
     places = np.array(drawn, np.int64)
-    if near:  # a range of one digit, of two, of all
-        places = np.random.default_rng(seed).integers(5, 5 + (1 << (seed % 64)), len(drawn), np.int64)
+    if near:  # a range of any number of bits
+        places = np.random.default_rng(seed).integers(-(2**63), -(2**63) + (1 << (seed % 64)), len(drawn), np.int64)
     slots = np.cumsum(np.random.default_rng(seed).integers(1, 3, len(places)))
     room = np.full_like(slots, GARBAGE), np.full_like(places, GARBAGE)
     found = order_kernel(slots.copy(), places.copy(), *room)
