@@ -14,13 +14,15 @@ SMOKE := README.md tests/unit/test_readme.py tests/unit/test_layout.py tests/uni
 	tests/kafka/test_round_trip.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kafka test test-deep smoke check docs audit fuzz bench fresh lock clean
+.PHONY: help setup demo demo-kafka test test-deep test-long test-bounds smoke mutants check docs audit fuzz bench fresh lock clean
 
 help:
 	@echo 'make demo    a whole pipeline, start to end, within a minute'
 	@echo 'make demo-kafka   the same through a real Kafka broker, which it starts and stops'
 	@echo 'make test    all tests and doctests (TESTS="tests/unit -k name" for some, WORKERS=4 side by side)'
-	@echo 'make test-deep   the tests that take long: histories of starts that are killed, and a packed environment'
+	@echo 'make test-deep   the tests that take long (test-long: histories of starts that are killed, a packed environment)'
+	@echo '                 and the laws with every access of an array checked (test-bounds)'
+	@echo 'make mutants     small defects in copies of the core, one by one: which do the tests find? (takes hours)'
 	@echo 'make smoke   the tests that a machine may fail, in two minutes'
 	@echo 'make check   style, types, layers, the lock against pyproject.toml, licences'
 	@echo 'make docs    the documentation as a site, in build/docs/index.html'
@@ -45,11 +47,22 @@ demo-kafka: setup
 test: setup
 	@$(PYTEST) $(TESTS)
 
-test-deep: setup
+test-deep: test-long test-bounds
+
+test-long: setup
 	@$(PYTEST) -m deep $(TESTS)
 
 smoke: setup
 	@$(PYTEST) $(SMOKE)
+
+# Compiled with checks into a folder of its own: code without checks is neither used nor replaced.
+test-bounds: export NUMBA_BOUNDSCHECK = 1
+test-bounds: export NUMBA_CACHE_DIR = $(CURDIR)/build/checked-kernels
+test-bounds: setup
+	@$(PYTEST) tests/properties
+
+mutants: setup
+	@$(PY) -m tests.mutation --output build/mutants.jsonl
 
 check: setup
 	$(PY) -m ruff check --quiet .

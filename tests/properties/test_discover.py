@@ -1,5 +1,7 @@
 """Oracle and differential tests: the complete set, whichever plan finds it."""
 
+import time
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -144,6 +146,14 @@ def test_a_budget_postpones_constraints_and_loses_none(first: int, more: int, mo
     discovered = discover(table, max_predicates=0, threads=2)
     assert any("undecided" in step for step, _ in discovered.explained.steps)
     assert {str(c) for c in discovered} == expected
+
+
+def test_steps_are_told_with_how_long_they_took() -> None:
+    started = time.perf_counter()
+    _, explained = _found()
+    took = time.perf_counter() - started
+    assert explained.steps
+    assert all(0 <= seconds <= took for _, seconds in explained.steps)
 
 
 def _found(max_predicates: int = 3) -> tuple[set[str], Explained]:

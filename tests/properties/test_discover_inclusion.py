@@ -2,6 +2,7 @@
 
 import decimal
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,22 @@ def test_what_is_missing_is_counted(both: tuple[list[OracleTable], list[Table]],
         shown_ones = found.missing(found.constraints.dependency(a, b), most=2)
         assert len(shown_ones) == min(2, len(missing))
         assert all(any(same(value, other) for other in missing) for value in shown_ones)
+
+
+@given(several(), st.sampled_from([0.0, 0.3, 0.5, 1.0]))
+def test_inclusions_that_nearly_hold_cover_something(both: tuple[list[OracleTable], list[Table]], least: float) -> None:
+    theirs, ours = both
+    found = discover_inclusions(ours).constraints
+    places = [(table, place) for table in theirs for place in range(len(table.columns))]
+    expected = {}
+    for a, b in itertools.permutations(range(len(places)), 2):
+        missing, nothing = len(oracle.missing_values(*places[a], *places[b])), replace(places[a][0], rows=())
+        values = len(oracle.missing_values(*places[a], nothing, places[a][1]))
+        if missing and values > missing and 1 - missing / values >= least:
+            expected[str(found.dependency(a, b))] = (1 - missing / values, missing)
+    near = list(found.near(least))
+    assert {str(n.dependency): (n.coverage, n.missing_values) for n in near} == expected
+    assert [n.coverage for n in near] == sorted((n.coverage for n in near), reverse=True)
 
 
 NUMBERS = st.one_of(

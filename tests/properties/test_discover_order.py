@@ -198,8 +198,10 @@ def test_an_explosion_ends_with_a_count_and_what_to_do(monkeypatch: pytest.Monke
 
 
 def test_an_unknown_family_is_refused() -> None:
-    with pytest.raises(UsageError, match="family 'fd': expected dc or od"):
+    with pytest.raises(UsageError, match=r"family 'fd': expected dc or od$"):
         discover(pd.DataFrame({"a": [1]}), family="fd")
+    with pytest.raises(UsageError, match=r"family 'ind': expected dc or od; inclusion dependencies are across tables"):
+        discover(pd.DataFrame({"a": [1]}), family="ind")
 
 
 def test_top_ranks_order_dependencies_too() -> None:

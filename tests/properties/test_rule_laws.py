@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Maintainer
-from holdfast.constraints import PredicateSpace, StateRefused
+from holdfast.constraints import PredicateSpace, RowImage, StateRefused, Violation
 from holdfast.indexes import counting_index, group_counts
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.maintainers import counting, watches
 from holdfast.streaming.maintainers import rules as maintained
-from holdfast.streaming.maintainers.rule_state import RuleState
+from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.tables import Table
 from tests.oracles import rules as oracle
@@ -122,3 +122,10 @@ def test_rules_may_be_reworded_between_two_starts(data: st.DataObject, both: tup
     again = Maintainer.restore(store, threads=1, rules=[MonitoredRule(rule) for _, rule in second])
     assert not again._rules.gone
     assert not any(state.added for state in again.rules)
+
+
+def test_examples_keep_their_names() -> None:
+    """Output tables hold them: SHA-256 of the rule and its rows in UTF-8."""
+    violation = Violation((RowImage({"k": "é"}, {"k": "é", "a": 2}),))
+    named = RuleExample.of("größe", violation)
+    assert named.example_id == "ee75dfbb84f49f6704f71d150aff93cf7a9fb3c6e3dec78f66492808e10f30e2"

@@ -44,6 +44,16 @@ def test_rows_go_in_and_out_and_zones_stay_exact(seed: int, first: int, places: 
     tree.check_invariants(codes)
 
 
+@given(st.permutations(range(20)), st.lists(st.integers(0, 2), min_size=20, max_size=20))
+def test_first_rows_may_come_in_any_order(slots: list[int], places: list[int]) -> None:
+    codes, place = np.arange(20).reshape(-1, 1), np.array(places)
+    some = np.array(slots[:13])
+    tree = ZoneTree(codes, some, place[some])
+    tree.check_invariants(codes)
+    tree.remove(codes, some, place[some])
+    tree.check_invariants(codes)
+
+
 def test_ascending_places_keep_the_tree_shallow() -> None:
     codes = np.arange(20_000).reshape(-1, 1)
     tree = ZoneTree(codes, np.arange(0), np.arange(0))

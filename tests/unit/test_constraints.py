@@ -39,6 +39,7 @@ from holdfast.constraints import (
     parse_type,
     read_value,
 )
+from holdfast.constraints.columns import unknown_name
 from holdfast.constraints.types import FLOAT, INTEGER, STRING
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "expected"
@@ -127,13 +128,15 @@ def test_syntax_errors_travel_between_processes() -> None:
     assert (str(again), again.position) == (str(caught.value), caught.value.position)
 
 
-def test_a_pointer_into_a_long_text_shows_its_surroundings() -> None:
-    text = "not(" + " and ".join(f"t.A{i} = s.A{i}" for i in range(100)) + " nonsense)"
+@pytest.mark.parametrize("behind", ["", " and t.B = s.B" * 100])
+def test_a_pointer_into_a_long_text_shows_its_surroundings(behind: str) -> None:
+    text = "not(" + " and ".join(f"t.A{i} = s.A{i}" for i in range(100)) + " nonsense" + behind + ")"
     with pytest.raises(ConstraintSyntaxError) as caught:
         parse_denial(text)
     _, shown, caret = str(caught.value).splitlines()
     assert len(shown) < 120
     assert shown[caret.index("^") :].startswith("nonsense")
+    assert "= s.A99 nonsense" in shown
 
 
 @pytest.mark.parametrize(
@@ -153,6 +156,27 @@ def test_a_pointer_into_a_long_text_shows_its_surroundings() -> None:
 )
 def test_kinds(text: str, kind: DenialKind) -> None:
     assert parse_denial(text).kind is kind
+
+
+def test_identities_stay_what_they_are() -> None:
+    """States and output tables hold them: SHA-256 of the text in UTF-8, as any other program has it too."""
+    dc = constraint_fields(parse_denial("not(t.`é` = s.`é`)"), "café")
+    assert dc["id"] == "a1ebebf86a7bd85bd2da52bde0786898abb68412bd96d414a066562b920e7f51"
+
+
+def test_long_names_are_not_guessed() -> None:
+    """Comparing them takes long, and nobody mistypes a name of so many characters."""
+    known = ["a" * 190]
+    assert "did you mean" in unknown_name("no column", "a" * 200, known)
+    assert "did you mean" not in unknown_name("no column", "a" * 201, known)
+
+
+def test_cells_of_one_row_are_no_predicate() -> None:
+    assert parse_condition("t.A < s.B").predicates == (Predicate("A", Operator.LESS, "B"),)
+    assert parse_condition("s.A < t.B").predicates == (Predicate("B", Operator.GREATER, "A"),)
+    assert parse_condition("t.A < t.B").predicates is None
+    assert parse_condition("t.A < 3").predicates is None
+    assert parse_condition("t.A < s.A and t.B is null").predicates is None
 
 
 def test_json_lines_have_the_documented_fields() -> None:

@@ -186,3 +186,8 @@ def _parts(constraint: DenialConstraint, operator: Operator) -> list[DenialConst
 def test_an_operator_is_never_lost(constraint: DenialConstraint, operator: Operator) -> None:
     for other in _parts(constraint, operator):
         assert other == constraint or sentence(other) != sentence(constraint)
+
+
+def test_nothing_else_has_a_sentence() -> None:
+    with pytest.raises(TypeError, match="no sentence for Operator"):
+        sentence(Operator.LESS)  # type: ignore[arg-type]
