@@ -9,11 +9,20 @@ from holdfast.constraints.columns import Column, ColumnRef, Schema
 from holdfast.constraints.conditions import Condition
 from holdfast.constraints.denial import DenialConstraint, DenialKind
 from holdfast.constraints.errors import (
+    BackupDamaged,
     ConstraintSyntaxError,
     ExternalError,
     HoldfastError,
     InputError,
+    StateBehindBackup,
+    StateDamaged,
+    StateFormatUnknown,
+    StateInUse,
+    StateMissing,
+    StateOfAnotherApplication,
     StateRefused,
+    StateTakenOver,
+    StateUnreachable,
     UnknownColumn,
     UsageError,
 )
@@ -41,6 +50,7 @@ from holdfast.constraints.types import ColumnType, Family, TypeGroup, parse_type
 from holdfast.constraints.values import Value, json_value, read_value
 
 __all__ = [
+    "BackupDamaged",
     "Column",
     "ColumnPair",
     "ColumnRef",
@@ -67,7 +77,15 @@ __all__ = [
     "Rule",
     "Schema",
     "Severity",
+    "StateBehindBackup",
+    "StateDamaged",
+    "StateFormatUnknown",
+    "StateInUse",
+    "StateMissing",
+    "StateOfAnotherApplication",
     "StateRefused",
+    "StateTakenOver",
+    "StateUnreachable",
     "Threshold",
     "TypeGroup",
     "UnknownColumn",

@@ -27,13 +27,54 @@ class InputError(HoldfastError, ValueError):
 
 
 class StateRefused(HoldfastError):
-    """A stored state does not belong to what was asked of it: the message names the way out."""
+    """A stored state does not belong to what was asked of it: the message names the way out.
+
+    Subclasses say why. Only where that is `StateMissing` or `StateDamaged` does a command replace a state unasked.
+    """
 
     exit_code = 4
 
 
 class ExternalError(HoldfastError, OSError):
     """Something outside failed (storage, network, Java, Kafka): mend it and start again."""
+
+    exit_code = 5
+
+
+class StateMissing(StateRefused):
+    """There is no state, or none whose seed came to its end."""
+
+
+class StateDamaged(StateRefused):
+    """Files of the state are missing or were altered: restore it from its backup."""
+
+
+class StateInUse(StateRefused):
+    """Another process has the state open: stop that process, or wait for its end."""
+
+
+class StateOfAnotherApplication(StateRefused):
+    """The state was made under another `name`: use the state and the configuration that belong together."""
+
+
+class StateFormatUnknown(StateRefused):
+    """The state has a format that this version does not read: use the version that wrote it."""
+
+
+class StateBehindBackup(StateRefused):
+    """The backup has commits that the state lost: restore the state from it."""
+
+
+class StateTakenOver(StateRefused):
+    """The state was restored elsewhere, where it goes on: this copy of it is of no use any more."""
+
+
+class BackupDamaged(StateRefused):
+    """A file of the backup is missing or was altered; the state itself may be whole."""
+
+
+class StateUnreachable(StateRefused, ExternalError):
+    """The storage of the state or its backup failed, so nothing is known of them: mend it and start again."""
 
     exit_code = 5
 

@@ -6,6 +6,7 @@ is no rule is a problem at its own line, with a caret below the character where 
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from holdfast.constraints import (
     ConstraintSyntaxError,
@@ -48,18 +49,13 @@ def build_rule(settings: RuleSettings, tables: KnownColumns, refuse: Refuse) -> 
     table = _table(settings, body, tables, refuse)
     if table is None:
         return None
+    place = settings.form
     try:
-        rule = Rule(
-            name=settings.name,
-            table=table,
-            body=body,
-            severity=Severity(settings.severity),
-            max_violating_pairs=settings.max_violating_pairs,
-            max_violating_rows=settings.max_violating_rows,
-        )
+        rule = Rule(settings.name, table, body, Severity(settings.severity), None, settings.max_violating_rows)
+        place = "max_violating_pairs"
+        rule = replace(rule, max_violating_pairs=settings.max_violating_pairs)
     except UsageError as error:
-        too_many = settings.max_violating_pairs is not None and "max_violating_rows" in str(error)
-        refuse(("max_violating_pairs",) if too_many else (settings.form,), str(error))
+        refuse((place,), str(error))
         return None
     return rule if _names_columns(rule, settings.form, tables, refuse) else None
 

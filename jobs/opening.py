@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from holdfast.constraints import ExternalError, StateRefused
+from holdfast.constraints import ExternalError, StateMissing
 from holdfast.jobs.backup import backup_of
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.progress import Progress
@@ -20,7 +20,7 @@ from holdfast.jobs.swapping import swept, unswapped
 from holdfast.state.commits import Commits
 from holdfast.state.log import CommitLog
 from holdfast.state.places import Place, make_private
-from holdfast.state.rocks import RocksStore
+from holdfast.state.rocks import RocksStore, holds_store
 from holdfast.state.snapshots import Snapshots, backups, own, refuse_behind
 from holdfast.streaming.publisher import Publisher
 from holdfast.streaming.sinks.choosing import open_tables, writer_for
@@ -71,17 +71,17 @@ def refuse_lost(configuration: Configuration) -> None:
 
     settings = configuration.settings
     unswapped(Path(settings.state))
-    if Path(settings.state, "CURRENT").exists():
+    if holds_store(Path(settings.state)):
         return
     for left in backups(backup_of(settings), settings.name)[:1]:
-        raise StateRefused(
+        raise StateMissing(
             f"the state in {settings.state} is missing, while {left} is the backup of one of '{settings.name}'. "
             f"Restore it: holdfast rebuild {configuration.file}; or start over: holdfast seed --replace"
         )
     for table in settings.tables:
         place = checkpoint_of(settings, table.name)
         if not is_remote(place) and Path(place, "offsets").is_dir():
-            raise StateRefused(
+            raise StateMissing(
                 f"the state in {settings.state} is missing, while the checkpoint {place} says that table {table.name} "
                 "was followed before. Restore the state (holdfast rebuild), or start over: holdfast seed --replace"
             )
@@ -105,11 +105,21 @@ def opened(
 
 
 def publish_what_waits(
-    settings: Settings, store: RocksStore, commits: Commits, session: Callable[[], "SparkSession"]
+    settings: Settings,
+    store: RocksStore,
+    commits: Commits,
+    session: Callable[[], "SparkSession"],
+    backed_up: Callable[[], object] = lambda: None,
 ) -> None:
-    """Publish all commits of a state that nobody follows; its backup is whole before that."""
+    """Publish all commits of a state that nobody follows.
+
+    Parameters
+    ----------
+    backed_up : called before that, once the backup is whole.
+    """
     publisher = Publisher(commits, log_of(settings, commits), outputs_of(settings, commits, session))
     snapshotter_of(settings, store, commits).first()
+    backed_up()
     publisher.start()
     publisher.close()
 

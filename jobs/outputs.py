@@ -37,12 +37,12 @@ def _near(state: Path, application: str) -> list[dict[str, Any]] | None:
     from holdfast.discovery.inclusion.result import Inclusions
     from holdfast.state import codecs
     from holdfast.state.commits import READY
-    from holdfast.state.rocks import RocksReader
+    from holdfast.state.rocks import RocksReader, holds_store
     from holdfast.streaming.maintainers.inclusion import stored_clusters
 
-    if not (state / "CURRENT").exists():
-        return None
     try:
+        if not holds_store(state):
+            return None
         with RocksReader(state) as reader:
             stored = reader.get("meta", b"identity")
             identity = {} if stored is None else codecs.read_json(stored)

@@ -3,7 +3,8 @@
     state lost         from its backup; or seeded anew for the same outputs
     checkpoint lost    a new one will begin where the state's last batch ended
 
-Invariant: a state that can be used is never thrown away; one that cannot is moved aside, and named.
+Invariant: a state is replaced only where it is missing, damaged, or behind its own backup; what is left of it is moved
+aside, and named. Whatever else is wrong with it (`state/judging.py`) ends the command before anything is changed.
 """
 
 import json
@@ -12,21 +13,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from holdfast.constraints import HoldfastError, StateRefused
+from holdfast.constraints import StateBehindBackup, StateDamaged, StateMissing, StateRefused
 from holdfast.jobs.backup import backup_of
 from holdfast.jobs.blocks import address_of, refuse_missing
 from holdfast.jobs.checkpoints import fits, remove
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.progress import Progress, Voice, progress_on
 from holdfast.jobs.quantities import is_remote
+from holdfast.jobs.replacing import keep_aside, recovered
 from holdfast.jobs.settings import Settings
 from holdfast.jobs.streams import checkpoint_of
 from holdfast.jobs.swapping import unswapped
 from holdfast.state import codecs
-from holdfast.state.commits import READY, Commits
-from holdfast.state.places import Place
-from holdfast.state.rocks import RocksStore
-from holdfast.state.snapshots import Snapshots, backups, refuse_behind
+from holdfast.state.commits import Commits
+from holdfast.state.judging import refuse_unusable
+from holdfast.state.rocks import RocksStore, locked
+from holdfast.state.snapshots import Snapshots, backups
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.seeding import tables_of
 
@@ -36,8 +38,9 @@ def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: boo
     progress = progress_on(sys.stderr, quiet=quiet)
     settings = configuration.settings
     state = Path(settings.state)
+    recovered(settings, progress)
     unswapped(state)
-    usable = _is_usable(state, settings.name, backup_of(settings))
+    usable = _is_usable(settings, from_source=from_source)
     if from_source:
         if usable:
             raise StateRefused(f"{state} is whole: to throw it away and seed anew: holdfast seed --replace")
@@ -54,6 +57,19 @@ def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: boo
             f"{state} is whole, and so are the checkpoints: there is nothing to rebuild. To throw them away and seed "
             "anew: holdfast seed --replace"
         )
+
+
+def _is_usable(settings: Settings, *, from_source: bool) -> bool:
+    """Return whether a state can be used; raise where it cannot, and nothing may be put in its place either. O(n)."""
+    try:
+        refuse_unusable(Path(settings.state), settings.name, backup_of(settings))
+    except (StateMissing, StateDamaged):
+        return False
+    except StateBehindBackup:
+        if from_source:  # which has less than the backup
+            raise
+        return False
+    return True
 
 
 def _restore(configuration: Configuration, state: Path, progress: Progress) -> None:
@@ -88,28 +104,6 @@ def _refuse_missing(settings: Settings, state: Path) -> None:
         refuse_missing(settings, address_of(settings, Commits(store, settings.name).identity.state_id), store)
     finally:
         store.close()
-
-
-def _is_usable(state: Path, application: str, backup: Place) -> bool:
-    """Whether there is a state that can be used: whole, and not behind its backup. O(n)."""
-    if not (state / "CURRENT").exists():
-        return False
-    try:
-        store = RocksStore(state)
-        try:
-            commits = Commits(store, application)
-            status = commits.identity.status
-            store.verify()
-            refuse_behind(backup.at(commits.identity.state_id), commits.identity.epoch, commits.last)
-        finally:
-            store.close()
-    except StateRefused as error:
-        if "in use by another process" in str(error) or "of the application" in str(error):
-            raise
-        return False
-    except HoldfastError:
-        return False
-    return status == READY
 
 
 def _joined(configuration: Configuration, state: Path, progress: Progress) -> bool:
@@ -163,9 +157,7 @@ def _moved_aside(state: Path, progress: Progress) -> Path | None:
     """Move what is left of a state out of the way; return where it is."""
     if not state.exists() or not any(state.iterdir()):
         return None
-    number = 1
-    while (aside := state.with_name(f"{state.name}.damaged-{number}")).exists():
-        number += 1
-    state.rename(aside)
+    with locked(state):
+        aside = keep_aside(state, state)
     progress.note(f"{state} could not be used: it is now {aside}, remove it when you have seen it")
     return aside

@@ -22,6 +22,7 @@ from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.evolve import evolved
 from holdfast.jobs.opening import log_of, opened, outputs_of, prepare, refuse_lost, snapshotter_of
 from holdfast.jobs.progress import SPOKEN, Progress, Voice, spoken_on
+from holdfast.jobs.replacing import recovered
 from holdfast.jobs.secrets import masked
 from holdfast.jobs.seed import seed_tables
 from holdfast.jobs.seeding import monitored_rules
@@ -71,6 +72,7 @@ def run(configuration: Configuration, *, available_now: bool, voice: Voice = SPO
     """Follow the sources until stopped; with `available_now`, until they are drained."""
     progress = spoken_on(sys.stderr, voice, configuration.masked)
     prepare(configuration, progress)
+    recovered(configuration.settings, progress)
     try:
         with watched(configuration.settings, progress) as watch:
             _run(configuration, progress, voice, company, watch, available_now=available_now)

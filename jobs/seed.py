@@ -1,26 +1,32 @@
 """`holdfast seed`: a state from the first rows of its tables, and what holds on them published."""
 
-import shutil
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.constraints import HoldfastError, StateRefused, UsageError
+from holdfast.constraints import (
+    StateBehindBackup,
+    StateDamaged,
+    StateFormatUnknown,
+    StateMissing,
+    StateRefused,
+    UsageError,
+)
 from holdfast.jobs.alerting import alerts_of
 from holdfast.jobs.backup import backup_of
-from holdfast.jobs.blocks import address_of, blocks_of, clear_blocks
+from holdfast.jobs.blocks import address_of, blocks_of
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.opening import opened, prepare, publish_what_waits, published, refuse_lost
 from holdfast.jobs.progress import SPOKEN, Progress, Voice, spoken_on
 from holdfast.jobs.quantities import is_remote
+from holdfast.jobs.replacing import Old, old_state, recovered, replaced
 from holdfast.jobs.seeding import monitored_rules, seeded_tables
 from holdfast.jobs.session import Session
 from holdfast.jobs.settings import Settings
-from holdfast.state import codecs
+from holdfast.jobs.swapping import unswapped
 from holdfast.state.commits import READY, Commits
+from holdfast.state.judging import refuse_unusable
 from holdfast.state.rocks import RocksReader, RocksStore
 from holdfast.state.snapshots import backups
 from holdfast.streaming.alerts.waiting import carried
@@ -32,18 +38,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-_ASIDE = ".replaced"
-"""Ends the names of folders that are set aside while a new state is seeded."""
-
-
 def seed_state(configuration: Configuration, *, replace: bool, voice: Voice = SPOKEN) -> None:
     """Build the state from the seeds, and publish what holds."""
     settings = configuration.settings
     progress = spoken_on(sys.stderr, voice, configuration.masked)
     prepare(configuration, progress)
+    recovered(settings, progress)
     if replace:
-        with _replaced(settings) as (left, seeded):
-            _seed_anew(configuration, progress, voice, left, seeded)
+        unswapped(Path(settings.state))
+        old, left = _judged(settings)
+        with replaced(settings, old, progress) as complete:
+            _seed_anew(configuration, progress, voice, left, complete)
     else:
         refuse_lost(configuration)
         _seed_anew(configuration, progress, voice)
@@ -54,7 +59,7 @@ def _seed_anew(
     progress: Progress,
     voice: Voice,
     left: Told | None = None,
-    seeded: Callable[[], None] = lambda: None,
+    complete: Callable[[], None] = lambda: None,
 ) -> None:
     settings = configuration.settings
     with opened(settings) as (store, commits):
@@ -65,8 +70,7 @@ def _seed_anew(
             )
         session = Session(settings, voice)
         seed_tables(configuration, store, commits, session, progress, left)
-        seeded()
-        publish_what_waits(settings, store, commits, session)
+        publish_what_waits(settings, store, commits, session, complete)
         progress.note(f"seeded: {settings.state} is ready, outputs are in {settings.output}")
 
 
@@ -99,57 +103,20 @@ def seed_tables(
     )
 
 
-@contextmanager
-def _replaced(settings: Settings) -> Iterator[tuple[Told | None, Callable[[], None]]]:
-    """Set a state and its checkpoints aside while a new state is seeded: where that fails, they come back.
-
-    Gives what was told of the state, as far as it can be read, and what to call once the new state is seeded. Then the
-    old one's backups go too; the outputs stay, and go on from what they say.
-    """
+def _judged(settings: Settings) -> tuple[Old, Told | None]:
+    """Return what there is to be replaced, and what was told of it; refuse a state that is not this command's."""
     if is_remote(settings.checkpoint):
         raise UsageError(f"remove the checkpoint {settings.checkpoint} yourself, then seed: it is not on this machine")
     state, backup = Path(settings.state), backup_of(settings)
-    left = None
-    places, old_backups = {state, Path(settings.checkpoint)}, backups(backup, settings.name)
-    old_blocks = {address_of(settings, str(folder).rpartition("/")[2]) for folder in old_backups}
-    if state.exists():
-        store = RocksStore(state)  # refused while another process has it
-        identity = store.get("meta", b"identity")
-        if identity is not None:
-            known = codecs.read_json(identity)
-            old_backups.append(backup.at(known["state_id"]))
-            old_blocks.add(address_of(settings, known["state_id"]))
-            old_blocks |= {about["blocks"] for _, about in tables_of(store) if "blocks" in about}
-            if (known["application"], known["status"]) == (settings.name, READY):
-                broken = {name for name, line in published_lines(store) if line["broken"]}
-                left = Told(broken=broken, waiting=carried(store))
-        store.close()
-    moved = {place: place.with_name(f"{place.name}{_ASIDE}") for place in places if place.exists()}
-    for place, old in moved.items():
-        shutil.rmtree(old, ignore_errors=True)  # of a replacement that was killed
-        place.rename(old)
-    is_seeded = threading.Event()
+    every = [str(folder).rpartition("/")[2] for folder in backups(backup, settings.name)]
     try:
-        yield left, is_seeded.set
-    finally:
-        if is_seeded.is_set():
-            for old in moved.values():
-                shutil.rmtree(old)
-            for left_behind in old_backups:
-                left_behind.clear()
-            clear_blocks(settings, old_blocks)
-        else:
-            begun = _begun(settings, state) if state in moved else []
-            for place, old in moved.items():
-                shutil.rmtree(place, ignore_errors=True)
-                old.rename(place)
-            with suppress(HoldfastError):  # what made it fail says more
-                clear_blocks(settings, begun)
-
-
-def _begun(settings: Settings, state: Path) -> list[str]:
-    """Return where the blocks are of a state whose seed was begun."""
-    with suppress(HoldfastError), RocksReader(state) as reader:
-        identity = reader.get("meta", b"identity")
-        return [] if identity is None else [address_of(settings, codecs.read_json(identity)["state_id"])]
-    return []
+        identity = refuse_unusable(state, settings.name, backup)
+    except (StateMissing, StateDamaged, StateBehindBackup, StateFormatUnknown) as error:
+        return old_state(settings, str(error), (), every, ()), None
+    with RocksReader(state) as reader:
+        broken = {name for name, line in published_lines(reader) if line["broken"]}
+        left = Told(broken=broken, waiting=carried(reader))
+        blocks = {about["blocks"] for _, about in tables_of(reader) if "blocks" in about}
+    blocks.add(address_of(settings, identity.state_id))
+    others = [name for name in every if name != identity.state_id]
+    return old_state(settings, "", [identity.state_id], others, blocks), left

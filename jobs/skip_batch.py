@@ -3,23 +3,26 @@
 import sys
 from pathlib import Path
 
-from holdfast.constraints import StateRefused
+from holdfast.constraints import StateMissing
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.output import printable
+from holdfast.jobs.progress import progress_on
+from holdfast.jobs.replacing import recovered
 from holdfast.state.commits import READY, Commits
-from holdfast.state.rocks import RocksStore
+from holdfast.state.rocks import RocksStore, holds_store
 from holdfast.streaming.attempts import Attempts
 
 
 def skip(configuration: Configuration, source: str, *, retry: bool) -> None:
     """Mark the failed batch of a source for quarantine, or for another try."""
     settings = configuration.settings
-    if not Path(settings.state, "CURRENT").exists():
-        raise StateRefused(f"{settings.state} holds no state yet: holdfast run {configuration.file} makes it")
+    recovered(settings, progress_on(sys.stderr, quiet=False))
+    if not holds_store(Path(settings.state)):
+        raise StateMissing(f"{settings.state} holds no state yet: holdfast run {configuration.file} makes it")
     store = RocksStore(Path(settings.state))
     try:
         if Commits(store, settings.name).identity.status != READY:
-            raise StateRefused(
+            raise StateMissing(
                 f"{settings.state} is not seeded to the end, so no batch can have failed: holdfast run seeds it"
             )
         attempts = Attempts(store)

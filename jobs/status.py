@@ -6,19 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from holdfast.constraints import InclusionDependency, Severity, StateRefused, parse_rule_body
+import click
+
+from holdfast.constraints import InclusionDependency, Severity, StateMissing, parse_rule_body
 from holdfast.discovery.blocks.live import stored_names
 from holdfast.jobs.check import BROKEN
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.counting import counted
 from holdfast.jobs.options import Answering
 from holdfast.jobs.output import json_line, printable, results_to
+from holdfast.jobs.replacing import interrupted
 from holdfast.jobs.saying import said_fields
 from holdfast.jobs.secrets import masked
 from holdfast.jobs.seeding import engine_of
 from holdfast.state import codecs
 from holdfast.state.commits import READY
-from holdfast.state.rocks import RocksReader
+from holdfast.state.judging import identity_read
+from holdfast.state.rocks import RocksReader, holds_store
 from holdfast.state.store import Reader
 from holdfast.streaming.alerts.waiting import told
 from holdfast.streaming.rule_reports import Line, published_lines
@@ -27,33 +31,32 @@ from holdfast.streaming.seeding import progress_of, tables_of
 
 def show_status(configuration: Configuration, answering: Answering) -> int:
     """Print how each table is; return the exit code."""
-    state = Path(configuration.settings.state)
-    if not (state / "CURRENT").exists():
-        raise StateRefused(f"{state} holds no state yet: holdfast run {configuration.file} makes it")
+    settings = configuration.settings
+    state, before = Path(settings.state), interrupted(settings)
+    if not holds_store(state):
+        raise StateMissing(before or f"{state} holds no state yet: holdfast run {configuration.file} makes it")
     with RocksReader(state) as reader:
-        stored = reader.get("meta", b"identity")
-        identity = {} if stored is None else codecs.read_json(stored)
+        identity = identity_read(reader, settings.name)
+        if identity is None or identity.status != READY:
+            raise StateMissing(
+                before or f"{state} is being seeded, or its seed was interrupted: holdfast run seeds it anew"
+            )
         commit = codecs.read_number(reader.get("meta", b"commit") or b"")
         waiting = sum(1 for _ in reader.scan("outbox"))
         rules = [line for _, line in published_lines(reader)]
         alerts = told(reader)
-        tables = list(_tables(reader, rules)) if identity.get("status") == READY else []
-    if identity.get("application") != configuration.settings.name:
-        raise StateRefused(
-            f"{state} is of the application '{identity.get('application')}', not of '{configuration.settings.name}': "
-            "use the configuration that it was made with"
-        )
-    if identity["status"] != READY:
-        raise StateRefused(f"{state} is being seeded, or its seed was interrupted: holdfast run seeds it anew")
+        tables = list(_tables(reader, rules))
     whole = {
-        "application": identity["application"],
-        "state_id": identity["state_id"],
-        "epoch": identity["epoch"],
+        "application": identity.application,
+        "state_id": identity.state_id,
+        "epoch": identity.epoch,
         "commit": commit,
         "commits_to_publish": waiting,
         "alerts_waiting": alerts["alerts_waiting"],
         "alert_failure": _masked_failure(alerts["alert_failure"], configuration),
     }
+    if before and not answering.quiet:
+        click.echo("warning: " + printable(before), err=True)
     with results_to(answering.output) as out:
         if answering.as_json:
             for table in tables:

@@ -21,9 +21,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from holdfast.constraints import StateRefused
+from holdfast.constraints import StateFormatUnknown, StateOfAnotherApplication, StateRefused
 from holdfast.state import codecs
-from holdfast.state.store import Store, WriteBatch
+from holdfast.state.store import Reader, Store, WriteBatch
 from holdfast.state.upgrades import upgradable, upgrade
 
 SEEDING, READY = "seeding", "ready"
@@ -77,6 +77,38 @@ def base_of(record: WriteBatch) -> int:
     return codecs.read_number(record.changes.get(("meta", _BASE)) or b"")
 
 
+def identity_of(store: Reader, application: str) -> Identity | None:
+    """Return whose state a store has; None where it has none yet.
+
+    Raises
+    ------
+    StateOfAnotherApplication
+        Where the state is not of this application.
+    StateFormatUnknown
+        Where this version does not read the state's format.
+    """
+    stored = store.get("meta", b"identity")
+    if stored is None:
+        return None
+    known = codecs.read_json(stored)
+    if known["application"] != application:  # which every format has
+        raise StateOfAnotherApplication(
+            f"the state is of the application '{known['application']}', not of '{application}': use another "
+            "`state` folder, or the name it was made with"
+        )
+    found = _format_of(store)
+    if not upgradable(found):
+        raise StateFormatUnknown(
+            f"the state has format {found}, this version reads {codecs.FORMAT}: use the version that wrote it, or "
+            "seed anew: holdfast seed --replace"
+        )
+    return Identity(**known)
+
+
+def _format_of(store: Reader) -> int:
+    return codecs.read_number(store.get("meta", b"format") or b"")
+
+
 class Commits:
     """The one way into a store.
 
@@ -93,26 +125,15 @@ class Commits:
 
     def __init__(self, store: Store, application: str) -> None:
         self._store = store
-        stored = store.get("meta", b"identity")
-        if stored is None:
-            self.identity = Identity(secrets.token_hex(16), 0, application, SEEDING)
+        known = identity_of(store, application)
+        if known is None:
+            known = Identity(secrets.token_hex(16), 0, application, SEEDING)
             first = WriteBatch()
-            first.put("meta", b"identity", codecs.json_bytes(asdict(self.identity)))
+            first.put("meta", b"identity", codecs.json_bytes(asdict(known)))
             first.put("meta", b"format", codecs.number(codecs.FORMAT))
             store.write(first)
-        else:
-            self.identity = Identity(**codecs.read_json(stored))
-        found = codecs.read_number(store.get("meta", b"format") or b"")
-        if not upgradable(found):
-            raise StateRefused(
-                f"the state has format {found}, this version reads {codecs.FORMAT}: use the version that wrote it, or "
-                "seed anew: holdfast seed --replace"
-            )
-        if self.identity.application != application:
-            raise StateRefused(
-                f"the state is of the application '{self.identity.application}', not of '{application}': use another "
-                "`state` folder, or the name it was made with"
-            )
+        self.identity = known
+        found = _format_of(store)
         self.upgraded_from = found if found != codecs.FORMAT else None
         if self.upgraded_from is not None:
             change = upgrade(store, found)

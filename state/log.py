@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from holdfast.constraints import ExternalError, StateRefused
+from holdfast.constraints import BackupDamaged, StateRefused, StateTakenOver, StateUnreachable
 from holdfast.state import codecs
 from holdfast.state.places import Place, place_of
 from holdfast.state.room import way_out
@@ -41,7 +41,7 @@ class CommitLog:
         try:
             self._folder.prepare()
         except OSError as error:
-            raise ExternalError(
+            raise StateUnreachable(
                 f"the backup {self._folder} cannot be made ({error.strerror or error}): mend what is in its place, or "
                 "name another `backup`"
             ) from error
@@ -62,7 +62,7 @@ class CommitLog:
                 )
             self._folder.put(name, whole)  # it is the same, or was damaged since
         except OSError as error:
-            raise ExternalError(
+            raise StateUnreachable(
                 f"commit {number} could not be written to the backup {self._folder} ({error}). It is safe in the "
                 f"state: {way_out(error, self._folder)}, and start again"
             ) from error
@@ -84,7 +84,7 @@ def refuse_later_epochs(backup: Place, epoch: int) -> None:
     """Raise where a later epoch writes to a backup."""
     known = owner(backup)
     if known.get("epoch", 0) > epoch:
-        raise StateRefused(
+        raise StateTakenOver(
             f"the backup {backup} is written to by epoch {known['epoch']} of this state, on {known.get('host')}, and "
             f"this one is epoch {epoch}: the state was restored elsewhere, and goes on there. Stop this process, and "
             "remove its state"
@@ -108,7 +108,7 @@ def owner(backup: Path | Place) -> dict[str, Any]:
             return found
     except ValueError:
         pass
-    raise StateRefused(
+    raise BackupDamaged(
         f"{backup.path(OWNER)} is damaged, which says who writes to this backup: make sure that no other process "
         "does, remove the file, and start again"
     )
@@ -132,7 +132,7 @@ def logged_after(backup: Path | Place, after: int) -> Iterator[tuple[int, WriteB
         found |= {number: folder for number in _numbers(folder) if number > after}
     for expected, number in enumerate(sorted(found), after + 1):
         if number != expected:
-            raise StateRefused(f"{backup}: commit {expected} is missing, {number} is there: restore the file")
+            raise BackupDamaged(f"{backup}: commit {expected} is missing, {number} is there: restore the file")
         yield number, _record(found[number], f"{number:0{_DIGITS}d}")
 
 
@@ -148,8 +148,8 @@ def _record(folder: Place, name: str) -> WriteBatch:
     return codecs.read_batch(data[_HEAD:])
 
 
-def _damaged(path: str) -> StateRefused:
-    return StateRefused(
+def _damaged(path: str) -> BackupDamaged:
+    return BackupDamaged(
         f"{path} is damaged: restore the file from a copy of the backup, or seed anew: holdfast rebuild --from-source"
     )
 

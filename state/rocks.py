@@ -39,11 +39,12 @@ from rocksdict import (
 )
 from rocksdict import WriteBatch as RocksBatch
 
-from holdfast.constraints import ExternalError, HoldfastError, StateRefused
+from holdfast.constraints import HoldfastError, StateDamaged, StateInUse, StateMissing, StateUnreachable
 from holdfast.state.room import way_out
 from holdfast.state.store import WriteBatch
 
 _DEFAULT, _NAMES = "default", b"families"
+_DATA = re.compile(r"[0-9]+\.(sst|log)")
 _WRITE_BUFFER = 16 << 20
 _LOG_OF_WRITES = 64 << 20  # after a crash it is read again: 0.1 s; without a limit it grew to 450 MB, and took 1 to 2 s
 _KEPT_INFO_LOGS = 4
@@ -54,10 +55,11 @@ _MANY_KEYS = 1_000
 _THREADS = max(1, min(4, os.cpu_count() or 1))
 _BLOOM_BITS = 10
 _CACHE = Cache(256 << 20)
-_IN_USE = re.compile(r"While lock file|lock hold by current process")
-_FILE_MISSING = re.compile(
-    r"No such file or directory.*\.(sst|log)|No such file or directory.*MANIFEST|MANIFEST.*No such file"
-)
+_LOCKED = ("IO error: While lock file: ", "IO error: lock hold by current process")
+_DAMAGED = ("Corruption: ",)
+_FILE_MISSING = ("IO error: No such file or directory: ",)
+"""How errors of RocksDB begin: rocksdict passes its status codes on as the first words of a text. The rest of the text
+names files, in folders with any name."""
 
 
 class RocksStore:
@@ -70,13 +72,18 @@ class RocksStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            families = Rdict.list_cf(str(path)) if (path / "CURRENT").exists() else [_DEFAULT]
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unreachable(path, error) from error
+        try:
+            families = Rdict.list_cf(str(path)) if holds_store(path) else [_DEFAULT]
             self._database: Any = Rdict(
                 str(path), options=_options(), column_families={name: _options() for name in families}
             )
             noted = self._database.get(_NAMES)
+        except HoldfastError:
+            raise
         except Exception as error:
             raise _refused(path, error) from error
         for kind in (_LOADING, _LINKED):
@@ -219,8 +226,8 @@ class RocksReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        if not (path / "CURRENT").exists():
-            raise StateRefused(
+        if not holds_store(path):
+            raise StateMissing(
                 f"{path} holds no state: seed one first, or name the `state` folder of the configuration"
             )
         self._notes = Path(tempfile.mkdtemp(prefix="holdfast-reader-"))
@@ -258,6 +265,12 @@ class RocksReader:
         self._check()
         if family in self._families:
             yield from _scanned(self.path, self._families[family], prefix)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was written yet."""
+        self._check()
+        return not self._families
 
     def refresh(self) -> None:
         """See what was committed up to now, families that are new included."""
@@ -302,17 +315,46 @@ class RocksReader:
             raise ValueError("the reader is closed")
 
 
+def holds_store(path: Path) -> bool:
+    """Return whether a folder holds a store.
+
+    Raises
+    ------
+    StateUnreachable
+        Where the folder cannot be read.
+    StateDamaged
+        Where the folder holds files of a store without the file that names its newest list of files.
+    """
+    try:
+        names = {found.name for found in path.iterdir()}
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise _unreachable(path, error) from error
+    if "CURRENT" in names:
+        return True
+    if any(_DATA.fullmatch(name) for name in names):
+        raise _damaged(path, "its file CURRENT is missing")
+    return False
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Keep other processes from a store that is not open: it may be renamed meanwhile, as an open one may not.
 
     An open store deletes its files by their full names, wherever its folder went.
     """
-    with (path / "LOCK").open("ab") as file:
+    try:
+        file = (path / "LOCK").open("ab")
+    except OSError as error:
+        raise _unreachable(path, error) from error
+    with file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # as RocksDB does
-        except OSError as error:
+        except (BlockingIOError, PermissionError) as error:
             raise _in_use(path) from error
+        except OSError as error:
+            raise _unreachable(path, error) from error
         yield
 
 
@@ -351,10 +393,13 @@ def _scanned(path: Path, family: Any, prefix: bytes) -> Generator[tuple[bytes, b
 def _refuse_early_end(family: Any, last: bytes) -> None:
     """Raise where items ended with a block that is damaged: they do so without a word."""
     behind = family.iter()
-    behind.seek(last)
-    if behind.valid():
-        behind.next()
-    behind.status()
+    try:
+        behind.seek(last)
+        if behind.valid():
+            behind.next()
+        behind.status()
+    finally:
+        del behind  # it has the lock as long as it lives, as it would in the traceback of what is raised
 
 
 @contextmanager
@@ -383,41 +428,41 @@ def _options() -> Options:
     return options
 
 
-def _refused(path: Path, error: Exception) -> Exception:
+def _refused(path: Path, error: Exception) -> HoldfastError:
     """Return what an error while opening or reading means to a person."""
     text = str(error)
-    if _IN_USE.search(text):
+    if text.startswith(_LOCKED):
         return _in_use(path)
-    if _is_damage(text):
+    if text.startswith((*_DAMAGED, *_FILE_MISSING)):
         return _damaged(path, text)
-    return ExternalError(
-        f"the state {path} could not be read: {text}. Nothing is lost: {way_out(text, path)}, and start again"
-    )
+    return _unreachable(path, error)
 
 
-def _in_use(path: Path) -> StateRefused:
-    return StateRefused(
+def _in_use(path: Path) -> StateInUse:
+    return StateInUse(
         f"{path} is in use by another process: one at a time may write a state. Stop it, or use another `state` folder"
     )
 
 
-def _damaged(path: Path, what: str) -> StateRefused:
-    return StateRefused(
+def _damaged(path: Path, what: str) -> StateDamaged:
+    return StateDamaged(
         f"the state {path} is damaged ({what}). Restore it from its backup: holdfast rebuild; or seed anew: holdfast "
         "seed --replace"
+    )
+
+
+def _unreachable(path: Path, error: Exception) -> StateUnreachable:
+    return StateUnreachable(
+        f"the state {path} could not be read: {error}. Nothing is lost: {way_out(error, path)}, and start again"
     )
 
 
 def _unwritten(path: Path, error: Exception) -> HoldfastError:
     """Return what an error while writing means to a person."""
     text = str(error)
-    if _is_damage(text):
+    if text.startswith((*_DAMAGED, *_FILE_MISSING)):
         return _damaged(path, text)
-    return ExternalError(
+    return StateUnreachable(
         f"the state {path} could not be written ({text}). What was committed is unharmed: {way_out(text, path)}, and "
         "start again"
     )
-
-
-def _is_damage(text: str) -> bool:
-    return bool(re.search("corrupt|checksum", text, re.IGNORECASE)) or bool(_FILE_MISSING.search(text))

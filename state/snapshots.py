@@ -3,6 +3,7 @@
     <folder of the state>/snapshots/<commit, 20 digits>.<epoch, 10 digits>.json   manifest: what the copy is made of
     <folder of the state>/files/<SHA-256>                                         a file of one or several copies
     <folder of the state>/OWNER                                                   who writes to this backup: epoch, host
+    <folder of the state>/SET_ASIDE                                               there where another state replaced it
 
 A copy begins as hard links beside the store, which takes as long as a flush; its files then go into the backup, each
 once by its content, and its manifest last. A manifest names every file with its size and checksum, and has a checksum
@@ -17,11 +18,19 @@ import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from holdfast.constraints import ExternalError, StateRefused
+from holdfast.constraints import (
+    BackupDamaged,
+    HoldfastError,
+    StateBehindBackup,
+    StateDamaged,
+    StateRefused,
+    StateUnreachable,
+)
 from holdfast.state import codecs
 from holdfast.state.commits import Commits, Identity, base_of
 from holdfast.state.log import (
@@ -40,7 +49,7 @@ from holdfast.state.rocks import RocksStore
 from holdfast.state.room import way_out
 from holdfast.state.store import WriteBatch
 
-_SNAPSHOTS = "snapshots"
+_SNAPSHOTS, SET_ASIDE = "snapshots", "SET_ASIDE"
 _FILE, _CHECKSUM = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}"), re.compile(r"[0-9a-f]{64}")
 
 
@@ -97,8 +106,9 @@ class Snapshots:
 
     def all(self) -> list[tuple[str, Snapshot | None]]:
         """Return manifests, the newest first, with the copies that they describe; None where one is damaged."""
-        found = [name for name in self._manifests.names() if name.endswith(".json")]
-        return [(name, _read(self._manifests.get(name) or b"")) for name in sorted(found, reverse=True)]
+        with reached(self.folder):
+            found = [name for name in self._manifests.names() if name.endswith(".json")]
+            return [(name, _read(self._manifests.get(name) or b"")) for name in sorted(found, reverse=True)]
 
     def put(self, linked: Path, identity: Identity, commit: int, base: int = 0) -> Snapshot:
         """Take a store's hard links into the backup, then forget copies and log records that are not needed.
@@ -124,7 +134,7 @@ class Snapshots:
             self._manifests.put(snapshot.name, sealed(asdict(snapshot)))
             self._forget()
         except OSError as error:
-            raise ExternalError(
+            raise StateUnreachable(
                 f"a snapshot could not be written to the backup {self.folder} ({error}). The state is unharmed: "
                 f"{way_out(error, self.folder)}, and start again"
             ) from error
@@ -132,6 +142,10 @@ class Snapshots:
 
     def restore(self, state: Path) -> Restored:
         """Make a store of the newest copy that is whole and the log behind it; the folder is there at once, or not."""
+        with reached(self.folder):
+            return self._restored(state)
+
+    def _restored(self, state: Path) -> Restored:
         damaged = []
         for left in state.parent.glob(f".{state.name}.*"):  # by a process that was killed
             shutil.rmtree(left, ignore_errors=True)
@@ -151,7 +165,7 @@ class Snapshots:
                 made.rename(state)
             return Restored(snapshot, commit, tuple(damaged))
         what = "; ".join(damaged) or "it has no snapshot"
-        raise StateRefused(
+        raise BackupDamaged(
             f"{self.folder} cannot be restored: {what}. Restore the file from a copy of the backup, or seed anew: "
             "holdfast rebuild --from-source"
         )
@@ -222,16 +236,32 @@ class Snapshots:
 def own(folder: Path | Place, identity: Identity) -> None:
     """Say that this process writes to a state's backup; refuse where a later epoch does."""
     place = place_of(folder)
-    try:
+    with reached(place):
         place.prepare()
         refuse_later_epochs(place, identity.epoch)
         _take_over(place, identity)
+        place.remove([SET_ASIDE])
+
+
+def set_aside(folder: Path | Place, why: str) -> None:
+    """Mark the backup of a state that another one replaced: it stays, and `backups` does not name it any more."""
+    place = place_of(folder)
+    with reached(place):
+        if place.names():
+            place.put(SET_ASIDE, sealed({"why": why}))
+
+
+@contextmanager
+def reached(place: Place) -> Iterator[None]:
+    """Say what to do where a folder or an object store does not do what it is asked."""
+    try:
+        yield
+    except HoldfastError:
+        raise
     except OSError as error:
-        raise _unusable(place, error) from error
-
-
-def _unusable(place: Place, error: OSError) -> ExternalError:
-    return ExternalError(f"the backup {place} cannot be used ({error}): {way_out(error, place)}, and start again")
+        raise StateUnreachable(
+            f"the backup {place} cannot be used ({error}): {way_out(error, place)}, and start again"
+        ) from error
 
 
 def _take_over(place: Place, identity: Identity) -> None:
@@ -243,7 +273,7 @@ def _known_epoch(place: Place) -> int:
     """Return the highest epoch that wrote to a backup, as far as it can be read."""
     try:
         owned = int(owner(place).get("epoch", 0))
-    except StateRefused:
+    except BackupDamaged:
         owned = 0
     return max([owned, *epochs(place)])
 
@@ -256,7 +286,7 @@ def _damage(made: Path) -> str | None:
             store.verify()
         finally:
             store.close()
-    except StateRefused as error:
+    except StateDamaged as error:
         return str(error)
     return None
 
@@ -265,26 +295,28 @@ def refuse_behind(folder: Path | Place, epoch: int, last: int) -> None:
     """Raise where a state lacks commits that its own backup has: its newest writes were lost with a damaged file."""
     place = place_of(folder)
     snapshots = [found.commit for _, found in Snapshots(place).all() if found and found.identity.epoch == epoch]
-    backed = max([last_logged(place, epoch), *snapshots])
+    with reached(place):
+        backed = max([last_logged(place, epoch), *snapshots])
     if backed > last:
-        raise StateRefused(
+        raise StateBehindBackup(
             f"the state ends with commit {last}, while its backup {place} has commit {backed}: it lost its last "
             "writes. Restore it: holdfast rebuild"
         )
 
 
 def backups(backup: Path | Place, application: str) -> list[Place]:
-    """Return the folders of an application's states in a backup, the one with the last commits first."""
+    """Return the folders of an application's states in a backup, the one with the last commits first.
+
+    Those that were set aside are left out.
+    """
     place = place_of(backup)
     found: list[tuple[int, str]] = []
-    try:
-        copies = {name: Snapshots(place.at(name)).all() for name in place.names()}
-    except OSError as error:
-        raise _unusable(place, error) from error
-    for name, every in copies.items():
-        whole = [snapshot for _, snapshot in every if snapshot is not None]
-        if whole and whole[0].identity.application == application:
-            found.append((max(snapshot.commit for snapshot in whole), name))
+    with reached(place):
+        for name in place.names():
+            whole = [snapshot for _, snapshot in Snapshots(place.at(name)).all() if snapshot is not None]
+            is_known = bool(whole) and whole[0].identity.application == application
+            if is_known and place.at(name).size(SET_ASIDE) is None:
+                found.append((max(snapshot.commit for snapshot in whole), name))
     return [place.at(name) for _, name in sorted(found, reverse=True)]
 
 

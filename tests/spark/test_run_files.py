@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 import json
+import os
 import random
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast.jobs.command_line import exit_code_of
+from holdfast.jobs.configuration import load
+from holdfast.jobs.run import Company
+from holdfast.jobs.run import run as run_job
 from tests.streams import Application, Row
 
 if TYPE_CHECKING:
@@ -188,3 +194,46 @@ def test_histories_of_three_folders(
     app.configure(constraints={"denial": {"max_predicates": 3}})
     assert "'max_context' is not set, and was 0" in app.drain()
     check()
+
+
+def test_a_file_from_the_future_hides_no_other(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark counts the age of a file from the newest time that it has seen, which is here in the year 2200."""
+    table = {
+        "name": "t",
+        "key": ["k"],
+        "columns": {"k": "integer", "a": "integer"},
+        "source": {"format": "files", "path": "./changes", "encoding": "json"},
+    }
+    app = Application(tmp_path, [table], trigger={"interval": "10 ms"})
+    rows: list[Row] = []
+
+    def put(year: int) -> None:
+        row: Row = {"k": len(rows), "a": year}
+        rows.append(row)
+        made = tmp_path / "being-written"
+        made.write_text(json.dumps({"_op": "insert", **row}), encoding="utf-8")
+        seconds = datetime.datetime(year, 6, 1, tzinfo=datetime.UTC).timestamp()
+        os.utime(made, (seconds, seconds))
+        made.rename(tmp_path / "changes" / f"{row['k']}.json")
+
+    (tmp_path / "changes").mkdir()
+    put(2200)
+    stop, later = threading.Event(), [2024, 1971, 2199, 1969]
+
+    def done(_: object) -> None:
+        """Bring the next file once the one before it is read: in one life of the query."""
+        if later:
+            put(later.pop(0))
+        else:
+            stop.set()
+
+    patience = threading.Timer(120, stop.set)
+    patience.start()
+    run_job(load(app.file), available_now=False, company=Company(done=done, stop=stop))
+    patience.cancel()
+    assert (len(rows), later) == (5, [])
+    app.check({"t": rows})
+    for year in (2023, 1970, 2300):  # after a restart
+        put(year)
+        app.drain()
+    app.check({"t": rows})

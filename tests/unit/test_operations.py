@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.constraints import errors
+
 ROOT = Path(__file__).parents[2]
-NAMED = {"StateRefused", "ExternalError", "StateCheckpointMismatch", "BatchKeepsFailing"}
+REFUSALS = (errors.StateRefused, errors.ExternalError)
+NAMED = {
+    *(name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, REFUSALS)),
+    *("StateCheckpointMismatch", "BatchKeepsFailing"),
+}
 ACTIONS = re.compile(
     r"holdfast (run|seed|rebuild|skip-batch)|start(s)? again|[Ss]top (it|this|one|what)|[Uu]se (another|the|that)|seed (one|it) |"
     r"restore (it|the)|choose another|name another|[Cc]orrect|[Cc]heck|make room|remove this|nothing to rebuild|see whether"

@@ -4,7 +4,7 @@ A source makes a streaming frame and says what of a micro-batch is collected; `d
 is wrong with a source is found before its first batch (`check`), and named.
 """
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,8 +16,19 @@ if TYPE_CHECKING:
     from holdfast.streaming.output_rows import Position
 
 
+Kind = Literal["files", "delta", "kafka"]
+
+
 class StreamSource(Protocol):
     """The changes of one table."""
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of source."""
+
+    @property
+    def place(self) -> str:
+        """Where the changes are, as messages name it."""
 
     def check(self, spark: "SparkSession") -> None:
         """Raise a named error where the source cannot be read."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.constraints import InputError, UsageError
 from holdfast.streaming.arrivals import Draft, Target
 from holdfast.streaming.decoding.feed import KIND, TIME, VERSION, draft_of
-from holdfast.streaming.spark.sources import StreamSource
+from holdfast.streaming.spark.sources import Kind, StreamSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,6 +48,16 @@ class FeedSource(StreamSource):
         self._table_id = table_id
         self._columns = columns
         self._options = {"maxBytesPerTrigger": str(max_bytes), **(options or {})}
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of source."""
+        return "delta"
+
+    @property
+    def place(self) -> str:
+        """Where the changes are, as messages name it."""
+        return self.path
 
     def check(self, spark: "SparkSession") -> None:
         """Raise where the table is not there, is another one, or has no feed from the seeded version on."""

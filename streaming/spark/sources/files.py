@@ -1,7 +1,11 @@
 """A folder of files of changes: each is written elsewhere, then renamed in.
 
 Spark lists the folder and remembers which files were read; their bytes are read here, so that a line that is wrong can
-be named. No file is ever too old: Spark's own limit of 7 days would drop some silently.
+be named.
+
+No file is ever too old. Spark counts the age of a file from the newest time that it has seen: with a limit that can be
+reached, a file with a time in the future would hide all others. The price: a query remembers each file that it has
+read, in Java's memory and in the list of its checkpoint.
 """
 
 import json
@@ -12,16 +16,19 @@ from urllib.parse import unquote
 
 from holdfast.constraints import UsageError
 from holdfast.streaming.arrivals import Draft, Target
-from holdfast.streaming.decoding.files import ChangedFile, Kind, draft_of
+from holdfast.streaming.decoding.files import ChangedFile, draft_of
+from holdfast.streaming.decoding.files import Kind as FileKind
 from holdfast.streaming.output_rows import Position
 from holdfast.streaming.spark.places import exists, read_file, read_text
-from holdfast.streaming.spark.sources import StreamSource
+from holdfast.streaming.spark.sources import Kind, StreamSource
 from holdfast.tables import ReadOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+_FOREVER = f"{2**63 - 1}ms"
+"""The greatest age that Spark takes: no time is so far behind another one."""
 _SHAPE = "path string, modificationTime timestamp, length long, content binary"
 
 
@@ -40,7 +47,7 @@ class FolderSource(StreamSource):
     def __init__(
         self,
         path: str,
-        kind: Kind,
+        kind: FileKind,
         reading: ReadOptions,
         known: Collection[str] = (),
         max_bytes: int = 64_000_000,
@@ -53,7 +60,17 @@ class FolderSource(StreamSource):
         limit = {"maxBytesPerTrigger": str(max_bytes)}
         if any(name.lower() == "maxfilespertrigger" for name in options or {}):
             limit = {}
-        self._options = {**limit, **(options or {}), "maxFileAge": "36500d"}
+        self._options = {**limit, **(options or {}), "maxFileAge": _FOREVER}
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of source."""
+        return "files"
+
+    @property
+    def place(self) -> str:
+        """Where the changes are, as messages name it."""
+        return self.path
 
     def check(self, spark: "SparkSession") -> None:
         """Raise `UsageError` where the folder is not there."""

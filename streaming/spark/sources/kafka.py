@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.constraints import ExternalError, UsageError
 from holdfast.constraints.columns import unknown_name
 from holdfast.streaming.arrivals import Draft, Target
-from holdfast.streaming.spark.sources import StreamSource
+from holdfast.streaming.spark.sources import Kind, StreamSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,6 +63,16 @@ class TopicSource(StreamSource):
             "failOnDataLoss": "true",
             "kafka.isolation.level": "read_committed",
         }
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of source."""
+        return "kafka"
+
+    @property
+    def place(self) -> str:
+        """Where the changes are, as messages name it."""
+        return f"topic {self.topic} at {self.servers}"
 
     def check(self, spark: "SparkSession") -> None:
         """Raise `ExternalError` where no broker answers, `UsageError` where the topic is not there."""
