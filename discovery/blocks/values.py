@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 from holdfast.constraints import ColumnRef, InclusionDependency, Value
 from holdfast.discovery.blocks.block import Block, table_of
 from holdfast.discovery.blocks.executors import Given, Taken, by_part
+from holdfast.discovery.blocks.hashing import hashed
 from holdfast.discovery.blocks.table import BlockTable, Source
-from holdfast.discovery.blocks.value_records import hashed, part_of
+from holdfast.discovery.blocks.value_records import part_of
 from holdfast.discovery.inclusion.clusters import Bits, Clusters, Ints, Member, members_of
 from holdfast.discovery.inclusion.seeding import take_values
 from holdfast.tables.canonical import canonical, shown
