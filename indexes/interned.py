@@ -31,7 +31,7 @@ class Interned:
     """Byte strings and their codes.
 
     - Looking up: `intern`, `binaries`, `gathered`, `sizes`, `held`
-    - Changing: `intern`, `free`, `replace`
+    - Changing: `intern`, `free`, `forget_after`, `replace`
     """
 
     def __init__(self) -> None:
@@ -45,6 +45,11 @@ class Interned:
 
     def __len__(self) -> int:
         return self.used - len(self._free)
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory the strings take."""
+        return int(self.data.nbytes + self.start.nbytes + self.size.nbytes + self._table.nbytes)
 
     def held(self) -> Codes:
         """Return the codes that have a string, ascending. O(codes)."""
@@ -78,6 +83,14 @@ class Interned:
             return
         self.size[codes] = FREE
         self._free.extend(codes.tolist())
+        held = self.held()
+        self._take_over(held, self.size[held], self.gathered(held))
+
+    def forget_after(self, count: int) -> None:
+        """Keep the strings of the codes below `count` alone; no code was freed before. O(strings)."""
+        assert not self._free
+        self.size[count : self.used] = FREE
+        self.used = count
         held = self.held()
         self._take_over(held, self.size[held], self.gathered(held))
 

@@ -61,7 +61,8 @@ class Counted:
     Parameters
     ----------
     sets : of columns, as bits, each once.
-    values, occurrences : how many, and how often each column has them.
+    values : how many.
+    occurrences : how often each column has them, flat.
     """
 
     sets: Bits
@@ -71,7 +72,7 @@ class Counted:
     @classmethod
     def of(cls, clusters: Clusters) -> "Counted":
         """Take what clusters count."""
-        return cls(np.packbits(clusters.members, axis=1, bitorder="little"), clusters.values, clusters.occurrences)
+        return cls(clusters.bits(np.arange(clusters.count)), clusters.values, clusters.occurrences)
 
     def add_to(self, clusters: Clusters) -> None:
         """Count them into the clusters of the same columns."""

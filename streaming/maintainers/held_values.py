@@ -192,8 +192,7 @@ class HeldValues:
 
     def lacking(self, clusters: Clusters, one: int, other: int) -> Iterator[bytes]:
         """Yield values that one column has and another one lacks: a scan of the clusters that have them."""
-        members = clusters.members
-        for number in np.flatnonzero(members[:, one] & ~members[:, other] & (clusters.values > 0)).tolist():
+        for number in clusters.lacking(one, other).tolist():
             yield from self._of_cluster(number)
         for value in self.parts.lacking(one, other):
             if self._store.get(VALUES, value) is None:
@@ -202,21 +201,24 @@ class HeldValues:
     def check_invariants(self, clusters: Clusters) -> None:
         """Assert that the clusters are those of the values, once the store has what was saved. O(values)."""
         values, occurrences = np.zeros_like(clusters.values), np.zeros_like(clusters.occurrences)
+        every = np.arange(clusters.count)
         listed: set[bytes] = set()
         stored = self._store.scan(VALUES)
         while some := list(islice(stored, at_once(clusters))):
             numbers, counts = _decoded(clusters, [record for _, record in some])
             live = np.flatnonzero(numbers != NONE)
             assert self.parts.parts or len(live) == len(some)
-            assert ((counts[live] > 0) == clusters.members[numbers[live]]).all()
+            assert ((counts[live] > 0) == clusters.flags(numbers[live])).all()
             np.add.at(values, numbers[live], 1)
-            np.add.at(occurrences, numbers[live], counts[live])
+            value, column = np.nonzero(counts)
+            occurrences += clusters.tallied(every, numbers[value], column, counts[value, column])
             listed.update(cluster_key(int(numbers[i])) + some[i][0] for i in live.tolist())
         assert listed == {key for key, _ in self._store.scan(MEMBERS)}
         for part in self.parts.counted(list(self._stored), clusters.columns):
             numbers = clusters.numbers(part.sets)
             values[numbers] += part.values
-            occurrences[numbers] += part.occurrences
+            place, columns = np.repeat(numbers, clusters.sizes(numbers)), clusters.columns_of(numbers)
+            occurrences += clusters.tallied(every, place, columns.astype(np.int64), part.occurrences)
         assert (values == clusters.values).all()
         assert (occurrences == clusters.occurrences).all()
 
@@ -294,12 +296,13 @@ def _decoded(clusters: Clusters, stored: Collection[bytes | None]) -> tuple[Ints
     data = np.frombuffer(b"".join(records), np.uint8)
     sizes = np.array([len(record) for record in records])
     starts = np.cumsum(sizes) - sizes
-    numbers[known] = data[starts[:, None] + np.arange(4)].copy().view("<u4").ravel()
-    for number in np.unique(numbers[known]).tolist():
-        rows = np.flatnonzero(numbers[known] == number)
-        columns = np.flatnonzero(clusters.members[number])
-        found = data[starts[rows][:, None] + np.arange(4, 4 + 8 * len(columns))].copy().view("<i8")
-        counts[known[rows][:, None], columns] = found
+    of_each = data[starts[:, None] + np.arange(4)].copy().view("<u4").ravel().astype(np.int64)
+    numbers[known] = of_each
+    many = clusters.sizes(of_each)
+    nth = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+    at = np.repeat(starts + 4, many) + 8 * nth
+    found = data[at[:, None] + np.arange(8)].view("<i8").ravel()
+    counts[np.repeat(known, many), clusters.columns_of(of_each)] = found
     return numbers, counts
 
 

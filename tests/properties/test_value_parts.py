@@ -180,8 +180,10 @@ def _said(change: ConstraintChange) -> tuple[str, bool, str, bool]:
 
 def _counted(clusters: Clusters) -> dict[bytes, tuple[int, list[int]]]:
     """Return how many values the sets of columns have that have any."""
-    rows = zip(clusters.members, clusters.values.tolist(), clusters.occurrences.tolist(), strict=True)
-    return {members.tobytes(): (values, occurrences) for members, values, occurrences in rows if values}
+    numbers = np.arange(clusters.count)
+    each = np.split(clusters.occurrences, clusters.starts[1:-1])
+    rows = zip(clusters.bits(numbers), clusters.values.tolist(), each, strict=False)
+    return {bits.tobytes(): (values, occurrences.tolist()) for bits, values, occurrences in rows if values}
 
 
 @st.composite
