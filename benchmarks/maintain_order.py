@@ -24,6 +24,8 @@ def points() -> Iterator[Point]:
         yield point({"table": f"tax {rows:,} x 8", "bound": 0, "batch": 1_000}, _tax, rows, 1_000, 0.0)
     for rows in (30_000, 1_000_000):
         yield point({"table": f"tax {rows:,} x 8", "bound": 0, "batch": 1}, _tax, rows, 1, 0.0)
+    for rows in GROWTH:
+        yield point({"table": f"distinct texts {rows:,} x 3", "bound": 0, "batch": 1_000}, _texts, rows, 1_000)
     about = {"table": "tax 100,000 x 8, one wrong value in ten", "bound": 0, "batch": 1_000}
     yield point(about, _tax, 100_000, 1_000, 0.1)
     both = {"table": "tax 100,000 x 8, denial constraints too", "bound": "4 and 0", "batch": 1_000}
@@ -49,6 +51,26 @@ def _tax(rows: int, batch: int, error_rate: float) -> Point:
     from holdfast.streaming.maintainers.maintainer import Bounds
 
     return _of_taxes(rows, batch, error_rate, Bounds(None, 0))
+
+
+def _texts(rows: int, batch: int) -> Point:
+    """Rows that each bring a text of their own, at a random place in the order of all; the second column follows it."""
+    import numpy as np
+    import pyarrow as pa
+
+    from holdfast import PredicateSpace, from_arrow
+    from holdfast.streaming.maintainers.maintainer import Bounds
+
+    numbers = np.random.default_rng(1).permutation(10 * rows)[: rows + BATCHES * batch]
+    records = pa.table(
+        {
+            "code": [f"C-{number:010d}" for number in numbers.tolist()],
+            "total": numbers // 100,
+            "kind": numbers % 7,
+        }
+    )
+    space = PredicateSpace(from_arrow(records.slice(0, 1), "texts").schema)
+    return history(records.slice(0, rows), records.slice(rows), space, Bounds(None, 0), batch)
 
 
 def _with_denial(rows: int, batch: int) -> Point:

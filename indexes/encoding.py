@@ -7,18 +7,11 @@ code of all.
     direct    the table's own keys (`tables/keys.py`), where one type covers the domain; not where the least 64-bit
               integer occurs, since that stands for null
     texts     a number for each distinct string: equality only, where no family of the space orders strings
-    labels    numbers with gaps, in the order of the values: ordered strings, wide decimals, mixed number types
-
-A new label is put into the middle of the gap where its value belongs. Where a gap is used up, all labels of the domain
-are given anew, and whoever holds codes is told how to map them (`Relabelled`): after 2^40 or so values between two
-neighbours at random, or 40 that each come right beside the one before.
+    labels    numbers with gaps, in the order of the values (`labels.py`): ordered strings, wide decimals, mixed number
+              types
 """
 
-import math
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from decimal import Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -26,41 +19,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdfast.constraints import Column, PredicateSpace, Value
+from holdfast.indexes.labels import Labels, Relabelled
+from holdfast.indexes.order_keys import NumberKeys, TextKeys
 from holdfast.indexes.texts import NULL, Texts
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
 from holdfast.tables import EncodedColumn, Table
 from holdfast.tables.columnar import encoded
-from holdfast.tables.keys import Flags, arrow_type_of, floats, narrow_values, needs_dictionary
+from holdfast.tables.keys import Flags, arrow_type_of, narrow_values, needs_dictionary
 
 __all__ = ["NULL", "Codes", "Direct", "Encoding", "Labels", "Relabelled", "Texts"]
 
 Codes = NDArray[np.int64]
-
-_HIGHEST = 1 << 62
-_NOT_A_NUMBER = _HIGHEST + 1
-_STEP = 1 << 32
-_SAVED_AT_ONCE = 50_000
-
-Given = tuple[list[Any], list[int], dict[Any, int]]
-"""Values in order, the label of each, and the label by value."""
-_WIDE = Context(prec=80)
-
-
-@dataclass(frozen=True)
-class Relabelled:
-    """How codes of some columns change: `old`, ascending, become `new`."""
-
-    columns: tuple[int, ...]
-    old: Codes
-    new: Codes
-
-    def apply(self, codes: Codes) -> Codes:
-        """Return codes mapped; those that are no labels (null, NaN) stay."""
-        if not len(self.old):
-            return codes
-        places = np.minimum(np.searchsorted(self.old, codes), len(self.old) - 1)
-        return np.where(self.old[places] == codes, self.new[places], codes)
 
 
 class Encoding:
@@ -84,7 +54,7 @@ class Encoding:
             elif _one_type(columns):
                 domain = Direct()
             else:
-                domain = Labels(tuple(members))
+                domain = self._labels(members)
             for c in members:
                 self._domains[c] = domain
 
@@ -103,14 +73,17 @@ class Encoding:
     def memo(self) -> Any:
         """Return what `take_back` needs. O(columns)."""
         labels = [d for d in dict.fromkeys(self._domains) if isinstance(d, Labels)]
-        return list(self._domains), [(d, d.given) for d in labels]
+        return list(self._domains), [(d, d.memo()) for d in labels]
 
     def take_back(self, memo: Any) -> None:
-        """Give values the codes they had at the memo; values that came since may stay."""
+        """Give values the codes that they had at the memo, the last that was made. Texts that came since may stay.
+
+        Nothing may have been released since the memo.
+        """
         domains, labels = memo
         self._domains = list(domains)
-        for domain, given in labels:
-            domain.given = given
+        for domain, before in labels:
+            domain.take_back(before)
 
     def decode(self, codes: Codes) -> list[dict[str, Value]]:
         """Return the values of some rows by column name."""
@@ -124,7 +97,9 @@ class Encoding:
             return EncodedColumn(column, codes, None)
         if isinstance(domain, Texts):
             return EncodedColumn(column, np.arange(len(codes)), None, domain.array(codes))
-        values = pa.chunked_array([pa.array(domain.values(codes, column), arrow_type_of(column.type))])
+        if column.type.name == "string":
+            return EncodedColumn(column, np.arange(len(codes)), None, domain.array(codes, column))
+        values = pa.chunked_array([domain.array(codes, column)])
         return encoded("values", [column], {column.name: values}, len(codes)).columns[0]
 
     def arrow(self, codes: Codes) -> pa.Table:
@@ -152,6 +127,10 @@ class Encoding:
         if not isinstance(domain, Direct):
             domain.keep(codes[:, [c for c, other in enumerate(self._domains) if other is domain]])
 
+    def _labels(self, members: Sequence[int]) -> Labels:
+        is_text = self._columns[members[0]].type.name == "string"
+        return Labels(tuple(members), TextKeys() if is_text else NumberKeys())
+
     def _needs_labels(self, c: int, column: EncodedColumn) -> bool:
         """Whether a column brings the least 64-bit integer to a domain of direct codes."""
         if not isinstance(self._domains[c], Direct):
@@ -164,7 +143,7 @@ class Encoding:
         members = next(members for members in _domains(self._space) if c in members)
         direct = np.unique(held[:, members])
         direct = direct[direct != NULL]
-        domain = Labels(tuple(members))
+        domain = self._labels(members)
         for member in members:
             self._domains[member] = domain
         column = EncodedColumn(self._columns[c], direct, None)
@@ -185,7 +164,7 @@ class Encoding:
         kinds = codecs.read_json(store.get("meta", prefix + b"domains") or b"[]")
         for members in _domains(self._space):
             if kinds[members[0]] == Labels.__name__ and not isinstance(self._domains[members[0]], Labels):
-                labels = Labels(tuple(members))
+                labels = self._labels(members)
                 for c in members:
                     self._domains[c] = labels
         for domain in dict.fromkeys(self._domains):
@@ -222,152 +201,6 @@ class Direct:
         """Nothing was saved."""
 
 
-class Labels:
-    """Values in order, whatever their type: each has a label between those of its neighbours.
-
-    Invariant: labels ascend as the values do and lie within (-2^62, 2^62); NaN has a code of its own above them.
-    """
-
-    def __init__(self, columns: tuple[int, ...]) -> None:
-        self.columns = columns
-        self.given: Given = ([], [], {})
-        self._changed: set[int] = set()
-        self._kept = 10_000
-
-    @property
-    def is_wasteful(self) -> bool:
-        """Whether as many have come as there were before."""
-        return len(self._values) > 2 * self._kept
-
-    def add(self, columns: Sequence[EncodedColumn]) -> Relabelled | None:
-        """Give labels to the values of some columns that have none."""
-        new = {value for column in columns for value in _distinct(column) if not _is_nan(value)} - self._of.keys()
-        if not new:
-            return None
-        if len(new) > 64 and len(new) > len(self._values) // 8:
-            return self._spread_out(sorted([*self._values, *new]))
-        for value in sorted(new):
-            if not self._insert(value):
-                return self._spread_out(sorted({*self._values, *new}))
-        return None
-
-    def codes(self, column: EncodedColumn) -> Codes:
-        """Return codes of a column whose values were added."""
-        used, places = np.unique(column.keys, return_inverse=True)
-        values = _values_of(used, column)
-        if not values:
-            return np.zeros(len(column), np.int64)
-        labels = [_NOT_A_NUMBER if _is_nan(v) else self._of.get(v, 0) for v in values]
-        return np.asarray(np.array(labels, np.int64)[places])
-
-    def values(self, codes: Codes, column: Column) -> list[Value]:
-        """Return the values of codes, as ones of `column`."""
-        return [self._value(code, column) for code in codes.tolist()]
-
-    def keep(self, codes: Codes) -> None:
-        """Forget all values but those of some codes; their labels stay."""
-        kept = set(np.unique(codes).tolist())
-        self._changed |= set(self._labels) - kept
-        pairs = [(v, code) for v, code in zip(self._values, self._labels, strict=True) if code in kept]
-        self.given = [v for v, _ in pairs], [code for _, code in pairs], dict(pairs)
-        self._kept = max(len(pairs), 10_000)
-
-    def save(self, prefix: bytes, *, everything: bool) -> Iterator[WriteBatch]:
-        """Yield labels that changed with their values, or all; a label that was given back is deleted."""
-        if not everything and not self._changed:
-            return
-        values = dict(zip(self._labels, self._values, strict=True))
-        changed = self._labels if everything else sorted(self._changed)
-        for start in range(0, len(changed), _SAVED_AT_ONCE):
-            batch = WriteBatch()
-            for label in changed[start : start + _SAVED_AT_ONCE]:
-                key = prefix + self._key + codecs.number(label + _HIGHEST)
-                if label in values:
-                    batch.put("values", key, codecs.value(values[label]))
-                else:
-                    batch.delete("values", key)
-            yield batch
-        self._changed.clear()
-
-    def restore(self, store: Store, prefix: bytes) -> None:
-        """Take over what was saved."""
-        found = list(store.scan("values", prefix + self._key))
-        labels = [codecs.read_number(key) - _HIGHEST for key, _ in found]
-        values = [codecs.read_value(value) for _, value in found]
-        self.given = values, labels, dict(zip(values, labels, strict=True))
-        self._kept = max(len(found), 10_000)
-
-    @property
-    def _values(self) -> list[Any]:
-        return self.given[0]
-
-    @property
-    def _labels(self) -> list[int]:
-        return self.given[1]
-
-    @property
-    def _of(self) -> dict[Any, int]:
-        return self.given[2]
-
-    @property
-    def _key(self) -> bytes:
-        return b"l" + codecs.number(self.columns[0])
-
-    def _insert(self, value: Any) -> bool:
-        """Put a value into its gap; say whether there was room."""
-        values, labels, of = self.given
-        place = bisect_left(values, value)
-        below = labels[place - 1] if place else None
-        above = labels[place] if place < len(labels) else None
-        if below is None:
-            label = 0 if above is None else above - _STEP
-        else:
-            label = below + _STEP if above is None else (below + above) // 2
-        if label == below or not -_HIGHEST < label < _HIGHEST:
-            return False
-        values.insert(place, value)
-        labels.insert(place, label)
-        of[value] = label
-        self._changed.add(label)
-        return True
-
-    def _spread_out(self, values: list[Any]) -> Relabelled:
-        """Give all values labels anew, at even distances."""
-        old = [(v, self._of[v]) for v in values if v in self._of]
-        self._changed.update(self._labels)
-        gap = _HIGHEST // (len(values) + 1)  # half of the range stays free at either end
-        labels = [gap * (i + 1) - _HIGHEST // 2 for i in range(len(values))]
-        self.given = values, labels, dict(zip(values, labels, strict=True))
-        self._changed.update(self._labels)
-        return Relabelled(
-            self.columns,
-            np.array([label for _, label in old], np.int64),
-            np.array([self._of[v] for v, _ in old], np.int64),
-        )
-
-    def _value(self, code: int, column: Column) -> Value:
-        if code == NULL:
-            return None
-        if code == _NOT_A_NUMBER:
-            return float("nan")
-        value = self._values[bisect_left(self._labels, code)]
-        match column.type.name:
-            case "string":
-                return str(value)
-            case "float":
-                return float(value)
-            case "integer":
-                return int(value)
-            case "decimal":
-                return Decimal(value).quantize(Decimal(1).scaleb(-column.type.scale), context=_WIDE)
-        key = value // 1000 if column.type.name == "timestamp" and column.type.precision != 9 else value
-        return _narrow_values(np.array([key], np.int64), column)[0]
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
 def _domains(space: PredicateSpace) -> list[list[int]]:
     """Return the columns in groups that are compared with each other."""
     group = list(range(len(space.schema)))
@@ -385,25 +218,6 @@ def _one_type(columns: Sequence[Column]) -> bool:
         and (c.type == first or ({c.type.name, first.name} <= whole and c.type.scale == first.scale))
         for c in columns
     )
-
-
-def _distinct(column: EncodedColumn) -> list[Any]:
-    """Return the distinct values of a column as ones that compare exactly across types."""
-    return _values_of(column.counts[0], column)
-
-
-def _values_of(keys: Codes, column: EncodedColumn) -> list[Any]:
-    kind = column.column.type
-    if column.dictionary is not None:
-        within = np.minimum(keys, len(column.dictionary) - 1)
-        return column.dictionary.take(pa.array(within)).to_pylist() if len(column.dictionary) else []
-    if kind.name == "float":
-        return list(floats(keys).tolist())
-    if kind.name == "decimal":
-        return [Decimal(key).scaleb(-kind.scale, context=_WIDE) for key in keys.tolist()]
-    if kind.name == "timestamp" and kind.precision != 9:
-        return [key * 1000 for key in keys.tolist()]
-    return list(keys.tolist())
 
 
 def _narrow_values(codes: Codes, column: Column) -> list[Value]:

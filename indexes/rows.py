@@ -106,9 +106,9 @@ class RowSet:
         """Begin a batch: `undo` leads back to here."""
         self._before.clear()
         self._relabelled.clear()
-        self._encoding_before = self.encoding.memo()
         if self.encoding.can_waste:
             self.encoding.release(self.codes[self._in_use()])
+        self._encoding_before = self.encoding.memo()
 
     def undo(self) -> None:
         """Take back what was done since `begin`, wherever it stopped. O(n)."""
@@ -254,6 +254,7 @@ class RowSet:
         self._used = int(used.max(initial=-1)) + 1
         self._free = np.flatnonzero(self.copies[: self._used] == 0)[::-1].tolist()
         self.encoding.restore(store, prefix, self.codes[: self._used] if len(used) == self._used else self.codes[used])
+        self._encoding_before = self.encoding.memo()
         self._count(self.copies[used])
         self._rehash()
 

@@ -67,7 +67,7 @@ def canonical(column: EncodedColumn, keys: Keys, *, texts: bool = False) -> pa.A
             if kind.precision == 6:
                 return _fixed(b"tu", keys)
             whole = keys % _THOUSAND == 0
-            return _choose(whole, lambda at: _fixed(b"tu", keys[at] // _THOUSAND), lambda at: _fixed(b"tn", keys[at]))
+            return choose(whole, lambda at: _fixed(b"tu", keys[at] // _THOUSAND), lambda at: _fixed(b"tn", keys[at]))
         case "date":
             return _fixed(b"d", keys)
         case "boolean":
@@ -142,17 +142,18 @@ def _fixed(tag: bytes, numbers: Keys, width: int = 8, scales: Keys | None = None
     if scales is not None:
         parts.append(scales.astype(np.uint8)[:, None])
     parts.append(numbers.astype(">i8").view(np.uint8).reshape(-1, 8)[:, 8 - width :])
-    return _binaries(np.hstack(parts))
+    return binaries(np.hstack(parts))
 
 
-def _binaries(rows: Bytes) -> pa.Array:
+def binaries(rows: Bytes) -> pa.Array:
+    """Return (n, w) bytes as an Arrow array of n large binaries. O(n)."""
     bounds = np.arange(len(rows) + 1, dtype=np.int64) * rows.shape[1]
     data = pa.py_buffer(np.ascontiguousarray(rows))
     return pa.Array.from_buffers(pa.large_binary(), len(rows), [None, pa.py_buffer(bounds), data])
 
 
-def _choose(which: NDArray[np.bool_], one: Callable[[Any], pa.Array], other: Callable[[Any], pa.Array]) -> pa.Array:
-    """Make some of an array in one way, the rest in another one, each given the places it is for."""
+def choose(which: NDArray[np.bool_], one: Callable[[Any], pa.Array], other: Callable[[Any], pa.Array]) -> pa.Array:
+    """Return an array that `one` makes where `which` is true and `other` elsewhere; each is given its places."""
     if which.all():
         return one(slice(None))
     if not which.any():
@@ -166,14 +167,14 @@ def _choose(which: NDArray[np.bool_], one: Callable[[Any], pa.Array], other: Cal
 def _floats(values: NDArray[np.float64]) -> pa.Array:
     whole = (np.floor(values) == values) & (np.abs(values) < _WHOLE_LIMIT)
     exact = np.where(np.isnan(values), np.nan, values + 0.0)
-    return _choose(
+    return choose(
         whole, lambda at: _fixed(b"ni", values[at].astype(np.int64)), lambda at: _fixed(b"nf", exact[at].view(np.int64))
     )
 
 
 def _narrow_decimals(keys: Keys, scale: int) -> pa.Array:
     whole = keys % 10**scale == 0
-    return _choose(whole, lambda at: _fixed(b"ni", keys[at] // 10**scale), lambda at: _fractions(keys[at], scale))
+    return choose(whole, lambda at: _fixed(b"ni", keys[at] // 10**scale), lambda at: _fractions(keys[at], scale))
 
 
 def _fractions(keys: Keys, scale: int) -> pa.Array:
@@ -184,7 +185,7 @@ def _fractions(keys: Keys, scale: int) -> pa.Array:
         scales[shorter] -= 1
     fives = 5**scales
     binary = (keys % fives == 0) & (np.abs(keys // fives) < _EXACT)
-    return _choose(
+    return choose(
         binary,
         lambda at: _fixed(b"nf", ((keys[at] // fives[at]) / 2.0 ** scales[at]).view(np.int64)),
         lambda at: _fixed(b"nd", keys[at], scales=scales[at]),

@@ -353,7 +353,7 @@ def _values_checked(
     clusters = clusters_of(some, texts=texts, only=frozenset(sides))
     refs = [column.ref for column in clusters.columns]
     left, right = refs.index(sides[0]), refs.index(sides[1])
-    missing, occurrences = int(clusters.missing[left, right]), int(clusters.missing_occurrences[left, right])
+    missing, occurrences = int(clusters.missing[left, right]), clusters.missing_occurrences_of(left, right)
     shown: tuple[Example, ...] = ()
     if missing and examples:
         values = missing_values(some, [dependency], examples, texts=texts)[dependency]

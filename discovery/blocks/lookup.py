@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from holdfast.constraints.operators import EQUAL
 from holdfast.discovery.blocks.block import Block, RowNumbers, Rows, carried, carried_schema, order_of, table_of
+from holdfast.discovery.blocks.hashing import Hashes, hashed
 from holdfast.discovery.blocks.ranges import rows_meeting
 from holdfast.discovery.blocks.storage import KEPT
 from holdfast.discovery.blocks.table import BlockTable, Order, Source
@@ -27,8 +26,6 @@ from holdfast.indexes.encoding import NULL
 from holdfast.indexes.row_hash import first_equal
 from holdfast.tables import EncodedColumn, Table
 from holdfast.tables.canonical import canonical
-
-Hashes = NDArray[np.uint64]
 
 _BYTES_A_ROW = 16
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -192,8 +189,8 @@ def _hashes(column: EncodedColumn) -> Hashes:
         found = _mixed(column.keys.view(np.uint64) * _ODD)
     else:
         distinct, _ = column.counts
-        hashed = np.append(pd.util.hash_array(canonical(column, distinct).to_numpy(zero_copy_only=False)), _OF_NULL)
-        found = hashed[np.searchsorted(distinct, column.keys)]
+        hashes = np.append(hashed(canonical(column, distinct)), _OF_NULL)
+        found = hashes[np.searchsorted(distinct, column.keys)]
     if column.valid is not None:
         found = np.where(column.valid, found, _OF_NULL)
     return np.asarray(found)

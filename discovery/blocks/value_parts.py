@@ -23,9 +23,10 @@ import pyarrow as pa
 
 from holdfast.constraints import ColumnRef, ExternalError
 from holdfast.discovery.blocks.executors import Executors
+from holdfast.discovery.blocks.hashing import hashed
 from holdfast.discovery.blocks.storage import KEPT, Storage
 from holdfast.discovery.blocks.table import BlockTable
-from holdfast.discovery.blocks.value_records import NOT_FOUND, ValueRecords, hashed, part_of
+from holdfast.discovery.blocks.value_records import NOT_FOUND, ValueRecords, part_of
 from holdfast.discovery.blocks.values import VALUES_A_PART, Counted, PartValues, clustered, exchanged, values_of
 from holdfast.discovery.inclusion.clusters import Clusters, Ints, Member
 from holdfast.discovery.inclusion.seeding import take_values
@@ -238,6 +239,15 @@ class ValueParts:
                 parts[number] = runs
         return ValueParts(self.files, parts)
 
+    def placed_anew(self) -> "ValueParts":
+        """Return as many parts, in new files, of values that an earlier hash placed. O(values), on executors."""
+        parts: list[Runs] = [()] * len(self.parts)
+        tasks = [(part, len(self.parts)) for part in self._in_use]
+        for answer in self.files.executors.run(_placed_anew, tasks):
+            for number, runs in answer:
+                parts[number] = (*parts[number], *runs)  # no value is in two of them
+        return ValueParts(self.files, parts)
+
     def emptied(
         self, columns: Ints, but: Sequence[bytes], members: Sequence[Member]
     ) -> tuple["ValueParts", list[Emptied]]:
@@ -345,9 +355,19 @@ def _extended(task: _Extended) -> list[tuple[int, Runs]]:
         return [(part.number, part.with_more(task.records))]
     earlier = [part.read(part.runs)] if part.runs else []
     records = ValueRecords.merged([*earlier, task.records]).occurring
-    which = part_of(records.hashes, task.into)
-    numbers = range(part.number, task.into, task.parts)
-    return [(n, _written(part.storage, records.take(np.flatnonzero(which == n)))) for n in numbers]
+    return _divided(part.storage, records, task.into, range(part.number, task.into, task.parts))
+
+
+def _placed_anew(task: tuple[_Part, int]) -> list[tuple[int, Runs]]:
+    """Return the files that the values of a part go to, for each part that gets any of them."""
+    part, parts = task
+    return _divided(part.storage, part.read(part.runs).occurring.hashed_anew, parts, range(parts))
+
+
+def _divided(storage: Storage, records: ValueRecords, parts: int, numbers: Sequence[int]) -> list[tuple[int, Runs]]:
+    """Write each of some parts of records, of so many parts."""
+    which = part_of(records.hashes, parts)
+    return [(number, _written(storage, records.take(np.flatnonzero(which == number)))) for number in numbers]
 
 
 def _emptied(task: tuple[Ints, Sequence[Member], _Part, pa.Array]) -> tuple[int, Runs, Emptied]:

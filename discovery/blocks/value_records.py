@@ -1,7 +1,7 @@
 """Values and how often each column has them, as arrays: what is stored of values that no machine holds alone.
 
     values   (n,)      canonical bytes, each once, in the order of their hashes
-    hashes   (n,)      64 bits of each, ascending: a value is found by bisection, many at once
+    hashes   (n,)      64 bits of each (`hashing.py`), ascending: a value is found by bisection, many at once
     bounds   (n + 1,)  the entries of value i are those from bounds[i] to bounds[i + 1]
     columns  (e,)      the number of a column
     counts   (e,)      how many occurrences of the value it has
@@ -12,26 +12,18 @@ Invariant: no two values are equal, whatever their hashes; counts are above zero
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from holdfast.discovery.blocks.hashing import Hashes, hashed
 from holdfast.discovery.blocks.packing import packed, unpacked
 from holdfast.discovery.inclusion.clusters import Ints
 
-Hashes = NDArray[np.uint64]
-
 NOT_FOUND = -1
-
-
-def hashed(values: pa.Array) -> Hashes:
-    """Return 64 bits of each of some canonical values, the same ones everywhere and always."""
-    found: Hashes = pd.util.hash_array(values.to_numpy(zero_copy_only=False), categorize=False)
-    return found
 
 
 def part_of(hashes: Hashes, parts: int) -> Ints:
@@ -95,6 +87,12 @@ class ValueRecords:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def hashed_anew(self) -> "ValueRecords":
+        """The same records, in the order of the hashes that values have now. O(n log n)."""
+        unordered = replace(self, hashes=hashed(self.values))
+        return unordered.take(np.argsort(unordered.hashes, kind="stable"))
 
     @property
     def nbytes(self) -> int:

@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 from holdfast.constraints import ColumnRef, InclusionDependency, Value
 from holdfast.discovery.blocks.block import Block, table_of
 from holdfast.discovery.blocks.executors import Given, Taken, by_part
+from holdfast.discovery.blocks.hashing import hashed
 from holdfast.discovery.blocks.table import BlockTable, Source
-from holdfast.discovery.blocks.value_records import hashed, part_of
+from holdfast.discovery.blocks.value_records import part_of
 from holdfast.discovery.inclusion.clusters import Bits, Clusters, Ints, Member, members_of
 from holdfast.discovery.inclusion.seeding import take_values
 from holdfast.tables.canonical import canonical, shown
@@ -60,7 +61,8 @@ class Counted:
     Parameters
     ----------
     sets : of columns, as bits, each once.
-    values, occurrences : how many, and how often each column has them.
+    values : how many.
+    occurrences : how often each column has them, flat.
     """
 
     sets: Bits
@@ -70,7 +72,7 @@ class Counted:
     @classmethod
     def of(cls, clusters: Clusters) -> "Counted":
         """Take what clusters count."""
-        return cls(np.packbits(clusters.members, axis=1, bitorder="little"), clusters.values, clusters.occurrences)
+        return cls(clusters.bits(np.arange(clusters.count)), clusters.values, clusters.occurrences)
 
     def add_to(self, clusters: Clusters) -> None:
         """Count them into the clusters of the same columns."""

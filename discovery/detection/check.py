@@ -277,7 +277,7 @@ def _values_checked(tables: Mapping[str, Table], rule: Rule, dependency: Inclusi
     clusters, values = clustered(parts, texts=asked.texts)
     found = DiscoveredInclusions(Inclusions(clusters), tuple(values), Explained())
     last = len(parts) - 1
-    missing, occurrences = int(clusters.missing[0, last]), int(clusters.missing_occurrences[0, last])
+    missing, occurrences = int(clusters.missing[0, last]), clusters.missing_occurrences_of(0, last)
     shown = tuple(Example(value=value) for value in found.missing(dependency, asked.examples))
     return Checked(rule, tables[rule.table].row_count, None, occurrences, missing, shown)
 

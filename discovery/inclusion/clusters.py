@@ -4,27 +4,43 @@ A *cluster* is a set of columns, with the values that occur in just these. `A in
 clusters are all that has to be known of values. With how many values each has, and how many occurrences each column has
 of them, they tell for every two columns how many are missing, too.
 
-    members      (k, C) bool   the columns of each cluster
-    values       (k,)   int64  how many values it has
-    occurrences  (k, C) int64  how many occurrences each column has of them
+A cluster takes memory for the columns that it has, not for those that it lacks:
+
+    starts       (k + 1,)  the entries of cluster c are those from starts[c] to starts[c + 1]
+    entries      (e,)      the columns of a cluster, ascending
+    occurrences  (e,)      how many occurrences that column has of the cluster's values
+    values       (k,)      how many values a cluster has
+
+and its columns as bits, by which it is found (`indexes/interned.py`). Flat occurrences of some clusters are those of
+the first one, then those of the second one, each in the order of its columns.
 
 Invariant: no two clusters have the same columns, and none is without columns.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdfast.constraints import ColumnRef, ColumnType, TypeGroup
 from holdfast.constraints.types import STRING
+from holdfast.discovery.kernels.clusters import (
+    add_values_kernel,
+    place_entries_kernel,
+    shared_occurrences_kernel,
+)
+from holdfast.indexes.interned import Interned
 from holdfast.tables import Table
+from holdfast.tables.canonical import binaries
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Bits = NDArray[np.uint8]
+
+_FEWEST = 64
+_CELLS_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -59,6 +75,11 @@ def members_of(table: Table, *, texts: bool = False) -> list[Member]:
 class Clusters:
     """The clusters of some columns.
 
+    - Looking up: `numbers`, `bits`, `flags`, `columns_of`, `occurrences_of`, `with_any`, `lacking`
+    - Changing: `numbers`, `change`, `forget_after`, `extend`, `drop`
+    - Counting: `totals`, `missing`, `missing_occurrences`, `holding`
+    - Checking: `check_invariants`
+
     Parameters
     ----------
     columns : the columns, in the order of their numbers.
@@ -67,65 +88,153 @@ class Clusters:
     def __init__(self, columns: Sequence[Member]) -> None:
         self.columns = list(columns)
         width = len(self.columns)
-        self.members: Flags = np.zeros((0, width), np.bool_)
-        self.values: Ints = np.zeros(0, np.int64)
-        self.occurrences: Ints = np.zeros((0, width), np.int64)
+        self.totals: Ints = np.zeros(width, np.int64)
+        """How many different values each column has."""
         self.missing: Ints = np.zeros((width, width), np.int64)
-        self._number: dict[bytes, int] = {}
+        """For every two columns how many values of the one are no values of the other."""
+        self._sets = Interned()
+        self._count = 0
+        self._starts: Ints = np.zeros(_FEWEST, np.int64)
+        self._entries: NDArray[np.int32] = np.zeros(_FEWEST, np.int32)
+        self._occurrences: Ints = np.zeros(_FEWEST, np.int64)
+        self._values: Ints = np.zeros(_FEWEST, np.int64)
         self._look_at_columns()
 
     def __len__(self) -> int:
+        """How many clusters have values."""
         return int(np.count_nonzero(self.values))
 
+    @property
+    def count(self) -> int:
+        """How many clusters have a number; some may have no values any more."""
+        return self._count
+
+    @property
+    def values(self) -> Ints:
+        """How many values each cluster has."""
+        return self._values[: self._count]
+
+    @property
+    def starts(self) -> Ints:
+        """Where the entries of each cluster begin, and where the last ones end."""
+        return self._starts[: self._count + 1]
+
+    @property
+    def entries(self) -> NDArray[np.int32]:
+        """The columns of all clusters."""
+        return self._entries[: self._starts[self._count]]
+
+    @property
+    def occurrences(self) -> Ints:
+        """The flat occurrences of all clusters."""
+        return self._occurrences[: self._starts[self._count]]
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory the clusters take."""
+        arrays = (self._starts, self._entries, self._occurrences, self._values, self.missing)
+        return sum(array.nbytes for array in arrays) + self._sets.nbytes
+
     def numbers(self, sets: Bits) -> Ints:
-        """Return the number of each of some sets of columns (`bits_of`); sets that are new get one. O(sets)."""
-        width = sets.shape[1]
-        packed = pa.Array.from_buffers(pa.binary(width), len(sets), [None, pa.py_buffer(np.ascontiguousarray(sets))])
-        encoded = packed.dictionary_encode()
-        distinct = encoded.dictionary.to_pylist()
-        known = len(self._number)
-        found = np.array([self._number.setdefault(one, len(self._number)) for one in distinct], np.int64)
-        new = [np.frombuffer(one, np.uint8) for one, number in zip(distinct, found, strict=True) if number >= known]
-        if new:
-            columns = len(self.columns)
-            members = np.unpackbits(np.array(new), axis=1, count=columns, bitorder="little").astype(np.bool_)
-            self.members = np.concatenate([self.members, members])
-            self.values = np.concatenate([self.values, np.zeros(len(new), np.int64)])
-            self.occurrences = np.concatenate([self.occurrences, np.zeros((len(new), columns), np.int64)])
-        return np.asarray(found[encoded.indices.to_numpy()]) if len(found) else found
+        """Return the number of each of some sets of columns (`bits_of`); sets that are new get one. O(sets x C / 8)."""
+        if not len(sets):
+            return np.zeros(0, np.int64)
+        found, new = self._sets.intern(binaries(sets))
+        step = max(1, _CELLS_AT_ONCE // max(1, len(self.columns)))
+        for start in range(0, len(new), step):
+            self._append(self.bits(new[start : start + step]))
+        return found
+
+    def bits(self, numbers: Ints) -> Bits:
+        """Return the columns of some clusters, a bit each."""
+        return self._sets.gathered(numbers).reshape(len(numbers), self._width)
+
+    def flags(self, numbers: Ints) -> Flags:
+        """Return (n, C) which columns each of some clusters has."""
+        return _flags(self.bits(numbers), len(self.columns))
 
     def bits_of(self, values: int, places: Ints, columns: Ints) -> Bits:
         """Return for each of some values the set of columns it is in, a bit each: `places[i]` is in `columns[i]`."""
-        sets = np.zeros((values, -(-len(self.columns) // 8)), np.uint8)
+        sets = np.zeros((values, self._width), np.uint8)
         np.bitwise_or.at(sets, (places, columns // 8), (1 << (columns % 8)).astype(np.uint8))
         return sets
 
+    def sizes(self, numbers: Ints) -> Ints:
+        """Return how many columns each of some clusters has."""
+        return self._starts[numbers + 1] - self._starts[numbers]
+
+    def columns_of(self, numbers: Ints) -> NDArray[np.int32]:
+        """Return the columns of some clusters, flat. O(columns)."""
+        return self._entries[self._places(numbers)]
+
+    def occurrences_of(self, numbers: Ints) -> Ints:
+        """Return the occurrences of some clusters, flat. O(columns)."""
+        return self._occurrences[self._places(numbers)]
+
+    def tallied(self, numbers: Ints, places: Ints, columns: Ints, counts: Ints) -> Ints:
+        """Return flat occurrences of some clusters: the sums of `counts[i]` of cluster `numbers[places[i]]`.
+
+        O(counts), and O(columns of the clusters). Each cluster has the columns that are counted of it.
+        """
+        ends = np.cumsum(self.sizes(numbers))
+        of_each = numbers[places]
+        entry = np.empty(len(places), np.int64)
+        place_entries_kernel(self._starts, self._entries, of_each, columns, entry)
+        entry += (ends - self.sizes(numbers))[places] - self._starts[of_each]
+        total = np.zeros(int(ends[-1]) if len(ends) else 0, np.int64)
+        np.add.at(total, entry, counts)
+        return total
+
     def change(self, numbers: Ints, values: Ints, occurrences: Ints) -> None:
-        """Add to the values and occurrences of some clusters, each listed once. O(clusters x C^2)."""
-        self.values[numbers] += values
-        self.occurrences[numbers] += occurrences
-        inside = self.members[numbers].astype(np.float64)  # whole numbers below 2^53: exact
-        self.missing += np.rint((inside * values[:, None]).T @ (1.0 - inside)).astype(np.int64)
+        """Add to the values and the flat occurrences of some clusters, each listed once.
+
+        O(C^2), and for each cluster O(its columns squared).
+        """
+        self._values[numbers] += values
+        self._occurrences[self._places(numbers)] += occurrences
+        more = np.zeros(len(self.columns), np.int64)
+        add_values_kernel(self._starts, self._entries, numbers, values, more, self.missing)
+        self.totals += more
+        self.missing += more[:, None]
 
     def forget_after(self, count: int) -> None:
-        """Take the numbers of all clusters but the first ones back: they have no values."""
+        """Take the numbers of all clusters but the first ones back: they have no values. O(clusters)."""
         assert not self.values[count:].any()
-        self.members, self.values = self.members[:count], self.values[:count]
-        self.occurrences = self.occurrences[:count]
-        while len(self._number) > count:
-            self._number.popitem()
+        if self._count > count:
+            self._sets.forget_after(count)
+            self._count = count
+
+    def with_any(self, columns: Ints) -> Ints:
+        """Return the numbers of the clusters that have one of some columns, ascending. O(entries)."""
+        return self._clusters_at(np.flatnonzero(np.isin(self.entries, columns)))
+
+    def lacking(self, one: int, other: int) -> Ints:
+        """Return the numbers of clusters with values that have one column and lack another one. O(entries)."""
+        found = np.setdiff1d(self._with(one), self._with(other), assume_unique=True)
+        return found[self.values[found] > 0]
 
     @property
-    def totals(self) -> Ints:
-        """How many different values each column has."""
-        counted: Ints = self.values @ self.members
-        return counted
+    def total_occurrences(self) -> Ints:
+        """How many occurrences each column has: its cells that are not null. O(entries)."""
+        total = np.zeros(len(self.columns), np.int64)
+        np.add.at(total, self.entries, self.occurrences)
+        return total
 
     @property
     def missing_occurrences(self) -> Ints:
-        """For every two columns how many occurrences of the one are no value of the other. O(clusters x C^2)."""
-        missing = self.occurrences.astype(np.float64).T @ (1.0 - self.members)
-        return np.rint(missing).astype(np.int64)
+        """For every two columns how many occurrences of the one are no value of the other.
+
+        O(C^2), and for each cluster O(its columns squared).
+        """
+        shared = np.zeros((len(self.columns), len(self.columns)), np.int64)
+        shared_occurrences_kernel(self.starts, self.entries, self.occurrences, shared)
+        return np.asarray(np.diagonal(shared)[:, None] - shared)
+
+    def missing_occurrences_of(self, one: int, other: int) -> int:
+        """Return how many occurrences of a column are no value of another one. O(entries)."""
+        places = np.flatnonzero(self.entries == one)
+        lacks = ~np.isin(self._clusters_at(places), self._with(other), assume_unique=True)
+        return int(self.occurrences[places[lacks]].sum())
 
     @property
     def holding(self) -> Flags:
@@ -137,16 +246,17 @@ class Clusters:
         return np.asarray(holds)
 
     def extend(self, columns: Sequence[Member]) -> None:
-        """Let more columns take part, which have no values yet. O(clusters x C)."""
+        """Let more columns take part, which have no values yet. O(clusters, and C^2)."""
         before, more = len(self.columns), len(columns)
-        totals = self.totals
+        numbers = np.arange(self._count)
+        bits = self.bits(numbers)
         self.missing = np.pad(self.missing, (0, more))
-        self.missing[:before, before:] = totals[:, None]
+        self.missing[:before, before:] = self.totals[:, None]
+        self.totals = np.pad(self.totals, (0, more))
         self.columns += columns
-        self.members = np.pad(self.members, ((0, 0), (0, more)))
-        self.occurrences = np.pad(self.occurrences, ((0, 0), (0, more)))
-        packed = np.packbits(self.members, axis=1, bitorder="little")
-        self._number = {one.tobytes(): number for number, one in enumerate(packed)}
+        self._sets = Interned()
+        if len(bits):
+            self._sets.intern(binaries(np.pad(bits, ((0, 0), (0, self._width - bits.shape[1])))))
         self._look_at_columns()
 
     def drop(self, numbers: Ints) -> None:
@@ -157,13 +267,55 @@ class Clusters:
         self._look_at_columns()
 
     def check_invariants(self) -> None:
-        """Assert what the class promises, and that `missing` follows from the clusters."""
-        assert len({row.tobytes() for row in self.members}) == len(self.members) == len(self._number)
-        assert self.members.any(axis=1).all()
+        """Assert what the class promises, and that `missing` follows from the clusters. O(clusters x C^2)."""
+        numbers = np.arange(self._count)
+        members = self.flags(numbers)
+        assert len(self._sets) == self._count == len({row.tobytes() for row in members})
+        assert (self.numbers(self.bits(numbers)) == numbers).all()
+        assert members.any(axis=1).all()
         assert (self.values >= 0).all()
-        assert ((self.occurrences > 0) == (self.members & (self.values > 0)[:, None])).all()
-        inside = self.members.astype(np.int64)
+        cluster, column = np.nonzero(members)
+        assert np.array_equal(column, self.entries)
+        assert np.array_equal(self.starts, np.searchsorted(cluster, np.arange(self._count + 1)))
+        assert ((self.occurrences > 0) == (self.values[cluster] > 0)).all()
+        inside = members.astype(np.int64)
         assert (self.missing == (inside * self.values[:, None]).T @ (1 - inside)).all()
+        assert (self.totals == self.values @ inside).all()
+
+    @property
+    def _width(self) -> int:
+        """How many bytes a set of columns takes."""
+        return -(-len(self.columns) // 8)
+
+    def _append(self, bits: Bits) -> None:
+        """Add new clusters without values."""
+        cluster, column = np.nonzero(_flags(bits, len(self.columns)))
+        first, count = int(self._starts[self._count]), self._count + len(bits)
+        self._starts = _with_room(self._starts, count + 1)
+        self._values = _with_room(self._values, count)
+        self._entries = _with_room(self._entries, first + len(column))
+        self._occurrences = _with_room(self._occurrences, first + len(column))
+        self._starts[self._count + 1 : count + 1] = first + np.searchsorted(cluster, np.arange(1, len(bits) + 1))
+        self._values[self._count : count] = 0
+        self._entries[first : first + len(column)] = column
+        self._occurrences[first : first + len(column)] = 0
+        self._count = count
+
+    def _places(self, numbers: Ints) -> Ints:
+        """Return where the entries of some clusters are, flat."""
+        sizes = self.sizes(numbers)
+        ends = np.cumsum(sizes)
+        total = int(ends[-1]) if len(ends) else 0
+        return np.repeat(self._starts[numbers] - (ends - sizes), sizes) + np.arange(total)
+
+    def _clusters_at(self, places: Ints) -> Ints:
+        """Return the clusters that some entries, ascending, are of, each once."""
+        found: Ints = np.searchsorted(self.starts, places, "right") - 1
+        return np.asarray(found[np.diff(found, prepend=-1) != 0])
+
+    def _with(self, column: int) -> Ints:
+        """Return the clusters that have a column, ascending."""
+        return self._clusters_at(np.flatnonzero(self.entries == column))
 
     def _look_at_columns(self) -> None:
         """Note of the columns which are dropped, and in which ones each is included while it has no values."""
@@ -171,3 +323,16 @@ class Clusters:
         assumed = np.array([column.assumed for column in self.columns], np.bool_)
         self._fit_when_empty: Flags = (groups[:, None] == groups[None, :]) | assumed[:, None]
         self._dropped: Flags = np.array([column.dropped for column in self.columns], np.bool_)
+
+
+def _flags(sets: Bits, width: int) -> Flags:
+    return np.unpackbits(sets, axis=1, count=width, bitorder="little").astype(np.bool_)
+
+
+def _with_room(array: NDArray[Any], least: int) -> NDArray[Any]:
+    """Return an array with room for so many entries, half as much again where it grows."""
+    if least <= len(array):
+        return array
+    longer = np.zeros(max(least, len(array) * 3 // 2), array.dtype)
+    longer[: len(array)] = array
+    return longer

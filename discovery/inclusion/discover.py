@@ -81,10 +81,10 @@ class DiscoveredInclusions(Sequence[InclusionDependency]):
         """Return some values of the left column that are no values of the right one. O(clusters)."""
         refs = [column.ref for column in self.constraints.clusters.columns]
         left, right = refs.index(dependency.dependent), refs.index(dependency.referenced)
-        members = self.constraints.clusters.members
+        lacking = self.constraints.clusters.lacking(left, right).tolist()
         found: list[Value] = []
         for group, (order, starts) in zip(self.values, self._by_cluster, strict=True):
-            for cluster in np.flatnonzero(members[:, left] & ~members[:, right]).tolist():
+            for cluster in lacking:
                 some = order[starts[cluster] : starts[cluster + 1]][: most - len(found)]
                 found += [shown(group.values[place].as_py()) for place in some.tolist()]
         return found
@@ -92,7 +92,7 @@ class DiscoveredInclusions(Sequence[InclusionDependency]):
     @cached_property
     def _by_cluster(self) -> list[tuple[Ints, Ints]]:
         """For each group its values in the order of their clusters, and where each cluster begins."""
-        numbers = np.arange(len(self.constraints.clusters.members) + 1)
+        numbers = np.arange(self.constraints.clusters.count + 1)
         orders = [np.argsort(group.clusters, kind="stable") for group in self.values]
         return [
             (order, np.searchsorted(group.clusters[order], numbers))

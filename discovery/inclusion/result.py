@@ -100,8 +100,7 @@ class Inclusions:
     @cached_property
     def _occurrences(self) -> Ints:
         """How many non-null cells each column has."""
-        occurring: Ints = self.clusters.occurrences.sum(axis=0)
-        return occurring
+        return self.clusters.total_occurrences
 
     def _alike(self, a: int, b: int) -> float:
         """Return how alike two columns are called, the table of the right one included: `user_id`, `users.id`."""

@@ -180,7 +180,6 @@ def take_values(clusters: Clusters, values: int, places: Ints, columns: Ints, co
     """
     of_value = clusters.numbers(clusters.bits_of(values, places, columns))
     used, place = np.unique(of_value, return_inverse=True)
-    total = np.zeros((len(used), len(clusters.columns)), np.int64)
-    np.add.at(total, (place[places], columns), counts)
+    total = clusters.tallied(used, place[places], columns, counts)
     clusters.change(used, np.bincount(place, minlength=len(used)).astype(np.int64), total)
     return of_value

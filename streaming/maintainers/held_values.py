@@ -3,12 +3,14 @@
     inclusion_values    <canonical value>            cluster, 4 bytes; then 8 bytes for each of its columns: occurrences
                                                      nothing: the value is gone, and files may still have it
     inclusion_members   <cluster, 4> <value>         nothing: examples come from a scan
-    meta                inclusion_parts              the files of each part (`discovery/blocks/value_parts.py`)
+    meta                inclusion_parts              JSON: "hash", the name of the hash that placed values, and "parts",
+                                                     the files of each part (`discovery/blocks/value_parts.py`)
 
 All numbers have their most significant byte last, but those of keys first. Where there are files, the store has what
 changed since they were written: what it says of a value counts, and what it does not know of is in the files. Once it
 has too much, a batch brings all of it into files; these are there before the batch is committed, and are named by its
-commit.
+commit. Values that the hash of an earlier version placed are placed anew at the start, in files that the first batch
+names; until then the store names the old ones, which the same start would read again.
 
 Invariant: nothing is written to the store here; what a batch changes is in `written`, and counts for the next batch
 once the store has it.
@@ -24,6 +26,7 @@ import pyarrow.compute as pc
 
 from holdfast.constraints import StateRefused
 from holdfast.discovery.blocks.executors import InProcess
+from holdfast.discovery.blocks.hashing import HASH, OF_PANDAS
 from holdfast.discovery.blocks.storage import Storage
 from holdfast.discovery.blocks.value_parts import Emptied, ValueFiles, ValueParts
 from holdfast.discovery.blocks.value_records import ValueRecords
@@ -81,11 +84,13 @@ class HeldValues:
     ----------
     store : has them, or what changed of them.
     parts : the files, if there are any.
+    outdated : files that the store names in place of these.
     """
 
-    def __init__(self, store: Reader, parts: ValueParts = NO_FILES) -> None:
+    def __init__(self, store: Reader, parts: ValueParts = NO_FILES, outdated: frozenset[str] = frozenset()) -> None:
         self._store = store
         self.parts = parts
+        self._outdated = outdated
         self._changed = sum(1 for _ in self._stored) if parts.parts else 0
         self.begin()
 
@@ -100,36 +105,47 @@ class HeldValues:
                 "the state has the values of inclusions in files on executors' storage: it was seeded with `engine: "
                 "spark`. Use it with this engine, or seed anew: holdfast seed --replace"
             )
-        return HeldValues(store, ValueParts.read(codecs.read_json(stored), files))
+        parts, by = _read_parts(stored, files)
+        if by == OF_PANDAS:
+            return HeldValues(store, parts.placed_anew(), parts.names)
+        if by != HASH:
+            raise StateRefused(
+                f"the files of values in {files.storage.open()} were placed by hash {by}, this version of Holdfast "
+                f"knows hashes up to {HASH}: use the version that wrote them, or a newer one"
+            )
+        return HeldValues(store, parts)
 
     def begin(self) -> None:
         """Begin a batch: the store has what was written before."""
         self.written = WriteBatch()
+        self._is_put = False
         self._before = self.parts, self._changed
 
     def undo(self) -> None:
         """Forget what was done since `begin`."""
         self.parts, self._changed = self._before
         self.written = WriteBatch()
+        self._is_put = False
 
     def save(self, clusters: Clusters) -> WriteBatch:
         """Return what the batch changed; the values are brought into files where the store has too many of them."""
         if self.parts.parts and self._changed > self.parts.files.most_changed:
             self._file(clusters)
-        if self.parts is not self._before[0]:
+        if self.parts is not self._before[0] or self._outdated:
             put_parts(self.parts, self.written)
+            self._is_put = True
         return self.written
 
     @property
     def replaced(self) -> frozenset[str]:
-        """The files that counted before the batch, and do not after it."""
-        return self._before[0].names - self.parts.names
+        """The files that the store named before the batch, and does not after it."""
+        return (self._before[0].names | self._outdated) - self.parts.names if self._is_put else frozenset()
 
     def remove_replaced(self) -> None:
         """Remove them: no start may need them any more."""
         if self.replaced:
             self.parts.files.storage.open().remove(sorted(self.replaced))
-            self._before = self.parts, self._changed
+            self._before, self._outdated = (self.parts, self._changed), frozenset()
 
     def looked_up(self, clusters: Clusters, keys: list[bytes]) -> tuple[Ints, Ints]:
         """Return the cluster of each value, `NONE` for one that is new, and (m, C) its occurrences."""
@@ -176,8 +192,7 @@ class HeldValues:
 
     def lacking(self, clusters: Clusters, one: int, other: int) -> Iterator[bytes]:
         """Yield values that one column has and another one lacks: a scan of the clusters that have them."""
-        members = clusters.members
-        for number in np.flatnonzero(members[:, one] & ~members[:, other] & (clusters.values > 0)).tolist():
+        for number in clusters.lacking(one, other).tolist():
             yield from self._of_cluster(number)
         for value in self.parts.lacking(one, other):
             if self._store.get(VALUES, value) is None:
@@ -186,21 +201,24 @@ class HeldValues:
     def check_invariants(self, clusters: Clusters) -> None:
         """Assert that the clusters are those of the values, once the store has what was saved. O(values)."""
         values, occurrences = np.zeros_like(clusters.values), np.zeros_like(clusters.occurrences)
+        every = np.arange(clusters.count)
         listed: set[bytes] = set()
         stored = self._store.scan(VALUES)
         while some := list(islice(stored, at_once(clusters))):
             numbers, counts = _decoded(clusters, [record for _, record in some])
             live = np.flatnonzero(numbers != NONE)
             assert self.parts.parts or len(live) == len(some)
-            assert ((counts[live] > 0) == clusters.members[numbers[live]]).all()
+            assert ((counts[live] > 0) == clusters.flags(numbers[live])).all()
             np.add.at(values, numbers[live], 1)
-            np.add.at(occurrences, numbers[live], counts[live])
+            value, column = np.nonzero(counts)
+            occurrences += clusters.tallied(every, numbers[value], column, counts[value, column])
             listed.update(cluster_key(int(numbers[i])) + some[i][0] for i in live.tolist())
         assert listed == {key for key, _ in self._store.scan(MEMBERS)}
         for part in self.parts.counted(list(self._stored), clusters.columns):
             numbers = clusters.numbers(part.sets)
             values[numbers] += part.values
-            occurrences[numbers] += part.occurrences
+            place, columns = np.repeat(numbers, clusters.sizes(numbers)), clusters.columns_of(numbers)
+            occurrences += clusters.tallied(every, place, columns.astype(np.int64), part.occurrences)
         assert (values == clusters.values).all()
         assert (occurrences == clusters.occurrences).all()
 
@@ -233,13 +251,21 @@ class HeldValues:
 
 def put_parts(parts: ValueParts, batch: WriteBatch) -> None:
     """Add the names of files to what is to be written."""
-    batch.put("meta", _PARTS, codecs.json_bytes(parts.described))
+    batch.put("meta", _PARTS, codecs.json_bytes({"hash": HASH, "parts": parts.described}))
 
 
 def files_in_use(store: Reader) -> frozenset[str]:
     """Return the files of values that a state names; others of its folder are of batches that were not committed."""
     stored = store.get("meta", _PARTS)
-    return frozenset() if stored is None else ValueParts.read(codecs.read_json(stored), NO_FILES.files).names
+    return frozenset() if stored is None else _read_parts(stored, NO_FILES.files)[0].names
+
+
+def _read_parts(stored: bytes, files: ValueFiles) -> tuple[ValueParts, int]:
+    """Return the parts that a state names, and the name of the hash that placed their values."""
+    about = codecs.read_json(stored)
+    if isinstance(about, list):  # a state of before hashes had names
+        return ValueParts.read(about, files), OF_PANDAS
+    return ValueParts.read(about["parts"], files), int(about["hash"])
 
 
 def cluster_key(number: int) -> bytes:
@@ -270,12 +296,13 @@ def _decoded(clusters: Clusters, stored: Collection[bytes | None]) -> tuple[Ints
     data = np.frombuffer(b"".join(records), np.uint8)
     sizes = np.array([len(record) for record in records])
     starts = np.cumsum(sizes) - sizes
-    numbers[known] = data[starts[:, None] + np.arange(4)].copy().view("<u4").ravel()
-    for number in np.unique(numbers[known]).tolist():
-        rows = np.flatnonzero(numbers[known] == number)
-        columns = np.flatnonzero(clusters.members[number])
-        found = data[starts[rows][:, None] + np.arange(4, 4 + 8 * len(columns))].copy().view("<i8")
-        counts[known[rows][:, None], columns] = found
+    of_each = data[starts[:, None] + np.arange(4)].copy().view("<u4").ravel().astype(np.int64)
+    numbers[known] = of_each
+    many = clusters.sizes(of_each)
+    nth = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+    at = np.repeat(starts + 4, many) + 8 * nth
+    found = data[at[:, None] + np.arange(8)].view("<i8").ravel()
+    counts[np.repeat(known, many), clusters.columns_of(of_each)] = found
     return numbers, counts
 
 

@@ -43,6 +43,7 @@ from holdfast.streaming.maintainers.held_values import (
 from holdfast.tables.canonical import canonical, shown
 
 CLUSTERS = "inclusion_clusters"
+_RECORDS_AT_ONCE = 1 << 16
 Load = Callable[[str, Iterable[tuple[bytes, bytes]]], object]
 """Puts sorted keys into a family that has none of them (`state/store.py`)."""
 
@@ -85,9 +86,9 @@ class _Batch:
     counted: list[tuple[Ints, Ints, Ints]] = field(default_factory=list)
 
     @property
-    def touched(self) -> list[int]:
+    def touched(self) -> Ints:
         """The clusters that it added something to."""
-        return sorted({number for numbers, _, _ in self.counted for number in numbers.tolist()})
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *(numbers for numbers, _, _ in self.counted)]))
 
 
 class InclusionMaintainer:
@@ -255,7 +256,7 @@ class InclusionMaintainer:
         if not len(columns):
             return
         size = at_once(self.clusters)
-        for cluster in np.flatnonzero(self.clusters.members[:, columns].any(axis=1)).tolist():
+        for cluster in self.clusters.with_any(columns).tolist():
             keys = self._values.untouched(cluster)
             for start in range(0, len(keys), size):
                 self._move(keys[start : start + size], nothing, nothing, nothing)
@@ -266,7 +267,7 @@ class InclusionMaintainer:
                 self._count(numbers, sign * counted.values, sign * counted.occurrences)
                 if counted is part.before:
                     examples |= zip(numbers.tolist(), part.examples, strict=True)
-        had = self.clusters.members[list(examples)]
+        had = self.clusters.flags(np.array(list(examples), np.int64))
         has = had.copy()
         has[:, columns] = False
         self._batch.moved.append(Moved(list(examples.values()), had, has))
@@ -274,8 +275,7 @@ class InclusionMaintainer:
     def _finish(self) -> None:
         """Note what the store is to have."""
         written = self._values.save(self.clusters)
-        for number in self._batch.touched:
-            written.put(CLUSTERS, cluster_key(number), _cluster_record(self.clusters, number))
+        _put_clusters(self.clusters, self._batch.touched, written)
 
     def add_table(self, columns: Sequence[ColumnValues]) -> list[InclusionDependency]:
         """Let the columns of one more table take part, with the values they have; return what holds of them.
@@ -326,7 +326,7 @@ class InclusionMaintainer:
     def _begun(self, emptied: Collection[str] = ()) -> _Batch:
         """Return a batch that has done nothing yet."""
         numbers = [number for (table, _), number in self._numbers.items() if table in emptied]
-        return _Batch(len(self.clusters.members), np.array(numbers, np.int64))
+        return _Batch(self.clusters.count, np.array(numbers, np.int64))
 
     def _move(self, keys: list[bytes], places: Ints, columns: Ints, counts: Ints) -> None:
         """Bring some values to where they are now."""
@@ -352,13 +352,13 @@ class InclusionMaintainer:
         used = np.unique(np.concatenate([old, new]))
         used = used[used != NONE]
         values = np.zeros(len(used), np.int64)
-        occurrences = np.zeros((len(used), after.shape[1]), np.int64)
+        occurrences = np.zeros(int(self.clusters.sizes(used).sum()), np.int64)
         for numbers, counts, sign in ((old, before, -1), (new, after, 1)):
             at = np.flatnonzero(numbers != NONE)
             place = np.searchsorted(used, numbers[at])
             values += sign * np.bincount(place, minlength=len(used))
             value, column = np.nonzero(counts[at])
-            np.add.at(occurrences, (place[value], column), sign * counts[at[value], column])
+            occurrences += self.clusters.tallied(used, place[value], column, sign * counts[at[value], column])
         self._count(used, values, occurrences)
 
     def _count(self, numbers: Ints, values: Ints, occurrences: Ints) -> None:
@@ -402,17 +402,13 @@ def stored_clusters(store: Reader) -> Clusters | None:
             for c in meta["columns"]
         ]
     )
-    records = [record for _, record in store.scan(CLUSTERS)]
-    width = len(clusters.columns)
-    head = -(-width // 8)
-    if records:
-        sets = np.array([np.frombuffer(record[:head], np.uint8) for record in records])
+    head = -(-len(clusters.columns) // 8)
+    scanned = iter(store.scan(CLUSTERS))
+    while records := [record for _, record in islice(scanned, _RECORDS_AT_ONCE)]:
+        sets = np.frombuffer(b"".join(record[:head] for record in records), np.uint8).reshape(-1, head)
         numbers = clusters.numbers(sets)
-        values = np.array([codecs.read_codes(record[head : head + 8])[0] for record in records])
-        occurrences = np.zeros((len(records), width), np.int64)
-        for row, record in enumerate(records):
-            occurrences[row, clusters.members[numbers[row]]] = codecs.read_codes(record[head + 8 :])
-        clusters.change(numbers, values, occurrences)
+        values = codecs.read_codes(b"".join(record[head : head + 8] for record in records))
+        clusters.change(numbers, values, codecs.read_codes(b"".join(record[head + 8 :] for record in records)))
     return clusters
 
 
@@ -448,11 +444,17 @@ def _put_all(clusters: Clusters, batch: WriteBatch, *, texts: bool, watched: boo
         for c in clusters.columns
     ]
     batch.put("meta", b"inclusion", codecs.json_bytes({"columns": columns, "texts": texts, "watched": watched}))
-    for number in range(len(clusters.members)):
-        batch.put(CLUSTERS, cluster_key(number), _cluster_record(clusters, number))
+    _put_clusters(clusters, np.arange(clusters.count), batch)
 
 
-def _cluster_record(clusters: Clusters, number: int) -> bytes:
-    members = clusters.members[number]
-    occurrences = codecs.codes(clusters.occurrences[number][members])
-    return np.packbits(members, bitorder="little").tobytes() + codecs.codes(clusters.values[[number]]) + occurrences
+def _put_clusters(clusters: Clusters, numbers: Ints, batch: WriteBatch) -> None:
+    """Add some clusters to what is to be written. O(their columns)."""
+    for start in range(0, len(numbers), _RECORDS_AT_ONCE):
+        some = numbers[start : start + _RECORDS_AT_ONCE]
+        sets, values = clusters.bits(some), codecs.codes(clusters.values[some])
+        occurrences, ends = codecs.codes(clusters.occurrences_of(some)), np.cumsum(8 * clusters.sizes(some)).tolist()
+        first = 0
+        for i, (number, end) in enumerate(zip(some.tolist(), ends, strict=True)):
+            record = sets[i].tobytes() + values[8 * i : 8 * i + 8] + occurrences[first:end]
+            batch.put(CLUSTERS, cluster_key(number), record)
+            first = end

@@ -105,7 +105,7 @@ class ValueRules:
                     rule,
                     rows(rule.table),
                     None,
-                    int(clusters.missing_occurrences[watch.left, watch.right]),
+                    clusters.missing_occurrences_of(watch.left, watch.right),
                     missing_values=int(clusters.missing[watch.left, watch.right]),
                     added=tuple(watch.added.values()),
                     removed=tuple(watch.removed.values()),

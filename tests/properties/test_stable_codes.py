@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.constraints import Column, PredicateSpace, Schema
-from holdfast.indexes import encoding
+from holdfast.indexes import labels
 from holdfast.indexes.rows import RowSet
 from holdfast.indexes.texts import Texts
 from holdfast.tables import ReadOptions, Table, from_arrow
@@ -54,9 +54,9 @@ def test_codes_compare_as_values_do_batch_after_batch(batches: tuple[list[str], 
     held: list[Row] = []
     with pytest.MonkeyPatch.context() as patch:
         if tight:  # gaps are used up at once
-            patch.setattr(encoding, "_STEP", 1)
-            patch.setattr(encoding, "_HIGHEST", 64)
-            patch.setattr(encoding, "_NOT_A_NUMBER", 65)
+            patch.setattr(labels, "_STEP", 1)
+            patch.setattr(labels, "_HIGHEST", 64)
+            patch.setattr(labels, "_NOT_A_NUMBER", 65)
         for batch in lists:
             codes, _ = rows.encode(_table(kinds, batch))
             distinct, copies = np.unique(codes, axis=0, return_counts=True)
@@ -92,8 +92,8 @@ def test_strings_declared_ordered_keep_code_point_order(cells: list[str | None],
     rows = RowSet(PredicateSpace(schema))
     with pytest.MonkeyPatch.context() as patch:
         if tight:
-            patch.setattr(encoding, "_STEP", 1)
-            patch.setattr(encoding, "_HIGHEST", 64)
+            patch.setattr(labels, "_STEP", 1)
+            patch.setattr(labels, "_HIGHEST", 64)
         for cell in cells:
             codes, _ = rows.encode(from_arrow(pa.table({"a": pa.array([cell], pa.string())}), "r", options))
             rows.change(codes, np.ones(1, np.int64))
@@ -120,10 +120,10 @@ def test_values_that_no_row_has_are_forgotten_in_time() -> None:
             rows.change(codes, -np.ones(len(codes), np.int64))
             rows.forget()
     rows.begin()
-    texts, labels = (rows.encoding._domains[c] for c in (0, 1))
+    texts, held = (rows.encoding._domains[c] for c in (0, 1))
     assert isinstance(texts, Texts)
-    assert isinstance(labels, encoding.Labels)
+    assert isinstance(held, labels.Labels)
     assert len(texts) <= 30_000
-    assert len(labels._values) <= 30_000
+    assert len(held) <= 30_000
     assert [row["a"] for row in rows.values(rows.live()[:2])] == ["text 50000", "text 50001"]
     assert len(rows.copies) < 40_000

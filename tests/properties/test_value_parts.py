@@ -21,10 +21,11 @@ from holdfast.constraints import ConstraintChange, ExternalError, InclusionDepen
 from holdfast.discovery.blocks import value_parts, value_records
 from holdfast.discovery.blocks.block import Rows, write_blocks
 from holdfast.discovery.blocks.executors import InProcess
+from holdfast.discovery.blocks.hashing import Hashes, hashed
 from holdfast.discovery.blocks.storage import Kept, Storage
 from holdfast.discovery.blocks.table import BlockTable, Source
 from holdfast.discovery.blocks.value_parts import ValueFiles, ValueParts
-from holdfast.discovery.blocks.value_records import NOT_FOUND, Hashes, ValueRecords
+from holdfast.discovery.blocks.value_records import NOT_FOUND, ValueRecords
 from holdfast.discovery.inclusion.clusters import Clusters
 from holdfast.discovery.inclusion.seeding import column_values
 from holdfast.state import codecs
@@ -92,7 +93,7 @@ class Spread(Law):
         assert (mine.missing_occurrences == theirs.missing_occurrences).all()
         stored = self.store.get("meta", b"inclusion_parts")
         assert stored is not None
-        for runs in ValueParts.read(codecs.read_json(stored), self.files).parts:
+        for runs in ValueParts.read(codecs.read_json(stored)["parts"], self.files).parts:
             assert all(one.values > 2 * other.values for one, other in pairwise(runs))
         assert files_in_use(self.store) <= set(self.files.storage.open().names())
         self._check_rules()
@@ -179,8 +180,10 @@ def _said(change: ConstraintChange) -> tuple[str, bool, str, bool]:
 
 def _counted(clusters: Clusters) -> dict[bytes, tuple[int, list[int]]]:
     """Return how many values the sets of columns have that have any."""
-    rows = zip(clusters.members, clusters.values.tolist(), clusters.occurrences.tolist(), strict=True)
-    return {members.tobytes(): (values, occurrences) for members, values, occurrences in rows if values}
+    numbers = np.arange(clusters.count)
+    each = np.split(clusters.occurrences, clusters.starts[1:-1])
+    rows = zip(clusters.bits(numbers), clusters.values.tolist(), each, strict=False)
+    return {bits.tobytes(): (values, occurrences.tolist()) for bits, values, occurrences in rows if values}
 
 
 @st.composite
@@ -265,7 +268,7 @@ def test_records(several: list[Spoken], asked: list[bytes], column: int, hashes:
     """Whatever the hashes are, the same ones for many values included."""
 
     def colliding(values: pa.Array) -> Hashes:
-        return _HASHED(values) % np.uint64(hashes)
+        return hashed(values) % np.uint64(hashes)
 
     with patch.object(value_records, "hashed", colliding):
         runs = [ValueRecords.read(records_of(spoken).written()) for spoken in several]
@@ -281,9 +284,6 @@ def test_records(several: list[Spoken], asked: list[bytes], column: int, hashes:
         assert merged.has(column).tolist() == [column in expected[value] for value in merged.values.to_pylist()]
         without = {value: {c: n for c, n in of.items() if c != column} for value, of in expected.items()}
         assert spoken_by(merged.without(np.array([column]))) == without
-
-
-_HASHED = value_records.hashed
 
 
 def followed(folder: Path, cores: int = 1, most: int = 1_000) -> tuple[ValueFiles, Clusters, ValueParts]:

@@ -177,4 +177,4 @@ def test_values_do_not_pile_up_where_it_is_restored_often() -> None:
     assert len(list(store.scan("values"))) < 50_000
     labels = maintainer._rows.encoding._domains[2]
     assert isinstance(labels, Labels)
-    assert len(labels._labels) <= 20_000
+    assert len(labels) <= 20_000

@@ -1,0 +1,59 @@
+"""Clusters as lists of columns.
+
+    starts   (k + 1,)  int64   the entries of cluster c are those from starts[c] to starts[c + 1]
+    columns  (e,)      int32   the number of a column, ascending within a cluster
+
+Numbers of values and occurrences are summed as int64, as everywhere; more than 2^63 of them cannot be.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Columns = NDArray[np.int32]
+
+
+@njit(cache=True, nogil=True)
+def place_entries_kernel(starts: Ints, columns: Columns, numbers: Ints, wanted: Ints, out: Ints) -> None:
+    """Fill `out` with the entry of column `wanted[i]` in cluster `numbers[i]`, which has this column."""
+    for i in range(len(numbers)):
+        low, high = starts[numbers[i]], starts[numbers[i] + 1]
+        while high - low > 1:
+            middle = (low + high) // 2
+            if columns[middle] <= wanted[i]:
+                low = middle
+            else:
+                high = middle
+        out[i] = low
+
+
+@njit(cache=True, nogil=True)
+def add_values_kernel(
+    starts: Ints, columns: Columns, numbers: Ints, values: Ints, totals: Ints, missing: NDArray[np.int64]
+) -> None:
+    """Add `values[i]` values to cluster `numbers[i]`: to `totals` of its columns; `missing` gets what they share less.
+
+    `missing[a, b]` is right once what came to `totals[a]` is added to it.
+    """
+    for i in range(len(numbers)):
+        first, end, more = starts[numbers[i]], starts[numbers[i] + 1], values[i]
+        if more == 0:
+            continue
+        for entry in range(first, end):
+            column = columns[entry]
+            totals[column] += more
+            for other in range(first, end):
+                missing[column, columns[other]] -= more
+
+
+@njit(cache=True, nogil=True)
+def shared_occurrences_kernel(starts: Ints, columns: Columns, occurrences: Ints, shared: NDArray[np.int64]) -> None:
+    """Add to `shared[a, b]` how many occurrences column a has of values that column b has, too."""
+    for cluster in range(len(starts) - 1):
+        first, end = starts[cluster], starts[cluster + 1]
+        for entry in range(first, end):
+            many = occurrences[entry]
+            if many:
+                for other in range(first, end):
+                    shared[columns[entry], columns[other]] += many
