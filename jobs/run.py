@@ -240,7 +240,7 @@ def _report(progress: Progress, done: "Done") -> None:
         text = f"  warning: no column of {done.table} has the field '{name}' (first in {where}): it is left out"
         progress.note(text, level="warning", event="left_out", fields={"table": done.table, "field": name})
     for name, where in came.refused_columns.items():
-        text = f"  warning: table {done.table} has no column '{name}', which {where} has: the whole file is in quarantine"
+        text = f"  warning: no column of {done.table} is called '{name}', as one of {where}: the file is in quarantine"
         fields = {"table": done.table, "column": name, "file": where}
         progress.note(text, level="warning", event="quarantined_file", fields=fields)
     for change in result.changes[:_SHOWN_CHANGES]:

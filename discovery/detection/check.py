@@ -163,7 +163,8 @@ def check(
         table = as_table(data, called, options)
         tables = {table.schema.table: table}
     schemas = {called: table.schema for called, table in tables.items()}
-    return check_tables(tables, rules_on(schemas, rules), exists=exists, examples=examples, texts=texts, threads=threads)
+    made = rules_on(schemas, rules)
+    return check_tables(tables, made, exists=exists, examples=examples, texts=texts, threads=threads)
 
 
 def rules_on(schemas: Mapping[str, Schema], rules: Sequence[Rule | str] | Rule | str) -> list[Rule]:

@@ -138,5 +138,5 @@ def test_a_file_in_quarantine_is_said_to_be_there() -> None:
     _report(PlainProgress(out), done)
     assert [line.strip() for line in out.getvalue().splitlines()[1:]] == [
         "warning: no column of t has the field 'hat' (first in r-1): it is left out",
-        "warning: table t has no column 'new', which a.csv has: the whole file is in quarantine",
+        "warning: no column of t is called 'new', as one of a.csv: the file is in quarantine",
     ]
