@@ -133,7 +133,13 @@ def test_a_file_in_quarantine_is_said_to_be_there() -> None:
         new_fields={"hat": "r-1"},
         refused_columns={"new": "a.csv"},
     )
-    done = Done("t", Position("q", 0, "", ""), BatchResult([], *[0] * 10, 0.0, left_out=came.new_fields), came, {})
+    done = Done(
+        "t",
+        Position("q", 0, "", ""),
+        BatchResult([], 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, left_out=came.new_fields),
+        came,
+        {},
+    )
     out = io.StringIO()
     _report(PlainProgress(out), done)
     assert [line.strip() for line in out.getvalue().splitlines()[1:]] == [

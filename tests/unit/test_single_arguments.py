@@ -22,7 +22,8 @@ def test_one_rule_is_checked(check: object, rule: Rule | str) -> None:
 
 def test_one_rule_and_one_column_of_a_maintainer() -> None:
     maintainer = Maintainer.seed(FRAME[:2], key="id", max_predicates=1, rules="Zip -> City")
-    (state,) = maintainer.apply(inserts=FRAME[2:].assign(id=3)) and maintainer.rules
+    maintainer.apply(inserts=FRAME[2:].assign(id=3))
+    (state,) = maintainer.rules
     assert (state.rule.name, state.violating_pairs, maintainer.row_count) == ("Zip -> City", 2, 3)
     with pytest.raises(UnknownColumn, match="'idd'"):
         Maintainer.seed(FRAME[:2], key="idd", max_predicates=1)
