@@ -205,6 +205,9 @@ def _spread(given: dict[str, Any], files: tuple[Place, ...]) -> "Spread | None":
                 raise click.UsageError(f"--{option} is for Spark: add --spark.")
         refuse_addresses(files)
         return None
+    for file in files:
+        if isinstance(file, Path) and not (file.is_file() or file.is_dir()):
+            raise click.UsageError(f"{file} is a pipe, which no executor can read: write it to a file.")
     return Spread(given["master"], given["spark_settings"], given["work"], given["block_rows"] or BLOCK_ROWS)
 
 

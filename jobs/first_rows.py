@@ -26,6 +26,7 @@ from holdfast.streaming.maintainers.block_maintainer import first_null
 from holdfast.tables import ReadOptions, Table, from_arrow, read_table
 from holdfast.tables.delta import is_delta_table
 from holdfast.tables.keys import NARROW_DECIMAL, arrow_type_of, column_type_of
+from holdfast.tables.pipes import pipes_kept
 from holdfast.tables.reading import PARQUET
 
 if TYPE_CHECKING:
@@ -116,8 +117,9 @@ class IntoMemory:
         return table
 
     def _read(self, path: Path, options: ReadOptions, chosen: Chosen, name: str) -> FirstRows:
-        known = column_names(path, options)
-        table = read_table(path, chosen(known), name)
+        with pipes_kept():
+            known = column_names(path, options)
+            table = read_table(path, chosen(known), name)
         return FirstRows(table, known, table.warnings, table.locate)
 
 

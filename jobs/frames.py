@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import Family, PredicateSpace, Rule, UsageError
-from holdfast.discovery.detection.check import Checked, Pairs, declared
+from holdfast.discovery.detection.check import Checked, Pairs, rules_on
 from holdfast.discovery.detection.check import check as check_here
 from holdfast.discovery.discover import Discovered
 from holdfast.discovery.discover import discover as discover_here
@@ -86,7 +86,7 @@ def discover(
 
 def check(
     data: Any,
-    rules: Sequence[Rule | str],
+    rules: Sequence[Rule | str] | Rule | str,
     *,
     name: str = "table",
     exists: bool = False,
@@ -101,7 +101,7 @@ def check(
     Parameters
     ----------
     data : a pandas, Arrow or Spark frame, a table of ours, a file's path; or several of them by name.
-    rules : `Rule`s, or texts such as `Zip -> City` or `not(t.Salary <= 0)`.
+    rules : `Rule`s, or texts such as `Zip -> City` or `not(t.Salary <= 0)`; or one of them.
     name : what a data frame is called.
     exists : stop at the first violation of each rule that has no threshold.
     examples : show so many violations of each rule at most.
@@ -132,8 +132,7 @@ def check(
 
     with _in_blocks(frames, work, lambda _: None) as tables:
         schemas = {called: table.schema for called, table in tables.items()}
-        made = [rule if isinstance(rule, Rule) else declared(rule, rule, schemas) for rule in rules]
-        found = check_blocks(tables, made, exists=exists, examples=examples, texts=texts)
+        found = check_blocks(tables, rules_on(schemas, rules), exists=exists, examples=examples, texts=texts)
         return Verdicts(replace(one, _listed=_gone) for one in found)
 
 

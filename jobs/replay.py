@@ -31,6 +31,7 @@ from holdfast.streaming.decoding.operations import OPERATION
 from holdfast.streaming.maintainers.across import InclusionsAcross
 from holdfast.streaming.maintainers.maintainer import BatchResult, Bounds, Maintainer
 from holdfast.tables import ReadOptions, Table, read_table, space_of, table_name
+from holdfast.tables.pipes import pipes_kept
 
 if TYPE_CHECKING:
     from holdfast.jobs.progress import Progress
@@ -74,9 +75,9 @@ def replay_changes(
         raise UsageError("--space and --write-space are for one table: leave them out, or replay one table")
     given = None if searched.space is None else read_space(searched.space)
     progress = answering.progress()
-    sources = [
-        _read(name, *pair, reading, given, _key_of(name, key, list(files)), progress) for name, pair in files.items()
-    ]
+    keys = {name: _key_of(name, key, list(files)) for name in files}
+    with pipes_kept():  # names of columns are read before rows
+        sources = [_read(name, *pair, reading, given, keys[name], progress) for name, pair in files.items()]
     order = _arrival([source.changes for source in sources], sequenced=not _is_one_table(base))
     tables = [_seeded(source, searched, given, progress) for source in sources]
     if searched.write_space is not None:

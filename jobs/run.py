@@ -241,6 +241,10 @@ def _report(progress: Progress, done: "Done") -> None:
     for name, where in result.left_out.items():
         text = f"  warning: no column of {done.table} has the field '{name}' (first in {where}): it is left out"
         progress.note(text, level="warning", event="left_out", fields={"table": done.table, "field": name})
+    for name, where in came.refused_columns.items():
+        text = f"  warning: no column of {done.table} is called '{name}', as one of {where}: the file is in quarantine"
+        fields = {"table": done.table, "column": name, "file": where}
+        progress.note(text, level="warning", event="quarantined_file", fields=fields)
     for change in result.changes[:_SHOWN_CHANGES]:
         which = {"table": change.table, "constraint": str(change.constraint)}
         which |= {"change": "appeared" if change.appeared else "disappeared", "reason": change.reason.value}

@@ -89,6 +89,7 @@ class Draft:
     oldest : when the oldest record was written, in seconds since 1970.
     versions : of a feed of signed images (removals and additions of whole rows): the version of each.
     new_fields : those that the table does not know, each with the first record that has it.
+    refused_columns : those for which a whole file is one bad record, each with the first such file.
     """
 
     operations: NDArray[np.int8]
@@ -101,6 +102,7 @@ class Draft:
     oldest: float | None = None
     versions: NDArray[np.int64] | None = None
     new_fields: Mapping[str, str] = field(default_factory=dict)
+    refused_columns: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.operations)
@@ -114,7 +116,7 @@ class Arrivals:
     ----------
     records : to be applied.
     bad : to be quarantined.
-    skipped, oldest, new_fields : as in the draft.
+    skipped, oldest, new_fields, refused_columns : as in the draft.
     is_skipped : whether somebody wants all of it in quarantine.
     bad_record : makes one of the records bad, for a reason that shows only when it is applied.
     """
@@ -126,6 +128,7 @@ class Arrivals:
     bad_record: Callable[[int, str], BadRecord] = lambda row, reason: BadRecord(str(row), None, reason)
     is_skipped: bool = False
     new_fields: Mapping[str, str] = field(default_factory=dict)
+    refused_columns: Mapping[str, str] = field(default_factory=dict)
 
 
 def arrivals(draft: Draft, target: Target) -> Arrivals:
@@ -170,6 +173,7 @@ def arrivals(draft: Draft, target: Target) -> Arrivals:
         draft.oldest,
         lambda row, reason: _bad(draft, int(rows[row]), target, reason),
         new_fields=draft.new_fields,
+        refused_columns=draft.refused_columns,
     )
 
 

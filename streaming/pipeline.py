@@ -389,9 +389,10 @@ class Pipeline:
 
     def _left_out(self, source: str, came: Arrivals) -> dict[str, str]:
         """Return fields of records that no column has, and that were not seen before; raise where that may not be."""
-        if source in self._strict and came.new_fields:
-            name, where = next(iter(came.new_fields.items()))
-            more = f" (and {', '.join(list(came.new_fields)[1:6])})" if len(came.new_fields) > 1 else ""
+        unknown = {**came.new_fields, **came.refused_columns}
+        if source in self._strict and unknown:
+            name, where = next(iter(unknown.items()))
+            more = f" (and {', '.join(list(unknown)[1:6])})" if len(unknown) > 1 else ""
             raise InputError(
                 f"table {source}: record {where} has a field '{name}'{more} that no column has, and 'new_columns' is "
                 "stop. Give its type under 'columns', or add it to 'exclude', and start again: nothing of this batch "

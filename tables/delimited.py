@@ -57,7 +57,10 @@ class DelimitedFile:
     def __init__(self, path: Path, options: ReadOptions) -> None:
         self.path = path
         self.options = options
-        self._text = TextFile(path, options)
+        try:
+            self._text = TextFile(path, options)
+        except OSError as error:  # a pipe is read here
+            raise self._unreadable(error) from error
         self.header = self._read_header()
 
     def columns(self, selection: Selection) -> tuple[list[Column], dict[str, pa.ChunkedArray], int]:

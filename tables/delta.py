@@ -1,7 +1,7 @@
 """Delta tables without Spark, deletion vectors included.
 
-delta-rs takes `%41` in a path for `A`, however the path is written: it would find no table, or another one. A table that
-is only read is therefore opened through links in a temporary folder.
+delta-rs takes `%41` in a path for `A`, however the path is written: it would find no table, or another one. A table
+that is only read is therefore opened through links in a temporary folder.
 """
 
 import os

@@ -3,9 +3,12 @@
 Columns without a type of ours (nested, binary, map, durations, times of day) are left out with a warning.
 """
 
+import datetime
+import decimal
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -110,11 +113,32 @@ def _from_series(series: Any, name: str, column: str) -> pa.ChunkedArray:
 
 
 def _refuse_mixed(series: Any) -> None:
-    """Raise where Arrow would turn values of one type silently into another, as times into their dates."""
-    kinds = {type(value).__name__ for value in series.dropna()}
-    for one, other in (("date", "datetime"), ("date", "Timestamp"), ("bytes", "str")):
-        if {one, other} <= kinds:
-            raise ValueError(f"{one} and {other}")
+    """Raise where Arrow would turn values of one type silently into another, as `True` into 1.0."""
+    values = series.dropna()
+    kinds = {type(value) for value in values}
+    groups = {_group(kind): kind for kind in kinds}
+    if len(groups) > 1:
+        raise ValueError(" and ".join(sorted(kind.__name__ for kind in groups.values())))
+    if "time" in groups and len({getattr(value, "tzinfo", None) is None for value in values}) > 1:
+        raise ValueError("times with an offset and times without")
+
+
+def _group(kind: type) -> str:
+    """Return what values of a type are taken for: types of one group read as one column."""
+    for group, types in _GROUPS:
+        if issubclass(kind, types):
+            return group
+    return kind.__name__
+
+
+_GROUPS: tuple[tuple[str, tuple[type, ...]], ...] = (  # a bool is an int, and a datetime a date, in Python
+    ("boolean", (bool, np.bool_)),
+    ("number", (int, float, decimal.Decimal, np.number)),
+    ("text", (str,)),
+    ("bytes", (bytes, bytearray)),
+    ("time", (datetime.datetime, np.datetime64)),
+    ("date", (datetime.date,)),
+)
 
 
 def converted(array: pa.ChunkedArray, own: ColumnType, column: Column, source: str) -> pa.ChunkedArray:

@@ -13,6 +13,7 @@ from holdfast.tables.delimited import DelimitedFile
 from holdfast.tables.delta import is_delta_table, read_delta
 from holdfast.tables.frames import encode_arrow, from_arrow, from_pandas
 from holdfast.tables.options import ReadOptions
+from holdfast.tables.pipes import is_pipe
 from holdfast.tables.selection import Selection
 
 PARQUET = (".parquet", ".pq")
@@ -38,7 +39,7 @@ def read_table(path: str | Path, options: ReadOptions | None = None, name: str |
     Parameters
     ----------
     path : Parquet by `.parquet` or `.pq`, Arrow by `.arrow` or `.feather`, Delta by its `_delta_log`; all else
-        is delimited text, `.gz` and other compressions included.
+        is delimited text, `.gz` and other compressions included. A pipe of text is read whole into memory.
     options : how to read it.
     name : the table's name; the file's without its endings where it is not given.
     """
@@ -60,6 +61,8 @@ def read_table(path: str | Path, options: ReadOptions | None = None, name: str |
             raise UsageError(f"{path} is a folder, and neither a Delta table nor one of Parquet files: name a file")
         table = _parquet(path, options, name)
         return replace(table, warnings=(*table.warnings, *_partition_warnings(path)))
+    if is_pipe(path) and (path.suffix.lower() in PARQUET or is_arrow_file(path)):
+        raise UsageError(f"{path} is a pipe: Parquet and Arrow are read from files, only delimited text from pipes")
     if path.suffix.lower() in PARQUET:
         return _parquet(path, options, name)
     if is_arrow_file(path):

@@ -20,11 +20,13 @@ import pyarrow as pa
 
 from holdfast.constraints import InputError
 from holdfast.tables.options import ReadOptions
+from holdfast.tables.pipes import piped
 
 csv.field_size_limit(2**31 - 1)
 
 _BLOCK = 1 << 20
 _BYTE_ORDER_MARK = "\ufeff"
+_COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 _FORMATS = (
     (b"PAR1", "is a Parquet file: give it a name that ends in .parquet"),
     (b"ARROW1", "is an Arrow file: give it a name that ends in .arrow"),
@@ -46,11 +48,14 @@ class TextFile:
         self.path = path
         self.options = options
         self.codec = codecs.lookup(options.encoding)
+        self._piped = piped(path)
         self._wide = self.codec.name.startswith(("utf-16", "utf-32"))
 
     def open(self) -> pa.NativeFile:
         """Return its bytes, decompressed."""
-        return pa.input_stream(str(self.path), compression="detect")
+        if self._piped is None:
+            return pa.input_stream(str(self.path), compression="detect")
+        return pa.input_stream(pa.BufferReader(self._piped), compression=_COMPRESSIONS.get(self.path.suffix.lower()))
 
     def blocks(self) -> "Blocks":
         """Return its text in UTF-8, for Arrow."""

@@ -146,7 +146,7 @@ class Checked:
 
 def check(
     data: Any,
-    rules: Sequence[Rule | str],
+    rules: Sequence[Rule | str] | Rule | str,
     *,
     name: str = "table",
     exists: bool = False,
@@ -163,8 +163,14 @@ def check(
         table = as_table(data, called, options)
         tables = {table.schema.table: table}
     schemas = {called: table.schema for called, table in tables.items()}
-    made = [rule if isinstance(rule, Rule) else declared(rule, rule, schemas) for rule in rules]
+    made = rules_on(schemas, rules)
     return check_tables(tables, made, exists=exists, examples=examples, texts=texts, threads=threads)
+
+
+def rules_on(schemas: Mapping[str, Schema], rules: Sequence[Rule | str] | Rule | str) -> list[Rule]:
+    """Return rules, or one rule, on tables; those that are texts are about the table that has all their columns."""
+    given = [rules] if isinstance(rules, Rule | str) else rules
+    return [rule if isinstance(rule, Rule) else declared(rule, rule, schemas) for rule in given]
 
 
 def declared(name: str, text: str, schemas: Mapping[str, Schema]) -> Rule:

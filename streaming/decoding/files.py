@@ -72,6 +72,7 @@ class _Part:
     raw: Callable[[int], bytes | str | None] = lambda _: None
     reasons: dict[int, str] = field(default_factory=dict)
     new_fields: dict[str, str] = field(default_factory=dict)
+    refused_columns: tuple[str, ...] = ()
 
 
 def draft_of(
@@ -138,6 +139,7 @@ def draft_of(
         {int(place[row]): reason for row, reason in reasons.items()},
         oldest=min((file.modified for file in files), default=None),
         new_fields={name: where for part in reversed(parts) for name, where in part.new_fields.items()},
+        refused_columns={name: part.path for part in reversed(parts) for name in part.refused_columns},
     )
 
 
@@ -153,9 +155,9 @@ def _part(
                 part = _delimited if kind == "csv" else _parquet
                 return _with_words(part(replace(file, content=content), path, options, wanted, known))
             except InputError as error:
-                new = dict.fromkeys(error.names, file.path) if isinstance(error, _UnknownColumns) else {}
+                unknown = error.names if isinstance(error, _UnknownColumns) else ()
                 reason = str(error).replace(str(path), file.path)
-                return replace(_unread(file, reason), new_fields=new)
+                return replace(_unread(file, reason), refused_columns=tuple(unknown))
     except InputError as error:
         return _unread(file, str(error))
 

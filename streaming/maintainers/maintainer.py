@@ -114,10 +114,10 @@ class Maintainer:
         data: Any,
         *,
         name: str = "table",
-        key: Sequence[str] = (),
+        key: Sequence[str] | str = (),
         max_predicates: int | None = 4,
         max_context: int | None = None,
-        rules: Sequence[Rule | MonitoredRule | str] = (),
+        rules: Sequence[Rule | MonitoredRule | str] | Rule | MonitoredRule | str = (),
         space: PredicateSpace | None = None,
         threads: int | None = None,
         report: Callable[[str], object] = lambda _: None,
@@ -128,10 +128,10 @@ class Maintainer:
         ----------
         data : a table of ours, a pandas or Arrow one, or the path of a file.
         name : what a data frame is called.
-        key : the columns that identify a row; without them a row is identified by all its columns.
+        key : the columns, or the column, that identify a row; without them a row is identified by all its columns.
         max_predicates : denial constraints on at most so many column pairs; 0 for all, None for no denial constraints.
         max_context : order dependencies with at most so many columns in the context; 0 for all, None for none.
-        rules : declared rules whose violations are counted, or texts such as `Zip -> City`; see `rules`.
+        rules : declared rules whose violations are counted, or texts such as `Zip -> City`, or one; see `rules`.
         space : which column pairs are compared; measured on the table where it is not given.
         threads : all cores where it is not given.
         report : is told what is being done.
@@ -141,6 +141,7 @@ class Maintainer:
         if rules:
             _compile_rules()
         table = as_table(data, name)
+        key = [key] if isinstance(key, str) else key
         return cls._seeded(table, key, bounds, space, threads, report, monitored(rules, table.schema))
 
     @classmethod
@@ -589,9 +590,12 @@ class Maintainer:
         )
 
 
-def monitored(rules: Sequence[Rule | MonitoredRule | str], schema: Schema) -> list[MonitoredRule]:
-    """Return rules as they are monitored, those that are texts read for one table; refuse what does not fit it."""
-    made = [declared(rule, rule, {schema.table: schema}) if isinstance(rule, str) else rule for rule in rules]
+def monitored(
+    rules: Sequence[Rule | MonitoredRule | str] | Rule | MonitoredRule | str, schema: Schema
+) -> list[MonitoredRule]:
+    """Return rules, or one, as they are monitored, texts read for one table; refuse what does not fit it."""
+    given = [rules] if isinstance(rules, Rule | MonitoredRule | str) else rules
+    made = [declared(rule, rule, {schema.table: schema}) if isinstance(rule, str) else rule for rule in given]
     found = [rule if isinstance(rule, MonitoredRule) else MonitoredRule(rule) for rule in made]
     problems = []
     for number, one in enumerate(found):

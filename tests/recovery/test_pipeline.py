@@ -3,6 +3,7 @@
 import json
 import random
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from holdfast.constraints import Rule, StateRefused, Threshold, parse_rule_body
+from holdfast.constraints import InputError, Rule, StateRefused, Threshold, parse_rule_body
 from holdfast.constraints.sentences import sentence
 from holdfast.discovery.blocks.block import Rows as BlockRows
 from holdfast.discovery.blocks.block import write_blocks
@@ -261,6 +262,23 @@ def test_a_commit_that_fails_leaves_what_is_published_of_rules(tmp_path: Path, m
             running.batch(0, [(INSERT, (2, 5, "y"))])
     assert running.pipeline.rule_lines == before
     assert not before["small"]["broken"]
+    running.kill()
+
+
+def test_a_file_in_quarantine_leaves_no_column_out(tmp_path: Path) -> None:
+    """What is left out of rows hinders the column later; a file of which nothing was applied does not."""
+    running = Running(tmp_path, [(1, 0, "x")])
+    none = Records(_table([]), np.array([], np.int8))
+    came = Arrivals(none, (BadRecord("f.csv", None, "unknown"),), refused_columns={"new": "f.csv"})
+    for number, files in enumerate((came, replace(came, refused_columns={}, new_fields={"hat": "r-1"}))):
+        running.pipeline._progress["r"]["good"] = 1
+        running.pipeline.batch("r", Position("q", number, str(number), str(number + 1)), files)
+    assert running.pipeline.progress["r"]["left_out"] == {"hat": "r-1"}
+    running.pipeline._strict = frozenset({"r"})
+    with pytest.raises(
+        InputError, match=r"record f\.csv has a field 'new' that no column has, and 'new_columns' is stop"
+    ):
+        running.pipeline.batch("r", Position("q", 2, "2", "3"), came)
     running.kill()
 
 

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
 from holdfast.constraints import Column, Schema, parse_type
-from holdfast.streaming.arrivals import Target
+from holdfast.jobs.progress import PlainProgress
+from holdfast.jobs.run import _report
+from holdfast.streaming.arrivals import Arrivals, BadRecord, Target
 from holdfast.streaming.decoding import decoder
 from holdfast.streaming.decoding.files import ChangedFile, draft_of
 from holdfast.streaming.decoding.new_fields import MOST_NEW
-from holdfast.tables import ReadOptions
+from holdfast.streaming.maintainers.batch_result import BatchResult
+from holdfast.streaming.maintainers.maintainer import Records
+from holdfast.streaming.output_rows import Position
+from holdfast.streaming.spark.running import Done
+from holdfast.tables import ReadOptions, from_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +101,8 @@ def test_columns_of_files(kind: Literal["csv", "parquet"]) -> None:
     out = pa.BufferOutputStream()
     (pacsv.write_csv if kind == "csv" else pq.write_table)(made, out)
     found = draft_of([ChangedFile(f"a.{kind}", bytes(out.getvalue()), 1.0)], TARGET, kind, ReadOptions(), TARGET.others)
-    assert found.new_fields == {"new": f"a.{kind}", "newer": f"a.{kind}"}
+    assert found.refused_columns == {"new": f"a.{kind}", "newer": f"a.{kind}"}
+    assert not found.new_fields
     assert "'new'" in found.reasons[0]
 
 
@@ -113,3 +122,27 @@ def test_of_very_many_names_some_are_told() -> None:
     found = decoder("json")(batch([{"k": n, f"n{n}": 1} for n in range(1_000)]), TARGET, "t", {}).new_fields
     assert list(found)[:2] == ["n0", "n1"]
     assert len(found) == MOST_NEW
+
+
+def test_a_file_in_quarantine_is_said_to_be_there() -> None:
+    """Nothing of it was applied, so its column is not one that was left out."""
+    table = from_arrow(pa.table({"k": pa.array([], pa.int64())}), "t")
+    came = Arrivals(
+        Records(table, np.array([], np.int8)),
+        (BadRecord("a.csv", None, "it has a column that the table has not, 'new'"),),
+        new_fields={"hat": "r-1"},
+        refused_columns={"new": "a.csv"},
+    )
+    done = Done(
+        "t",
+        Position("q", 0, "", ""),
+        BatchResult([], 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, left_out=came.new_fields),
+        came,
+        {},
+    )
+    out = io.StringIO()
+    _report(PlainProgress(out), done)
+    assert [line.strip() for line in out.getvalue().splitlines()[1:]] == [
+        "warning: no column of t has the field 'hat' (first in r-1): it is left out",
+        "warning: no column of t is called 'new', as one of a.csv: the file is in quarantine",
+    ]

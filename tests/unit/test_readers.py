@@ -14,7 +14,7 @@ import os
 import shutil
 import struct
 from collections import Counter
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -832,6 +832,8 @@ class TestFrames:
         [
             [1, "x"], ["x", 1], [True, "x"], [True, 1], [1.5, Decimal(1)], [2**53 + 1, 0.5], [2**70], [object()], [1j], ["\ud800"],
             [date(2024, 1, 1), datetime(2024, 1, 1, 5, tzinfo=UTC)], [b"x", "y"], ["y", b"x"],
+            [1.5, True], [None, 1.5, True], [np.True_, 2], [False, Decimal(1)], [datetime(2024, 1, 1, tzinfo=UTC), 5],
+            [datetime.fromisoformat("2024-01-01"), datetime(2024, 1, 1, tzinfo=UTC)], [pd.Timestamp("2024", tz="UTC"), pd.Timestamp("2024")],
         ],
         ids=lambda values: " and ".join(type(value).__name__ for value in values),
     )  # fmt: skip
@@ -839,6 +841,19 @@ class TestFrames:
         with pytest.raises(InputError, match=r"table t, column a: .*Give it one type first") as caught:
             from_pandas(pd.DataFrame({"a": pd.Series(values, dtype=object)}), "t")
         str(caught.value).encode()
+
+    @pytest.mark.parametrize(
+        ("values", "expected"),
+        [
+            ([1, 1.5, None, np.float32(0.5)], "float"),
+            ([1, Decimal("1.5")], "decimal(2,1)"),
+            ([True, None, np.False_], "boolean"),
+            ([np.str_("a"), "b"], "string"),
+            ([pd.Timestamp("2024", tz="UTC"), datetime(2024, 1, 1, tzinfo=timezone(timedelta(hours=2)))], "timestamp"),
+        ],
+    )
+    def test_columns_of_like_types_are_read(self, values: list[Any], expected: str) -> None:
+        assert types(from_pandas(pd.DataFrame({"a": pd.Series(values, dtype=object)}), "t")) == [expected]
 
     def test_sparse_and_other_frames(self) -> None:
         with pytest.raises(InputError, match="column a"):

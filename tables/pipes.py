@@ -1,0 +1,43 @@
+"""Files that can be read only once: pipes, such as `/dev/stdin` behind a `|`, and named ones.
+
+A text is read several times: for its header, its rows, and the line of a mistake. So a pipe is read whole into memory.
+
+Invariant: within `pipes_kept` a pipe has the same bytes however often it is opened.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+
+_KEPT: ContextVar[dict[Path, bytes] | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def pipes_kept() -> Iterator[None]:
+    """Keep the bytes of each pipe that is read, for whoever opens it again."""
+    if _KEPT.get() is not None:
+        yield
+        return
+    token = _KEPT.set({})
+    try:
+        yield
+    finally:
+        _KEPT.reset(token)
+
+
+def is_pipe(path: Path) -> bool:
+    """Whether a path names a pipe."""
+    return path.is_fifo()
+
+
+def piped(path: Path) -> bytes | None:
+    """Return the bytes of a pipe, None of a file."""
+    if not is_pipe(path):
+        return None
+    kept = _KEPT.get()
+    if kept is None:
+        return path.read_bytes()
+    if path not in kept:
+        kept[path] = path.read_bytes()
+    return kept[path]
