@@ -396,7 +396,7 @@ _DELTA = (
 _KAFKA = (
     _Meaning(
         SourceRefused,
-        "Kafka no longer has records of {place} that were not read yet (retention, or a topic made anew), so no answer "
+        "Kafka no longer has records that were not read yet of {place} (retention, or a topic made anew), so no answer "
         "would be exact. Where this is another cluster than before, correct 'servers'; otherwise keep records longer, "
         "and seed anew: holdfast seed --replace {conf}",
         names=r"OffsetOutOfRangeException",

@@ -470,7 +470,7 @@ OF_KAFKA: list[Case] = [
             ),
         ),
         InputError,
-        ("Kafka no longer has records of topic shop at broker:9092", "correct 'servers'", SEED),
+        ("Kafka no longer has records that were not read yet of topic shop at broker:9092", "correct 'servers'", SEED),
         (REBUILD, "change feed"),
     ),
     (
