@@ -20,7 +20,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from holdfast.constraints import HoldfastError, StateRefused, StateUnreachable
+from holdfast.constraints import HoldfastError, StateMissing, StateRefused, StateUnreachable
 from holdfast.jobs.backup import backup_of
 from holdfast.jobs.blocks import address_of, clear_blocks
 from holdfast.jobs.progress import Progress
@@ -78,7 +78,6 @@ def replaced(settings: Settings, old: Old, progress: Progress) -> Iterator[Calla
     aside = _aside(settings)
     _note(aside, old)
     with locked(aside):
-        _move_aside(aside, old)
 
         def complete() -> None:
             nonlocal old
@@ -86,6 +85,7 @@ def replaced(settings: Settings, old: Old, progress: Progress) -> Iterator[Calla
             _note(aside, old)
 
         try:
+            _move_aside(aside, old)
             yield complete
         except BaseException:
             with suppress(HoldfastError, OSError):  # what made it fail says more, and the next start goes on here
@@ -110,12 +110,12 @@ def recovered(settings: Settings, progress: Progress) -> None:
             progress.note(f"the seed that was to replace the state {settings.state} was interrupted: {found}")
 
 
-def interrupted(settings: Settings) -> str:
-    """Return what a reader of the state is to know of a replacement that is not complete; empty where there is none."""
+def interrupted(settings: Settings) -> StateMissing | None:
+    """Return what a reader of the state is to know of a replacement that is not complete; None where there is none."""
     aside = _aside(settings)
     if not _is_there(aside):
-        return ""
-    return (
+        return None
+    return StateMissing(
         f"the seed that is to replace the state is not complete; the state before it is in {aside / _STATE}: if the "
         "seed was interrupted, holdfast run puts that back"
     )

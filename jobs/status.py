@@ -34,12 +34,12 @@ def show_status(configuration: Configuration, answering: Answering) -> int:
     settings = configuration.settings
     state, before = Path(settings.state), interrupted(settings)
     if not holds_store(state):
-        raise StateMissing(before or f"{state} holds no state yet: holdfast run {configuration.file} makes it")
+        raise before or StateMissing(f"{state} holds no state yet: holdfast run {configuration.file} makes it")
     with RocksReader(state) as reader:
         identity = identity_read(reader, settings.name)
         if identity is None or identity.status != READY:
-            raise StateMissing(
-                before or f"{state} is being seeded, or its seed was interrupted: holdfast run seeds it anew"
+            raise before or StateMissing(
+                f"{state} is being seeded, or its seed was interrupted: holdfast run seeds it anew"
             )
         commit = codecs.read_number(reader.get("meta", b"commit") or b"")
         waiting = sum(1 for _ in reader.scan("outbox"))
@@ -56,7 +56,7 @@ def show_status(configuration: Configuration, answering: Answering) -> int:
         "alert_failure": _masked_failure(alerts["alert_failure"], configuration),
     }
     if before and not answering.quiet:
-        click.echo("warning: " + printable(before), err=True)
+        click.echo("warning: " + printable(str(before)), err=True)
     with results_to(answering.output) as out:
         if answering.as_json:
             for table in tables:

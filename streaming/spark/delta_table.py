@@ -34,6 +34,7 @@ from holdfast.streaming.sinks.contract import (
     transactions,
 )
 from holdfast.streaming.sinks.shapes import Shape
+from holdfast.streaming.spark.failures import is_conflict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,7 +112,7 @@ class SparkTable:
                     write(fresh, upto)
                     return
                 except self._errors as error:
-                    if not _is_conflict(error):
+                    if not is_conflict(error):
                         raise
                     if self.published != done:
                         raise other_writer(self.uri) from None
@@ -178,7 +179,7 @@ class SparkTable:
             try:
                 work(*given)
             except self._errors as error:
-                if not _is_conflict(error):
+                if not is_conflict(error):
                     raise
                 _log.warning("%s: left untidy till next time, somebody else writes: %s", self.uri, first_line(error))
 
@@ -246,11 +247,6 @@ def _engine_errors() -> tuple[type[BaseException], ...]:
     from pyspark.errors import PySparkException
 
     return (PySparkException, Py4JError, OSError)
-
-
-def _is_conflict(error: BaseException) -> bool:
-    """Whether a commit failed since another one came between."""
-    return "DELTA_CONCURRENT" in str(error) or "org.apache.spark.sql.delta.Concurrent" in str(error)
 
 
 def _quoted(name: str) -> str:

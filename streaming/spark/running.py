@@ -21,7 +21,7 @@ from holdfast.streaming.arrivals import Arrivals, BadRecord, Draft, Target, all_
 from holdfast.streaming.maintainers.maintainer import BatchResult
 from holdfast.streaming.output_rows import Position
 from holdfast.streaming.pipeline import Pipeline
-from holdfast.streaming.spark.errors import explained
+from holdfast.streaming.spark.failures import CheckpointLost, Followed, explained
 from holdfast.streaming.spark.places import read_text
 from holdfast.streaming.spark.sources import StreamSource
 
@@ -142,8 +142,8 @@ class Running:
         for table, query in queries.items():
             error = query.exception()
             if error is not None and not stop.is_set():
-                checkpoint = next(stream.checkpoint for stream in self._streams if stream.table == table)
-                raise explained(error, table, checkpoint, self._shown) from error
+                stream = next(stream for stream in self._streams if stream.table == table)
+                raise self._explained(error, stream) from error
 
     def _started(self, stream: Stream) -> Any:
         from pyspark.errors import PySparkException
@@ -156,7 +156,13 @@ class Running:
             writer = frame.writeStream.foreachBatch(on_batch).queryName(stream.table)
             return writer.option("checkpointLocation", stream.checkpoint).trigger(**self._trigger).start()
         except PySparkException as error:
-            raise explained(error, stream.table, stream.checkpoint, self._shown) from error
+            raise self._explained(error, stream) from error
+
+    def _explained(self, error: Exception, stream: Stream) -> HoldfastError:
+        """Return what an error of Spark means to a person."""
+        source = stream.source
+        followed = Followed(stream.table, source.kind, source.place, stream.checkpoint, self._configuration)
+        return explained(error, followed, self._shown)
 
     def _stop(self, queries: Mapping[str, Any]) -> None:
         """Let batches that were begun end, then stop the queries."""
@@ -195,7 +201,7 @@ class Running:
             behind = self._behind.pop(stream.table, None)  # as fresh as this batch, told once
             result = self._pipeline.batch(stream.table, position, came, seconds, behind, names)
         except (PySparkException, Py4JError) as error:
-            meant = explained(error, stream.table, stream.checkpoint, self._shown)
+            meant = self._explained(error, stream)
             self._note_failure(stream.table, position, meant)
             raise meant from error
         except MemoryError as error:
@@ -221,7 +227,7 @@ class Running:
             self._done(Done(stream.table, position, result, came, seconds))
 
     def _note_failure(self, table: str, position: Position, error: Exception) -> None:
-        if isinstance(error, ExternalError):  # not the batch's fault: it may be tried as often as one likes
+        if isinstance(error, ExternalError | CheckpointLost):  # not a fault of the batch: it may be tried again
             return
         with suppress(Exception):  # where even this cannot be written, the first error says more
             self._pipeline.failed(table, position, self._shown(f"{type(error).__name__}: {error}"))
@@ -266,7 +272,7 @@ class Running:
             draft = stream.source.draft(rows, stream.target)
         except Exception as error:  # noqa: BLE001  (it is what made somebody skip it)
             name = f"{stream.table}: {position.start or 'the start'} to {position.end}"
-            meant = explained(error, stream.table, shown=self._shown)
+            meant = self._explained(error, stream)
             bad = (BadRecord(name, None, f"{reason} ({meant})"),)
             return Arrivals(arrivals(nothing, stream.target).records, bad, is_skipped=True), []
         came = all_bad(draft, stream.target, reason)

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
+from holdfast.constraints import ExternalError, HoldfastError, StateRefused
 from holdfast.jobs.command_line import exit_code_of
+from holdfast.jobs.configuration import load
+from holdfast.jobs.run import Company
+from holdfast.jobs.run import run as run_job
 from holdfast.state.rocks import RocksStore
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from tests.streams import Application, Row, refused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -225,3 +233,60 @@ def test_a_seed_that_is_no_table_leaves_no_state(spark: SparkSession, tmp_path: 
     (tmp_path / "people.csv").write_text("name,zip,city\nA,x1,u\nB,x2,v\n")
     app.drain()
     app.check({"people": [{"name": "A", "zip": "x1", "city": "u"}, {"name": "B", "zip": "x2", "city": "v"}]}, {})
+
+
+def followed_until(app: Application, gone: Callable[[], object]) -> HoldfastError:
+    """Follow the sources; take something away once a batch is committed; return what ends the run."""
+    stop = threading.Event()
+    patience = threading.Timer(200, stop.set)
+    patience.start()
+    try:
+        with pytest.raises(HoldfastError) as found:
+            run_job(load(app.file), available_now=False, company=Company(done=lambda _: gone(), stop=stop))
+    finally:
+        patience.cancel()
+    return found.value
+
+
+def test_a_checkpoint_that_goes_under_a_folder_that_is_followed(spark: SparkSession, tmp_path: Path) -> None:
+    """What a missing file means depends on whose it is: this one is no feed's, and costs no state."""
+    app = people(tmp_path, trigger={"interval": "10 ms"})
+    rows = list(SEED)
+
+    def come() -> None:
+        rows.append({"name": f"N{len(rows)}", "zip": "x9", "city": "w"})
+        put(app, rows[-1])
+
+    def gone() -> None:
+        shutil.rmtree(tmp_path / "checkpoint" / "people" / "offsets", ignore_errors=True)
+        come()
+
+    come()
+    said = followed_until(app, gone)
+    assert isinstance(said, StateRefused), said
+    assert "holdfast rebuild" in str(said)
+    assert "seed --replace" not in str(said)
+    code, done = app("rebuild")
+    assert code == 0, done
+    app.drain()
+    app.check({"people": rows}, {})
+
+
+def test_a_feed_whose_table_goes_while_it_is_followed(spark: SparkSession, tmp_path: Path) -> None:
+    """A share that is not mounted for a moment costs no state either."""
+    table = {"name": "t", "key": ["k"], "source": {"format": "delta", "path": "./t"}}
+    place, away = tmp_path / "t", tmp_path / "away"
+    rows = [{"k": 1, "a": "x"}, {"k": 2, "a": "y"}]
+    on = {"delta.enableChangeDataFeed": "true"}
+    write_deltalake(place, pa.Table.from_pylist(rows[:1]), configuration=on)
+    app = Application(tmp_path, [table], trigger={"interval": "10 ms"})
+    assert app("seed")[0] == 0
+    write_deltalake(place, pa.Table.from_pylist(rows[1:]), mode="append")
+    said = followed_until(app, lambda: place.rename(away) if place.exists() else None)
+    assert isinstance(said, ExternalError), said
+    assert f"{place} is not there at the moment" in str(said)
+    assert "seed" not in str(said)
+    shutil.rmtree(place, ignore_errors=True)
+    away.rename(place)
+    app.drain()
+    app.check({"t": rows}, {})
