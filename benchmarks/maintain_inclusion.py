@@ -36,19 +36,23 @@ def _history(scale: str, size: int, columns: tuple[str, ...] | None) -> Point:
     import numpy as np
 
     from holdfast import Maintainer, ReadOptions, from_arrow, read_table
-    from holdfast.discovery.inclusion.seeding import clustering, column_values, file_values
+    from holdfast.discovery.inclusion.seeding import clustering, file_values
     from holdfast.state.rocks import RocksStore
     from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
     from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
 
     files = files_of(scale)
-    columns_of = [c for file in files if file.stem != "lineitem" for c in file_values(file)]
-    changing = read_table(next(file for file in files if file.stem == "lineitem"), ReadOptions(include=columns))
-    types = ReadOptions(types={column.name: column.type for column in changing.schema})
+    file = next(file for file in files if file.stem == "lineitem")
+    options = ReadOptions(include=columns)
     folder = Path(tempfile.mkdtemp())
     store = RocksStore(folder / "state")
-    clusters, parts = clustering([*columns_of, *column_values(changing)])
+    clusters, parts = clustering(
+        [values for other in files for values in (file_values(file, options) if other == file else file_values(other))]
+    )
     store.write(InclusionMaintainer.seed(clusters, parts, store.load))
+    del parts
+    changing = read_table(file, options)
+    types = ReadOptions(types={column.name: column.type for column in changing.schema})
     inclusion = InclusionMaintainer.restore(store)
     assert inclusion is not None
     before = list(map(str, inclusion.constraints))
@@ -57,8 +61,8 @@ def _history(scale: str, size: int, columns: tuple[str, ...] | None) -> Point:
     for _ in maintainer.save(everything=True):
         pass
     taken = np.random.default_rng(1).permutation(changing.row_count)[: BATCHES * size]
-    rows = changing.to_arrow().take(taken)
-    del changing, parts, columns_of
+    rows = changing.taken(taken).to_arrow()
+    del changing
     point: Point = {"values": int(clusters.values.sum()), "constraints": len(before)}
     for name, operation in (("delete", DELETE), ("insert", INSERT)):
         times = []

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace, Value
 from holdfast.indexes.encoding import Codes, Encoding, Relabelled
-from holdfast.indexes.row_hash import RowHash
+from holdfast.indexes.row_hash import RowHash, first_equal
 from holdfast.state import codecs
 from holdfast.state.pieces import Pieces
 from holdfast.state.store import Store, WriteBatch
@@ -27,6 +27,7 @@ from holdfast.tables.columnar import encoded
 Slots = NDArray[np.int64]
 
 _FEWEST = 1 << 10
+_FILLED_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class RowSet:
     """The distinct rows of one table.
 
     - Looking up: `slots_of`, `slots_with_key`, `live`, `values`, `arrow`
-    - Changing: `begin`, `encode`, `change`, `forget`, `undo`
+    - Changing: `fill`, `begin`, `encode`, `change`, `forget`, `undo`
     - Checking: `check_invariants`
 
     Parameters
@@ -197,6 +198,17 @@ class RowSet:
             change[change != 0],
         )
 
+    def fill(self, table: Table) -> None:
+        """Take the first rows over, some at a time: their codes are held once. O(n)."""
+        self._reserve(table.row_count)
+        for start in range(0, table.row_count, _FILLED_AT_ONCE):
+            codes, _ = self.encode(table.between(start, start + _FILLED_AT_ONCE))
+            first, copies = np.unique(first_equal(codes, range(codes.shape[1])), return_counts=True)
+            self.change(codes[first], copies)
+            self._before.clear()
+            self._relabelled.clear()
+        self.begin()
+
     def hold(self, codes: Codes, copies: NDArray[np.int64]) -> Slots:
         """Say that row `codes[i]`, each listed once, is there `copies[i]` times, which no batch changed; return slots.
 
@@ -321,9 +333,13 @@ class RowSet:
         slots[reused:] = np.arange(self._used, self._used + count - reused)
         self._used += count - reused
         if self._used > len(self.copies):
-            room = self._used * 3 // 2
-            self.codes, self.copies = _longer(self.codes, room), _longer(self.copies, room)
+            self._reserve(self._used * 3 // 2)
         return slots
+
+    def _reserve(self, room: int) -> None:
+        """Have room for so many slots; what is not used yet costs no memory."""
+        if room > len(self.copies):
+            self.codes, self.copies = _longer(self.codes, room), _longer(self.copies, room)
 
 
 def _sides(copies: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.constraints import InputError
-from holdfast.indexes.encoding import NULL, Codes
+from holdfast.indexes.encoding import Codes
 from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowSet
 from holdfast.tables import Table
@@ -226,14 +226,17 @@ def _net_keyless(records: Records, codes: Codes, rows: RowSet) -> Netted:
     return Netted(codes[changed], sums[changed])
 
 
-def no_key_is_twice(table: Table, codes: Codes, key: tuple[int, ...]) -> None:
+def no_key_is_twice(table: Table, key: tuple[int, ...]) -> None:
     """Refuse a seed with two rows of one key, or with a null in it."""
+    if not key:
+        return
     for c in key:
-        null = codes[:, c] == NULL
-        if null.any():
-            raise null_in_key(table.locate(int(np.argmax(null))), table.schema.names[c])
-    first = first_equal(codes, key)
-    again = np.flatnonzero(first != np.arange(len(codes)))
+        valid = table.columns[c].valid
+        if valid is not None and not valid.all():
+            raise null_in_key(table.locate(int(np.argmin(valid))), table.schema.names[c])
+    keys = np.stack([table.columns[c].keys for c in key], axis=1)
+    first = first_equal(keys, range(len(key)))
+    again = np.flatnonzero(first != np.arange(len(keys)))
     if len(again):
         names = [table.schema.names[c] for c in key]
         raise key_twice(table.locate(int(again[0])), table.locate(int(first[again[0]])), names)

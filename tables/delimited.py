@@ -9,6 +9,7 @@ Invariant: a file is either read whole or refused with its path, line and what t
 except in a file of one column, where a blank line is an empty field; a quoted field ends where its quote does.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from holdfast.tables.textfile import TextFile
 _BLOCK_SIZES = (1 << 22, 1 << 26, 1 << 30)  # Arrow wants every record within two blocks
 _TYPES_BEHIND_NAMES = (re.compile(r"\(\s*([^()]+(?:\([^()]*\))?)\s*\)\Z"), re.compile(r"\s(\w+(?:\s*\([^()]*\))?)\Z"))
 _LONGEST_TYPE = 80
+_BYTES_AT_ONCE = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -64,19 +66,33 @@ class DelimitedFile:
         self.header = self._read_header()
 
     def columns(self, selection: Selection) -> tuple[list[Column], dict[str, pa.ChunkedArray], int]:
-        """Return the chosen columns' types and typed values, and the number of rows."""
+        """Return the chosen columns' types and typed values, and the number of rows.
+
+        A large file is read several times, some columns at a time: texts take much more memory than values.
+        """
         chosen = selection.chosen(self.header.names)
         places = {name: str(i) for i, name in enumerate(self.header.names)}
-        read = self._texts([places[name] for name in chosen] or ["0"])
-        texts, rows = {name: read.column(places[name]) for name in chosen}, read.num_rows
-        del read  # so that the texts of a column go once it is typed
         declared = dict(zip(self.header.names, self.header.types, strict=True)) | dict(self.options.types)
-        columns, arrays = [], {}
-        for name in chosen:
-            wanted = STRING if selection.as_string(name) else declared.get(name)
-            ordered = self.options.ordered.get(name)
-            column, arrays[name] = typed(texts.pop(name), name, wanted, self.locate, ordered=ordered)
-            columns.append(column)
+        columns: list[Column] = []
+        arrays: dict[str, pa.ChunkedArray] = {}
+        rows = None
+        for some in self._parts(chosen):
+            read = self._texts([places[name] for name in some] or ["0"])
+            if rows not in {None, read.num_rows}:
+                raise InputError(
+                    f"{self.path} changed while it was read: it had {rows:,} rows, then {read.num_rows:,}. Read a "
+                    "copy, or wait until nobody writes to it"
+                )
+            texts, rows = {name: read.column(places[name]) for name in some}, read.num_rows
+            del read  # so that the texts of a column go once it is typed
+            for name in some:
+                wanted = STRING if selection.as_string(name) else declared.get(name)
+                ordered = self.options.ordered.get(name)
+                column, arrays[name] = typed(texts.pop(name), name, wanted, self.locate, ordered=ordered)
+                columns.append(column)
+            if len(some) < len(chosen):
+                pa.default_memory_pool().release_unused()
+        assert rows is not None
         return columns, arrays, rows
 
     def warnings(self) -> list[str]:
@@ -95,6 +111,13 @@ class DelimitedFile:
         return f"{self.path}, row {row + 1}"
 
     # Reading
+
+    def _parts(self, chosen: list[str]) -> list[list[str]]:
+        """Return the columns that are read together."""
+        share = len(chosen) / max(1, len(self.header.names))
+        size = self.path.stat().st_size * share if self.options.limit is None and self.path.is_file() else 0
+        each = max(1, -(-len(chosen) // max(1, math.ceil(size / _BYTES_AT_ONCE))))
+        return [chosen[start : start + each] for start in range(0, len(chosen), each)] or [[]]
 
     def _read_header(self) -> Header:
         try:

@@ -39,7 +39,6 @@ from holdfast.display.changes import Changes
 from holdfast.display.constraints import Constraints
 from holdfast.display.verdicts import Verdicts
 from holdfast.indexes.encoding import Codes
-from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
 from holdfast.state.memory import MemoryStore
@@ -160,12 +159,8 @@ class Maintainer:
         key = [table.schema.names[table.schema.index(column)] for column in key]
         widest = bounds.widest(space)
         rows = RowSet(widest, key, coding_space(widest, rules))
-        codes, _ = rows.encode(table)
-        if key:
-            no_key_is_twice(table, codes, rows.key)
-        first = first_equal(codes, range(codes.shape[1]))
-        distinct, copies = np.unique(first, return_counts=True)
-        rows.change(codes[distinct], copies)
+        no_key_is_twice(table, rows.key)
+        rows.fill(table)
         explained = Explained()
         families: list[CertifiedMaintainer] = []
         for family, bound in bounds.families.items():
@@ -173,7 +168,8 @@ class Maintainer:
             search = seed_denial if family is Family.DENIAL else seed_order
             found = search(table, theirs, bound, threads=threads, report=report)
             report("looking for further witnesses")
-            slots = rows.slots_of(codes[found.witnesses.ravel()]).reshape(found.witnesses.shape)
+            named, place = np.unique(found.witnesses, return_inverse=True)
+            slots = rows.slots_of(rows.encode(table.taken(named))[0])[place].reshape(found.witnesses.shape)
             families.append(MAINTAINERS[family].seed(rows, theirs, bound, replace(found, witnesses=slots), threads))
             explained.plan = explained.plan or found.explained.plan
             explained.steps += found.explained.steps

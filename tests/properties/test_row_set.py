@@ -4,10 +4,12 @@ from collections import Counter
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.constraints import PredicateSpace
+from holdfast.indexes import rows as module
 from holdfast.indexes.rows import RowSet
 from holdfast.tables import Table, from_arrow
 
@@ -54,6 +56,30 @@ def test_signed_copies_add_up(batches: list[list[tuple[tuple[int, str | None], i
         assert rows.owed_copies == sum(max(-count, 0) for count in model.values())
         found = {tuple(row.values()) for row in rows.values(rows.live())}
         assert found == {row for row, count in model.items() if count > 0}
+
+
+@given(st.lists(CELLS, max_size=12), st.integers(1, 5))
+def test_first_rows_are_the_same_however_many_are_taken_at_once(cells: list[tuple[int, str | None]], size: int) -> None:
+    """Copies that are far from each other, and values that come later, included."""
+    filled, whole = (RowSet(PredicateSpace(_table([]).schema)) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_FILLED_AT_ONCE", size)
+        filled.fill(_table(cells))
+    whole.fill(_table(cells))
+    for rows in (filled, whole):
+        rows.check_invariants()
+        assert len(rows) == len(cells)
+        found = zip(rows.values(rows.live()), rows.copies[rows.live()].tolist(), strict=True)
+        assert [(tuple(row.values()), copies) for row, copies in found] == list(Counter(cells).items())
+        before = rows.codes[rows.live()]
+        rows.change(*_one_more(rows))
+        rows.undo()
+        assert np.array_equal(rows.codes[rows.live()], before)
+
+
+def _one_more(rows: RowSet) -> tuple[np.ndarray, np.ndarray]:
+    codes, _ = rows.encode(_table([(9, "new")]))
+    return codes, np.ones(1, np.int64)
 
 
 def test_a_key_names_the_live_row() -> None:

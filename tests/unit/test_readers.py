@@ -222,6 +222,36 @@ class TestTextOptions:
     def test_a_blank_line_of_one_column_is_a_null_row(self, write: Callable[..., Path]) -> None:
         assert fields(read_table(write("a\n\n1\n\n"))) == [[None], [1], [None]]
 
+    @pytest.mark.parametrize("size", [1, 20, 60])
+    def test_a_large_file_is_read_some_columns_at_a_time(
+        self, write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, size: int
+    ) -> None:
+        path = write("a,b,c,d\n" + "".join(f"{i},t{i % 3},{i / 2},\n" for i in range(9)))
+        for options in (ReadOptions(), ReadOptions(include=("d", "b", "c")), ReadOptions(include=("b",))):
+            expected = read_table(path, options)
+            with monkeypatch.context() as patch:
+                patch.setattr(delimited, "_BYTES_AT_ONCE", size)
+                found = read_table(path, options)
+            assert found.schema == expected.schema
+            assert found.to_arrow().equals(expected.to_arrow())
+
+    def test_a_file_that_grows_between_two_readings_is_refused(
+        self, write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = write("a,b\n1,2\n")
+        monkeypatch.setattr(delimited, "_BYTES_AT_ONCE", 1)
+        texts = delimited.DelimitedFile._texts
+
+        def appended(self: Any, chosen: list[str]) -> pa.Table:
+            read = texts(self, chosen)
+            with path.open("a", encoding="utf-8") as file:
+                file.write("3,4\n")
+            return read
+
+        monkeypatch.setattr(delimited.DelimitedFile, "_texts", appended)
+        with pytest.raises(InputError, match="changed while it was read: it had 1 rows, then 2"):
+            read_table(path)
+
     def test_columns_of_nulls(self, write: Callable[..., Path]) -> None:
         table = read_table(write("a,b\n,\n,\n"))
         assert [(str(c.type), c.assumed) for c in table.schema] == [("string", True)] * 2
