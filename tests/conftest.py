@@ -92,7 +92,7 @@ _MARKS = {"spark": "spark", "cluster": "spark", "broker": "kafka"}
 """By fixture: the mark of the tests that use it."""
 
 
-class _Scheduling(LoadScopeScheduling):
+class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
     """Gives workers test after test, or a whole group; groups come first."""
 
     def _split_scope(self, nodeid: str) -> str:

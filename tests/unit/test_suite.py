@@ -182,7 +182,7 @@ def test_oracles_remember_the_very_rows_and_no_others() -> None:
         return len(asked)
 
     one, other = (tuple(values) for values in ([1, "x"], [1, "x"]))
-    rows: list[Row] = [one]
+    rows: list[Any] = [one]
     assert [oracle(rows), oracle([one]), oracle(rows, 2), oracle(rows, bound=2), oracle(rows, 2)] == [1, 1, 2, 3, 2]
     rows.append(other)
     assert (oracle(rows), oracle([other]), oracle([one]), oracle([])) == (4, 5, 1, 6)
@@ -192,7 +192,7 @@ def test_oracles_remember_the_very_rows_and_no_others() -> None:
 
 
 def test_what_the_order_compares_is_told_apart_by_type() -> None:
-    values = [True, 1, 1.0, Decimal(1), 0, 0.0, -0.0, False]
+    values: list[Any] = [True, 1, 1.0, Decimal(1), 0, 0.0, -0.0, False]
     for left, right in itertools.product(values, repeat=2):
         if type_group(left) == type_group(right):
             assert compare(left, right) == (left > right) - (left < right)
