@@ -54,9 +54,12 @@ def collected(markexpr: str, *items: Item) -> tuple[list[Item], list[Item]]:
 def test_long_ones_come_first_and_the_cluster_before_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conftest, "slow_tests", lambda: {"a.py::slow": 3.0, "a.py::slower": 9.0})
     names = ["a.py::quick", "a.py::slow[1]", "a.py::slow[2]", "a.py::slower", "a.py::other"]
-    on_cluster = Item("tests/spark/test_cluster.py::quick", "cluster", "cluster_spark")
-    kept, _ = collected("", *map(Item, names), on_cluster)
-    assert [item.nodeid for item in kept] == [on_cluster.nodeid, *(names[i] for i in (3, 1, 2, 0, 4))]
+    on_cluster, shared = (
+        Item(f"tests/spark/test_cluster.py::{name}", "cluster", *more)
+        for name, more in {"own": (), "shared": ("cluster_spark",)}.items()
+    )
+    kept, _ = collected("", *map(Item, names), shared, on_cluster)
+    assert [item.nodeid for item in kept] == [on_cluster.nodeid, shared.nodeid, *(names[i] for i in (3, 1, 2, 0, 4))]
 
 
 def test_what_needs_java_is_marked() -> None:
