@@ -92,7 +92,7 @@ _MARKS = {"spark": "spark", "cluster": "spark", "broker": "kafka"}
 """By fixture: the mark of the tests that use it."""
 
 
-class _Scheduling(LoadScopeScheduling):
+class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
     """Gives workers test after test, or a whole group; groups come first."""
 
     def _split_scope(self, nodeid: str) -> str:
@@ -115,7 +115,8 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what needs Java, leave out what is deep, and begin with what takes long.
 
-    Tests on the cluster come before all others, as a process has one session at a time.
+    Tests on the cluster come before all others, as a process has one session at a time; of these at first those with
+    sessions of their own.
     """
     seconds = slow_tests()
     for item in items:
@@ -132,7 +133,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if "deep" not in config.getoption("markexpr"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("deep")])
         items[:] = [item for item in items if not item.get_closest_marker("deep")]
-    items.sort(key=lambda item: ("cluster" not in getattr(item, "fixturenames", ()), -seconds.get(_test_of(item), 0)))
+    items.sort(key=lambda item: (_turn_of(item), -seconds.get(_test_of(item), 0)))
+
+
+def _turn_of(item: pytest.Item) -> int:
+    """Return when a test has its turn: the session that all share on the cluster takes all of its executors."""
+    fixtures = getattr(item, "fixturenames", ())
+    return 1 if "cluster_spark" in fixtures else 0 if "cluster" in fixtures else 2
 
 
 def slow_tests() -> dict[str, float]:

@@ -54,9 +54,12 @@ def collected(markexpr: str, *items: Item) -> tuple[list[Item], list[Item]]:
 def test_long_ones_come_first_and_the_cluster_before_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conftest, "slow_tests", lambda: {"a.py::slow": 3.0, "a.py::slower": 9.0})
     names = ["a.py::quick", "a.py::slow[1]", "a.py::slow[2]", "a.py::slower", "a.py::other"]
-    on_cluster = Item("tests/spark/test_cluster.py::quick", "cluster", "cluster_spark")
-    kept, _ = collected("", *map(Item, names), on_cluster)
-    assert [item.nodeid for item in kept] == [on_cluster.nodeid, *(names[i] for i in (3, 1, 2, 0, 4))]
+    on_cluster, shared = (
+        Item(f"tests/spark/test_cluster.py::{name}", "cluster", *more)
+        for name, more in {"own": (), "shared": ("cluster_spark",)}.items()
+    )
+    kept, _ = collected("", *map(Item, names), shared, on_cluster)
+    assert [item.nodeid for item in kept] == [on_cluster.nodeid, shared.nodeid, *(names[i] for i in (3, 1, 2, 0, 4))]
 
 
 def test_what_needs_java_is_marked() -> None:
@@ -182,7 +185,7 @@ def test_oracles_remember_the_very_rows_and_no_others() -> None:
         return len(asked)
 
     one, other = (tuple(values) for values in ([1, "x"], [1, "x"]))
-    rows: list[Row] = [one]
+    rows: list[Any] = [one]
     assert [oracle(rows), oracle([one]), oracle(rows, 2), oracle(rows, bound=2), oracle(rows, 2)] == [1, 1, 2, 3, 2]
     rows.append(other)
     assert (oracle(rows), oracle([other]), oracle([one]), oracle([])) == (4, 5, 1, 6)
@@ -192,7 +195,7 @@ def test_oracles_remember_the_very_rows_and_no_others() -> None:
 
 
 def test_what_the_order_compares_is_told_apart_by_type() -> None:
-    values = [True, 1, 1.0, Decimal(1), 0, 0.0, -0.0, False]
+    values: list[Any] = [True, 1, 1.0, Decimal(1), 0, 0.0, -0.0, False]
     for left, right in itertools.product(values, repeat=2):
         if type_group(left) == type_group(right):
             assert compare(left, right) == (left > right) - (left < right)
