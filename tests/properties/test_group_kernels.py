@@ -72,7 +72,9 @@ def test_sizes_of_groups_that_are_asked_for(
     ordered = sorted(range(len(held)), key=lambda slot: [rows[slot][c] for c in keys])
     before = np.cumsum([0, *(copies[slot] for slot in ordered)])
     plain = PlainGroups([row for row, n in zip(held, copies, strict=True) for _ in range(n)], columns, dependent)
-    parts = {tuple(rows[slot][c] for c in keys): slot for slot in data.draw(st.permutations(range(len(rows))))}
+    every = data.draw(st.permutations(range(len(rows))))
+    some = every[: data.draw(st.integers(0, len(rows)))]  # a row of each part, held or not
+    parts = {tuple(rows[slot][c] for c in keys): slot for slot in some}
     by_group: dict[tuple[int, ...], list[int]] = {}
     for key in sorted(parts):
         by_group.setdefault(plain.group(rows[parts[key]]), []).append(parts[key])
