@@ -166,8 +166,16 @@ def _in_definition(node: ast.ClassDef | ast.FunctionDef, name: str) -> Iterator[
     for statement in node.body:
         if isinstance(statement, ast.ClassDef | ast.FunctionDef):
             yield from _in_definition(statement, f"{name}.{statement.name}")
-        elif isinstance(node, ast.FunctionDef):
+        elif isinstance(node, ast.FunctionDef) and not (statement is node.body[-1] and _returns_nothing(statement)):
             yield from _in_code(statement, name, is_kernel)
+
+
+def _returns_nothing(statement: ast.stmt) -> bool:
+    """Whether a statement is `return` or `return None`, which at the end of a function are the same as nothing."""
+    match statement:
+        case ast.Return(value=None) | ast.Return(value=ast.Constant(value=None)):
+            return True
+    return False
 
 
 def _in_code(node: ast.AST, function: str, is_kernel: bool) -> Iterator[Change]:

@@ -37,13 +37,21 @@ def test_a_batch_is_new_once() -> None:
 
 @pytest.mark.parametrize(
     ("query_id", "batch_id", "start", "end"),
-    [("q", 0, "0", "11"), ("q", 2, "10", "15"), ("q", 1, "9", "15"), ("new", 5, "10", "15"), ("new", 0, "0", "15")],
+    [
+        ("q", 0, "0", "11"),
+        ("q", 2, "10", "15"),
+        ("q", 1, "9", "15"),
+        ("new", 5, "10", "15"),
+        ("new", 0, "0", "15"),
+        ("new", 0, "", "15"),
+    ],
     ids=[
         "same batch, other rows",
         "one left out",
         "starts elsewhere",
         "new query, not its first",
         "new query, too early",
+        "new query, from the very beginning",
     ],
 )
 def test_a_checkpoint_that_does_not_follow_is_refused(query_id: str, batch_id: int, start: str, end: str) -> None:
@@ -57,6 +65,20 @@ def test_a_new_query_may_go_on_where_the_last_one_ended() -> None:
     commits = Commits(MemoryStore(), "app")
     commits.commit(_change(b"k", b"1"), [], source="s", batch=_entry(4, "0", "10"))
     assert not commits.is_done("s", "new", 0, "10", "15")
+
+
+def test_a_stream_that_was_told_to_resume_may_say_nothing_of_its_start() -> None:
+    store = MemoryStore()
+    commits = Commits(store, "app")
+    commits.commit(_change(b"k", b"1"), [], source="s", batch=_entry(4, "0", "10"))
+    resumed = WriteBatch()
+    commits.resume("s", resumed)
+    store.write(resumed)
+    assert not commits.is_done("s", "new", 0, "", "15")
+    assert not commits.is_done("s", "new", 0, "10", "15")
+    for batch_id, start in ((0, "9"), (1, ""), (1, "10")):
+        with pytest.raises(StateCheckpointMismatch):
+            commits.is_done("s", "new", batch_id, start, "15")
 
 
 def test_numbers_have_no_gaps_and_what_is_due_comes_in_order() -> None:

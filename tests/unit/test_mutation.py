@@ -44,6 +44,12 @@ def test_the_mutants_of_a_function() -> None:
     ])  # fmt: skip
 
 
+def test_nothing_at_the_end_of_a_function_is_left_out() -> None:
+    source = "def f(a):\n    if a:\n        return None\n    a.pop()\n    return None\n"
+    found = [mutant.identity for mutant in mutants_of("a.py", source)]
+    assert found == ["a.py::f::return None -> pass#0", "a.py::f::a.pop() -> pass#0"]
+
+
 def test_a_mutant_differs_in_one_place() -> None:
     by_identity = {mutant.identity: mutant for mutant in mutants_of("a.py", SOURCE)}
     mutant = by_identity["a.py::least::not values and other >= 2 -> not values or other >= 2#0"]
