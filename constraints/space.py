@@ -16,6 +16,7 @@ state made with one space is never read with another.
 
 import hashlib
 import json
+import struct
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -191,14 +192,12 @@ class PredicateSpace:
 
     def words(self, bits: int) -> tuple[int, ...]:
         """Cut `bits` into 64-bit words, lowest first."""
-        return tuple(bits >> (WORD * i) & (1 << WORD) - 1 for i in range(self.word_count))
+        kept = bits & (1 << WORD * self.word_count) - 1
+        return struct.unpack(f"<{self.word_count}Q", kept.to_bytes(8 * self.word_count, "little"))
 
     def bits(self, words: Iterable[int]) -> int:
         """Join 64-bit words, lowest first: the inverse of `words`."""
-        joined = 0
-        for i, word in enumerate(words):
-            joined |= int(word) << (WORD * i)
-        return joined
+        return int.from_bytes(b"".join(int(word).to_bytes(8, "little") for word in words), "little")
 
     def pair(self, predicate: Predicate) -> ColumnPair:
         """Return the column pair of `predicate`, or say why the space has no such predicate."""

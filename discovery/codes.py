@@ -4,6 +4,7 @@ Codes are ranks in the table at hand, so they live only as long as one batch com
 holds them. Null is 0, values start at 1: lowest where there is an order, different from all where there is none.
 """
 
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +12,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
-from holdfast.tables import EncodedColumn, Table, common_keys
+from holdfast.tables import EncodedColumn, Table, common_keys, key_space
 from holdfast.tables.keys import Keys
 
 Codes = NDArray[np.int32]
+
+_DENSE = 2
 
 
 @dataclass(frozen=True)
@@ -55,13 +58,38 @@ def pair_codes(table: Table, space: PredicateSpace) -> PairCodes:
     first, second = _distinct(own, table.row_count)
     left = np.empty((len(space.pairs), len(first)), np.int32)
     right = np.empty_like(left)
+    pool_of = {column: pool for pool in _pools(table, space) for column in pool}
     for p, pair in enumerate(space.pairs):
         if pair.left == pair.right:
             left[p] = right[p] = own[pair.left][first]
+        elif (pool := pool_of.get(pair.left)) is not None and pair.right in pool:
+            left[p], right[p] = pool[pair.left][first], pool[pair.right][first]
         else:
             a, b = _crossing_codes(table.columns[pair.left], table.columns[pair.right], table)
             left[p], right[p] = a[first], b[first]
     return PairCodes(left, right, first, second)
+
+
+def _pools(table: Table, space: PredicateSpace) -> Iterator[dict[int, Codes]]:
+    """Yield ranks of crossing columns among the values of all those whose keys compare, where there are few values.
+
+    With many columns that is much less work than two columns at a time. Where the columns together have many more
+    values than each of them, ranks would not be dense, and two columns are ranked at a time.
+    """
+    alike: dict[Hashable, list[int]] = {}
+    for number in sorted({number for crossing in space.crossing for number in crossing}):
+        alike.setdefault(key_space(table.columns[number]), []).append(number)
+    for numbers in alike.values():
+        columns = [table.columns[number] for number in numbers]
+        distinct = [_in_order(column.counts[0], column, table) for column in columns]
+        values = np.unique(np.concatenate(distinct))
+        if len(values) <= _DENSE * max(map(len, distinct)):
+            keys = (_in_order(column.keys, column, table) for column in columns)
+            codes = (np.searchsorted(values, own) for own in keys)
+            yield {
+                number: _with_nulls(ranks, column)
+                for number, column, ranks in zip(numbers, columns, codes, strict=True)
+            }
 
 
 def _own_codes(column: EncodedColumn, table: Table) -> Codes:

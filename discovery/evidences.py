@@ -21,6 +21,7 @@ from holdfast.discovery.threads import spread
 
 MOST_BYTES = 1 << 30
 _RECENT = 1 << 13
+_LISTED_AT_ONCE = 1 << 6
 _SMALLEST_TABLE = 1 << 12
 _LARGE_TABLE = 1 << 20
 _MOVED_AT_ONCE = 1 << 16
@@ -82,7 +83,7 @@ class EvidenceSet:
 
     def __init__(self, codes: PairCodes, space: PredicateSpace, most: int | None = None) -> None:
         self._codes = codes
-        self._most = most_evidences(space) if most is None else most
+        self.most = most_evidences(space) if most is None else most
         self._layout = (
             np.array([p.ordered for p in space.pairs], np.bool_),
             np.array([p.offset // 64 for p in space.pairs], np.int64),
@@ -93,7 +94,7 @@ class EvidenceSet:
         self._witness = np.zeros((_SMALLEST_TABLE, 2), np.int64)
         self._recent = np.zeros((_RECENT, width), np.uint64)
         self._buffer = np.zeros((width, TILE), np.uint64)
-        self._key = np.zeros(width, np.uint64)
+        self._keys = np.zeros((_LISTED_AT_ONCE, width), np.uint64)
         self._held = 0
         self._sorted = self._held_entries(slice(0))
 
@@ -125,7 +126,7 @@ class EvidenceSet:
                 self._held,
                 self._recent,
                 self._buffer,
-                self._key,
+                self._keys[0],
             )
             if at < last:
                 self._grow(self._held + int(groups.ends[at] - groups.begins[at]))
@@ -143,7 +144,7 @@ class EvidenceSet:
                 self._table,
                 self._witness,
                 self._held,
-                self._key,
+                self._keys,
             )
             if at < len(pairs):
                 self._grow()
@@ -171,7 +172,7 @@ class EvidenceSet:
 
     def _grow(self, at_least: int = 0) -> None:
         """Make the table more than twice as large as `at_least`, and larger than it is."""
-        if self._held > self._most:
+        if self._held > self.most:
             raise TooManyEvidences(self._held)
         size = len(self._table) * (4 if len(self._table) < _LARGE_TABLE else 2)
         while size <= at_least * 2:

@@ -7,8 +7,8 @@ reported denial constraints are exactly the complements of the minimal such sets
 The enumeration is depth first [MMCS]: take an uncovered edge with few candidates, try each of its vertices, and go
 back as soon as some chosen vertex is no longer the only one that hits some edge. No result is compared with
 another. *Differs from the paper*: one bitmap of edges hit exactly once replaces one of critical edges for each
-chosen vertex; a bound on the number of touched groups cuts the search; results come in chunks, and the search can
-be left and taken up again.
+chosen vertex; a bound on the number of touched groups cuts the search, and a set that touches as many is extended
+within their words alone; results come in chunks, and the search can be left and taken up again.
 """
 
 from collections.abc import Iterator
@@ -16,11 +16,37 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.discovery.kernels.hitting_sets import Words, enumerate_kernel, transpose_kernel
+from holdfast.constraints import PredicateSpace
+from holdfast.discovery.kernels.hitting_sets import (
+    MOST_JOINED,
+    Groups,
+    Levels,
+    Words,
+    branch_kernel,
+    drop_useless_kernel,
+    enumerate_kernel,
+    transpose_kernel,
+)
 
 _CHUNK = 1 << 14
-_STEPS = 1 << 20
-_WORDS_AT_ONCE = 1 << 29
+_CHUNK_WORDS = 1 << 22
+_WORDS_AT_ONCE = 1 << 26
+_WORDS_BEFORE_A_FORECAST = 1 << 30
+
+
+def groups_of(space: PredicateSpace) -> Groups:
+    """Return the outcomes of each column pair, two or three, as a group of vertices. O(column pairs)."""
+    offset = np.array([pair.offset for pair in space.pairs], np.int64)
+    width = np.array([pair.width for pair in space.pairs], np.int64)
+    of = np.full(space.word_count * 64, -1, np.int64)
+    for bit in range(3):
+        wide = np.flatnonzero(width > bit)
+        of[offset[wide] + bit] = wide
+    word = offset // 64
+    bits = ((np.uint64(1) << width.astype(np.uint64)) - np.uint64(1)) << (offset % 64).astype(np.uint64)
+    every = np.zeros(space.word_count, np.uint64)
+    np.bitwise_or.at(every, word, bits)
+    return Groups(of, word, bits, every)
 
 
 class HittingSetSearch:
@@ -29,7 +55,7 @@ class HittingSetSearch:
     Parameters
     ----------
     edges : (E, W) words, distinct; each has vertices of every group.
-    group_bits : (G, W) words: which vertices exclude each other from all being taken.
+    groups : which vertices exclude each other from all being taken.
     bound : how many groups a set may touch; 0 for any number.
     within : (W,) the vertices that a set may have; all where it is not given.
     occurrence : the edges of each vertex as bits, where they are at hand already; an edge that is in none is gone.
@@ -38,27 +64,31 @@ class HittingSetSearch:
     --------
     Two groups of two vertices, and the edges {0, 2} and {1, 3}:
 
-    >>> words = lambda *rows: np.array(rows, np.uint64).reshape(-1, 1)
-    >>> search = HittingSetSearch(words(0b0101, 0b1010), words(0b0011, 0b1100))
-    >>> sorted(bin(int(s[0])) for chunk in search for s in chunk)
+    >>> from holdfast.constraints import Column, Schema
+    >>> from holdfast.constraints.types import STRING
+    >>> space = PredicateSpace(Schema("r", (Column("a", STRING), Column("b", STRING))))
+    >>> edges = np.array([[0b0101], [0b1010]], np.uint64)
+    >>> sorted(bin(int(s[0])) for chunk in HittingSetSearch(edges, groups_of(space)) for s in chunk)
     ['0b1001', '0b110']
     """
 
     def __init__(
         self,
         edges: Words,
-        group_bits: Words,
+        groups: Groups,
         bound: int = 0,
         *,
         within: Words | None = None,
         occurrence: Words | None = None,
     ) -> None:
         self._edges = np.ascontiguousarray(edges, np.uint64)
-        self._group_bits = np.ascontiguousarray(group_bits, np.uint64)
+        self._groups = groups
         self._bound = bound
         self._occurrence = occurrence
-        self._within = np.bitwise_or.reduce(self._group_bits, axis=0) if within is None else within
+        self._within = within
+        self._levels: Levels | None = None
         self.tried = 0
+        self.words_read = 0
 
     def __iter__(self) -> Iterator[Words]:
         """Yield the sets, (n, W) words at a time. A chunk may be empty: then the search has merely gone on."""
@@ -67,42 +97,71 @@ class HittingSetSearch:
         if not present.any():
             yield np.zeros((1, self._edges.shape[1]), np.uint64)
             return
-        width, per_edge = self._edges.shape[1], len(present)
-        levels = int(sum(_bit_count(group) - 1 for group in self._group_bits)) + 2
-        depth, chosen = np.zeros(1, np.int64), np.zeros(levels, np.int64)
-        taken, candidates, branch = (np.zeros((levels, width), np.uint64) for _ in range(3))
-        uncovered, once = (np.zeros((levels, per_edge), np.uint64) for _ in range(2))
-        candidates[0] = self._within
-        for group in self._group_bits:
-            if _bit_count(group) == 1:
-                candidates[0] &= ~group
-        uncovered[0] = present
-        edge = _numbers(present)
-        choices = np.bitwise_count(self._edges[edge] & candidates[0]).sum(axis=1)
-        branch[0] = self._edges[edge[choices.argmin()]] & candidates[0]
-        candidates[0] &= ~branch[0]
-        steps = np.zeros(1, np.int64)
-        steps_at_once = max(1, min(_STEPS, _WORDS_AT_ONCE // per_edge))
-        out = np.zeros((_CHUNK, width), np.uint64)
-        while depth[0] >= 0:
-            steps[0] = steps_at_once
-            found = enumerate_kernel(
-                self._edges,
-                occurrence,
-                self._group_bits,
-                self._bound,
-                depth,
-                chosen,
-                taken,
-                candidates,
-                branch,
-                uncovered,
-                once,
-                steps,
-                out,
-            )
-            self.tried += steps_at_once - int(steps[0])
+        width = self._edges.shape[1]
+        self._levels = levels = self._root(present)
+        work = np.zeros(2, np.int64)
+        out = np.zeros((max(1, min(_CHUNK, _CHUNK_WORDS // width)), width), np.uint64)
+        while levels.depth[0] >= 0:
+            work[0] = _WORDS_AT_ONCE
+            found = enumerate_kernel(self._edges, occurrence, self._groups, self._bound, levels, work, out)
+            self.words_read += _WORDS_AT_ONCE - int(work[0])
+            self.tried = int(work[1])
             yield out[:found].copy()
+
+    def times_ahead(self) -> float:
+        """Return how many times the work that is done the whole search takes, as the share that is done tells.
+
+        1 before some seconds of work. Vertices of an edge that are tried later may be joined by the earlier ones, so
+        what is left usually takes longer than what is done.
+        """
+        if self._levels is None or self.words_read < _WORDS_BEFORE_A_FORECAST:
+            return 1.0
+        levels, depth = self._levels, int(self._levels.depth[0])
+        done, part = 0.0, 1.0
+        for level in range(depth + 1):
+            part /= max(int(levels.sizes[level]), 1)
+            done += part * int(levels.sizes[level] - levels.left[level] - (level < depth))
+        return max(1 / done, 1.0) if done else 1.0
+
+    def _root(self, present: Words) -> Levels:
+        """Return the first level, at which an edge with few vertices is tried."""
+        width, per_edge = self._edges.shape[1], len(present)
+        sizes = np.bitwise_count(self._groups.bits).astype(np.int64)
+        # each vertex of a set is the only one that hits some edge, and none fills its group
+        most = np.sort(sizes - 1)[::-1][: self._bound or None].sum()
+        depth = int(min(most, np.bitwise_count(present).sum())) + 2
+        levels = Levels(
+            depth=np.zeros(1, np.int64),
+            chosen=np.zeros(depth, np.int64),
+            touched=np.zeros(depth, np.int64),
+            sizes=np.zeros(depth, np.int64),
+            left=np.zeros(depth, np.int64),
+            cursor=np.zeros(depth, np.int64),
+            near=np.zeros(min(self._bound, len(sizes)) + 1, np.int64),
+            joined=np.zeros(MOST_JOINED, np.int64),
+            candidates=np.zeros((depth, width), np.uint64),
+            branch=np.zeros((depth, width), np.uint64),
+            uncovered=np.zeros((depth, per_edge), np.uint64),
+            once=np.zeros((depth, per_edge), np.uint64),
+        )
+        levels.candidates[0] = self._groups.every if self._within is None else self._groups.every & self._within
+        levels.uncovered[0] = present
+        if self._bound == 1:
+            drop_useless_kernel(self._edges, levels, 0, self._groups)
+        branch_kernel(self._edges[self._smallest(present, levels.candidates[0])], levels, 0, closed=False)
+        return levels
+
+    def _smallest(self, present: Words, candidates: Words) -> int:
+        """Return the number of an edge with the fewest candidates."""
+        best, fewest = -1, np.inf
+        edges = _numbers(present)
+        at_once = max(1, _CHUNK_WORDS // len(candidates))
+        for start in range(0, len(edges), at_once):
+            some = edges[start : start + at_once]
+            choices = np.bitwise_count(self._edges[some] & candidates).sum(axis=1)
+            if choices.min() < fewest:
+                best, fewest = int(some[choices.argmin()]), int(choices.min())
+        return best
 
 
 def transposed(rows: Words) -> Words:
@@ -110,10 +169,6 @@ def transposed(rows: Words) -> Words:
     out: Words = np.zeros((rows.shape[1] * 64, -(-len(rows) // 64)), np.uint64)
     transpose_kernel(rows, out)
     return out
-
-
-def _bit_count(words: Words) -> int:
-    return int(np.bitwise_count(words).sum())
 
 
 def _numbers(bits: Words) -> NDArray[np.int64]:

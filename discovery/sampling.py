@@ -4,7 +4,7 @@ Random pairs see the common outcomes. Pairs of rows that agree on a column, or c
 see the rare ones, which random pairs would miss: the rows are sorted by each column, ties at random, and compared with
 their neighbours, at a growing distance for as long as that still shows new evidences. A sample that is large already
 takes just one distance of each further column, and where nearly every random pair shows another evidence, fewer rows of
-each column: the evidences have to be few enough to enumerate.
+each column: the evidences have to be few enough to enumerate, and a small part of what may be kept.
 
 Deterministic under its seed.
 """
@@ -24,6 +24,7 @@ _WORTHWHILE = 0.01
 _FURTHEST = 8
 _LOW = (1 << 32) - 1
 _MOST_EVIDENCES = 80_000
+_PART = 8
 
 
 @dataclass(frozen=True)
@@ -75,13 +76,14 @@ def sample_random(into: EvidenceSet, codes: PairCodes, rng: np.random.Generator)
     """Add the evidences of random pairs, both ways round."""
     if codes.rows < 2:
         return NO_VARIETY
-    left = rng.integers(0, codes.rows, RANDOM_PAIRS)
-    right = (left + rng.integers(1, codes.rows, RANDOM_PAIRS)) % codes.rows
+    count = max(2, min(RANDOM_PAIRS, into.most // (2 * _PART)))
+    left = rng.integers(0, codes.rows, count)
+    right = (left + rng.integers(1, codes.rows, count)) % codes.rows
     pairs = np.column_stack([left, right])
-    both_ways(into, pairs[: RANDOM_PAIRS // 2])
+    both_ways(into, pairs[: count // 2])
     half = len(into)
-    both_ways(into, pairs[RANDOM_PAIRS // 2 :])
-    return Variety.judged(half, len(into), 2 * RANDOM_PAIRS, float(codes.rows) ** 2)
+    both_ways(into, pairs[count // 2 :])
+    return Variety.judged(half, len(into), 2 * count, float(codes.rows) ** 2)
 
 
 def sample_neighbours(
@@ -91,15 +93,21 @@ def sample_neighbours(
     rng: np.random.Generator,
     report: Callable[[str], object] = lambda _: None,
 ) -> None:
-    """Add the evidences of neighbours in the order of each column, both ways round."""
+    """Add the evidences of neighbours in the order of each column, both ways round.
+
+    Of very many column pairs only the first ones are sampled: those of columns with themselves come first.
+    """
     if codes.rows < 2:
         return
     expected = 2 * max(len(codes.left), 1) * max(variety.per_pair, 1e-9)
-    rows = max(1, min(_ROWS_A_ROUND, int(_MOST_EVIDENCES / expected)))
+    most = min(_MOST_EVIDENCES, into.most // _PART)
+    rows = max(1, min(_ROWS_A_ROUND, int(most / expected)))
     for pair in range(len(codes.left)):
+        if len(into) > 2 * into.most // _PART:
+            return
         report(f"sampling pairs of rows: column {pair + 1} of {len(codes.left)}, {len(into):,} evidences")
         for neighbours in _neighbours(codes, pair, rows, rng):
-            if both_ways(into, neighbours) < _WORTHWHILE * len(neighbours) or len(into) > _MOST_EVIDENCES:
+            if both_ways(into, neighbours) < _WORTHWHILE * len(neighbours) or len(into) > most:
                 break
 
 

@@ -6,7 +6,7 @@ comparable by `comparable`, and `space_of` measures which pairs a predicate spac
 """
 
 from holdfast.tables.columnar import EncodedColumn, Table
-from holdfast.tables.comparable import common_keys, overlap, space_of
+from holdfast.tables.comparable import common_keys, key_space, overlap, space_of
 from holdfast.tables.frames import from_arrow, from_pandas
 from holdfast.tables.options import ReadOptions
 from holdfast.tables.reading import as_table, read_table, table_name, table_names
@@ -19,6 +19,7 @@ __all__ = [
     "common_keys",
     "from_arrow",
     "from_pandas",
+    "key_space",
     "overlap",
     "read_table",
     "space_of",

@@ -5,7 +5,7 @@ mathematical value, so 2^53 + 1 is not 9007199254740992.0, and decimal 0.1 is no
 columns get ranks in the order of all their distinct values together. Nulls stay apart, as ever.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 from typing import TypeAlias
 
 import numpy as np
@@ -27,6 +27,13 @@ def space_of(table: Table, cross_columns: str | Collection[tuple[str, str]] = "a
     return PredicateSpace.build(table.schema, cross_columns, lambda a, b: overlap(table, a, b))
 
 
+def key_space(column: EncodedColumn) -> Hashable:
+    """Return what two columns have in common whose keys compare as their values do."""
+    kind = column.column.type
+    dictionary = None if column.dictionary is None else id(column.dictionary)
+    return dictionary, ("scaled", kind.scale) if kind.name in {"integer", "decimal"} else kind
+
+
 def common_keys(left: EncodedColumn, right: EncodedColumn) -> tuple[Keys, Keys]:
     """Return keys of two columns whose order and equality are those of the values. O(n log n).
 
@@ -38,7 +45,7 @@ def common_keys(left: EncodedColumn, right: EncodedColumn) -> tuple[Keys, Keys]:
     >>> [k.tolist() for k in common_keys(*t.columns)]
     [[4, 0, 2], [3, 0, 1]]
     """
-    if _comparable_as_they_are(left, right):
+    if key_space(left) == key_space(right):
         return left.keys, right.keys
     left_distinct, right_distinct = common_distinct(left, right)
     return _spread(left, left_distinct), _spread(right, right_distinct)
@@ -61,18 +68,10 @@ def common_distinct(left: EncodedColumn, right: EncodedColumn) -> tuple[Keys, Ke
     if left.column.type.group is not right.column.type.group:
         raise UsageError(f"columns {left.column} and {right.column} cannot be compared: they are of different groups")
     a, b = left.counts[0], right.counts[0]
-    if _comparable_as_they_are(left, right):
+    if key_space(left) == key_space(right):
         return a, b
     ranks = _ranks(left, right)
     return ranks[: len(a)], ranks[len(a) :]
-
-
-def _comparable_as_they_are(left: EncodedColumn, right: EncodedColumn) -> bool:
-    a, b = left.column.type, right.column.type
-    if left.dictionary is not None or right.dictionary is not None:
-        return left.dictionary is right.dictionary
-    scaled = {"integer", "decimal"}
-    return a == b or (a.name in scaled and b.name in scaled and a.scale == b.scale)
 
 
 def _spread(column: EncodedColumn, distinct: Keys) -> Keys:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace, UsageError
 from holdfast.discovery.certificate import Certificate, Numbers, Words
-from holdfast.discovery.hitting_sets import HittingSetSearch
+from holdfast.discovery.hitting_sets import HittingSetSearch, groups_of
 from holdfast.discovery.kernels.covers import extend_kernel, needed_kernel, next_missed_kernel
 
 Flags = NDArray[np.bool_]
@@ -41,7 +41,7 @@ class Covers:
     def __init__(self, space: PredicateSpace, bound: int, certificate: Certificate, sets: Words) -> None:
         width = space.word_count
         self._every = np.array(space.words(space.every), np.uint64)
-        self._groups = np.array([space.words(pair.every) for pair in space.pairs], np.uint64).reshape(-1, width)
+        self._groups = groups_of(space)
         self._bound = bound
         self._certificate = certificate
         self._occurrence = np.zeros((64 * width, 4), np.uint64)

@@ -9,18 +9,20 @@ import time
 import numpy as np
 
 from holdfast.constraints import PredicateSpace, UsageError
-from holdfast.constraints.operators import EVERY_OUTCOME, GREATER, LESS
+from holdfast.constraints.operators import GREATER, LESS
 from holdfast.discovery.explained import Explained, Report
-from holdfast.discovery.hitting_sets import HittingSetSearch
+from holdfast.discovery.hitting_sets import HittingSetSearch, groups_of
 from holdfast.discovery.kernels.evidence import Words
 from holdfast.indexes.masks import outcomes_of
 from holdfast.tables.keys import Flags
 
 FEWER = (
-    "look for small constraints (--max-predicates), at fewer columns or rows (--limit), "
-    "or without crossing columns (--no-cross-columns)"
+    "look for small constraints (--max-predicates, of a live table max_predicates), at fewer columns or rows "
+    "(--limit), or without crossing columns (--no-cross-columns, of a live table cross_columns: none)"
 )
 _MOST_WORDS = 1 << 27
+_MOST_WORDS_EXPECTED = 4 * _MOST_WORDS
+_MOST_WORDS_READ = 1 << 45
 
 
 def too_many(held: int) -> UsageError:
@@ -51,11 +53,10 @@ class Enumeration:
         """
         started = time.perf_counter()
         width = self._space.word_count
-        groups = np.array([self._space.words(pair.every) for pair in self._space.pairs], np.uint64).reshape(-1, width)
         every = np.array(self._space.words(self._space.every), np.uint64)
         chunks = [np.zeros((0, width), np.uint64)]
         count, whole = 0, True
-        search = HittingSetSearch(words, groups, self._max_predicates)
+        search = HittingSetSearch(words, groups_of(self._space), self._max_predicates)
         for sets in search:
             masks = every & ~sets
             chunks.append(masks[reported_images(masks, self._space)])
@@ -63,6 +64,7 @@ class Enumeration:
             self._report(f"enumerating: {count:,} constraints so far")
             if count * width > _MOST_WORDS:
                 raise UsageError(f"more than {count:,} constraints of the table so far, too many to keep: {FEWER}")
+            self._refuse_beyond_reach(search, count, limit)
             if count > limit:
                 whole = False
                 break
@@ -70,6 +72,15 @@ class Enumeration:
         step = f"enumerated {count:,} constraints from {len(words):,} evidences"
         self._explained.add(step if whole else f"{step}, and there are more", started)
         return np.concatenate(chunks), whole
+
+    def _refuse_beyond_reach(self, search: HittingSetSearch, count: int, limit: float) -> None:
+        """Say what to set where the share that is done tells that the rest is far beyond time or memory."""
+        times = min(search.times_ahead(), limit / max(count, 1))
+        pairs = f"{len(self._space.pairs):,} column pairs"
+        if count * self._space.word_count * times > _MOST_WORDS_EXPECTED:
+            raise UsageError(f"about {count * times:,.0f} constraints of {pairs} expected, too many to keep: {FEWER}")
+        if search.words_read * times > _MOST_WORDS_READ:
+            raise UsageError(f"the constraints of {pairs} are expected to take many hours: {FEWER}")
 
     def without_empty(self, covers: Words) -> Words:
         """Leave out the box of everything, which is never reported."""
@@ -83,13 +94,14 @@ def reported_images(masks: Words, space: PredicateSpace) -> Flags:
     The two texts differ first at the first column pair on which the mask is not its own mirror image, and there `<`
     and `<=` come before `>` and `>=`.
     """
+    own = PredicateSpace(space.schema, (), space.family)  # its column pairs are the first ones of the space
+    every = np.array(space.words(space.every & ~own.every), np.uint64)
     decided = np.zeros(len(masks), np.bool_)
+    crosses: Flags = ((masks & every) != every).any(axis=1)
     reported = np.ones(len(masks), np.bool_)
-    for pair, outcomes in zip(space.pairs, outcomes_of(masks, space), strict=True):
-        if pair.left != pair.right:
-            reported |= outcomes != EVERY_OUTCOME
-        elif pair.ordered:
+    for pair, outcomes in zip(own.pairs, outcomes_of(masks, own), strict=True):
+        if pair.ordered:
             less, greater = (outcomes & LESS) != 0, (outcomes & GREATER) != 0
-            reported[~decided & greater & ~less] = False
+            reported[~decided & ~crosses & greater & ~less] = False
             decided |= less != greater
     return reported

@@ -23,11 +23,13 @@ from holdfast.discovery.denial.enumerating import reported_images
 from holdfast.discovery.evidences import mirrored
 from holdfast.discovery.kernels.evidence import Places, Words
 from holdfast.discovery.kernels.hulls import (
+    FEWEST_PREDICATES,
     Layout,
     Scratch,
     bucket_kernel,
     count_kernel,
     hulls_kernel,
+    predicates_kernel,
     within_other_kernel,
 )
 from holdfast.indexes.masks import as_items
@@ -83,18 +85,29 @@ class Meaning:
         images = reported_images(masks, self._space)
         if not self.has_cycle:
             return masks[images]
-        hulls, satisfiable = self.hulls(masks)
-        kept = images & satisfiable
-        asked = np.flatnonzero(kept & (hulls != masks).any(axis=1))
-        kept[asked[self._lie_in_others(hulls[asked], masks[satisfiable])]] = False
-        asked = asked[kept[asked]]
-        kept[asked] = False
-        kept[asked[self._smallest_texts(masks[asked], hulls[asked])]] = True
-        return masks[kept]
+        related = self._related(masks)
+        hulls, satisfiable = self.hulls(masks[related])
+        narrower = satisfiable & (hulls != masks[related]).any(axis=1)
+        vacuous, asked, hulls = related[~satisfiable], related[narrower], hulls[narrower]
+        outer = self._lie_in_others(hulls, np.delete(masks, vacuous, axis=0))
+        asked, hulls = asked[~outer], hulls[~outer]
+        images[vacuous] = images[related[narrower]] = False
+        images[asked[self._smallest_texts(masks[asked], hulls)]] = True
+        return masks[images]
 
     def satisfiable(self, masks: Words) -> Flags:
         """Return which boxes some pair of rows satisfies, in some table."""
-        return self.hulls(masks)[1] if self.has_cycle else np.ones(len(masks), np.bool_)
+        found = np.ones(len(masks), np.bool_)
+        if self.has_cycle:
+            related = self._related(masks)
+            found[related] = self.hulls(masks[related])[1]
+        return found
+
+    def _related(self, masks: Words) -> Places:
+        """Return which boxes have so many predicates that something may follow from them."""
+        counts = np.zeros(len(masks), np.int64)
+        predicates_kernel(np.ascontiguousarray(masks), self._every, self._layout, counts)
+        return np.flatnonzero(counts >= FEWEST_PREDICATES)
 
     def hulls(self, masks: Words) -> tuple[Words, Flags]:
         """Return the hull of each box, and which boxes are satisfiable. O(predicates^3) each."""

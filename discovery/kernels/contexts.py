@@ -11,7 +11,14 @@ import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
 
-from holdfast.discovery.kernels.hitting_sets import enumerate_kernel, transpose_kernel
+from holdfast.discovery.kernels.hitting_sets import (
+    MOST_JOINED,
+    Groups,
+    Levels,
+    branch_kernel,
+    enumerate_kernel,
+    transpose_kernel,
+)
 
 Words = NDArray[np.uint64]
 Ints = NDArray[np.int64]
@@ -112,10 +119,11 @@ def held_kernel(sets: Words, within: Words, out: NDArray[np.bool_]) -> None:
 
 
 @njit(cache=True, nogil=True)
-def contexts_kernel(edges: Words, group_bits: Words, within: Words, bound: int, out: Words) -> int:
+def contexts_kernel(edges: Words, groups: Groups, within: Words, bound: int, work: Ints, out: Words) -> int:
     """Fill `out` with the minimal contexts of at most `bound` columns (0: any number) that meet every edge.
 
-    Returns how many there are, or -1 where `out` has no room for them and one more.
+    Returns how many there are, or -1 where `out` has no room for them and one more. The words that were read are
+    added to `work[0]`.
     """
     count, width = edges.shape
     if count == 0:
@@ -127,18 +135,26 @@ def contexts_kernel(edges: Words, group_bits: Words, within: Words, bound: int, 
     per_edge = (count + 63) // 64
     occurrence = np.zeros((64 * width, per_edge), np.uint64)
     transpose_kernel(edges, occurrence)
-    levels = len(group_bits) + 2
-    depth, chosen = np.zeros(1, np.int64), np.zeros(levels, np.int64)
-    taken = np.zeros((levels, width), np.uint64)
-    candidates, branch = np.zeros((levels, width), np.uint64), np.zeros((levels, width), np.uint64)
-    uncovered, once = np.zeros((levels, per_edge), np.uint64), np.zeros((levels, per_edge), np.uint64)
-    for e in range(count):
-        uncovered[0, e // 64] |= _ONE << uint64(e % 64)
-    candidates[0] = within
-    branch[0] = edges[0] & within
-    candidates[0] &= ~edges[0]
-    steps = np.full(1, _NO_LIMIT, np.int64)
-    found = enumerate_kernel(
-        edges, occurrence, group_bits, bound, depth, chosen, taken, candidates, branch, uncovered, once, steps, out
+    depth = len(groups.word) + 2
+    levels = Levels(
+        np.zeros(1, np.int64),
+        np.zeros(depth, np.int64),
+        np.zeros(depth, np.int64),
+        np.zeros(depth, np.int64),
+        np.zeros(depth, np.int64),
+        np.zeros(depth, np.int64),
+        np.zeros(depth, np.int64),
+        np.zeros(MOST_JOINED, np.int64),
+        np.zeros((depth, width), np.uint64),
+        np.zeros((depth, width), np.uint64),
+        np.zeros((depth, per_edge), np.uint64),
+        np.zeros((depth, per_edge), np.uint64),
     )
+    for e in range(count):
+        levels.uncovered[0, e // 64] |= _ONE << uint64(e % 64)
+    levels.candidates[0] = within
+    branch_kernel(edges[0], levels, 0, False)
+    left = np.array([_NO_LIMIT, 0])
+    found = enumerate_kernel(edges, occurrence, groups, bound, levels, left, out)
+    work[0] += _NO_LIMIT - left[0]
     return -1 if found == len(out) else found

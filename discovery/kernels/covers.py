@@ -2,7 +2,7 @@
 
     covers      (k, W) uint64   sets of vertices
     occurrence  (V, F) uint64   for each vertex the edges that it is in, as bits; edges that are gone are in none
-    group_bits  (G, W) uint64   the vertices of each group; a cover may not take a whole one
+    groups      `Groups`        a cover may not take all vertices of one
 
 A vertex u of a cover is needed while some edge is hit by u alone (a critical edge of u) [MMCS].
 """
@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numba import njit, uint64
 from numpy.typing import NDArray
+
+from holdfast.discovery.kernels.hitting_sets import Groups
 
 Words = NDArray[np.uint64]
 Ints = NDArray[np.int64]
@@ -94,12 +96,23 @@ def needed_kernel(covers: Words, doubted: Words, occurrence: Words, keep: NDArra
 
 
 @njit(cache=True, nogil=True)
+def _touched(chosen: Ints, count: int, groups: Groups) -> int:
+    """Return how many groups the first vertices, in ascending order, are of."""
+    touched, last = 0, -1
+    for i in range(count):
+        group = groups.of[chosen[i]]
+        touched += group != last
+        last = group
+    return touched
+
+
+@njit(cache=True, nogil=True)
 def extend_kernel(
     covers: Words,
     start: int,
     edge: Words,
     occurrence: Words,
-    group_bits: Words,
+    groups: Groups,
     bound: int,
     critical: Words,
     many: Words,
@@ -120,26 +133,15 @@ def extend_kernel(
             return c, made
         count = _vertices(covers[c], chosen)
         _criticals(chosen, count, occurrence, critical, many)
-        touched = 0
-        for g in range(len(group_bits)):
-            for w in range(width):
-                if covers[c, w] & group_bits[g, w]:
-                    touched += 1
-                    break
+        touched = _touched(chosen, count, groups)
         for a in range(choices):
             vertex = added[a]
             word, bit = vertex // 64, _ONE << uint64(vertex % 64)
-            fits = False
-            for g in range(len(group_bits)):
-                if group_bits[g, word] & bit:
-                    free, taken = _ZERO, _ZERO
-                    for w in range(width):
-                        free |= group_bits[g, w] & ~covers[c, w]
-                        taken |= group_bits[g, w] & covers[c, w]
-                    # some other outcome of the group stays free, and no group too many is touched
-                    others = free & ~bit
-                    fits = others != _ZERO and (bound == 0 or touched < bound or taken != _ZERO)
-                    break
+            bits = groups.bits[groups.of[vertex]]
+            free, taken = bits & ~covers[c, word], bits & covers[c, word]
+            # some other outcome of the group stays free, and no group too many is touched
+            others = free & ~bit
+            fits = others != _ZERO and (bound == 0 or touched < bound or taken != _ZERO)
             if not fits:
                 continue
             minimal = True

@@ -156,20 +156,26 @@ def listed_kernel(
     table: Words,
     witness: Places,
     held: int,
-    key: Words,
+    keys: Words,
 ) -> tuple[int, int]:
-    """Add the evidences of listed pairs (t, s), from `first` on; return as `pairs_kernel` does."""
-    for i in range(first, len(listed)):
-        if held * 2 >= len(table):
-            return i, held
-        t, s = listed[i, 0], listed[i, 1]
-        key[:] = _ZERO
+    """Add the evidences of listed pairs (t, s), from `first` on; return as `pairs_kernel` does.
+
+    As many pairs as `keys` has rows are compared at once, one column pair after the other.
+    """
+    for start in range(first, len(listed), len(keys)):
+        size = min(len(keys), len(listed) - start)
+        if (held + size) * 2 >= len(table):
+            return start, held
+        keys[:size] = _ZERO
         for p in range(len(left)):
-            a, b = left[p, t], right[p, s]
-            if ordered[p]:
-                outcome = uint64(1) if a < b else (uint64(2) if a == b else uint64(4))
-            else:
-                outcome = uint64(1) if a == b else uint64(2)
-            key[word[p]] |= outcome << uint64(shift[p])
-        held += _insert(key, t, s, _hash(key), table, witness)
+            in_word, at = word[p], uint64(shift[p])
+            for i in range(size):
+                a, b = left[p, listed[start + i, 0]], right[p, listed[start + i, 1]]
+                if ordered[p]:
+                    outcome = uint64(1) if a < b else (uint64(2) if a == b else uint64(4))
+                else:
+                    outcome = uint64(1) if a == b else uint64(2)
+                keys[i, in_word] |= outcome << at
+        for i in range(size):
+            held += _insert(keys[i], listed[start + i, 0], listed[start + i, 1], _hash(keys[i]), table, witness)
     return len(listed), held

@@ -1,23 +1,28 @@
 """Depth-first enumeration of minimal hitting sets over bitmaps [MMCS].
 
-Arrays, all owned by the caller (E edges, V vertices, W words of vertices, F words of edges, D levels):
+Arrays, all owned by the caller (E edges, V vertices, W words of vertices, F words of edges, G groups, D levels):
 
-    edges        (E, W) uint64   each edge as a set of vertices
+    edges        (E, W) uint64   each edge as a set of vertices, at most one of each group
     occurrence   (V, F) uint64   for each vertex the edges that it is in
-    group_bits   (G, W) uint64   the vertices of each group
-    depth        (1,)   int64    level at which to go on; -1 when all is done
-    chosen       (D,)   int64    the vertex taken at each level
-    taken        (D, W) uint64   the set so far at each level
-    candidates   (D, W) uint64   what may still be added at each level
-    branch       (D, W) uint64   what is still to be tried at each level
-    uncovered    (D, F) uint64   edges that the set does not hit
-    once         (D, F) uint64   edges that it hits exactly once
+    groups       `Groups`        a set may not hold all vertices of a group
+    levels       `Levels`        the path of the search from the root to where it is
 
 The papers keep for every chosen u the edges that only u hits. They are `once & occurrence[u]`, so two bitmaps a
-level do for all of them. Integer arithmetic only; words wrap by design.
+level do for all of them.
+
+Once a set touches as many groups as it may, the level is *closed*: its candidates stand in the few words of these
+groups, and only those words of `candidates` and `branch` have a meaning. So a step at a closed level costs
+O(F + bound), whatever the number of groups.
+
+One level before, where one more group may be touched, most groups are of no use: together with candidates in groups
+that are touched, a proper part of the new group would have to meet all that is uncovered. As an edge has at most one
+vertex of a group, that is so only of groups of which the edges that nothing else can meet leave a vertex out. These
+are found by the union of some of these edges, word by word, instead of by trying vertices.
+
+Integer arithmetic only; words wrap by design.
 """
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numba import njit, uint64
@@ -29,8 +34,60 @@ Word: TypeAlias = Any
 Places = NDArray[np.int64]
 
 _LOOK = 128
+_LOOK_WORDS = 1 << 12
+MOST_JOINED = 1 << 10
+_BLOCK = 64
+_STEP_WORDS = 16
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
+
+
+class Groups(NamedTuple):
+    """Vertices in groups; those of one group stand in one word.
+
+    Parameters
+    ----------
+    of : (V,) the group of each vertex; -1 for bits that are no vertices.
+    word, bits : (G,) the word that each group is in, and its vertices there.
+    every : (W,) all vertices.
+    """
+
+    of: Places
+    word: Places
+    bits: Words
+    every: Words
+
+
+class Levels(NamedTuple):
+    """Where a search is: one row for each level from the root on.
+
+    Parameters
+    ----------
+    depth : (1,) level at which to go on; -1 when all is done.
+    chosen : (D,) the vertex taken at each level.
+    touched : (D,) how many groups the set touches.
+    sizes, left : (D,) how many vertices are to be tried at the level, and how many of these are left.
+    cursor : (D,) the word in which the next vertex is looked for, by its place among the level's words.
+    near : (bound + 1,) on closed levels the number of their words, then these words.
+    joined : (MOST_JOINED,) room for the numbers of edges.
+    candidates : (D, W) what may still be added.
+    branch : (D, W) what is still to be tried.
+    uncovered : (D, F) edges that the set does not hit.
+    once : (D, F) edges that it hits exactly once.
+    """
+
+    depth: Places
+    chosen: Places
+    touched: Places
+    sizes: Places
+    left: Places
+    cursor: Places
+    near: Places
+    joined: Places
+    candidates: Words
+    branch: Words
+    uncovered: Words
+    once: Words
 
 
 @njit(cache=True, nogil=True)
@@ -48,25 +105,17 @@ def _lowest(word: Word) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _smallest_edge(edges: Words, uncovered: Words, candidates: Words) -> int:
-    """Return an uncovered edge with few candidates, or -1 where one of those looked at has none."""
-    best, fewest, looked = -2, np.int64(1 << 30), 0
-    for f in range(len(uncovered)):
-        word = uncovered[f]
-        while word:
-            edge = f * 64 + _lowest(word)
-            word &= word - _ONE
-            count = np.int64(0)
-            for w in range(len(candidates)):
-                count += _count_bits(edges[edge, w] & candidates[w])
-            if count == 0:
-                return -1
-            if count < fewest:
-                best, fewest = edge, count
-            looked += 1
-            if looked == _LOOK or fewest == 1:
-                return best
-    return best
+def _next_vertex(levels: Levels, level: int, closed: bool) -> Any:
+    """Take the lowest vertex out of those to be tried, of which there is one."""
+    place = levels.cursor[level]
+    while True:
+        word = levels.near[place + 1] if closed else place
+        bits = levels.branch[level, word]
+        if bits:
+            levels.branch[level, word] = bits & (bits - _ONE)
+            levels.cursor[level] = place
+            return word * 64 + _lowest(bits)
+        place += 1
 
 
 @njit(cache=True, nogil=True)
@@ -96,102 +145,213 @@ def _each_is_needed(level: int, chosen: Places, occurrence: Words, once: Words) 
 
 
 @njit(cache=True, nogil=True)
-def _narrow(taken: Words, candidates: Words, group_bits: Words, bound: int) -> None:
-    """Take away candidates that would fill their group, or touch one group more than the bound."""
-    touched = 0
-    for g in range(len(group_bits)):
-        in_group, of_group = 0, 0
-        for w in range(len(taken)):
-            in_group += _count_bits(taken[w] & group_bits[g, w])
-            of_group += _count_bits(group_bits[g, w])
-        touched += in_group > 0
-        if in_group + 1 >= of_group:
-            for w in range(len(taken)):
-                candidates[w] &= ~group_bits[g, w]
-    if touched == bound:
-        for g in range(len(group_bits)):
-            free = True
-            for w in range(len(taken)):
-                free &= (taken[w] & group_bits[g, w]) == _ZERO
-            if free:
-                for w in range(len(taken)):
-                    candidates[w] &= ~group_bits[g, w]
+def _close(levels: Levels, level: int, groups: Groups) -> None:
+    """Leave the next level the candidates in groups that are touched, and list the words of these."""
+    near, count = levels.near, 0
+    for k in range(level + 1):
+        group = groups.of[levels.chosen[k]]
+        word, bits = groups.word[group], groups.bits[group]
+        known = False
+        for i in range(count):
+            known |= near[i + 1] == word
+        if not known:
+            levels.candidates[level + 1, word] = _ZERO
+            count += 1
+            near[count] = word
+        levels.candidates[level + 1, word] |= levels.candidates[level, word] & bits
+    near[0] = count
+
+
+@njit(cache=True, nogil=True)
+def _narrow(levels: Levels, level: int, groups: Groups, bound: int) -> bool:
+    """Fill the next level's candidates: none that would fill its group, or touch one group more than the bound.
+
+    Returns whether the next level is closed.
+    """
+    chosen = levels.chosen
+    group = groups.of[chosen[level]]
+    word = groups.word[group]
+    fresh, in_group = 1, 0
+    for k in range(level + 1):
+        if groups.of[chosen[k]] == group:
+            in_group += 1
+            if k < level:
+                fresh = 0
+    touched = levels.touched[level] + fresh
+    levels.touched[level + 1] = touched
+    closed: bool = bound > 0 and touched == bound
+    if closed and fresh:
+        _close(levels, level, groups)
+    elif closed:
+        for i in range(levels.near[0]):
+            w = levels.near[i + 1]
+            levels.candidates[level + 1, w] = levels.candidates[level, w]
+    else:
+        for w in range(levels.candidates.shape[1]):
+            levels.candidates[level + 1, w] = levels.candidates[level, w]
+    if in_group + 1 >= _count_bits(groups.bits[group]):
+        levels.candidates[level + 1, word] &= ~groups.bits[group]
+    return closed
+
+
+@njit(cache=True, nogil=True)
+def _edges_for_one_group(edges: Words, levels: Levels, level: int, groups: Groups) -> int:
+    """List uncovered edges that no candidate of a touched group meets; return how many, of many only some."""
+    most = min(MOST_JOINED, _BLOCK + 16 * edges.shape[1])
+    count = 0
+    uncovered = levels.uncovered[level]
+    for f in range(len(uncovered)):
+        bare = uncovered[f]
+        while bare:
+            edge = f * 64 + _lowest(bare)
+            bare &= bare - _ONE
+            met: Word = _ZERO
+            for k in range(level):
+                group = groups.of[levels.chosen[k]]
+                word = groups.word[group]
+                met |= edges[edge, word] & levels.candidates[level, word] & groups.bits[group]
+            if met == _ZERO:
+                levels.joined[count] = edge
+                count += 1
+                if count == most:
+                    return count
+    return count
+
+
+@njit(cache=True, nogil=True)
+def drop_useless_kernel(edges: Words, levels: Levels, level: int, groups: Groups) -> Any:
+    """Drop candidates of untouched groups that cannot be the last group of a set; return the words that were read."""
+    count = _edges_for_one_group(edges, levels, level, groups)
+    candidates, width = levels.candidates[level], edges.shape[1]
+    kept = np.zeros(level, np.uint64)
+    for k in range(level):
+        group = groups.of[levels.chosen[k]]
+        kept[k] = candidates[groups.word[group]] & groups.bits[group]
+    joined = np.zeros(_BLOCK, np.uint64)
+    worked = count + width
+    for start in range(0, width, _BLOCK):
+        end = min(start + _BLOCK, width)
+        joined[:] = _ZERO
+        for i in range(count):
+            edge = levels.joined[i]
+            for w in range(start, end):
+                joined[w - start] |= edges[edge, w]
+            worked += end - start
+            if i % 16 == 15:
+                missing: Word = _ZERO
+                for w in range(start, end):
+                    missing |= groups.every[w] & ~joined[w - start]
+                if missing == _ZERO:
+                    break
+        for w in range(start, end):
+            seen, left = joined[w - start], candidates[w]
+            if seen == groups.every[w]:
+                candidates[w] = left = _ZERO
+            while left:
+                bits = groups.bits[groups.of[w * 64 + _lowest(left)]]
+                left &= ~bits
+                if seen & bits == bits or seen & bits & ~candidates[w]:
+                    candidates[w] &= ~bits
+    for k in range(level):
+        candidates[groups.word[groups.of[levels.chosen[k]]]] |= kept[k]
+    return worked
+
+
+@njit(cache=True, nogil=True)
+def _smallest_edge(edges: Words, uncovered: Words, candidates: Words, near: Places, closed: bool) -> int:
+    """Return an uncovered edge with few candidates, or -1 where one of those looked at has none."""
+    words = near[0] if closed else len(candidates)
+    look = max(1, min(_LOOK, _LOOK_WORDS // words))
+    best, fewest, looked = -2, np.int64(1 << 30), 0
+    for f in range(len(uncovered)):
+        word = uncovered[f]
+        while word:
+            edge = f * 64 + _lowest(word)
+            word &= word - _ONE
+            count = np.int64(0)
+            for i in range(words):
+                w = near[i + 1] if closed else i
+                count += _count_bits(edges[edge, w] & candidates[w])
+            if count == 0:
+                return -1
+            if count < fewest:
+                best, fewest = edge, count
+            looked += 1
+            if looked == look or fewest == 1:
+                return best
+    return best
+
+
+@njit(cache=True, nogil=True)
+def branch_kernel(edge: Words, levels: Levels, level: int, closed: bool) -> None:
+    """Let the candidates of one edge be tried at a level."""
+    size = np.int64(0)
+    for i in range(levels.near[0] if closed else len(edge)):
+        w = levels.near[i + 1] if closed else i
+        tried = edge[w] & levels.candidates[level, w]
+        levels.branch[level, w] = tried
+        levels.candidates[level, w] &= ~tried
+        size += _count_bits(tried)
+    levels.sizes[level] = levels.left[level] = size
+    levels.cursor[level] = 0
 
 
 @njit(cache=True, nogil=True)
 def enumerate_kernel(
-    edges: Words,
-    occurrence: Words,
-    group_bits: Words,
-    bound: int,
-    depth: Places,
-    chosen: Places,
-    taken: Words,
-    candidates: Words,
-    branch: Words,
-    uncovered: Words,
-    once: Words,
-    steps: Places,
-    out: Words,
+    edges: Words, occurrence: Words, groups: Groups, bound: int, levels: Levels, work: Places, out: Words
 ) -> int:
     """Go on until `out` is full or all is done; return how many sets `out` holds.
 
-    `bound` 0 allows any number of groups. `steps[0]` limits the vertices tried, so that the caller can report
-    progress or stop; it is counted down.
+    `bound` 0 allows any number of groups. `work[0]` limits the words that are read, so that the caller can report
+    progress or stop; it is counted down. `work[1]` counts the vertices tried.
     """
-    width = edges.shape[1]
     found = 0
-    level = depth[0]
+    level = levels.depth[0]
     while level >= 0:
-        vertex: Any = np.int64(-1)
-        for w in range(width):
-            if branch[level, w]:
-                vertex = w * 64 + _lowest(branch[level, w])
-                branch[level, w] &= branch[level, w] - _ONE
-                break
-        if vertex < 0:
+        if levels.left[level] == 0:
             level -= 1
             continue
-        if steps[0] <= 0:
-            branch[level, vertex // 64] |= _ONE << uint64(vertex % 64)
+        if work[0] <= 0:
             break
-        steps[0] -= 1
-        word, bit = vertex // 64, _ONE << uint64(vertex % 64)
-        open_edges = _add_vertex(level, vertex, occurrence, uncovered, once)
-        if not _each_is_needed(level, chosen, occurrence, once):
+        work[0] -= _STEP_WORDS + len(levels.uncovered[level])
+        work[1] += 1
+        vertex = _next_vertex(levels, level, bound > 0 and levels.touched[level] == bound)
+        levels.left[level] -= 1
+        open_edges = _add_vertex(level, vertex, occurrence, levels.uncovered, levels.once)
+        if not _each_is_needed(level, levels.chosen, occurrence, levels.once):
             continue
-        for w in range(width):
-            taken[level + 1, w] = taken[level, w]
-            candidates[level + 1, w] = candidates[level, w]
-        taken[level + 1, word] |= bit
-        candidates[level, word] |= bit
+        levels.chosen[level] = vertex
+        closed = open_edges and _narrow(levels, level, groups, bound)
+        levels.candidates[level, vertex // 64] |= _ONE << uint64(vertex % 64)
         if not open_edges:
-            for w in range(width):
-                out[found, w] = taken[level + 1, w]
+            out[found] = _ZERO
+            for k in range(level + 1):
+                out[found, levels.chosen[k] // 64] |= _ONE << uint64(levels.chosen[k] % 64)
             found += 1
             if found == len(out):
                 break
             continue
-        _narrow(taken[level + 1], candidates[level + 1], group_bits, bound)
-        edge = _smallest_edge(edges, uncovered[level + 1], candidates[level + 1])
+        if not closed:
+            work[0] -= edges.shape[1]
+            if levels.touched[level + 1] == bound - 1:
+                work[0] -= drop_useless_kernel(edges, levels, level + 1, groups)
+        edge = _smallest_edge(edges, levels.uncovered[level + 1], levels.candidates[level + 1], levels.near, closed)
         if edge < 0:
             continue
-        chosen[level] = vertex
         level += 1
-        for w in range(width):
-            branch[level, w] = edges[edge, w] & candidates[level, w]
-            candidates[level, w] &= ~edges[edge, w]
-    depth[0] = level
+        branch_kernel(edges[edge], levels, level, closed)
+    levels.depth[0] = level
     return found
 
 
 @njit(cache=True, nogil=True)
 def transpose_kernel(rows: Words, out: Words) -> None:
     """Set bit i of `out[b]` for every bit b of `rows[i]`; `out` is all zero before."""
-    for i in range(len(rows)):
-        place, bit = i // 64, _ONE << uint64(i % 64)
+    for start in range(0, len(rows), 64):
         for w in range(rows.shape[1]):
-            word = rows[i, w]
-            while word:
-                out[w * 64 + _lowest(word), place] |= bit
-                word &= word - _ONE
+            for i in range(start, min(start + 64, len(rows))):
+                bit = _ONE << uint64(i % 64)
+                word = rows[i, w]
+                while word:
+                    out[w * 64 + _lowest(word), start // 64] |= bit
+                    word &= word - _ONE

@@ -24,7 +24,9 @@ Flags = NDArray[np.bool_]
 Relation = NDArray[np.uint8]
 Word: TypeAlias = Any
 
-_FEWEST_PREDICATES = 3
+FEWEST_PREDICATES = 3
+"""From so many predicates on, a relation may follow that none of them is."""
+
 _LESS, _EQUAL, _GREATER = 1, 2, 4
 _UNORDERED_EQUAL, _UNORDERED_UNEQUAL = 1, 2
 _ORDERED = 7
@@ -78,7 +80,7 @@ def hulls_kernel(
         hulls[i] = masks[i]
         satisfiable[i] = True
         count, constrained = _number_nodes(masks[i], every, layout, scratch)
-        if constrained >= _FEWEST_PREDICATES:
+        if constrained >= FEWEST_PREDICATES:
             _relate_all(masks[i], every, layout, scratch, count)
             _close(count, scratch.order)
             satisfiable[i] = _is_satisfiable(count, scratch.order, scratch.apart)
@@ -86,6 +88,17 @@ def hulls_kernel(
                 _tighten(hulls[i], count, layout, scratch)
         for n in range(count):
             scratch.place[scratch.nodes[n]] = -1
+
+
+@njit(cache=True, nogil=True)
+def predicates_kernel(masks: Words, every: Words, layout: Layout, counts: Ints) -> None:
+    """Fill `counts` with the number of predicates of each box."""
+    for i in range(len(masks)):
+        counts[i] = 0
+        for w in range(len(every)):
+            if masks[i, w] != every[w]:
+                for p in range(layout.first[w], layout.first[w + 1]):
+                    counts[i] += masks[i, w] >> layout.shift[p] & layout.full[p] != layout.full[p]
 
 
 @njit(cache=True, nogil=True)

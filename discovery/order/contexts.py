@@ -45,6 +45,12 @@ _ROOM = 1 << 10
 _MUCH = 1 << 14
 _FIRST, _FASTER = 1_000, 4
 _MOST_WORDS = 1 << 27
+_MOST_WORDS_EXPECTED = 4 * _MOST_WORDS
+_FEWER = "look for small contexts (--max-context), or at fewer columns"
+_FIRST_TARGETS = 16
+_WORDS_BEFORE_A_FORECAST = 1 << 30
+_WORDS_HELD_BEFORE_A_FORECAST = 1 << 23
+_MOST_WORDS_READ = 1 << 45
 
 
 class Contexts:
@@ -212,7 +218,7 @@ class Contexts:
         A context with one in it that was known to hold is known to hold: more of its pairs agree. That is so after new
         rows too, once the evidences of all pairs are in that break what held before.
         """
-        found = self._each(lambda t: self._enumerated(t, changed[t][0]), list(changed), _MUCH)
+        found = self._all_enumerated({t: edges for t, (edges, _) in changed.items()})
         for (t, (edges, proofs)), (sets, proven) in zip(changed.items(), found, strict=True):
             self.edges[t], self.proofs[t] = edges, proofs
             if not np.array_equal(sets, self.sets[t]):
@@ -221,12 +227,36 @@ class Contexts:
         if sum(sets.size for sets in self.sets) > _MOST_WORDS:
             raise _too_many(len(self))
 
-    def _enumerated(self, target: int, edges: Words) -> tuple[Words, Flags]:
-        """Return the contexts of a target with other edges, in order, and which are known to hold."""
-        room = _ROOM
+    def _all_enumerated(self, edges: dict[int, Words]) -> list[tuple[Words, Flags]]:
+        """Return what `_enumerated` does for each of some targets.
+
+        More and more targets at a time, in a random order, so that what is far beyond time or memory ends before all
+        have been tried.
+        """
+        targets, done = list(edges), dict[int, tuple[Words, Flags]]()
+        order = np.random.default_rng(len(targets)).permutation(len(targets)).tolist()
+        words_read, words_held, size = 0, 0, _FIRST_TARGETS
+        while len(done) < len(targets):
+            some = [targets[place] for place in order[len(done) : len(done) + size]]
+            found = self._each(lambda t: self._enumerated(t, edges[t]), some, _MUCH)
+            for t, (sets, proven, read) in zip(some, found, strict=True):
+                done[t] = sets, proven
+                words_read, words_held = words_read + read, words_held + sets.size
+            times = len(targets) / len(done)
+            if words_held > _WORDS_HELD_BEFORE_A_FORECAST and words_held * times > _MOST_WORDS_EXPECTED:
+                count = sum(len(sets) for sets, _ in done.values()) * times
+                raise UsageError(f"about {count:,.0f} order dependencies expected, too many to keep: {_FEWER}")
+            if words_read > _WORDS_BEFORE_A_FORECAST and words_read * times > _MOST_WORDS_READ:
+                raise UsageError(f"the contexts of {len(targets):,} targets are expected to take many hours: {_FEWER}")
+            size *= 2
+        return [done[t] for t in targets]
+
+    def _enumerated(self, target: int, edges: Words) -> tuple[Words, Flags, int]:
+        """Return the contexts of a target with other edges, in order, which are known to hold, and the words read."""
+        room, work = _ROOM, np.zeros(1, np.int64)
         while True:
             out = np.empty((room, edges.shape[1]), np.uint64)
-            found = contexts_kernel(edges, self.targets.groups, self.targets.columns, self.bound, out)
+            found = contexts_kernel(edges, self.targets.groups, self.targets.columns, self.bound, work, out)
             if found >= 0:
                 break
             room *= 8
@@ -235,7 +265,7 @@ class Contexts:
         sets = out[:found][np.lexsort(out[:found].T)]
         proven = np.empty(found, np.bool_)
         held_kernel(sets, self.sets[target][self.proven[target]], proven)
-        return sets, proven
+        return sets, proven, int(work[0])
 
     def _hidden(self, target: int, sets: Words) -> Flags:
         """Return which contexts of a target are not reported, as a constant holds within them."""
@@ -255,7 +285,4 @@ class Contexts:
 
 
 def _too_many(count: int) -> UsageError:
-    return UsageError(
-        f"more than {count:,} order dependencies so far, too many to keep: look for small contexts (--max-context), or "
-        "at fewer columns"
-    )
+    return UsageError(f"more than {count:,} order dependencies so far, too many to keep: {_FEWER}")

@@ -21,7 +21,9 @@ import numpy as np
 from holdfast.constraints import OrderDependency, PredicateSpace
 from holdfast.constraints.types import Family
 from holdfast.discovery.evidences import mirrored
+from holdfast.discovery.hitting_sets import groups_of
 from holdfast.discovery.kernels.contexts import Ints, Words
+from holdfast.discovery.kernels.hitting_sets import Groups
 
 
 class Targets:
@@ -62,10 +64,9 @@ class Targets:
         return _words(self.space, sum(1 << int(bit) for bit in self.bit))
 
     @cached_property
-    def groups(self) -> Words:
+    def groups(self) -> Groups:
         """The bits of each column pair, as the enumeration takes them."""
-        width = self.space.word_count
-        return np.array([self.space.words(pair.every) for pair in self.space.pairs], np.uint64).reshape(-1, width)
+        return groups_of(self.space)
 
     @cached_property
     def boxes(self) -> Words:

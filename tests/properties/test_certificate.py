@@ -10,7 +10,7 @@ from holdfast.constraints.types import INTEGER, STRING
 from holdfast.discovery.certificate import Certificate
 from holdfast.discovery.denial import covers as covers_module
 from holdfast.discovery.denial.covers import Covers
-from holdfast.discovery.hitting_sets import HittingSetSearch
+from holdfast.discovery.hitting_sets import HittingSetSearch, groups_of
 from holdfast.indexes.table_index import WITNESSES
 
 Model = dict[int, set[tuple[int, int]]]
@@ -103,7 +103,7 @@ def _go_through_batches(seed: int, bound: int, *, wide: bool) -> None:
 
 def test_an_enumeration_may_be_kept_within_some_vertices() -> None:
     edges = np.array([[0b0101], [0b1010], [0b0110]], np.uint64)
-    groups = np.array([[0b0011], [0b1100]], np.uint64)
+    groups = groups_of(PredicateSpace(Schema("r", (Column("a", STRING), Column("b", STRING)))))
     within = np.array([0b1101], np.uint64)
     found = sorted(int(s[0]) for chunk in HittingSetSearch(edges, groups, within=within) for s in chunk)
     everywhere = sorted(int(s[0]) for chunk in HittingSetSearch(edges, groups) for s in chunk)

@@ -22,7 +22,7 @@ from holdfast.discovery.evidences import (
     mirrored,
     most_evidences,
 )
-from holdfast.discovery.hitting_sets import HittingSetSearch, transposed
+from holdfast.discovery.hitting_sets import HittingSetSearch, groups_of, transposed
 from holdfast.discovery.sampling import sample_random
 from holdfast.tables import Table, from_arrow, overlap
 from tests.oracles import denial as oracle
@@ -49,8 +49,7 @@ def test_evidences_are_those_of_all_pairs_and_their_witnesses_have_them(
 
 
 def _boxes(space: PredicateSpace, words: np.ndarray, bound: int) -> set[str]:
-    groups = np.array([space.words(pair.every) for pair in space.pairs], np.uint64)
-    search = HittingSetSearch(words, groups, bound)
+    search = HittingSetSearch(words, groups_of(space), bound)
     return {str(space.canonical(space.constraint(space.every & ~space.bits(s)))) for chunk in search for s in chunk}
 
 
@@ -88,8 +87,7 @@ def test_hitting_sets_over_several_words(data: st.DataObject) -> None:
         outcomes = [(data.draw(st.sampled_from([LESS, EQUAL, GREATER])) if i in varied else LESS) for i in range(30)]
         edges.add(space.evidence(outcomes).bits)
     words = np.array([space.words(e) for e in sorted(edges)], np.uint64)
-    groups = np.array([space.words(pair.every) for pair in space.pairs], np.uint64)
-    found = {space.bits(s) for chunk in HittingSetSearch(words, groups, 2) for s in chunk}
+    found = {space.bits(s) for chunk in HittingSetSearch(words, groups_of(space), 2) for s in chunk}
     vertices = [1 << b for b in range(space.every.bit_length()) if space.every >> b & 1]
     sides = [[v for v in _subsets(p.every) if v not in {0, p.every}] for p in space.pairs]
     sets = [0, *(v for side in sides for v in side)]
