@@ -30,23 +30,24 @@ MOST_THREADS = 1_024
 
 
 class Count(click.IntRange):
-    """A whole number within 64 bits; help names its least value alone.
+    """A whole number; help names its least value alone.
 
     Parameters
     ----------
-    least, most : between which it is.
+    least : the smallest that is taken.
+    most : the largest that is taken; without it any is, and beyond 64 bits it means what `MOST` does: all there are.
     """
 
-    def __init__(self, least: int = 0, most: int = MOST) -> None:
+    def __init__(self, least: int = 0, most: int | None = None) -> None:
         super().__init__(min=least)
         self._most = most
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
         """Return the number, or refuse it with its range."""
         number = super().convert(value, parameter, context)
-        if number > self._most:
+        if self._most is not None and number > self._most:
             self.fail(f"{number} is not in the range {self.min}<=x<={self._most}.", parameter, context)
-        return number
+        return min(number, MOST)
 
 
 @dataclass(frozen=True)

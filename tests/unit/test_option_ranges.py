@@ -1,5 +1,6 @@
-"""Numbers of any size on the command line: those within their range work, the others are refused with it."""
+"""Numbers of any size on the command line work, or are refused with their range."""
 
+import re
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -33,31 +34,27 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.parametrize("number", [MOST, MOST + 1, 10**30])
 @pytest.mark.parametrize(("command", "option"), OPTIONS)
-def test_the_largest_number_works(command: str, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_of_any_size_work(command: str, option: str, number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is beyond all there is, is all."""
     rules = ["key(Zip)", "--rule", "Zip -> City", "--rule", "{}: Zip ~ City", "--rule", "t.Zip in t.City"]
-    given = [*command.split(), *(rules if "--rule" in command else [])]
-    expected = exit_code_of(given if "--batch-size" in command or "replay" not in command else [*given, option, "9"])
-    found = capsys.readouterr().out
-    assert exit_code_of([*given, option, str(MOST)]) == expected < 2
-    lines = [line.rpartition(";")[0] or line for line in capsys.readouterr().out.splitlines()]
-    if option != "--top":  # which adds scores
-        assert lines == [line.rpartition(";")[0] or line for line in found.splitlines()]
+    given = [*command.split(), *(rules if "--rule" in command else []), "--quiet"]
+    assert exit_code_of([*given, option, "9"]) == int("--rule" in command)
+    expected = capsys.readouterr().out
+    assert exit_code_of([*given, option, str(number)]) == int("--rule" in command)
+    seconds = re.compile(r"[0-9.]+ s$", re.MULTILINE)
+    assert seconds.sub("", capsys.readouterr().out) == seconds.sub("", expected)
 
 
-@pytest.mark.parametrize(("command", "option"), [*OPTIONS, ("discover t.csv --family dc", "--threads")])
-@pytest.mark.parametrize("number", [MOST + 1, 10**30])
-def test_larger_ones_are_refused(command: str, option: str, number: int, capsys: pytest.CaptureFixture[str]) -> None:
-    given = [*command.split(), *(["key(Zip)"] if "--rule" in command else [])]
-    assert exit_code_of([*given, option, str(number)]) == 2
-    err = capsys.readouterr().err
-    assert f"Invalid value for '{option}': {number} is not in the range " in err
-    assert "<=x<=1024." if option == "--threads" else f"<=x<={MOST}." in err
+@pytest.mark.parametrize("number", [1_025, MOST + 1, 10**30])
+def test_no_machine_has_so_many_threads(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of(["discover", "t.csv", "--family", "dc", "--threads", str(number)]) == 2
+    assert f"Invalid value for '--threads': {number} is not in the range 1<=x<=1024." in capsys.readouterr().err
 
 
 def test_as_many_threads_as_there_may_be() -> None:
     assert exit_code_of("discover t.csv --family dc --threads 1024 --quiet".split()) == 0
-    assert exit_code_of("discover t.csv --family dc --threads 1025 --quiet".split()) == 2
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.arrow", "delta", "t.csv.gz"])
