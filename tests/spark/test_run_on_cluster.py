@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def test_a_table_is_followed_while_executors_are_killed(
     cluster: Cluster, cluster_spark: SparkSession, tmp_path: Path
 ) -> None:
-    twins = Twins(tmp_path, [FILES], spark={"spark.master": cluster.master}, blocks={"rows": 4, "path": "../shared"})
+    settings = {"spark": {"spark.master": cluster.master}, "blocks": {"rows": 4, "path": "../shared"}}
+    twins = Twins(tmp_path, [FILES], **settings, constraints={"denial": {"max_predicates": 2}})
     changes = Changes(twins.memory, 11)
     changes.come(2)
     twins.drain()
