@@ -6,6 +6,7 @@ violations; batches that are taken back, states that are saved and restored, rul
 
 from collections.abc import Sequence
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -129,3 +130,14 @@ def test_examples_keep_their_names() -> None:
     violation = Violation((RowImage({"k": "é"}, {"k": "é", "a": 2}),))
     named = RuleExample.of("größe", violation)
     assert named.example_id == "ee75dfbb84f49f6704f71d150aff93cf7a9fb3c6e3dec78f66492808e10f30e2"
+
+
+@pytest.mark.parametrize("body", ["zip -> city", "not(t.zip = s.zip and t.pay > s.pay)", "not(t.pay < 0)"])
+def test_new_violations_are_shown_beside_old_ones(body: str) -> None:
+    rows = pd.DataFrame({"zip": [1, 1], "city": ["a", "b"], "pay": [-1, -2]})
+    maintainer = Maintainer.seed(rows, name="people", rules=[body])
+    before = len(maintainer.rules[0].examples)
+    (state,) = maintainer.step(inserts=pd.DataFrame({"zip": [2, 2], "city": ["c", "d"], "pay": [-3, -5]})).rules
+    assert {row.values["zip"] for example in state.added for row in example.violation.rows} == {2}
+    assert not state.removed
+    assert len(state.examples) == before + len(state.added)
