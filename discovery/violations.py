@@ -10,6 +10,8 @@ One constraint after another, in an order in which neighbours share work:
    without any group being sorted. Two inequalities that hold together make one column follow the other, so rows are
    sorted by one; three or more need zones that are small in several columns, so rows follow a Z-order curve.
 
+Orders of all rows are kept for later constraints, the last ones asked for, within a limit of bytes.
+
 The search for one constraint ends after `limit` pairs, each from other zones. It can be given a budget of comparisons;
 a constraint that exhausts it is reported as undecided, for another plan.
 
@@ -17,9 +19,10 @@ a constraint that exhausts it is reported as undecided, for another plan.
 shape; crossing equalities split two lists of rows at once.
 """
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from threading import Event
+from threading import Event, Lock
 
 import numpy as np
 
@@ -32,6 +35,7 @@ from holdfast.discovery.threads import cut, spread
 from holdfast.indexes.curve import CELLS, interleaved
 from holdfast.indexes.masks import outcomes_of
 
+MOST_SORTED_BYTES = 1 << 28
 _NEEDS_NO_ORDER = 32.0
 _SORTED_BY = 3
 _UNLIMITED = 1 << 62
@@ -78,6 +82,10 @@ class _Partition:
     def same(self) -> bool:
         return self.t_rows is self.s_rows
 
+    @property
+    def nbytes(self) -> int:
+        return self.t_rows.nbytes if self.same else self.t_rows.nbytes + self.s_rows.nbytes
+
 
 class ViolationSearch:
     """Searches one table.
@@ -86,9 +94,17 @@ class ViolationSearch:
     ----------
     codes, space : the table's rows, and what masks mean.
     threads : constraints are spread over so many.
+    most_sorted_bytes : for orders of all rows that are kept for later constraints.
     """
 
-    def __init__(self, codes: PairCodes, space: PredicateSpace, threads: int = 1) -> None:
+    def __init__(
+        self,
+        codes: PairCodes,
+        space: PredicateSpace,
+        threads: int = 1,
+        *,
+        most_sorted_bytes: int = MOST_SORTED_BYTES,
+    ) -> None:
         self._codes = codes
         self._space = space
         self._threads = threads
@@ -96,13 +112,16 @@ class ViolationSearch:
         self._weight = np.where(codes.second >= 0, 2, 1).astype(np.int64)
         self._distinct = [int(max(left.max(), right.max())) + 1 if self._rows else 1 for left, right in self._sides()]
         self._group_size = [self._expected_group(left, right) for left, right in self._sides()]
-        self._roots: dict[tuple[int, ...], _Partition] = {}
+        self._roots = _Roots(self._root, most_sorted_bytes)
+
+    @property
+    def most_bytes(self) -> int:
+        """How many bytes it keeps at most, besides the codes."""
+        return self._weight.nbytes + self._roots.most
 
     def find(self, masks: Words, limit: int, budget: int = _UNLIMITED) -> Violations:
         """Return up to `limit` violating pairs of each constraint. O(n) per equality where the constraint holds."""
         tasks = sorted(self._tasks(masks), key=lambda t: (t.order, t.equalities, t.position))
-        for order in dict.fromkeys(task.order for task in tasks):
-            self._root(order)
         found = spread(
             cut(tasks, self._threads),
             self._threads,
@@ -145,14 +164,12 @@ class ViolationSearch:
         )
 
     def _root(self, order: tuple[int, ...]) -> _Partition:
-        """Return all rows as one group, sorted by some column pairs. Sorted once, then kept."""
-        if order not in self._roots:
-            crossing = any(self._space.pairs[p].left != self._space.pairs[p].right for p in order)
-            t_rows = self._sorted(self._codes.left, order)
-            s_rows = self._sorted(self._codes.right, order) if crossing else t_rows
-            starts = np.array([0, self._rows])
-            self._roots[order] = _Partition(t_rows, starts, s_rows, starts)
-        return self._roots[order]
+        """Return all rows as one group, sorted by some column pairs."""
+        crossing = any(self._space.pairs[p].left != self._space.pairs[p].right for p in order)
+        t_rows = self._sorted(self._codes.left, order)
+        s_rows = self._sorted(self._codes.right, order) if crossing else t_rows
+        starts = np.array([0, self._rows])
+        return _Partition(t_rows, starts, s_rows, starts)
 
     def _sorted(self, codes: Rows, order: tuple[int, ...]) -> Rows:
         if not order:
@@ -163,6 +180,44 @@ class ViolationSearch:
                 0, interleaved([codes[p].astype(np.int64) * CELLS // self._distinct[p] for p in order], self._rows)
             )
         return np.lexsort(keys[::-1]).astype(np.int32)
+
+
+class _Roots:
+    """All rows in the orders that were asked for last, within a limit.
+
+    An order that takes more than the limit is made each time.
+
+    Parameters
+    ----------
+    make : sorts the rows.
+    most : bytes.
+    """
+
+    def __init__(self, make: Callable[[tuple[int, ...]], _Partition], most: int) -> None:
+        self.most = most
+        self._make = make
+        self._held: OrderedDict[tuple[int, ...], _Partition] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+
+    @property
+    def bytes(self) -> int:
+        """How much they take."""
+        return self._bytes
+
+    def get(self, order: tuple[int, ...]) -> _Partition:
+        """Return the rows in an order; made by one thread while others wait, as most of them want the same."""
+        with self._lock:
+            if order in self._held:
+                self._held.move_to_end(order)
+                return self._held[order]
+            root = self._make(order)
+            self._held[order] = root
+            self._bytes += root.nbytes
+            while self._bytes > self.most:
+                _, oldest = self._held.popitem(last=False)
+                self._bytes -= oldest.nbytes
+            return root
 
 
 class _Walk:
@@ -188,7 +243,7 @@ class _Walk:
             if self._stopped.is_set():
                 break
             if last is None or last.order != task.order:
-                path = [self._search._root(task.order)]
+                path = [self._search._roots.get(task.order)]
                 shared = 0
             else:
                 shared = _shared_prefix(last.equalities, task.equalities)

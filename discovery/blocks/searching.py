@@ -38,7 +38,7 @@ Report = Callable[[str], object]
 _UNLIMITED = 1 << 62
 _WAVES_A_CORE = 4
 _SAMPLED_BLOCKS = 8
-_BYTES_A_CODE = 4
+_SORTED_PART = 4
 
 
 @dataclass(frozen=True)
@@ -225,8 +225,10 @@ def _coded(source: Source, space: PredicateSpace, blocks: tuple[Block, ...]) -> 
     def make() -> tuple[_Coded, int]:
         rows = rows_of(source.read_all(blocks), source.schema)
         codes = pair_codes(rows.table, space)
-        size = 2 * _BYTES_A_CODE * codes.left.size + rows.numbers.nbytes + 2 * codes.first.nbytes
-        return _Coded(rows.numbers, codes, ViolationSearch(codes, space)), size
+        size = codes.left.nbytes + codes.right.nbytes
+        search = ViolationSearch(codes, space, most_sorted_bytes=size // _SORTED_PART)
+        size += rows.numbers.nbytes + 2 * codes.first.nbytes + search.most_bytes
+        return _Coded(rows.numbers, codes, search), size
 
     return KEPT.get(("coded", space.fingerprint, *names_of(blocks)), make, marks_of(blocks))
 

@@ -17,8 +17,8 @@ from holdfast.indexes.masks import outcomes_of
 from holdfast.tables.keys import Flags
 
 FEWER = (
-    "look for small constraints (--max-predicates, of a live table max_predicates), at fewer columns or rows "
-    "(--limit), or without crossing columns (--no-cross-columns, of a live table cross_columns: none)"
+    "look for small constraints (--max-predicates, or max_predicates), at fewer columns or rows (--limit), "
+    "or without crossing columns (--no-cross-columns, or cross_columns: none)"
 )
 _MOST_WORDS = 1 << 27
 _MOST_WORDS_EXPECTED = 4 * _MOST_WORDS

@@ -26,7 +26,7 @@ from holdfast.constraints import (
     StateRefused,
     UsageError,
 )
-from holdfast.discovery.denial.meaning import Meaning
+from holdfast.discovery.denial.meaning import FEWEST_PREDICATES, Meaning
 from holdfast.discovery.denial.seeding import seed_denial
 from holdfast.discovery.detection.check import declared
 from holdfast.discovery.detection.forms import form_of
@@ -282,11 +282,12 @@ class Maintainer:
 
     @staticmethod
     def reports_otherwise(store: Reader, table: int) -> bool:
-        """Return whether a stored table's constraints were reported that this version does not report."""
+        """Return whether an earlier version may have reported constraints of a stored table that this one does not."""
         meta = codecs.read_json(store.get("meta", codecs.number(table) + b"table") or b"{}")
-        bounded = meta["bounds"].get("max_predicates") is not None
-        space = Maintainer.stored_spaces(store, table)[0].of_family(Family.DENIAL)
-        return bounded and meta.get("definition", 1) < _DEFINITION and Meaning(space).has_cycle
+        bound = meta["bounds"].get("max_predicates")
+        if meta.get("definition", 1) >= _DEFINITION or bound is None or 0 < bound < FEWEST_PREDICATES:
+            return False
+        return Meaning(Maintainer.stored_spaces(store, table)[0].of_family(Family.DENIAL)).has_cycle
 
     def follow_values(self, *, texts: bool, only: Collection[str] | None = None) -> None:
         """Tell with each batch what became of the values of each column, or of some; with `texts`, of their texts."""

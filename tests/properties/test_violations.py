@@ -114,3 +114,25 @@ def test_crossing_predicates_inside_long_groups(seed: int) -> None:
     assert {*found.constraint.tolist()} == {
         i for i, mask in enumerate(masks) if ((evidences & ~mask) == 0).all(axis=1).any()
     }
+
+
+@pytest.mark.parametrize("orders", [0, 1, 3])
+def test_orders_of_all_rows_are_kept_within_a_limit_and_found_anew_beyond_it(orders: int) -> None:
+    """One order is four bytes a row, or eight where columns are compared across."""
+    rows, rng = 500, np.random.default_rng(5)
+    table = from_arrow(pa.table({f"c{i}": rng.integers(0, 400, rows) for i in range(6)}), "r")
+    space = PredicateSpace(table.schema, ((0, 1), (2, 3)))
+    codes = pair_codes(table, space)
+    texts = [f"not(t.c{a} < s.c{b} and t.c{c} > s.c{c})" for a, b in ((0, 1), (2, 3)) for c in range(6)]
+    masks = np.array([space.words(space.mask(parse_denial(text))) for text in texts], np.uint64)
+    most = orders * 8 * codes.rows
+    bounded = ViolationSearch(codes, space, 2, most_sorted_bytes=most)
+    free = ViolationSearch(codes, space, 2)
+    for _ in range(2):
+        found, expected = bounded.find(masks, 3), free.find(masks, 3)
+        assert (found.constraint == expected.constraint).all()
+        assert (found.pairs == expected.pairs).all()
+        assert bounded._roots.bytes <= most
+    assert free._roots.bytes > 3 * 8 * codes.rows
+    assert sum(root.nbytes for root in bounded._roots._held.values()) == bounded._roots.bytes
+    assert bounded.most_bytes >= bounded._roots.bytes + 8 * codes.rows

@@ -6,6 +6,7 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from holdfast.constraints import ColumnType, StateRefused, parse_type
@@ -47,9 +48,9 @@ class Quiet:
 class State:
     """A state, and the configuration that it was seeded with."""
 
-    def __init__(self, folder: Path, **table: Any) -> None:
-        self.folder, self.number = folder, 0
-        (folder / "seed.csv").write_text("a,b,id\n1,10,x\n2,20,y\n", "utf-8")
+    def __init__(self, folder: Path, rows: str = "a,b,id\n1,10,x\n2,20,y\n", bound: int = 2, **table: Any) -> None:
+        self.folder, self.number, self.bound = folder, 0, bound
+        (folder / "seed.csv").write_text(rows, "utf-8")
         configuration = self._read(table)
         settings, self.rules = configuration.settings, monitored_rules(configuration)
         self._open()
@@ -105,7 +106,7 @@ class State:
         whole = {"name": "t", "seed": {"path": "./seed.csv"}, "source": FILES, **table}
         if whole["source"]["format"] == "delta":
             del whole["seed"]
-        text = {"name": "app", **places, "tables": [whole], "constraints": {"denial": {"max_predicates": 2}}}
+        text = {"name": "app", **places, "tables": [whole], "constraints": {"denial": {"max_predicates": self.bound}}}
         return read_configuration(json.dumps(text).encode(), "c.yaml", str(self.folder))
 
     @staticmethod
@@ -124,6 +125,23 @@ def state(tmp_path: Path) -> Iterator[State]:
 def test_nothing_is_done_where_nothing_changed(state: State) -> None:
     assert state.to().said == ()
     assert state.number == 0
+
+
+@pytest.mark.parametrize(("bound", "is_new"), [(2, False), (4, True), (0, True)])
+def test_what_an_earlier_version_reported_and_no_table_can_break_goes(
+    tmp_path: Path, bound: int, is_new: bool
+) -> None:
+    numbers = np.random.default_rng(0).integers(0, 5, (40, 3)).tolist()
+    state = State(tmp_path, "a,b,c\n" + "".join(f"{a},{b},{c}\n" for a, b, c in numbers), bound)
+    key = codecs.number(0) + b"table"
+    meta = codecs.read_json(state.store.get("meta", key) or b"")
+    assert state.to().said == ()
+    earlier = WriteBatch()
+    earlier.put("meta", key, codecs.json_bytes({name: value for name, value in meta.items() if name != "definition"}))
+    state.store.write(earlier)
+    assert ["constraints that no table can break" in text for text in state.to().said] == [True] * is_new
+    assert state.to().said == ()
+    state.close()
 
 
 def test_names_go_there_and_back(state: State) -> None:
