@@ -128,9 +128,7 @@ def test_nothing_is_done_where_nothing_changed(state: State) -> None:
 
 
 @pytest.mark.parametrize(("bound", "is_new"), [(2, False), (4, True), (0, True)])
-def test_what_an_earlier_version_reported_and_no_table_can_break_goes(
-    tmp_path: Path, bound: int, is_new: bool
-) -> None:
+def test_what_an_earlier_version_reported_and_no_table_can_break_goes(tmp_path: Path, bound: int, is_new: bool) -> None:
     numbers = np.random.default_rng(0).integers(0, 5, (40, 3)).tolist()
     state = State(tmp_path, "a,b,c\n" + "".join(f"{a},{b},{c}\n" for a, b, c in numbers), bound)
     key = codecs.number(0) + b"table"
