@@ -13,8 +13,7 @@ from holdfast.constraints import Column, PredicateSpace, Schema
 from holdfast.indexes import labels
 from holdfast.indexes.rows import RowSet
 from holdfast.indexes.texts import Texts
-from holdfast.state.memory import MemoryStore
-from holdfast.tables import EncodedColumn, ReadOptions, Table, from_arrow
+from holdfast.tables import ReadOptions, Table, from_arrow
 from tests.oracles import denial as oracle
 from tests.oracles.values import Column as OracleColumn
 from tests.oracles.values import Row
@@ -103,32 +102,6 @@ def test_strings_declared_ordered_keep_code_point_order(cells: list[str | None],
     in_order = live[np.argsort(rows.codes[live, 0])]
     found = [row["a"] for row in rows.values(in_order)]
     assert found == sorted(set(cells), key=lambda text: (text is not None, text))
-
-
-@given(st.lists(st.integers(-40, 40), min_size=1, max_size=30, unique=True), st.data())
-def test_labels_are_restored_as_they_were_saved_whatever_was_relabelled(
-    numbers: list[int], data: st.DataObject
-) -> None:
-    def column(values: list[int]) -> EncodedColumn:
-        return from_arrow(pa.table({"a": pa.array(map(Decimal, values), pa.decimal128(30))}), "r").columns[0]
-
-    store, labels = MemoryStore(), encoding.Labels((0,))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoding, "_STEP", 1)
-        patch.setattr(encoding, "_HIGHEST", 64)
-        for at, number in enumerate(numbers):
-            labels.add([column([number])])
-            if data.draw(st.booleans()):
-                continue
-            for batch in labels.save(b"p", everything=False):
-                store.write(batch)
-            again = encoding.Labels((0,))
-            again.restore(store, b"p")
-            known = column(sorted(numbers[: at + 1]))
-            assert again.codes(known).tolist() == labels.codes(known).tolist()
-            assert (np.diff(again.codes(known)) > 0).all()
-            assert again.values(again.codes(known), known.column) == sorted(map(Decimal, numbers[: at + 1]))
-            labels = again
 
 
 def test_values_that_no_row_has_are_forgotten_in_time() -> None:
