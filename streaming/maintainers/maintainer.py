@@ -26,11 +26,12 @@ from holdfast.constraints import (
     StateRefused,
     UsageError,
 )
-from holdfast.discovery.denial.meaning import FEWEST_PREDICATES, Meaning
+from holdfast.discovery.denial.meaning import Meaning
 from holdfast.discovery.denial.seeding import seed_denial
 from holdfast.discovery.detection.check import declared
 from holdfast.discovery.detection.forms import form_of
 from holdfast.discovery.explained import Explained
+from holdfast.discovery.kernels.hulls import FEWEST_PREDICATES
 from holdfast.discovery.kernels.order import sort_groups_kernel
 from holdfast.discovery.order.seeding import seed_order
 from holdfast.discovery.ranking import PairSample, scores_on
