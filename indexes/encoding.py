@@ -117,6 +117,12 @@ class Encoding:
             arrays[column.name] = values.take(pa.array(places.astype(np.int64)))
         return pa.table(arrays)
 
+    def let_go(self) -> None:
+        """Hold nothing of the last table that was encoded."""
+        for domain in dict.fromkeys(self._domains):
+            if isinstance(domain, Texts):
+                domain.let_go()
+
     def release(self, codes: Codes) -> None:
         """Forget the values that none of these rows has, once they are the most. Amortised O(1) a value."""
         for domain in dict.fromkeys(self._domains):

@@ -27,7 +27,7 @@ from holdfast.tables.columnar import encoded
 Slots = NDArray[np.int64]
 
 _FEWEST = 1 << 10
-_FILLED_AT_ONCE = 1 << 20
+_FILLED_AT_ONCE = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class RowSet:
         self._before.clear()
         self._relabelled.clear()
         if self.encoding.can_waste:
-            self.encoding.release(self.codes[self._in_use()])
+            self.encoding.release(self._held())
         self._encoding_before = self.encoding.memo()
 
     def undo(self) -> None:
@@ -207,6 +207,7 @@ class RowSet:
             self.change(codes[first], copies)
             self._before.clear()
             self._relabelled.clear()
+        self.encoding.let_go()
         self.begin()
 
     def hold(self, codes: Codes, copies: NDArray[np.int64]) -> Slots:
@@ -265,7 +266,7 @@ class RowSet:
         used = self._in_use()
         self._used = int(used.max(initial=-1)) + 1
         self._free = np.flatnonzero(self.copies[: self._used] == 0)[::-1].tolist()
-        self.encoding.restore(store, prefix, self.codes[: self._used] if len(used) == self._used else self.codes[used])
+        self.encoding.restore(store, prefix, self._held())
         self._encoding_before = self.encoding.memo()
         self._count(self.copies[used])
         self._rehash()
@@ -321,6 +322,11 @@ class RowSet:
         self._whole.rebuild(self.codes, self._in_use())
         if self._by_key is not None:
             self._by_key.rebuild(self.codes, self.live())
+
+    def _held(self) -> Codes:
+        """Return the codes of all rows with copies; no copy of them where every slot is in use."""
+        used = self._in_use()
+        return self.codes[: self._used] if len(used) == self._used else self.codes[used]
 
     def _in_use(self) -> Slots:
         return np.flatnonzero(self.copies[: self._used] != 0)

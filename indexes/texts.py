@@ -66,9 +66,13 @@ class Texts:
         """Return the strings of codes, none of them null, as an Arrow array. O(bytes)."""
         return self._interned.binaries(codes).view(pa.large_string())
 
+    def let_go(self) -> None:
+        """Hold the strings of the last table no longer."""
+        self._seen, self._seen_codes = None, np.zeros(0, np.int64)
+
     def keep(self, codes: Codes) -> None:
         """Forget all strings but those of some codes. O(codes + strings)."""
-        self._seen = None
+        self.let_go()
         kept = np.zeros(self._interned.used, np.bool_)
         for column in codes.T:
             kept[column[column != NULL]] = True

@@ -145,19 +145,22 @@ class Table:
 def encoded(
     name: str,
     columns: Sequence[Column],
-    arrays: Mapping[str, pa.ChunkedArray],
+    arrays: dict[str, pa.ChunkedArray],
     row_count: int,
     *,
     warnings: Sequence[str] = (),
     locate: Callable[[int], str] = _nowhere,
 ) -> Table:
-    """Encode typed Arrow columns; strings may come dictionary-encoded. O(n) and a sort of wide decimals."""
+    """Encode typed Arrow columns; strings may come dictionary-encoded. O(n) and a sort of wide decimals.
+
+    `arrays` is used up on the way, so that no more than one column is held twice.
+    """
     schema = Schema(name, tuple(columns))
     made: dict[str, EncodedColumn] = {}
     texts: dict[str, pa.DictionaryArray] = {}
     for column in columns:
         try:
-            array = arrays[column.name]
+            array = arrays.pop(column.name)
             if column.type.name == "string":
                 texts[column.name] = _distinct_texts(array)
                 continue

@@ -19,6 +19,7 @@ from holdfast.tables.selection import Selection
 PARQUET = (".parquet", ".pq")
 _ARROW = (".arrow", ".feather", ".ipc")
 _MOST_AT_HEAD = 2**31 - 1
+_MANY_ROWS = 1 << 20
 _COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4")
 
 
@@ -100,7 +101,10 @@ def table_names(paths: Sequence[Path]) -> list[str]:
 def _delimited(path: Path, options: ReadOptions, name: str) -> Table:
     file = DelimitedFile(path, options)
     columns, arrays, rows = file.columns(Selection(str(path), file.header.names, options))
-    return encoded(name, columns, arrays, rows, warnings=file.warnings(), locate=file.locate)
+    table = encoded(name, columns, arrays, rows, warnings=file.warnings(), locate=file.locate)
+    if rows >= _MANY_ROWS:
+        pa.default_memory_pool().release_unused()
+    return table
 
 
 def _parquet(path: Path, options: ReadOptions, name: str) -> Table:
