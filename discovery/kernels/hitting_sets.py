@@ -195,23 +195,19 @@ def _narrow(levels: Levels, level: int, groups: Groups, bound: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _edges_for_one_group(edges: Words, levels: Levels, level: int, groups: Groups) -> int:
-    """List uncovered edges that no candidate of a touched group meets; return how many, of many only some."""
-    most = min(MOST_JOINED, _BLOCK + 16 * edges.shape[1])
+def _edges_for_one_group(edges: Words, uncovered: Words, words: Places, met_by: Words, most: int, out: Places) -> int:
+    """List uncovered edges that have none of the vertices `met_by`; return how many, `most` where there are more."""
     count = 0
-    uncovered = levels.uncovered[level]
     for f in range(len(uncovered)):
         bare = uncovered[f]
         while bare:
             edge = f * 64 + _lowest(bare)
             bare &= bare - _ONE
             met: Word = _ZERO
-            for k in range(level):
-                group = groups.of[levels.chosen[k]]
-                word = groups.word[group]
-                met |= edges[edge, word] & levels.candidates[level, word] & groups.bits[group]
+            for k in range(len(words)):
+                met |= edges[edge, words[k]] & met_by[k]
             if met == _ZERO:
-                levels.joined[count] = edge
+                out[count] = edge
                 count += 1
                 if count == most:
                     return count
@@ -219,21 +215,14 @@ def _edges_for_one_group(edges: Words, levels: Levels, level: int, groups: Group
 
 
 @njit(cache=True, nogil=True)
-def drop_useless_kernel(edges: Words, levels: Levels, level: int, groups: Groups) -> Any:
-    """Drop candidates of untouched groups that cannot be the last group of a set; return the words that were read."""
-    count = _edges_for_one_group(edges, levels, level, groups)
-    candidates, width = levels.candidates[level], edges.shape[1]
-    kept = np.zeros(level, np.uint64)
-    for k in range(level):
-        group = groups.of[levels.chosen[k]]
-        kept[k] = candidates[groups.word[group]] & groups.bits[group]
-    joined = np.zeros(_BLOCK, np.uint64)
-    worked = count + width
-    for start in range(0, width, _BLOCK):
-        end = min(start + _BLOCK, width)
+def _find_useful(edges: Words, listed: Places, candidates: Words, groups: Groups, useful: Words) -> int:
+    """Add to `useful` the candidates of groups that can meet all listed edges; return the words that were read."""
+    worked, joined = 0, np.zeros(_BLOCK, np.uint64)
+    for start in range(0, len(candidates), _BLOCK):
+        end = min(start + _BLOCK, len(candidates))
         joined[:] = _ZERO
-        for i in range(count):
-            edge = levels.joined[i]
+        for i in range(len(listed)):
+            edge = listed[i]
             for w in range(start, end):
                 joined[w - start] |= edges[edge, w]
             worked += end - start
@@ -246,14 +235,49 @@ def drop_useless_kernel(edges: Words, levels: Levels, level: int, groups: Groups
         for w in range(start, end):
             seen, left = joined[w - start], candidates[w]
             if seen == groups.every[w]:
-                candidates[w] = left = _ZERO
+                left = _ZERO
             while left:
                 bits = groups.bits[groups.of[w * 64 + _lowest(left)]]
                 left &= ~bits
-                if seen & bits == bits or seen & bits & ~candidates[w]:
-                    candidates[w] &= ~bits
+                if seen & bits != bits and seen & bits & ~candidates[w] == _ZERO:
+                    useful[w] |= candidates[w] & bits
+    return worked
+
+
+@njit(cache=True, nogil=True)
+def drop_useless_kernel(edges: Words, levels: Levels, level: int, groups: Groups) -> Any:
+    """Drop candidates of untouched groups that cannot be the last group of a set; return the words that were read.
+
+    Of a touched group with two vertices left only one may be added. So each way to choose among these is tried.
+    """
+    candidates, useful, width = levels.candidates[level], levels.branch[level], edges.shape[1]
+    words, kept = np.zeros(level, np.int64), np.zeros(level, np.uint64)
+    either, ways = np.zeros(level, np.bool_), 1
     for k in range(level):
-        candidates[groups.word[groups.of[levels.chosen[k]]]] |= kept[k]
+        group = groups.of[levels.chosen[k]]
+        words[k] = groups.word[group]
+        kept[k] = candidates[words[k]] & groups.bits[group]
+        # a group that is chosen twice has at most one vertex left
+        either[k] = _count_bits(kept[k]) == 2 and _count_bits(groups.bits[group]) == 3
+        if either[k]:
+            ways *= 2
+    most = min(MOST_JOINED, _BLOCK + 16 * width)
+    useful[:] = _ZERO
+    worked = width
+    met_by = np.zeros(level, np.uint64)
+    for way in range(ways):
+        choice = way
+        for k in range(level):
+            met_by[k] = kept[k]
+            if either[k]:
+                lowest = kept[k] & (~kept[k] + uint64(1))
+                met_by[k] = lowest if choice % 2 else kept[k] & ~lowest
+                choice //= 2
+        count = _edges_for_one_group(edges, levels.uncovered[level], words, met_by, most, levels.joined)
+        worked += count + _find_useful(edges, levels.joined[:count], candidates, groups, useful)
+    candidates[:] = useful
+    for k in range(level):
+        candidates[words[k]] |= kept[k]
     return worked
 
 
