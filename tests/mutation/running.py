@@ -67,6 +67,8 @@ class Trees:
         ValueError : tests fail without any mutant, or there are none.
         """
         present = [path for path in paths if (self._whole / path).exists()]
+        if not present:
+            raise ValueError(f"none of {paths} is there")
         limit = _START_SECONDS + _SLOWER * sum(self._measured(path) for path in present)
         if self._mutated.exists():
             shutil.rmtree(self._mutated)

@@ -113,6 +113,8 @@ def test_a_sample_with_too_many_covers_gives_way_to_all_pairs(monkeypatch: pytes
     monkeypatch.setattr(seeding, "_COSTS", Costs(validated=1.0))
     discovered = discover(table, max_predicates=0)
     assert [step for step, _ in discovered.explained.steps if "cheaper" in step]
+    (left,) = [step for step, _ in discovered.explained.steps if step.startswith("enumerated") and "more" in step]
+    assert left.endswith(" evidences, and there are more")
     assert discovered.explained.plan == "all pairs"
     assert {str(c) for c in discovered} == expected
     counted: dict[object, int] = {}

@@ -108,6 +108,8 @@ def test_what_tests_make_of_mutants(tmp_path: Path) -> None:
     made = {mutant.identity.removeprefix("least.py::least::"): mutant for mutant in mutants_of("least.py", SOURCE)}
     trees = Trees(tree, work)
     paths = ["tests/test_gone.py", "tests/test_least.py"]
+    with pytest.raises(ValueError, match="is there"):
+        trees.run(made["min -> max#0"], paths[:1])
     killed = trees.run(made["min -> max#0"], paths)
     assert (killed.outcome, killed.by) == ("killed", "tests/test_least.py::test_least")
     assert trees.run(made["2 -> 3#0"], paths).outcome == "survived"
