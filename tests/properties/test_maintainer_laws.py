@@ -520,3 +520,16 @@ def test_larger_tables_agree_with_discovery(
             expected |= {str(c) for c in discover(current, family="od", max_context=context)}
         assert {str(c) for c in maintainer.constraints} == expected == found, f"seed {seed}, batch of {size}"
         assert maintainer.row_count == len(live)
+
+
+@pytest.mark.parametrize("row", [(100, -1), (-1, 100)])
+@pytest.mark.parametrize("trees", [False, True])
+def test_a_row_breaks_an_order_from_either_end(
+    row: tuple[int, int], trees: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TableIndex, "_pays", lambda *_: trees)
+    rows = pd.DataFrame({"a": range(50), "b": range(50)})
+    maintainer = Maintainer.seed(rows, name="r", max_predicates=None, max_context=0, threads=1)
+    assert "{}: a ~ b" in {str(c) for c in maintainer.constraints}
+    broken = maintainer.apply(inserts=pd.DataFrame({"a": [row[0]], "b": [row[1]]}))
+    assert "{}: a ~ b" in {str(change.constraint) for change in broken if not change.appeared}

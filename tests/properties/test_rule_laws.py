@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Maintainer
-from holdfast.constraints import PredicateSpace, RowImage, StateRefused, Violation
+from holdfast.constraints import PredicateSpace, RowImage, Rule, StateRefused, Violation, parse_rule_body
 from holdfast.indexes import counting_index, group_counts
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.maintainers import counting, watches
@@ -141,3 +141,14 @@ def test_new_violations_are_shown_beside_old_ones(body: str) -> None:
     assert {row.values["zip"] for example in state.added for row in example.violation.rows} == {2}
     assert not state.removed
     assert len(state.examples) == before + len(state.added)
+
+
+def test_rows_of_rules_are_counted_anew_when_asked_for() -> None:
+    rows = pd.DataFrame({"zip": [1, 1, 2, 2], "pay": [-1, -2, 3, 4]})
+    rule = Rule("r", "people", parse_rule_body("not(t.zip = s.zip and t.pay > s.pay)"))
+    maintainer = Maintainer.seed(rows, name="people", rules=[MonitoredRule(rule, recount=1e9)])
+    (state,) = maintainer.step(deletes=rows[1:2]).rules
+    assert (state.is_recent, state.violating_pairs) == (False, 1)
+    maintainer.recount_rules()
+    (state,) = maintainer.rules
+    assert (state.is_recent, state.violating_rows) == (True, 2)
