@@ -22,6 +22,7 @@ FEWER = (
 )
 _MOST_WORDS = 1 << 27
 _MOST_WORDS_EXPECTED = 4 * _MOST_WORDS
+_FEW_WORDS = _MOST_WORDS // 64
 _MOST_WORDS_READ = 1 << 45
 
 
@@ -74,10 +75,14 @@ class Enumeration:
         return np.concatenate(chunks), whole
 
     def _refuse_beyond_reach(self, search: HittingSetSearch, count: int, limit: float) -> None:
-        """Say what to set where the share that is done tells that the rest is far beyond time or memory."""
+        """Say what to set where the share that is done tells that the rest is far beyond time or memory.
+
+        Few constraints so far tell too little of how many there will be.
+        """
         times = min(search.times_ahead(), limit / max(count, 1))
         pairs = f"{len(self._space.pairs):,} column pairs"
-        if count * self._space.word_count * times > _MOST_WORDS_EXPECTED:
+        held = count * self._space.word_count
+        if held > _FEW_WORDS and held * times > _MOST_WORDS_EXPECTED:
             raise UsageError(f"about {count * times:,.0f} constraints of {pairs} expected, too many to keep: {FEWER}")
         if search.words_read * times > _MOST_WORDS_READ:
             raise UsageError(f"the constraints of {pairs} are expected to take many hours: {FEWER}")

@@ -149,6 +149,7 @@ def test_a_wide_table_ends_with_what_to_set(monkeypatch: pytest.MonkeyPatch, bou
     monkeypatch.setattr(hitting_sets, "_WORDS_BEFORE_A_FORECAST", 1 << 22)
     monkeypatch.setattr(hitting_sets, "_WORDS_AT_ONCE", 1 << 22)
     monkeypatch.setattr(enumerating, "_MOST_WORDS_EXPECTED", 1 << 22)
+    monkeypatch.setattr(enumerating, "_FEW_WORDS", 1 << 10)
     with pytest.raises(UsageError, match=r"4,\d\d\d column pairs expected, .*--max-predicates.*--no-cross-columns"):
         discover(_table(20, 100, 10), max_predicates=bound)
 

@@ -1,0 +1,151 @@
+"""What do single parts cost, beside what could stand in their place?
+
+Labels of values in order (`indexes/labels.py`) beside a sorted dictionary, placing values by our hash beside that of
+pandas, clusters of inclusions by how many there are, and the decision which constraints say anything
+(`discovery/denial/meaning.py`) beside the search that finds them. Seconds are processor time, of the fastest of some
+runs.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from sortedcontainers import SortedDict
+
+from benchmarks.measuring import Point, measured
+from holdfast.constraints import ColumnRef
+from holdfast.constraints.types import INTEGER
+from holdfast.discovery.blocks.hashing import hashed
+from holdfast.discovery.denial.meaning import Meaning
+from holdfast.discovery.denial.seeding import seed_denial
+from holdfast.discovery.inclusion.clusters import Clusters, Member
+from holdfast.indexes.labels import Labels
+from holdfast.indexes.order_keys import TextKeys
+from holdfast.tables import EncodedColumn, ReadOptions, from_arrow, space_of
+
+_TEXTS = 1_000_000
+_WIDTH = 273
+_RUNS = 5
+
+
+def points() -> Iterator[Point]:
+    """Yield one point for each part and size."""
+    for new in (1_000, 100_000):
+        ours, theirs = measured(_labels, new), measured(_sorted_dictionary, new)
+        seconds, undone = ours.answer
+        yield {
+            "part": "labels", "texts": _TEXTS, "new": new, "seconds": seconds, "undo_seconds": undone,
+            "peak_mb": ours.peak_mb, "sorted_dictionary_seconds": theirs.answer,
+            "ratio": round(theirs.answer / seconds, 1),
+        }  # fmt: skip
+    for size in (10, 45):
+        ours = measured(_hashes, size)
+        seconds, of_pandas = ours.answer
+        yield {
+            "part": "hash", "values": _TEXTS, "bytes": size, "seconds": seconds, "pandas_seconds": of_pandas,
+            "ratio": round(of_pandas / seconds, 1),
+        }  # fmt: skip
+    for clusters, columns in ((60_000, 10), (663_584, 10), (663_584, 40)):
+        ours = measured(_clusters, clusters, columns)
+        seconds, held = ours.answer
+        yield {
+            "part": "clusters", "clusters": clusters, "columns_of_each": columns, "columns": _WIDTH,
+            "batch_seconds": seconds, "held_mb": held >> 20, "peak_mb": ours.peak_mb,
+        }  # fmt: skip
+    for columns in (4, 6):
+        ours = measured(_meaning, columns)
+        enumerated, decided, boxes, reported = ours.answer
+        yield {
+            "part": "meaning", "columns": columns, "boxes": boxes, "reported": reported,
+            "seed_seconds": enumerated, "seconds": decided,
+        }  # fmt: skip
+
+
+def _texts(seed: int, count: int) -> list[str]:
+    rng = np.random.default_rng(seed)
+    return [f"{a:016x}-{seed}" for a in rng.integers(0, 2**63, count).tolist()]
+
+
+def _ordered(texts: list[str]) -> EncodedColumn:
+    table = from_arrow(pa.table({"a": pa.array(texts)}), "r", ReadOptions(ordered={"a": True}))
+    return table.columns[0]
+
+
+def _best(work: Callable[[], Any], after: Callable[[], Any] = lambda: None) -> float:
+    """Return the processor seconds of the fastest of some runs."""
+    found = []
+    for _ in range(_RUNS):
+        start = time.process_time()
+        work()
+        found.append(time.process_time() - start)
+        after()
+    return round(min(found), 6)
+
+
+def _labels(new: int) -> tuple[float, float]:
+    labels = Labels((0,), TextKeys())
+    labels.add([_ordered(_texts(1, _TEXTS))])
+    column, memo = _ordered(_texts(2, new)), labels.memo()
+    undo: list[float] = []
+
+    def undone() -> None:
+        start = time.process_time()
+        labels.take_back(memo)
+        undo.append(time.process_time() - start)
+
+    seconds = _best(lambda: labels.add([column]), undone)
+    assert len(labels) == _TEXTS
+    return seconds, round(min(undo), 6)
+
+
+def _sorted_dictionary(new: int) -> float:
+    labels = SortedDict.fromkeys(_texts(1, _TEXTS), 0)
+    texts = _texts(2, new)
+
+    def add() -> None:
+        for text in texts:
+            labels[text] = labels.bisect_left(text)
+
+    def undo() -> None:
+        for text in texts:
+            del labels[text]
+
+    return _best(add, undo)
+
+
+def _hashes(size: int) -> tuple[float, float]:
+    texts = pa.array([text.ljust(size, "x")[:size].encode() for text in _texts(1, _TEXTS)], pa.binary())
+    objects = np.array(texts.to_pylist(), object)
+    hashed(texts.slice(0, 1))
+    return _best(lambda: hashed(texts)), _best(lambda: pd.util.hash_array(objects, categorize=False))
+
+
+def _clusters(count: int, columns: int) -> tuple[float, int]:
+    clusters = Clusters([Member(ColumnRef("t", f"c{i}"), INTEGER) for i in range(_WIDTH)])
+    rng = np.random.default_rng(1)
+    for start in range(0, count, 10_000):
+        some = min(10_000, count - start)
+        chosen = rng.random((some, _WIDTH)).argpartition(columns, axis=1)[:, :columns]
+        places = np.repeat(np.arange(some), columns)
+        numbers = np.unique(clusters.numbers(clusters.bits_of(some, places, chosen.ravel())))
+        clusters.change(numbers, np.ones(len(numbers), np.int64), np.ones(int(clusters.sizes(numbers).sum()), np.int64))
+    batch = rng.choice(clusters.count, 1_000, replace=False)
+    values, occurrences = np.ones(1_000, np.int64), np.ones(int(clusters.sizes(batch).sum()), np.int64)
+    return _best(lambda: clusters.change(batch, values, occurrences)), clusters.nbytes
+
+
+def _meaning(columns: int) -> tuple[float, float, int, int]:
+    data = {f"c{i}": np.random.default_rng(i).integers(0, 30, 300) for i in range(columns)}
+    table = from_arrow(pa.table(data), "r")
+    space = space_of(table)
+    seed_denial(table, space, 1)
+    start = time.process_time()
+    seed = seed_denial(table, space, 4)
+    enumerated = time.process_time() - start
+    meaning = Meaning(space)
+    seconds = _best(lambda: meaning.reported(seed.boxes))
+    assert len(meaning.reported(seed.boxes)) == len(seed.masks)
+    return round(enumerated, 6), seconds, len(seed.boxes), len(seed.masks)
