@@ -129,6 +129,12 @@ class Encoding:
             if domain.is_wasteful:
                 self._keep(domain, codes)
 
+    def check_invariants(self) -> None:
+        """Assert what labels promise. O(n)."""
+        for domain in dict.fromkeys(self._domains):
+            if isinstance(domain, Labels):
+                domain.check_invariants()
+
     def _keep(self, domain: "Direct | Texts | Labels", codes: Codes) -> None:
         if not isinstance(domain, Direct):
             domain.keep(codes[:, [c for c, other in enumerate(self._domains) if other is domain]])

@@ -141,12 +141,12 @@ class Labels:
         labels = self._between_neighbours(new)
         if labels is None:
             return self._spread_out(new)
+        self._given.append(new)  # before any label: wherever the rest stops, `take_back` takes them back
+        self._changed.append(labels)
         self._label_of[new] = labels
         self._recent = self._recent.merged(new, labels)
         if _RECENT_SHARE * len(self._recent) > len(self._main) + _FEW_RECENT:
             self._main, self._recent = self._all, _EMPTY
-        self._given.append(new)
-        self._changed.append(labels)
         return None
 
     def codes(self, column: EncodedColumn) -> Codes:
@@ -214,7 +214,8 @@ class Labels:
         O(k) for k values that came since; O(n) where labels were given anew.
         """
         given = np.concatenate([np.zeros(0, np.int64), *self._given])
-        self._changed.append(self._label_of[given])  # they may have been saved meanwhile
+        labels = self._label_of[given]
+        self._changed.append(labels[labels != _NO_LABEL])  # they may have been saved meanwhile
         if self._is_relabelled:
             self._changed.append(self._all.labels)
         self._main, self._recent = memo
@@ -316,11 +317,11 @@ class Labels:
         codes = np.insert(old.codes, self._places(old, new), new)
         gap = _HIGHEST // (len(codes) + 1)  # half of the range stays free at either end
         labels = gap * np.arange(1, len(codes) + 1) - _HIGHEST // 2
-        self._label_of[codes] = labels
-        self._main, self._recent = _Run(codes, labels), _EMPTY
         self._given.append(new)
         self._changed += [old.labels, labels]
         self._is_relabelled = True
+        self._label_of[codes] = labels
+        self._main, self._recent = _Run(codes, labels), _EMPTY
         return Relabelled(self.columns, old.labels, self._label_of[old.codes]) if len(old) else None
 
     def _places(self, run: _Run, new: Codes) -> Codes:

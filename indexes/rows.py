@@ -281,6 +281,7 @@ class RowSet:
         if self._by_key is not None:
             live = self.live()
             assert (self.slots_with_key(self.codes[live]) == live).all()
+        self.encoding.check_invariants()
 
     def check_saved(self) -> None:
         """Assert that what was saved last gives the rows. O(n)."""

@@ -31,7 +31,8 @@ from holdfast.state.room import is_of_storage, way_out
 
 OK, USAGE, INTERNAL, INTERRUPTED = 0, 2, 70, 130
 
-_NO_OUTPUT = "standard output is closed, so results have no place to go: open it, or use --output"
+_OF_PANICS = "pyo3_runtime"
+"""The module of what a panic of a library in Rust raises, which is no `Exception`."""
 
 _SECTIONS = {
     "Files": (discover, check, replay),
@@ -118,8 +119,8 @@ def _invoked(arguments: Sequence[str], lines: Lines) -> int:
         return _say(context, masked(str(error)), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         return _say(context, "Interrupted.", INTERRUPTED)
-    except BaseException as error:  # the one place for what nobody expected, a panic of a library in Rust included
-        if isinstance(error, (SystemExit, GeneratorExit)):
+    except BaseException as error:  # the one place for what nobody expected
+        if not isinstance(error, Exception) and type(error).__module__ != _OF_PANICS:
             raise
         return _unexpected(context, error)
     return code if isinstance(code, int) else OK
@@ -130,7 +131,7 @@ def _unexpected(context: click.Context | None, error: BaseException) -> int:
     if isinstance(error, BrokenPipeError) and _reader_is_gone():
         return OK
     if isinstance(error, OSError) and error.errno == errno.EBADF and not _is_writable(sys.stdout):
-        return _say(context, _NO_OUTPUT, ExternalError.exit_code)
+        return _say(context, str(_no_output()), ExternalError.exit_code)
     if is_of_storage(error):
         text = masked(f"Storage failed: {error}: {way_out(error)}, and start again")
         return _say(context, text, ExternalError.exit_code)
@@ -159,6 +160,12 @@ def _say(context: click.Context | None, message: str, code: int) -> int:
     return code
 
 
+def _no_output() -> ExternalError:
+    return ExternalError(
+        "standard output is closed, so results have no place to go: open standard output, or use the option --output"
+    )
+
+
 class _Closed(io.TextIOBase):
     """Stands for standard output where it was closed before the start: whoever writes to it learns that."""
 
@@ -167,7 +174,7 @@ class _Closed(io.TextIOBase):
     def write(self, text: str, /) -> int:
         """Refuse a text, so that no result is lost without an error."""
         if text:
-            raise ExternalError(_NO_OUTPUT)
+            raise _no_output()
         return 0
 
 

@@ -124,10 +124,9 @@ class DenialMaintainer(CertifiedMaintainer):
         if self._derived_of is self.covers.sets:
             return
         masks = self.covers.masks
-        self._boxes = masks[self._meaning.satisfiable(masks)]
-        self._standing = self._meaning.reported(masks)
-        self._masks = self._standing[(self._standing != self._every).any(axis=1)]
-        self._derived_of = self.covers.sets
+        boxes, standing = masks[self._meaning.satisfiable(masks)], self._meaning.reported(masks)
+        told = standing[(standing != self._every).any(axis=1)]
+        self._boxes, self._standing, self._masks, self._derived_of = boxes, standing, told, self.covers.sets
 
     def _memo(self) -> Any:
         return self.covers.sets, self.covers.proven

@@ -1,7 +1,6 @@
 """Mutants of the core that nothing can tell from the original, each with the reason."""
 
 _ONLY_PLACES = "where a hash puts something does not show: it is looked for with the same hash"
-_EMPTY = "an array without elements"
 _WRITTEN_FIRST = "every element is written before it is read"
 
 EQUIVALENT: dict[str, str] = {
@@ -16,5 +15,4 @@ EQUIVALENT: dict[str, str] = {
         "cells are below CELLS: the bits beyond are 0"
     ),
     "indexes/kernels/rows.py::_place::mixed ^= mixed >> uint64(29) -> pass#0": _ONLY_PLACES,
-    "indexes/texts.py::Texts.__init__::np.zeros -> np.ones#3": _EMPTY,
 }

@@ -39,15 +39,11 @@ from fractions import Fraction
 from operator import or_ as operator_or
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-
 from tests.oracles.remembering import remembered
 from tests.oracles.values import canonical, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
 
     from tests.oracles.values import Column, Row, Value
 
@@ -264,34 +260,28 @@ def parts(space: Space) -> tuple[tuple[int, ...], ...]:
 def satisfiable_points(pairs: Space) -> frozenset[Point]:
     """Return the points that two rows can have, by trying all ways to rank their values."""
     columns = sorted({("t", pair.left) for pair in pairs} | {("s", pair.right) for pair in pairs})
-    ranks = weak_orders(len(columns))
-    tried = np.zeros(len(ranks), np.int64)
-    for pair in pairs:
-        t, s = ranks[:, columns.index(("t", pair.left))], ranks[:, columns.index(("s", pair.right))]
-        tried = 3 * tried + (np.where(t < s, 0, np.where(t == s, 1, 2)) if pair.ordered else t == s)
-    found = set()
-    for number in np.unique(tried).tolist():
-        digits = [number // 3**power % 3 for power in reversed(range(len(pairs)))]
-        names = [("<", "=", ">") if pair.ordered else ("!=", "=") for pair in pairs]
-        found.add(tuple(outcomes[digit] for outcomes, digit in zip(names, digits, strict=True)))
-    return frozenset(found)
+    places = [(columns.index(("t", pair.left)), columns.index(("s", pair.right)), pair.ordered) for pair in pairs]
+    return frozenset(
+        tuple(
+            "=" if ranks[t] == ranks[s] else "!=" if not ordered else "<" if ranks[t] < ranks[s] else ">"
+            for t, s, ordered in places
+        )
+        for ranks in weak_orders(len(columns))
+    )
 
 
 @functools.cache
-def weak_orders(count: int) -> NDArray[np.int8]:
-    """Return all ways to rank so many values, ties allowed, as rows; ranks begin at 0 and have no gaps."""
-    found = np.zeros((1, 0), np.int8)
-    for _ in range(count):
-        ranks = found.max(axis=1, initial=-1) + 1
-        more = []
-        for rank in range(int(ranks.max()) + 1):
-            tied, between = found[ranks > rank], found[ranks >= rank]
-            more += [  # the next value has the rank, or moves others up
-                np.column_stack([others, np.full(len(others), rank)]).astype(np.int8)
-                for others in (tied, between + (between >= rank))
-            ]
-        found = np.concatenate(more)
-    return found
+def weak_orders(count: int) -> tuple[tuple[int, ...], ...]:
+    """Return all ways to rank so many values, ties allowed; ranks begin at 0 and have no gaps."""
+    if count == 0:
+        return ((),)
+    found = []
+    for ranks in weak_orders(count - 1):
+        for rank in range(max(ranks, default=-1) + 2):  # the last value moves those from its rank on up, or ties
+            found.append((*(other + (other >= rank) for other in ranks), rank))
+            if rank in ranks:
+                found.append((*ranks, rank))
+    return tuple(found)
 
 
 @functools.cache

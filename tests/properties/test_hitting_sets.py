@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from holdfast.discovery import hitting_sets
 from holdfast.discovery.hitting_sets import HittingSetSearch, transposed
+from holdfast.discovery.kernels.hitting_sets import Groups
 from tests.oracles.hitting_sets import Vertices, minimal_hitting_sets
 
-GROUPS = st.lists(st.integers(1, 3), min_size=1, max_size=5).filter(lambda sizes: sum(sizes) <= 10)
+GROUPS = st.lists(st.integers(2, 3), min_size=1, max_size=5).filter(lambda sizes: sum(sizes) <= 10)
 
 
 @given(
@@ -27,22 +28,20 @@ GROUPS = st.lists(st.integers(1, 3), min_size=1, max_size=5).filter(lambda sizes
 def test_the_sets_are_those_of_the_definition(
     sizes: list[int], before: int, count: int, bound: int, at_once: int, steps: int, seed: int
 ) -> None:
-    """Groups of one vertex, which no set may have, stand `before` the others, so that these begin anywhere in a word."""
+    """Bits that are no vertices stand `before` the groups, so that these begin anywhere in a word."""
     rng = np.random.default_rng(seed)
-    groups = _groups([1] * before + sizes)
-    free = groups[before:]
+    groups = _groups(sizes, before)
     edges = list({_edge(rng, groups) for _ in range(count)})
-    vertices = frozenset().union(*free)
+    vertices = frozenset().union(*groups)
     within = frozenset(v for v in vertices if rng.random() < 0.8) if seed % 2 else vertices
-    asked = [frozenset(edge & vertices) for edge in edges]
-    expected = minimal_hitting_sets(asked, free, bound, within - {v for g in free if len(g) == 1 for v in g})
+    expected = minimal_hitting_sets(edges, groups, bound, within)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hitting_sets, "_CHUNK", at_once)
-        patch.setattr(hitting_sets, "_STEPS", steps)
-        words = sum(map(len, groups)) // 64 + 1
+        patch.setattr(hitting_sets, "_WORDS_AT_ONCE", steps)
+        words = max(vertices) // 64 + 1
         search = HittingSetSearch(
             _rows(edges, words),
-            _rows(groups, words),
+            _as_groups(groups, words),
             bound,
             within=_rows([within], words)[0] if seed % 2 else None,
         )
@@ -56,13 +55,13 @@ def test_the_sets_are_those_of_the_definition(
 @pytest.mark.parametrize("count", [63, 64, 65, 128, 129, 300])
 def test_so_they_are_with_edges_that_fill_words(count: int) -> None:
     rng = np.random.default_rng(count)
-    groups = _groups([3, 2, 3, 2, 3])
+    groups = _groups([3, 3, 3, 3, 3, 2])
     drawn: set[Vertices] = set()
     while len(drawn) < count - 1:
-        drawn.add(_edge(rng, groups) | {max(groups[0])})
+        drawn.add(_edge(rng, groups) - groups[0] | {max(groups[0])})
     edges = [*drawn, frozenset(min(group) for group in groups)]  # a single set hits all others; the last one takes more
     expected = minimal_hitting_sets(edges, groups, 0, frozenset().union(*groups))
-    found = {_vertices(row) for chunk in HittingSetSearch(_rows(edges, 1), _rows(groups, 1)) for row in chunk}
+    found = {_vertices(row) for chunk in HittingSetSearch(_rows(edges, 1), _as_groups(groups, 1)) for row in chunk}
     assert found == expected
 
 
@@ -74,9 +73,9 @@ def test_an_edge_that_no_vertex_is_in_is_gone(sizes: list[int], count: int, seed
     gone = rng.random(count) < 0.5
     kept = [edge for edge, is_gone in zip(edges, gone, strict=True) if not is_gone]
     occurrence = transposed(_rows(edges, 1)) & _bitmap(~gone)
-    usable = frozenset().union(*(group for group in groups if len(group) > 1))
-    search = HittingSetSearch(_rows(edges, 1), _rows(groups, 1), occurrence=occurrence)
-    assert {_vertices(row) for chunk in search for row in chunk} == minimal_hitting_sets(kept, groups, 0, usable)
+    search = HittingSetSearch(_rows(edges, 1), _as_groups(groups, 1), occurrence=occurrence)
+    expected = minimal_hitting_sets(kept, groups, 0, frozenset().union(*groups))
+    assert {_vertices(row) for chunk in search for row in chunk} == expected
 
 
 @given(st.integers(0, 130), st.integers(1, 3), st.integers(0, 2**32 - 1))
@@ -87,10 +86,9 @@ def test_transposed_bits(count: int, words: int, seed: int) -> None:
     assert [_vertices(row) for row in transposed(rows)] == expected
 
 
-def _groups(sizes: Sequence[int]) -> list[Vertices]:
-    """Return vertices in groups, one behind the other; none lies across two words."""
+def _groups(sizes: Sequence[int], at: int = 0) -> list[Vertices]:
+    """Return vertices in groups, one behind the other from a bit on; none lies across two words."""
     groups: list[Vertices] = []
-    at = 0
     for size in sizes:
         if at // 64 < (at + size - 1) // 64:
             at = -(-at // 64) * 64
@@ -100,11 +98,18 @@ def _groups(sizes: Sequence[int]) -> list[Vertices]:
 
 
 def _edge(rng: np.random.Generator, groups: Sequence[Vertices]) -> Vertices:
-    """Return an edge that has vertices of every group, mostly one."""
-    edge = set()
-    for group in groups:
-        edge |= {v for v in group if rng.random() < 0.2} or {int(rng.choice(sorted(group)))}
-    return frozenset(edge)
+    """Return an edge that has a vertex of most groups, at most one of each."""
+    drawn = {int(rng.choice(sorted(group))) for group in groups if rng.random() < 0.9}
+    return frozenset(drawn or {min(groups[0])})
+
+
+def _as_groups(groups: Sequence[Vertices], words: int) -> Groups:
+    of = np.full(64 * words, -1, np.int64)
+    for number, group in enumerate(groups):
+        of[sorted(group)] = number
+    word = np.array([min(group) // 64 for group in groups], np.int64)
+    bits = np.array([sum(1 << v % 64 for v in group) for group in groups], np.uint64)
+    return Groups(of, word, bits, _rows([frozenset().union(*groups)], words)[0])
 
 
 def _rows(sets: Sequence[Vertices], words: int) -> Any:

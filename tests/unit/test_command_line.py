@@ -305,7 +305,8 @@ class TestExitCodes:
         )
         assert ran.returncode == code
         if "2>" not in streams:
-            assert ran.stderr == "standard output is closed, so results have no place to go: open it, or use --output\n"
+            said = "standard output is closed, so results have no place to go: open standard output, or use the option"
+            assert ran.stderr == f"{said} --output\n"
 
     def test_results_in_a_file_need_no_standard_output(self, folder: Path) -> None:
         """And no file that is opened takes the place of a stream that was closed."""

@@ -101,6 +101,8 @@ def test_a_panic_of_a_library_is_an_error_of_ours(
     class PanicException(BaseException):
         """What a panic in Rust is in Python: no `Exception`."""
 
+        __module__ = "pyo3_runtime"
+
     def panics(*_: Any, **__: Any) -> None:
         raise PanicException("index out of bounds at " + _SECRET)
 
