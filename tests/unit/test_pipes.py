@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,16 +22,23 @@ Piped = Callable[[str, bytes], Path]
 
 
 @pytest.fixture
-def pipe(tmp_path: Path) -> Piped:
-    """Make a named pipe, and write into it once."""
+def pipe(tmp_path: Path) -> Iterator[Piped]:
+    """Make a named pipe, and write into it once; what nobody has read is read at the end."""
+    writers: dict[Path, threading.Thread] = {}
 
     def made(name: str, content: bytes = TEXT.encode()) -> Path:
         path = tmp_path / name
         os.mkfifo(path)
-        threading.Thread(target=path.write_bytes, args=(content,), daemon=True).start()
+        writers[path] = threading.Thread(target=path.write_bytes, args=(content,), daemon=True)
+        writers[path].start()
         return path
 
-    return made
+    yield made
+    for path, writer in writers.items():
+        while writer.is_alive():
+            reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            writer.join(0.1)
+            os.close(reader)
 
 
 def test_a_pipe_is_read_as_a_file_is(pipe: Piped) -> None:
