@@ -7,8 +7,9 @@ example also prints the line that reproduces it.
 Workers (`-n auto`) take tests one by one, the longest first, so that all end at about the same time;
 `tests/slow_tests.txt` says which are long, and HOLDFAST_NOTE_SLOW=FILE writes such a list. Each worker
 has a Spark session of its own. Files whose tests share something dearer (a cluster, a broker, a browser,
-what a module makes once) are in `_ONE_WORKER`. Tests with the mark `deep` are run by `-m deep` only. Files are in memory where there is room, as tests wait for disks otherwise; TMPDIR or
-`--basetemp` say where else.
+what a module makes once) are in `_ONE_WORKER`. Tests with the mark `deep` are run by `-m deep` only.
+Files are in memory where there is room, as tests wait for disks otherwise; TMPDIR or `--basetemp` say
+where else.
 """
 
 from __future__ import annotations
