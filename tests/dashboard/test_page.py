@@ -51,7 +51,7 @@ def running() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def open_page(running: Browser, site: Site) -> Iterator[Callable[..., Page]]:  # noqa: ARG001  (it ends after the pages)
+def open_page(running: Browser, site: Site) -> Iterator[Callable[..., Page]]:  # the site ends after the pages
     """Open pages that must not fail, and must not ask anybody else."""
     contexts = []
     problems: list[str] = []
