@@ -148,6 +148,7 @@ def _unexpected(context: click.Context | None, error: BaseException) -> int:
 
 
 def _say(context: click.Context | None, message: str, code: int) -> int:
+    _give_up_what_cannot_be_written()
     _traceback()
     is_json = context is not None and context.meta.get(IS_JSON, False)
     try:
@@ -158,6 +159,18 @@ def _say(context: click.Context | None, message: str, code: int) -> int:
     except BrokenPipeError:
         _reader_is_gone()
     return code
+
+
+def _give_up_what_cannot_be_written() -> None:
+    """Flush standard output; where that fails, drop what it holds, or Python would end with a code of its own."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _reader_is_gone()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _no_output() -> ExternalError:
