@@ -1,11 +1,12 @@
 """What do single parts cost, beside what could stand in their place?
 
 Labels of values in order (`indexes/labels.py`) beside a sorted dictionary, placing values by our hash beside that of
-pandas, clusters of inclusions by how many there are, and the decision which constraints say anything
-(`discovery/denial/meaning.py`) beside the search that finds them. Seconds are processor time, of the fastest of some
-runs.
+pandas, clusters of inclusions by how many there are, the decision which constraints say anything
+(`discovery/denial/meaning.py`) beside the search that finds them, and the marks of rows that are gone from blocks
+(`discovery/blocks/marks.py`) beside lists of their numbers. Seconds are processor time, of the fastest of some runs.
 """
 
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,6 +20,8 @@ from benchmarks.measuring import Point, measured
 from holdfast.constraints import ColumnRef
 from holdfast.constraints.types import INTEGER
 from holdfast.discovery.blocks.hashing import hashed
+from holdfast.discovery.blocks.marks import marked_among, read_marks, set_of, with_more
+from holdfast.discovery.blocks.storage import KEPT, Storage
 from holdfast.discovery.denial.meaning import Meaning
 from holdfast.discovery.denial.seeding import seed_denial
 from holdfast.discovery.inclusion.clusters import Clusters, Member
@@ -29,6 +32,8 @@ from holdfast.tables import EncodedColumn, ReadOptions, from_arrow, space_of
 _TEXTS = 1_000_000
 _WIDTH = 273
 _RUNS = 5
+_ROWS = 1_000_000_000
+_BLOCK = 262_144
 
 
 def points() -> Iterator[Point]:
@@ -62,6 +67,15 @@ def points() -> Iterator[Point]:
             "part": "meaning", "columns": columns, "boxes": boxes, "reported": reported,
             "seed_seconds": enumerated, "seconds": decided,
         }  # fmt: skip
+    for share in (0.01, 0.06):
+        for which in ("oldest", "random"):
+            ours = measured(_marks, share, which == "random")
+            marks, size, batch, read, met = ours.answer
+            yield {
+                "part": "marks", "rows": _ROWS, "share": share, "gone": which, "marks": marks,
+                "mb": round(size / 1e6, 3), "list_mb": round(8 * marks / 1e6, 3), "ratio": round(8 * marks / size, 1),
+                "batch_seconds": batch, "read_seconds": read, "block_seconds": met,
+            }  # fmt: skip
 
 
 def _texts(seed: int, count: int) -> list[str]:
@@ -149,3 +163,26 @@ def _meaning(columns: int) -> tuple[float, float, int, int]:
     seconds = _best(lambda: meaning.reported(seed.boxes))
     assert len(meaning.reported(seed.boxes)) == len(seed.masks)
     return round(enumerated, 6), seconds, len(seed.boxes), len(seed.masks)
+
+
+def _marks(share: float, is_random: bool) -> tuple[int, int, float, float, float]:
+    """Return how many there are, the bytes of their file, and seconds: of 1,000 more, of reading it, of one block."""
+    rng = np.random.default_rng(1)
+    gone = np.flatnonzero(rng.random(_ROWS, np.float32) < share) if is_random else np.arange(int(share * _ROWS))
+    with tempfile.TemporaryDirectory() as folder:
+        storage = Storage.at(folder)
+        storage.open().prepare()
+        runs = with_more(storage, (), gone)
+        size = storage.open().size(runs[0].name) or 0
+        more = _ROWS + rng.permutation(1_000_000)[:1_000]
+        batch = _best(lambda: with_more(storage, runs, more))
+        block = set_of(rng.choice(_ROWS, _BLOCK, replace=False))  # one of an arrangement: numbers from everywhere
+
+        def forget() -> None:
+            KEPT.drop(("marks", runs[0].name))
+
+        forget()
+        read = _best(lambda: read_marks(storage, runs[0]), forget)
+        found = marked_among(storage, block, runs)
+        assert abs(len(found) / _BLOCK - share) < share / 4
+        return len(gone), size, batch, read, _best(lambda: marked_among(storage, block, runs))

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 import click
 
 from holdfast.constraints import InclusionDependency, Severity, StateMissing, parse_rule_body
-from holdfast.discovery.blocks.live import stored_names
+from holdfast.discovery.blocks.live import stored_blocks
 from holdfast.jobs.check import BROKEN
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.counting import counted
@@ -106,7 +106,7 @@ def _tables(reader: Reader, rules: Sequence[Line]) -> Iterator[dict[str, Any]]:
             "failed": failure,
             "left_out": progress.get("left_out", {}),
             "engine": engine_of(about),
-            "blocks": len(stored_names(reader, codecs.number(number))) if engine_of(about) == "spark" else None,
+            "blocks": len(stored_blocks(reader, codecs.number(number))) if engine_of(about) == "spark" else None,
             "rules": [_shown(rule) for rule in rules if rule["table_name"] == name],
         }
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from holdfast.state.store import WriteBatch
 
-FORMAT = 3
+FORMAT = 4
 _DELETED = 2**32 - 1
 
 

@@ -3,29 +3,27 @@
 A block is an Arrow stream: first the number that each row has in its table, then the columns in the order of the
 schema, by position. Nothing in it refers to another block: no codes, no ranks, no dictionary that is shared. Its
 *ranges* say for each column between which values its rows are, nulls below every value; they travel with the block's
-name, so that whoever plans a search reads no block. So do its *marks*: the numbers of rows that are gone from the table
-since the block was written.
+name, so that whoever plans a search reads no block. So does how many of its rows are gone from the table since the
+block was written, and since when; which these are the marks of the table say.
 
 Invariant: a block's file never changes; two blocks have no name in common.
 """
 
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from holdfast.constraints import ExternalError, Schema
+from holdfast.discovery.blocks.marks import NOTHING_GONE, Gone, RowNumbers
 from holdfast.discovery.blocks.packing import packed, unpacked
 from holdfast.state.places import Place
 from holdfast.tables import EncodedColumn, Table
 from holdfast.tables.columnar import encoded
 from holdfast.tables.keys import arrow_type_of, decimal_words
 
-RowNumbers = NDArray[np.int64]
 Key = int | str | None
 """A value as ranges have it: an order-preserving integer, a text, or None for null, which is below them."""
 
@@ -48,7 +46,7 @@ class Block:
     rows, size : how many rows it was written with, and bytes of memory once it is read.
     ranges : one for each column.
     first, last : the least and the greatest number of its rows.
-    gone : numbers of rows that are gone, ascending, as bytes; numbers of other blocks' rows may be among them.
+    gone : what is known of rows that it was written with and that are gone.
     """
 
     name: str
@@ -57,19 +55,7 @@ class Block:
     ranges: tuple[Range, ...]
     first: int = 0
     last: int = -1
-    gone: bytes = b""
-
-    @property
-    def gone_numbers(self) -> RowNumbers:
-        """The numbers of rows that are gone."""
-        return np.frombuffer(self.gone, np.int64)
-
-    def without(self, numbers: RowNumbers) -> "Block":
-        """Return the block with more rows gone: those of some numbers that it may have."""
-        some = numbers[(numbers >= self.first) & (numbers <= self.last)]
-        if not len(some):
-            return self
-        return replace(self, gone=np.union1d(self.gone_numbers, some).tobytes())
+    gone: Gone = NOTHING_GONE
 
 
 @dataclass(frozen=True)
@@ -118,16 +104,9 @@ def names_of(blocks: Sequence[Block]) -> tuple[str, ...]:
     return tuple(block.name for block in blocks)
 
 
-def marks_of(blocks: Sequence[Block]) -> tuple[bytes, ...]:
-    """Return the marks of some blocks."""
-    return tuple(block.gone for block in blocks)
-
-
-def left_of(arrays: pa.Table, block: Block) -> pa.Table:
-    """Return the carried rows of a block that are not gone."""
-    if not block.gone:
-        return arrays
-    return arrays.filter(pa.array(~np.isin(arrays.column("row").to_numpy(), block.gone_numbers)))
+def versions_of(blocks: Sequence[Block]) -> tuple[str, ...]:
+    """Return names of which rows of some blocks are gone."""
+    return tuple(block.gone.version for block in blocks)
 
 
 def carried(rows: Rows) -> pa.Table:

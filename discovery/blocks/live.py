@@ -1,18 +1,21 @@
-"""A table in blocks that changes: what enters is a young block, what leaves is a mark on the blocks that may have it.
+"""A table in blocks that changes: what enters is a young block, what leaves is a mark that all arrangements share.
 
     young     the blocks of the last batches, as they came: each belongs to every arrangement
     runs      of each arrangement: sorted blocks, in runs of which each is more than twice as large as the one after it
+    marks     the numbers of rows that left; blocks that may have them know since when, and how many
 
 Where young blocks are many they are sorted into a run of every arrangement, together with the last runs, as far as
-these are of its size: so a row is written again as often as the table doubles. Blocks with many marks are written
-anew, and arrangements that nobody asked for since are given up.
+these are of its size: so a row is written again as often as the table doubles. Blocks of which many rows left are
+written anew, and so are those that old marks are kept for, where marks are many; arrangements that nobody asked for
+since are given up.
 
-Invariant: every arrangement, young blocks included, has every live row exactly once among the rows that are not marked.
+Invariant: every arrangement, young blocks included, has every live row exactly once among the rows that are not marked;
+marks have every row that a block was written with and that left since.
 A manifest is a value: whoever keeps one can go back to it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any
@@ -22,8 +25,9 @@ import pyarrow as pa
 
 from holdfast.constraints import Schema
 from holdfast.constraints.operators import EQUAL
-from holdfast.discovery.blocks.block import Block, Range, RowNumbers, Rows, carried, write_block
+from holdfast.discovery.blocks.block import Block, Range, Rows, carried, write_block
 from holdfast.discovery.blocks.executors import Executors, InProcess
+from holdfast.discovery.blocks.marks import NOTHING_GONE, Gone, Marks, RowNumbers, with_more
 from holdfast.discovery.blocks.ranges import rows_meeting
 from holdfast.discovery.blocks.storage import Storage
 from holdfast.discovery.blocks.table import Arrangement, BlockTable, Order, Report, Source
@@ -35,11 +39,12 @@ from holdfast.tables import Table
 Run = tuple[Block, ...]
 
 BLOCKS, MARKS = "blocks", "marks"
-"""What a state has of blocks: where each is, and the numbers of its rows that are gone."""
+"""What a state has of blocks: where each is, and what is known of its rows that are gone."""
 
 _HEAD = b"blocks"
 _MOST_YOUNG = 8
 _MOST_MARKED = 16
+_MOST_MARKS = 8
 _SORTED_BY_ONE = 4
 _FEW = 8
 _HERE = InProcess()
@@ -54,21 +59,6 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class _Saved:
-    """How a block is stored: where, and with which saves its marks were."""
-
-    placed: Placed | None = None
-    saves: tuple[int, ...] = ()
-
-    @property
-    def gone(self) -> bytes:
-        return b"" if self.placed is None else self.placed.block.gone
-
-
-_UNSAVED = _Saved()
-
-
-@dataclass(frozen=True)
 class Manifest:
     """The blocks of a table.
 
@@ -78,12 +68,14 @@ class Manifest:
     young : what came since they were written.
     rows : how many rows the table has.
     following : the number of the next row.
+    marks : files of the numbers of rows that left, the large ones first.
     """
 
     runs: Mapping[Order, tuple[Run, ...]] = field(default_factory=lambda: {(): ()})
     young: Run = ()
     rows: int = 0
     following: int = 0
+    marks: tuple[Marks, ...] = ()
 
     @property
     def placed(self) -> Iterator["Placed"]:
@@ -97,19 +89,24 @@ class Manifest:
 
     @property
     def names(self) -> set[str]:
-        """The names of all blocks."""
-        return {placed.block.name for placed in self.placed}
+        """The names of all files."""
+        return {placed.block.name for placed in self.placed} | {marks.name for marks in self.marks}
 
-    def without(self, rows: Rows) -> "Manifest":
-        """Mark rows as gone in all blocks that may have them. O(rows) for each block."""
+    def without(self, rows: Rows, marks: tuple[Marks, ...]) -> "Manifest":
+        """Say of all blocks that may have some rows that these left, with the last of some marks. O(rows) a block."""
 
         def marked(order: Order, run: Run) -> Run:
             equal = [[Compared(c, c, EQUAL) for c in order]]
-            return tuple(_marked(block, rows, equal) for block in run)
+            return tuple(_marked(block, rows, marks[-1], equal) for block in run)
 
         runs = {order: tuple(marked(order, run) for run in some) for order, some in self.runs.items()}
         left = self.rows - len(rows.numbers)
-        return replace(self, runs=runs, young=marked((), self.young), rows=left)
+        return replace(self, runs=runs, young=marked((), self.young), rows=left, marks=marks)
+
+    def with_marks_in_use(self) -> "Manifest":
+        """Give marks up that are older than all that blocks need."""
+        since = min((p.block.gone.since for p in self.placed if p.block.gone.most), default=None)
+        return replace(self, marks=tuple(m for m in self.marks if since is not None and m.last >= since))
 
 
 class LiveBlocks:
@@ -124,14 +121,14 @@ class LiveBlocks:
     """
 
     def __init__(self, source: Source, executors: Executors, manifest: Manifest, kept: Order = ()) -> None:
-        self.source = source
         self.kept = kept
+        self._source = source
         self._executors = executors
         self._known = manifest.names
         self._asked: set[Order] = set()
         self._manifest = manifest
-        self._saved: dict[str, _Saved] = {}
-        self._saves = 0
+        self._saved: dict[str, Placed] = {}
+        self._carried: tuple[str, ...] = ()
         self._measured: BlockTable | None = None
         self._measured_at = 0, 0
         self.report: Report = lambda _: None
@@ -141,7 +138,13 @@ class LiveBlocks:
         """Take the blocks of a table over, with the arrangements that it has."""
         runs = {order: (arrangement.blocks,) for order, arrangement in table.arrangements.items()}
         following = max((block.last for block in table.base.blocks), default=-1) + 1
-        return cls(table.source, table.executors, Manifest(runs, (), table.row_count, following), kept)
+        source = replace(table.source, marks=())
+        return cls(source, table.executors, Manifest(runs, (), table.row_count, following), kept)
+
+    @property
+    def source(self) -> Source:
+        """Where blocks and marks are."""
+        return replace(self._source, marks=self._manifest.marks)
 
     @property
     def manifest(self) -> Manifest:
@@ -156,7 +159,7 @@ class LiveBlocks:
     @property
     def executors(self) -> Executors:
         """Where tasks run: in this process, while rows are so few that others would begin later than it ends."""
-        return _HERE if self._manifest.rows * _FEW <= self.source.most else self._executors
+        return _HERE if self._manifest.rows * _FEW <= self._source.most else self._executors
 
     @property
     def row_count(self) -> int:
@@ -171,7 +174,8 @@ class LiveBlocks:
     def leave(self, rows: Rows) -> None:
         """Let rows go."""
         if len(rows.numbers):
-            self.manifest = self._manifest.without(rows)
+            marks = with_more(self._source.storage, self._manifest.marks, rows.numbers)
+            self.manifest = self._manifest.without(rows, marks)
 
     def enter(self, table: Table) -> RowNumbers:
         """Take rows in, and return their numbers."""
@@ -185,7 +189,8 @@ class LiveBlocks:
 
     def empty(self) -> None:
         """Let all rows go."""
-        self.manifest = replace(self._manifest, runs=dict.fromkeys(self._manifest.runs, ()), young=(), rows=0)
+        runs: dict[Order, tuple[Run, ...]] = dict.fromkeys(self._manifest.runs, ())
+        self.manifest = replace(self._manifest, runs=runs, young=(), rows=0, marks=())
 
     def arranged_in(self, orders: Sequence[Order]) -> list[Run]:
         """Return the sorted blocks of some arrangements; made now, where nobody asked for them before."""
@@ -213,6 +218,7 @@ class LiveBlocks:
         if len(young) > _MOST_YOUNG or sum(block.rows for block in young) > self.source.most:
             self._fold()
         self._rewrite()
+        self.manifest = self._manifest.with_marks_in_use()
 
     # What is stored
 
@@ -220,25 +226,24 @@ class LiveBlocks:
         """Yield what changed since it was last saved, or everything."""
         batch = WriteBatch()
         if everything:
-            self._saved = {}
+            self._saved, self._carried = {}, ()
         now = {placed.block.name: placed for placed in self._manifest.placed}
         for name in self._saved.keys() - now.keys():
             batch.delete(BLOCKS, prefix + name.encode())
-            for save in self._saved.pop(name).saves:
-                batch.delete(MARKS, prefix + name.encode() + codecs.number(save))
-        self._saves += 1
+            batch.delete(MARKS, prefix + name.encode())
         for name, placed in now.items():
-            before = self._saved.get(name, _UNSAVED)
-            if before.placed is None or before.placed.where != placed.where:
+            before = self._saved.get(name)
+            if before is None or before.where != placed.where:
                 batch.put(BLOCKS, prefix + name.encode(), _record(placed))
-            if placed.block.gone != before.gone:
-                marks = np.setdiff1d(placed.block.gone_numbers, np.frombuffer(before.gone, np.int64))
-                batch.put(MARKS, prefix + name.encode() + codecs.number(self._saves), codecs.codes(marks))
-                before = replace(before, saves=(*before.saves, self._saves))
-            self._saved[name] = replace(before, placed=placed)
-        orders = [list(order) for order in self._manifest.runs]
-        head = {"rows": self._manifest.rows, "following": self._manifest.following, "orders": orders}
-        head |= {"kept": list(self.kept), "saves": self._saves, "most": self.source.most}
+            gone = placed.block.gone
+            if gone != (NOTHING_GONE if before is None else before.block.gone):
+                batch.put(MARKS, prefix + name.encode(), codecs.json_bytes(astuple(gone)))
+        for name in self._carried:
+            batch.delete(MARKS, prefix + name.encode())
+        self._saved, self._carried = now, ()
+        head = {"orders": list(self._manifest.runs), "rows": self._manifest.rows, "most": self._source.most}
+        head |= {"following": self._manifest.following, "kept": self.kept}
+        head |= {"marks": [astuple(marks) for marks in self._manifest.marks]}
         batch.put("meta", prefix + _HEAD, codecs.json_bytes(head))
         yield batch
 
@@ -253,35 +258,32 @@ class LiveBlocks:
     ) -> "LiveBlocks":
         """Take over what was saved."""
         head = codecs.read_json(store.get("meta", prefix + _HEAD) or b"{}")
-        source = Source(storage, schema, head["most"])
-        gone: dict[str, list[RowNumbers]] = {}
-        saves: dict[str, tuple[int, ...]] = {}
-        for key, value in store.scan(MARKS, prefix):
-            name = key[len(prefix) : -8].decode()
-            gone.setdefault(name, []).append(codecs.read_codes(value))
-            saves[name] = (*saves.get(name, ()), codecs.read_number(key))
+        marks = tuple(Marks(*some) for some in head["marks"])
+        carried = tuple(one.name for one in marks if store.get(MARKS, prefix + one.name.encode()) is not None)
+        for name in carried:
+            storage.open().put(name, store.get(MARKS, prefix + name.encode()) or b"")
         runs: dict[Order, dict[int, dict[int, Block]]] = {tuple(order): {} for order in head["orders"]}
         young: dict[int, Block] = {}
         saved = {}
         for key, value in store.scan(BLOCKS, prefix):
             name = key[len(prefix) :].decode()
-            marks = np.unique(np.concatenate(gone[name])).tobytes() if name in gone else b""
-            placed = _read_record(name, value, marks)
+            placed = _read_record(name, value, store.get(MARKS, key))
             order, run, place = placed.where
             (young if order is None else runs[order].setdefault(run, {}))[place] = placed.block
-            saved[name] = _Saved(placed, saves.get(name, ()))
+            saved[name] = placed
         made = cls(
-            source,
+            Source(storage, schema, head["most"]),
             executors,
             Manifest(
                 {order: tuple(_in_order(run) for run in _in_order(some)) for order, some in runs.items()},
                 _in_order(young),
                 head["rows"],
                 head["following"],
+                marks,
             ),
             tuple(head["kept"]),
         )
-        made._saved, made._saves = saved, head["saves"]
+        made._saved, made._carried = saved, carried
         return made
 
     def retired(self) -> set[str]:
@@ -299,8 +301,8 @@ class LiveBlocks:
         in_order = _by_number(base)
         for order in self._manifest.runs:
             assert _by_number(self.source.read_all(self.table().arranged(order).blocks)) == in_order, order
-        for block in self._manifest.placed:
-            assert self.source.storage.open().size(block.block.name) is not None
+        for name in self._manifest.names:
+            assert self.source.storage.open().size(name) is not None
 
     # How it is kept in order
 
@@ -342,7 +344,7 @@ class LiveBlocks:
     def _rewrite(self) -> None:
         """Write blocks anew of which many rows are gone."""
         before = self._manifest
-        heavy = [p.block for p in before.placed if len(p.block.gone) // 8 * _MOST_MARKED > p.block.rows]
+        heavy = [placed.block for placed in before.placed if self._is_heavy(placed.block)]
         if not heavy:
             return
         written = dict(
@@ -354,6 +356,13 @@ class LiveBlocks:
 
         left = {order: tuple(new for run in runs if (new := renewed(run))) for order, runs in before.runs.items()}
         self.manifest = replace(before, runs=left, young=renewed(before.young))
+
+    def _is_heavy(self, block: Block) -> bool:
+        """Whether many of a block's rows left, or many marks are kept for it."""
+        marks, rows = self._manifest.marks, self._manifest.rows
+        are_many = sum(some.count for some in marks) * _MOST_MARKS > rows
+        is_old = bool(block.gone.most) and block.gone.since <= marks[0].last
+        return block.gone.most * _MOST_MARKED > block.rows or (are_many and is_old)
 
     def _in_turn(self, work: Any, tasks: Sequence[Any]) -> list[Run]:
         """Return the answers to some tasks in the order of these."""
@@ -396,17 +405,27 @@ class LiveTable(BlockTable):
         return self._live.measured.heaviest
 
 
-def stored_names(store: Reader, prefix: bytes) -> set[str]:
+def stored_blocks(store: Reader, prefix: bytes) -> set[str]:
     """Return the names of the blocks that a stored table has. O(blocks)."""
     return {key[len(prefix) :].decode() for key, _ in store.scan(BLOCKS, prefix)}
 
 
-def _marked(block: Block, rows: Rows, equal: Sequence[Sequence[Compared]]) -> Block:
-    """Mark those of some rows in a block that it may have, by its numbers and the columns that it is sorted by."""
+def stored_names(store: Reader, prefix: bytes) -> set[str]:
+    """Return the names of the files that a stored table needs: those of blocks, and of marks. O(blocks)."""
+    head = codecs.read_json(store.get("meta", prefix + _HEAD) or b'{"marks": []}')
+    marks = {name for name, *_ in head["marks"] if store.get(MARKS, prefix + name.encode()) is None}
+    return stored_blocks(store, prefix) | marks
+
+
+def _marked(block: Block, rows: Rows, last: Marks, equal: Sequence[Sequence[Compared]]) -> Block:
+    """Say of a block that those of some rows left that it may have, by their numbers and what it is sorted by."""
     near = np.flatnonzero((rows.numbers >= block.first) & (rows.numbers <= block.last))
     if len(near) and equal[0]:
         near = near[rows_meeting(rows.table.taken(near), block, equal)]
-    return block.without(rows.numbers[near])
+    if not len(near):
+        return block
+    most = min(block.gone.most + len(near), block.rows)
+    return replace(block, gone=Gone(most, block.gone.since or last.last, last.name))
 
 
 def _rows(blocks: Sequence[Block]) -> int:
@@ -424,9 +443,10 @@ def _record(placed: Placed) -> bytes:
     return codecs.json_bytes({**about, "ranges": [[r.low, r.high] for r in block.ranges]})
 
 
-def _read_record(name: str, record: bytes, gone: bytes) -> Placed:
+def _read_record(name: str, record: bytes, about_gone: bytes | None) -> Placed:
     about = codecs.read_json(record)
     ranges = tuple(Range(low, high) for low, high in about["ranges"])
+    gone = NOTHING_GONE if about_gone is None else Gone(*codecs.read_json(about_gone))
     block = Block(name, about["rows"], about["size"], ranges, about["first"], about["last"], gone)
     order = about["order"]
     return Placed(block, (None if order is None else tuple(order), about["run"], about["place"]))

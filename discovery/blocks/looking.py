@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from holdfast.discovery.blocks.block import Block, marks_of, names_of, rows_of
+from holdfast.discovery.blocks.block import Block, names_of, rows_of, versions_of
 from holdfast.discovery.blocks.storage import KEPT
 from holdfast.discovery.blocks.table import Source
 from holdfast.discovery.detection.check import Example
@@ -79,4 +79,4 @@ def looked_at(asked: Asked, task: Task) -> Looked:
         return Looked(asked.source, task, asked.forms), _COPIES_OF_ROWS * size
 
     what = ("looked", *(names_of(unit) for unit in task.units))
-    return KEPT.get(what, make, marks_of(task.blocks))
+    return KEPT.get(what, make, versions_of(task.blocks))

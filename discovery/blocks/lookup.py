@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.constraints.operators import EQUAL
-from holdfast.discovery.blocks.block import Block, RowNumbers, Rows, carried, carried_schema, order_of, table_of
+from holdfast.discovery.blocks.block import Block, Rows, carried, carried_schema, order_of, table_of
 from holdfast.discovery.blocks.hashing import Hashes, hashed
+from holdfast.discovery.blocks.marks import RowNumbers
 from holdfast.discovery.blocks.ranges import rows_meeting
 from holdfast.discovery.blocks.storage import KEPT
 from holdfast.discovery.blocks.table import BlockTable, Order, Source
@@ -126,9 +127,7 @@ def _found(asked: _Asked, block: Block) -> Found | None:
     candidates = np.unique(positions[_ranges(low, high)])
     if not len(candidates):
         return None
-    rows = asked.source.written(block).take(pa.array(candidates))
-    is_left = ~np.isin(rows.column("row").to_numpy(), block.gone_numbers)
-    rows = rows.filter(pa.array(is_left)).combine_chunks()
+    rows = asked.source.left(block, asked.source.written(block).take(pa.array(candidates))).combine_chunks()
     at = _first_like(asked.source, wanted, rows, asked.columns)
     like = np.flatnonzero(at < wanted.row_count)
     if not len(like):

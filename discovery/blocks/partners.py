@@ -19,8 +19,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
-from holdfast.discovery.blocks.block import Block, RowNumbers, rows_of
+from holdfast.discovery.blocks.block import Block, rows_of
 from holdfast.discovery.blocks.groups import AskedGroups, GroupSizes, SomeSizes
+from holdfast.discovery.blocks.marks import RowNumbers
 from holdfast.discovery.blocks.planning import orders_of
 from holdfast.discovery.blocks.ranges import rows_meeting
 from holdfast.discovery.blocks.storage import INDEXED_AT_LEAST, KEPT
@@ -218,9 +219,8 @@ class _Indexed:
         self._grouped = {i: form.groups for i, form in forms.items() if form.groups is not None}
         self.groups = self._sorted()
 
-    def serves(self, block: Block) -> bool:
+    def serves(self, gone: RowNumbers) -> bool:
         """Take the copies away from rows that are gone since; say no where rows are back again."""
-        gone = block.gone_numbers
         went = np.setdiff1d(gone, self._gone)
         if len(gone) - len(went) < len(self._gone):
             return False
@@ -270,10 +270,11 @@ def _indexed(asked: _Asked, block: Block, members: tuple[int, ...]) -> Iterator[
     what = ("partners", tuple(forms.items()), block.name)
     try:
         indexed = KEPT.get(what, make)
-        if not indexed.serves(block):
+        gone = asked.source.gone(block)
+        if not indexed.serves(gone):
             KEPT.drop(what)
             indexed = KEPT.get(what, make)
-            indexed.serves(block)
+            indexed.serves(gone)
         yield indexed
     except BaseException:
         KEPT.drop(what)  # it may have been changed half

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
 from holdfast.constraints.operators import EQUAL
-from holdfast.discovery.blocks.block import Block, RowNumbers, Rows, rows_of
+from holdfast.discovery.blocks.block import Block, Rows, rows_of
+from holdfast.discovery.blocks.marks import RowNumbers
 from holdfast.discovery.blocks.planning import orders_of
 from holdfast.discovery.blocks.ranges import rows_meeting
 from holdfast.discovery.blocks.searching import Evidences, compared_of
@@ -88,17 +89,18 @@ class _Indexed:
     Parameters
     ----------
     arrays : rows as they are carried.
-    block, space : whose they are, and what is compared.
+    gone : the numbers of the block's rows that are gone.
+    space : what is compared.
     """
 
-    def __init__(self, arrays: pa.Table, block: Block, space: PredicateSpace) -> None:
+    def __init__(self, arrays: pa.Table, gone: RowNumbers, space: PredicateSpace) -> None:
         read = rows_of(arrays, space.schema)
         self._numbers = read.numbers
         self._by_number = np.argsort(read.numbers)
-        self._gone = b""
+        self._gone = gone
         self.rows = RowSet(space)
         self._codes, _ = self.rows.encode(read.table)
-        is_left = ~np.isin(read.numbers, block.gone_numbers)
+        is_left = ~np.isin(read.numbers, gone)
         left = np.flatnonzero(is_left)
         first, copies = np.unique(left[first_equal(self._codes[left], range(len(space.schema)))], return_counts=True)
         self.rows.change(self._codes[first], copies)
@@ -106,19 +108,17 @@ class _Indexed:
         self._codes = self._codes[:0]
         self.places = np.zeros(len(self.rows.copies), np.int64)
         self.places[self._slots[first]] = first
-        self._gone = block.gone
         self.index = TableIndex(self.rows, 1, space)
         self._masks = np.zeros((0, space.word_count), np.uint64)
 
-    def serves(self, block: Block, masks: Words) -> bool:
+    def serves(self, gone: RowNumbers, masks: Words) -> bool:
         """Take rows out that are gone since, and serve constraints; say no where rows are back again."""
         self.rows.begin()  # values that only earlier batches had are forgotten
-        if block.gone != self._gone:
-            gone = block.gone_numbers
-            if not np.isin(np.frombuffer(self._gone, np.int64), gone).all():
+        if not np.array_equal(gone, self._gone):
+            if not np.isin(self._gone, gone).all():
                 return False
-            self._take_out(np.setdiff1d(gone, np.frombuffer(self._gone, np.int64)))
-            self._gone = block.gone
+            self._take_out(np.setdiff1d(gone, self._gone))
+            self._gone = gone
         if not np.array_equal(self._masks, masks):
             self.index.hold(masks, trees=True)
             self._masks = masks
@@ -147,14 +147,15 @@ class _Indexed:
 def _indexed(asked: _Asked, order: Order, block: Block) -> _Indexed:
     def make() -> tuple[_Indexed, int]:
         bytes_a_row = _BYTES_A_CELL * len(asked.source.schema) + 4 * _BYTES_A_ROW_AND_TREE
-        return _Indexed(asked.source.written(block), block, asked.space), (block.rows + INDEXED_AT_LEAST) * bytes_a_row
+        return _Indexed(asked.source.written(block), gone, asked.space), (block.rows + INDEXED_AT_LEAST) * bytes_a_row
 
     what = _kept_as(asked, order, block)
+    gone = asked.source.gone(block)
     found = KEPT.get(what, make)
-    if not found.serves(block, asked.masks[order]):
+    if not found.serves(gone, asked.masks[order]):
         KEPT.drop(what)
         found = KEPT.get(what, make)
-        found.serves(block, asked.masks[order])
+        found.serves(gone, asked.masks[order])
     return found
 
 
@@ -179,8 +180,9 @@ def _evidences(asked: _Asked, order: Order, block: Block) -> Evidences:
     alike = _alike(rows, some, order[0]) if _wants_equal(asked, order) else None
     if alike is not None and _MANY * len(alike) <= len(rows):
         rows = rows.take(pa.array(alike)).combine_chunks()
-        indexed = _Indexed(rows, block, asked.space)
-        indexed.serves(block, asked.masks[order])
+        gone = asked.source.gone(block)
+        indexed = _Indexed(rows, gone, asked.space)
+        indexed.serves(gone, asked.masks[order])
     else:
         indexed = _indexed(asked, order, block)
     codes, relabelled = indexed.rows.encode(some)

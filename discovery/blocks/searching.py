@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from holdfast.constraints import PredicateSpace
 from holdfast.constraints.operators import EVERY_OUTCOME
-from holdfast.discovery.blocks.block import Block, marks_of, names_of, rows_of
+from holdfast.discovery.blocks.block import Block, names_of, rows_of, versions_of
 from holdfast.discovery.blocks.planning import orders_of
 from holdfast.discovery.blocks.storage import KEPT
 from holdfast.discovery.blocks.table import Arrangement, BlockTable, Source
@@ -230,7 +230,7 @@ def _coded(source: Source, space: PredicateSpace, blocks: tuple[Block, ...]) -> 
         size += rows.numbers.nbytes + 2 * codes.first.nbytes + search.most_bytes
         return _Coded(rows.numbers, codes, search), size
 
-    return KEPT.get(("coded", space.fingerprint, *names_of(blocks)), make, marks_of(blocks))
+    return KEPT.get(("coded", space.fingerprint, *names_of(blocks)), make, versions_of(blocks))
 
 
 def _searched(asked: _Asked, task: _Task) -> Broken:

@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyroaring import BitMap64
 
 from holdfast.constraints import Schema
 from holdfast.discovery.blocks.block import (
     Block,
     Rows,
     carried_schema,
-    left_of,
     ranges_together,
     read_block,
     rows_of,
@@ -33,6 +33,7 @@ from holdfast.discovery.blocks.block import (
     write_blocks,
 )
 from holdfast.discovery.blocks.executors import Executors, Given, Taken, by_part
+from holdfast.discovery.blocks.marks import Marks, RowNumbers, marked_among, set_of
 from holdfast.discovery.blocks.ranges import BlockRanges
 from holdfast.discovery.blocks.storage import KEPT, Storage
 from holdfast.tables import Table
@@ -56,15 +57,42 @@ class Source:
     ----------
     storage, schema : where its blocks are, and its columns.
     most : rows of a block.
+    marks : which rows are gone, of those that blocks were written with.
     """
 
     storage: Storage
     schema: Schema
     most: int
+    marks: tuple[Marks, ...] = ()
 
     def read(self, block: Block) -> pa.Table:
         """Return a block's rows, those that are not gone, as they are carried."""
-        return left_of(self.written(block), block)
+        return self.left(block, self.written(block))
+
+    def left(self, block: Block, rows: pa.Table) -> pa.Table:
+        """Return those of some rows of a block that are not gone."""
+        gone = self.gone(block)
+        return rows.filter(pa.array(~np.isin(rows.column("row").to_numpy(), gone))) if len(gone) else rows
+
+    def gone(self, block: Block) -> RowNumbers:
+        """Return the numbers of a block's rows that are gone, ascending; kept, where there is room."""
+        if not block.gone.most:
+            return np.zeros(0, np.int64)
+
+        def make() -> tuple[RowNumbers, int]:
+            found = marked_among(self.storage, self._numbers(block), self.marks)
+            return found, found.nbytes
+
+        return KEPT.get(("gone", block.name), make, block.gone.version)
+
+    def _numbers(self, block: Block) -> BitMap64:
+        """Return the numbers of all rows that a block was written with; kept, where there is room."""
+
+        def make() -> tuple[BitMap64, int]:
+            numbers = self.written(block).column("row").to_numpy()
+            return set_of(numbers), numbers.nbytes
+
+        return KEPT.get(("numbers", block.name), make)
 
     def written(self, block: Block) -> pa.Table:
         """Return the rows that a block was written with; kept, where there is room."""

@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.constraints import PredicateSpace
-from holdfast.discovery.blocks.block import RowNumbers, Rows, rows_of, table_of
+from holdfast.discovery.blocks.block import Rows, rows_of, table_of
 from holdfast.discovery.blocks.live import LiveBlocks
 from holdfast.discovery.blocks.lookup import find_rows, rows_between
+from holdfast.discovery.blocks.marks import RowNumbers
 from holdfast.discovery.blocks.probing import probe_among, probe_blocks
 from holdfast.discovery.blocks.searching import BlockSearch, Evidences
 from holdfast.discovery.blocks.table import BlockTable

@@ -2,14 +2,15 @@
 
 A state as a run leaves it: two tables, one with a key and sequences, one without a key that has copies and an owed
 delete; batches that were committed, the last one neither in a backup nor published. Beside it stands what it has to be.
+Another one has its rows in blocks, of which some are gone; the folder of the blocks is with it.
 """
 
 import datetime
 import json
 import random
-import shutil
 import tarfile
 import tempfile
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,15 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.constraints import json_value
+from holdfast.discovery.blocks.block import Rows, write_blocks
+from holdfast.discovery.blocks.executors import InProcess
+from holdfast.discovery.blocks.storage import Storage
+from holdfast.discovery.blocks.table import BlockTable, Source
 from holdfast.state import codecs
 from holdfast.state.commits import Commits, LedgerEntry
 from holdfast.state.rocks import RocksStore
 from holdfast.state.store import WriteBatch
+from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer, Spread
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
 from holdfast.streaming.seeding import SeededTable, seed
 from holdfast.tables import from_arrow
@@ -84,33 +90,63 @@ def made(folder: Path) -> dict[str, Any]:
         if number < 7:
             commits.logged(commits.last)
             commits.published(commits.last)
-    expected: dict[str, Any] = {"format": codecs.FORMAT, "commit": commits.last, "tables": {}}
-    for name, maintainer in tables.items():
-        live, owed = (side.to_pylist() for side in maintainer.rows())
-        images = [{column: json_value(value) for column, value in row.items()} for row in live]
-        expected["tables"][name] = {
-            "rows": sorted(images, key=json.dumps),
-            "owed": len(owed),
-            "constraints": sorted(map(str, maintainer.constraints)),
-        }
+    expected = _expected(commits, tables)
     store.close()
     return expected
 
 
+def made_in_blocks(folder: Path) -> dict[str, Any]:
+    """Make a state whose rows are in the folder `blocks` beside it; return what it has to be."""
+    dice = random.Random(7)
+    spread = Spread(InProcess(1), Storage.at(str(folder.parent / "blocks")))
+    spread.storage.open().prepare()
+    first = table_of("rows", [{**drawn(dice, 2), "k": k} for k in range(200)])
+    source = Source(spread.storage, first.schema, 100)
+    written = list(write_blocks(spread.storage.open(), Rows(np.arange(200), first), 100))
+    keyed = BlockMaintainer.seed(BlockTable(source, written, spread.executors), key=["k"], max_predicates=2, threads=1)
+    store = RocksStore(folder)
+    commits = Commits(store, "golden")
+    tables = seed(store, commits, [SeededTable(keyed, {"known": list(KINDS)})])
+    for _ in range(4):
+        batch = [{**drawn(dice, 2), "k": k} for k in dice.sample(range(220), 3)]
+        operations = [dice.choice([INSERT, DELETE]) for _ in batch]
+        tables["rows"].apply_records(Records(table_of("rows", batch), np.array(operations, np.int8)))
+        change = WriteBatch()
+        for part in tables["rows"].save(0):
+            change.add(part)
+        commits.commit(change, {})
+    expected = _expected(commits, tables)
+    store.close()
+    keyed.blocks.source.storage.open().remove(keyed.blocks.retired())
+    return expected
+
+
+def _expected(commits: Commits, tables: Mapping[str, Maintainer]) -> dict[str, Any]:
+    found: dict[str, Any] = {"format": codecs.FORMAT, "commit": commits.last, "tables": {}}
+    for name, maintainer in tables.items():
+        live, owed = (side.to_pylist() for side in maintainer.rows())
+        images = [{column: json_value(value) for column, value in row.items()} for row in live]
+        found["tables"][name] = {
+            "rows": sorted(images, key=json.dumps),
+            "owed": len(owed),
+            "constraints": sorted(map(str, maintainer.constraints)),
+        }
+    return found
+
+
 def main() -> None:
-    """Make the state and put it where the tests look."""
+    """Make the states and put them where the tests look."""
     FOLDER.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as scratch:
-        state = Path(scratch, "state")
-        expected = made(state)
-        for path in state.glob("LOG*"):
-            path.unlink()
-        Path(scratch, "expected.json").write_text(json.dumps(expected, indent=1), "utf-8")
-        target = FOLDER / f"{codecs.FORMAT}.tar.gz"
-        with tarfile.open(target, "w:gz") as archive:
-            for name in ("state", "expected.json"):
-                archive.add(Path(scratch, name), name, filter=_anonymous)
-        shutil.rmtree(state)
+    for make, name in ((made, f"{codecs.FORMAT}.tar.gz"), (made_in_blocks, f"{codecs.FORMAT}.blocks.tar.gz")):
+        with tempfile.TemporaryDirectory() as scratch:
+            state = Path(scratch, "state")
+            expected = make(state)
+            for path in state.glob("LOG*"):
+                path.unlink()
+            Path(scratch, "expected.json").write_text(json.dumps(expected, indent=1), "utf-8")
+            with tarfile.open(FOLDER / name, "w:gz") as archive:
+                for path in sorted(Path(scratch).iterdir()):
+                    archive.add(path, path.name, filter=_anonymous)
 
 
 def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:

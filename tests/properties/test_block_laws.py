@@ -32,6 +32,7 @@ def tiny_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(live, "_MOST_YOUNG", 2)
         patch.setattr(live, "_MOST_MARKED", 2)
+        patch.setattr(live, "_MOST_MARKS", 2)
         patch.setattr(live, "_SORTED_BY_ONE", 1)
         patch.setattr(spread_rows, "_FEW_RESIDENTS", 0)
         patch.setattr(probing, "_MANY", 1)  # rows that are alike are always indexed for the batch alone

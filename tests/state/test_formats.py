@@ -1,6 +1,7 @@
 """States of every format that there was: each is read, goes on, and comes back from a backup of its time."""
 
 import json
+import random
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,9 @@ import numpy as np
 import pytest
 
 from holdfast.constraints import StateRefused, json_value
+from holdfast.discovery.blocks.executors import InProcess
+from holdfast.discovery.blocks.live import stored_names
+from holdfast.discovery.blocks.storage import Storage
 from holdfast.discovery.discover import discover
 from holdfast.state import codecs
 from holdfast.state.commits import Commits, Identity
@@ -16,24 +20,30 @@ from holdfast.state.log import CommitLog
 from holdfast.state.rocks import RocksStore
 from holdfast.state.snapshots import Snapshots
 from holdfast.state.store import WriteBatch
+from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer, Spread
 from holdfast.streaming.maintainers.evolving import stored_table
-from holdfast.streaming.maintainers.maintainer import INSERT, Maintainer, Records
+from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
 from holdfast.streaming.seeding import restore
 from tests.golden.make_state import FOLDER, drawn, table_of
 
-FORMATS = sorted(int(path.name.split(".")[0]) for path in FOLDER.glob("*.tar.gz"))
+FORMATS = sorted(int(path.name.removesuffix(".tar.gz")) for path in FOLDER.glob("[0-9].tar.gz"))
+FORMATS_OF_BLOCKS = sorted(int(path.name.removesuffix(".blocks.tar.gz")) for path in FOLDER.glob("*.blocks.tar.gz"))
 
 
 @pytest.fixture(params=FORMATS)
 def golden(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
     """Return a state of some format, and what it has to be."""
-    with tarfile.open(FOLDER / f"{request.param}.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    return tmp_path / "state", json.loads((tmp_path / "expected.json").read_text("utf-8"))
+    return unpacked(f"{request.param}.tar.gz", tmp_path)
 
 
-def check(store: RocksStore, expected: dict[str, Any]) -> dict[str, Maintainer]:
-    tables = restore(store, threads=1)
+def unpacked(name: str, folder: Path) -> tuple[Path, dict[str, Any]]:
+    with tarfile.open(FOLDER / name) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "state", json.loads((folder / "expected.json").read_text("utf-8"))
+
+
+def check(store: RocksStore, expected: dict[str, Any], spread: Spread | None = None) -> dict[str, Maintainer]:
+    tables = restore(store, threads=1, spread=None if spread is None else lambda _: spread)
     assert tables.keys() == expected["tables"].keys()
     for name, maintainer in tables.items():
         told = expected["tables"][name]
@@ -47,7 +57,44 @@ def check(store: RocksStore, expected: dict[str, Any]) -> dict[str, Maintainer]:
 
 
 def test_there_is_a_state_of_each_format_up_to_this_one() -> None:
-    assert list(range(FORMATS[0], codecs.FORMAT + 1)) == FORMATS, "make one: python -m tests.golden.make_state"
+    for formats in (FORMATS, FORMATS_OF_BLOCKS):
+        assert list(range(formats[0], codecs.FORMAT + 1)) == formats, "make one: python -m tests.golden.make_state"
+
+
+@pytest.mark.parametrize("found", FORMATS_OF_BLOCKS)
+def test_rows_in_blocks_that_are_gone_stay_so(found: int, tmp_path: Path) -> None:
+    """Also where the first start ends before anything was committed: the numbers are in the state until then."""
+    state, expected = unpacked(f"{found}.blocks.tar.gz", tmp_path)
+    spread = Spread(InProcess(2), Storage.at(str(tmp_path / "blocks")))
+    place = spread.storage.open()
+    before = set(place.names())
+    for dies in (True, False):
+        store = RocksStore(state)
+        Commits(store, "golden")
+        named = stored_names(store, codecs.number(0))
+        assert named <= before
+        maintainer = BlockMaintainer.restored(store, 0, spread, threads=1)
+        check(store, expected, spread)
+        marks = {one.name for one in maintainer.blocks.manifest.marks}
+        assert marks
+        assert maintainer.blocks.manifest.names == named | marks
+        if dies:
+            place.remove(set(place.names()) - before)
+            store.close()
+    rows = [{**drawn(random.Random(3), 2), "k": k} for k in (300, 301)]
+    maintainer.apply_records(Records(table_of("rows", rows), np.full(2, INSERT, np.int8)))
+    maintainer.apply_records(Records(table_of("rows", rows[:1]), np.full(1, DELETE, np.int8)))
+    again = maintainer
+    for _ in range(2):
+        change = WriteBatch()
+        for part in again.save(0):
+            change.add(part)
+        store.write(change)
+        assert stored_names(store, codecs.number(0)) == again.blocks.manifest.names
+        again = BlockMaintainer.restored(store, 0, spread, threads=1)
+        again.check_invariants()
+        assert again.row_count == len(expected["tables"]["rows"]["rows"]) + 1
+    store.close()
 
 
 def test_a_state_of_an_earlier_version_goes_on(golden: tuple[Path, dict[str, Any]]) -> None:
