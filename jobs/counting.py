@@ -1,9 +1,20 @@
 """How many of what, in words."""
 
-from holdfast.constraints import Family
+from holdfast.constraints import Family, PredicateSpace
 from holdfast.display.texts import counted
 
-__all__ = ["counted", "counted_constraints"]
+__all__ = ["compared_across", "counted", "counted_constraints"]
+
+_MOST_PAIRS = 20
+
+
+def compared_across(space: PredicateSpace) -> str:
+    """Return which pairs of columns are compared with each other, the first of them where there are many."""
+    names = space.schema.names
+    shown = ", ".join(f"({names[a]}, {names[b]})" for a, b in space.crossing[:_MOST_PAIRS])
+    more = len(space.crossing) - _MOST_PAIRS
+    shown += f" and {counted(more, 'more pair')}" if more > 0 else ""
+    return f"compared across: {shown or 'nothing'}; space {space.fingerprint[:16]}"
 
 
 def counted_constraints(count: int, family: Family, bound: int) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import Family, UsageError, constraint_fields
 from holdfast.jobs.addresses import Place, paths_of
-from holdfast.jobs.counting import counted_constraints
+from holdfast.jobs.counting import compared_across, counted_constraints
 from holdfast.jobs.engines import Engine, Spread, engine
 from holdfast.jobs.options import Answering
 from holdfast.jobs.output import json_line, one_line, results_to
@@ -145,5 +145,4 @@ def _explain(found: "Discovered", progress: "Progress") -> None:
         progress.note(f"  {seconds:8.3f} s  {step}")
     if found.space.family is not Family.DENIAL:
         return
-    crossing = [f"({found.space.schema.names[a]}, {found.space.schema.names[b]})" for a, b in found.space.crossing]
-    progress.note(f"  compared across: {', '.join(crossing) or 'nothing'}; space {found.space.fingerprint[:16]}")
+    progress.note(f"  {compared_across(found.space)}")

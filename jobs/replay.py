@@ -20,7 +20,7 @@ import numpy as np
 
 from holdfast.constraints import Family, InputError, PredicateSpace, UsageError
 from holdfast.jobs.change_files import ChangeFile, Rows, column_names
-from holdfast.jobs.counting import counted, counted_constraints
+from holdfast.jobs.counting import compared_across, counted, counted_constraints
 from holdfast.jobs.options import Answering
 from holdfast.jobs.output import printable, results_to
 from holdfast.jobs.progress import SilentProgress
@@ -203,9 +203,7 @@ class _Replayed:
         space = self.maintainer.space
         if self.maintainer.bounds.max_predicates is None:
             return
-        names = space.schema.names
-        crossing = ", ".join(f"({names[a]}, {names[b]})" for a, b in space.crossing)
-        progress.note(f"  compared across: {crossing or 'nothing'}; space {space.fingerprint[:16]}")
+        progress.note(f"  {compared_across(space)}")
 
 
 def _across(tables: Sequence[_Replayed], *, texts: bool, progress: "Progress") -> InclusionsAcross:

@@ -129,6 +129,16 @@ def test_a_space_is_written_and_used_again(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.usefixtures("folder")
+def test_the_explanation_of_a_wide_table_names_some_pairs_of_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("wide.csv").write_text(",".join(f"c{i}" for i in range(8)) + "\n" + "1,1,1,1,1,1,1,1\n2,2,2,2,2,2,2,2\n")
+    _, _, err = _discover(capsys, "wide.csv", "--max-predicates", "1", "--explain")
+    (line,) = [line for line in err.splitlines() if "compared across" in line]
+    assert "(c0, c1), (c0, c2), " in line
+    assert line.count("(") == 20
+    assert " and 8 more pairs; space " in line
+
+
+@pytest.mark.usefixtures("folder")
 def test_bounds_explanation_and_several_files(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = _discover(capsys, "tax.csv", "tax.csv", "--max-predicates", "1", "--explain")
     assert (code, out) == (0, "")
