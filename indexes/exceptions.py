@@ -1,0 +1,292 @@
+"""How many rows have to go for a constraint to hold, kept up to date as the rows change.
+
+*Exceptions* of a constraint are the least number of live rows, copies counted, without which it holds:
+
+    key X            rows - groups of X                        a hash table of all rows
+    {X}: [] -> A     groups of X: size - largest class of A    hash tables of groups and classes
+    {X}: A ~ B       groups of X: size - longest sequence      all rows in the order of X, A, B
+                     of B that never falls, by A and B
+
+A batch costs what it touches: groups of the rows that changed. An order is moved as a whole, four bytes a row.
+
+Invariant: between changes the exceptions are those of the live rows.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.indexes.kernels.exceptions import (
+    change_classes_kernel,
+    groups_kernel,
+    insert_alike_kernel,
+    longest_kernel,
+    places_kernel,
+    rehash_kernel,
+    remove_alike_kernel,
+)
+from holdfast.indexes.kernels.rows import EMPTY
+from holdfast.indexes.rows import RowDelta, RowSet, Slots
+
+Ints = NDArray[np.int64]
+
+_FEWEST, _AT_ONCE = 1 << 10, 1 << 16
+
+
+class Exceptions(ABC):
+    """The exceptions of one constraint.
+
+    Parameters
+    ----------
+    rows : the table.
+    """
+
+    def __init__(self, rows: RowSet) -> None:
+        self._rows = rows
+        self.rebuild()
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """How many rows have to go."""
+
+    @abstractmethod
+    def rebuild(self) -> None:
+        """Count all live rows anew. O(n log n) at most."""
+
+    @abstractmethod
+    def follow(self, delta: RowDelta) -> None:
+        """Count what changed, before the slots of vanished rows are forgotten."""
+
+    @abstractmethod
+    def anew(self) -> "Exceptions":
+        """Return the same counted anew. O(n log n) at most."""
+
+    def check_invariants(self) -> None:
+        """Assert that all is as counted anew."""
+        assert self.count == self.anew().count
+
+
+class KeyExceptions(Exceptions):
+    """Those of a key.
+
+    Parameters
+    ----------
+    rows : the table.
+    columns : of the key.
+    """
+
+    def __init__(self, rows: RowSet, columns: Sequence[int]) -> None:
+        self._columns = np.array(columns, np.int64)
+        super().__init__(rows)
+
+    @property
+    def count(self) -> int:
+        """How many rows have to go."""
+        return len(self._rows) - self._groups
+
+    def rebuild(self) -> None:
+        """Count all live rows anew. O(n)."""
+        self._hold(self._rows.live(), 0)
+
+    def follow(self, delta: RowDelta) -> None:
+        """Count what changed. Amortised O(rows, and those that are like them)."""
+        codes = self._rows.codes
+        self._groups -= remove_alike_kernel(codes, self._columns, self._table, delta.vanished)
+        if 2 * (self._taken + len(delta.appeared)) > len(self._table):
+            self._hold(self._table[self._table >= 0].astype(np.int64), len(delta.appeared))
+        self._groups += insert_alike_kernel(codes, self._columns, self._table, delta.appeared)
+        self._taken += len(delta.appeared)
+
+    def anew(self) -> Exceptions:
+        """Return the same counted anew."""
+        return KeyExceptions(self._rows, self._columns.tolist())
+
+    def _hold(self, slots: Slots, more: int) -> None:
+        """Hold these rows alone, with room for some more."""
+        size = _FEWEST
+        while size < 2 * (len(slots) + 2 * more) + 2:
+            size *= 2
+        self._table = np.full(size, EMPTY, np.int32)
+        self._groups = insert_alike_kernel(self._rows.codes, self._columns, self._table, slots)
+        self._taken = len(slots)
+
+
+class ClassExceptions(Exceptions):
+    """Those of a functional dependency; of a constant, where no column is in the context.
+
+    Parameters
+    ----------
+    rows : the table.
+    context : columns that a group agrees on.
+    dependent : the column that all rows of a group are to agree on.
+    """
+
+    def __init__(self, rows: RowSet, context: Sequence[int], dependent: int) -> None:
+        self._columns = np.array([*context, dependent], np.int64)
+        super().__init__(rows)
+
+    @property
+    def count(self) -> int:
+        """How many rows have to go."""
+        return len(self._rows) - int(self._totals[0])
+
+    def rebuild(self) -> None:
+        """Count all live rows anew. O(n)."""
+        width = len(self._columns)
+        self._totals = np.zeros(3, np.int64)
+        self._groups = _Table.of(_FEWEST, width - 1, 2)
+        self._classes = _Table.of(_FEWEST, width, 1)
+        live = self._rows.live()
+        self._change(live, self._rows.copies[live])
+
+    def follow(self, delta: RowDelta) -> None:
+        """Count what changed. Amortised O(rows, and the classes of their groups)."""
+        self._change(delta.changed, delta.copies)
+
+    def anew(self) -> Exceptions:
+        """Return the same counted anew."""
+        *context, dependent = self._columns.tolist()
+        return ClassExceptions(self._rows, context, dependent)
+
+    def _change(self, slots: Slots, amounts: Ints) -> None:
+        for start in range(0, len(slots), _AT_ONCE):
+            some = slots[start : start + _AT_ONCE]
+            self._make_room(len(some))
+            groups, classes = self._groups, self._classes
+            change_classes_kernel(
+                self._rows.codes,
+                some,
+                amounts[start : start + _AT_ONCE],
+                self._columns,
+                groups,
+                classes,
+                self._totals,
+            )
+
+    def _make_room(self, more: int) -> None:
+        """Leave half of each table free, whatever comes; larger ones leave out what has no rows any more."""
+        groups, classes = self._groups, self._classes
+        if 2 * (max(self._totals[1:]) + more) <= min(len(groups.used), len(classes.used)):
+            return
+        kept_groups, kept_classes = (np.flatnonzero(table.counts[:, 0]) for table in (groups, classes))
+        self._groups, self._classes = (
+            table.for_rows(len(kept) + more) for table, kept in ((groups, kept_groups), (classes, kept_classes))
+        )
+        rehash_kernel(groups, kept_groups, classes, kept_classes, self._groups, self._classes)
+        self._totals[1:] = len(kept_groups), len(kept_classes)
+
+
+class OrderExceptions(Exceptions):
+    """Those of an order compatibility.
+
+    Parameters
+    ----------
+    rows : the table; codes of both columns compare as their values do.
+    context : columns that a group agrees on.
+    pair : the columns of which the second one is never to fall, or never to rise, where the first one rises.
+    descending : whether it is never to rise.
+    """
+
+    def __init__(self, rows: RowSet, context: Sequence[int], pair: tuple[int, int], *, descending: bool) -> None:
+        self._context = np.array(context, np.int64)
+        self._columns = np.array([*context, *pair], np.int64)
+        self._signs = np.ones(len(self._columns), np.int64)
+        self._signs[-1] = -1 if descending else 1
+        super().__init__(rows)
+
+    @property
+    def count(self) -> int:
+        """How many rows have to go."""
+        return len(self._rows) - self._staying
+
+    def rebuild(self) -> None:
+        """Count all live rows anew. O(n log n)."""
+        live = self._rows.live()
+        self._order = live[np.lexsort([live, *self._keys(self._rows.codes[live])])].astype(np.int32)
+        self._weights = self._rows.copies[self._order]
+        starts = np.ones(len(live), np.bool_)
+        if len(live):
+            ahead = self._rows.codes[self._order[:, None], self._context]
+            starts[1:] = (ahead[1:] != ahead[:-1]).any(axis=1)
+        begins = np.flatnonzero(starts)
+        self._staying = self._longest(np.column_stack([begins, [*begins[1:], len(live)][: len(begins)]]))
+
+    def follow(self, delta: RowDelta) -> None:
+        """Count what changed. O(rows, and the groups they are in), and a copy of the order."""
+        before = self._groups_of(delta.changed)
+        touches_all = int((before[:, 1] - before[:, 0]).sum()) == len(self._order)
+        self._staying -= self._staying if touches_all else self._longest(before)
+        codes = self._rows.codes
+        gone = self._places_of(delta.vanished)
+        self._order, self._weights = np.delete(self._order, gone), np.delete(self._weights, gone)
+        come = self._places_of(delta.appeared)
+        sorted_ = np.lexsort([delta.appeared, *self._keys(codes[delta.appeared])])
+        self._order = np.insert(self._order, come[sorted_], delta.appeared[sorted_].astype(np.int32))
+        self._weights = np.insert(self._weights, come[sorted_], 0)
+        left = delta.changed[self._rows.copies[delta.changed] > 0]
+        self._weights[self._places_of(left)] = self._rows.copies[left]
+        self._staying += self._longest(self._groups_of(delta.changed))
+
+    def anew(self) -> Exceptions:
+        """Return the same counted anew."""
+        *context, a, b = self._columns.tolist()
+        return OrderExceptions(self._rows, context, (a, b), descending=bool(self._signs[-1] < 0))
+
+    def _keys(self, codes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Return what rows are sorted by, the last first; complements have the other order, and are in range."""
+        ordered = zip(self._columns[::-1], self._signs[::-1], strict=True)
+        return [codes[:, c] if sign > 0 else ~codes[:, c] for c, sign in ordered]
+
+    def _places_of(self, slots: Slots) -> Ints:
+        found = np.empty(len(slots), np.int64)
+        places_kernel(self._rows.codes, self._order, slots, self._columns, self._signs, found)
+        return found
+
+    def _groups_of(self, slots: Slots) -> Ints:
+        """Return where the groups of some rows begin and end, each once; those that are empty come to nothing."""
+        found = np.empty((len(slots), 2), np.int64)
+        groups_kernel(self._rows.codes, self._order, slots, self._context, found)
+        return np.unique(found, axis=0)
+
+    def _longest(self, groups: Ints) -> int:
+        found: int = longest_kernel(
+            self._rows.codes, self._order, self._weights, self._columns[-1], self._signs[-1], groups.astype(np.int64)
+        )
+        return found
+
+
+class _Table(NamedTuple):
+    """Groups, or classes, as the kernels have them.
+
+    Parameters
+    ----------
+    keys, counts : their codes, and how many copies of rows they have.
+    link : of a group a class of it, of a class the next one of its group; -1 for none.
+    used : which places are taken.
+    """
+
+    keys: NDArray[np.int64]
+    counts: Ints
+    link: NDArray[np.int32]
+    used: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, size: int, columns: int, counts: int) -> "_Table":
+        """Return an empty table."""
+        return cls(
+            np.zeros((size, columns), np.int64),
+            np.zeros((size, counts), np.int64),
+            np.full(size, -1, np.int32),
+            np.zeros(size, np.bool_),
+        )
+
+    def for_rows(self, count: int) -> "_Table":
+        """Return an empty table like this one, with room for so many."""
+        size = _FEWEST
+        while size < 4 * count:
+            size *= 2
+        return self.of(size, self.keys.shape[1], self.counts.shape[1])
