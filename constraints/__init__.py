@@ -29,6 +29,7 @@ from holdfast.constraints.errors import (
 from holdfast.constraints.evidence import Evidence
 from holdfast.constraints.identity import Constraint, constraint_fields, constraint_id
 from holdfast.constraints.inclusion import InclusionDependency
+from holdfast.constraints.near import NearConstraint, NearShape, near_form, parse_near, parse_share
 from holdfast.constraints.operators import Operator
 from holdfast.constraints.order import OrderDependency, OrderKind
 from holdfast.constraints.parsing import (
@@ -67,6 +68,8 @@ __all__ = [
     "HoldfastError",
     "InclusionDependency",
     "InputError",
+    "NearConstraint",
+    "NearShape",
     "Operator",
     "OrderDependency",
     "OrderKind",
@@ -95,15 +98,18 @@ __all__ = [
     "constraint_fields",
     "constraint_id",
     "json_value",
+    "near_form",
     "parse_condition",
     "parse_constraint",
     "parse_denial",
     "parse_forbidden",
     "parse_functional_dependency",
     "parse_inclusion",
+    "parse_near",
     "parse_order",
     "parse_required",
     "parse_rule_body",
+    "parse_share",
     "parse_type",
     "read_value",
     "sentence",

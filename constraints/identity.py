@@ -8,7 +8,7 @@ from holdfast.constraints.types import Family
 
 
 class Constraint(Protocol):
-    """A denial constraint, an order dependency or an inclusion dependency."""
+    """A denial constraint, an order dependency, an inclusion dependency or a near constraint."""
 
     @property
     def family(self) -> Family:

@@ -20,6 +20,7 @@ from holdfast.constraints.denial import DenialConstraint, DenialKind
 from holdfast.constraints.identity import Constraint
 from holdfast.constraints.inclusion import InclusionDependency
 from holdfast.constraints.names import quoted
+from holdfast.constraints.near import NearConstraint
 from holdfast.constraints.operators import Operator
 from holdfast.constraints.order import OrderDependency
 from holdfast.constraints.predicates import Predicate
@@ -50,9 +51,9 @@ _IS = {
 }
 _BESIDE = {Operator.EQUAL: "equals", Operator.UNEQUAL: "differs from"}  # another column of the same row
 _OWN_WORDS = frozenset(
-    "a above all among an and another any as at below beside different differs equal equals every falls from has have "
-    "higher in is its least lower missing most never no not of one or present rises row rows same table than that the "
-    "there to two value where while whose with All Among Any Every No Rows The There".split()
+    "a above all among an and another any as at below beside but different differs equal equals every falls for "
+    "from has have higher in is its least lower missing most never no not of one or present rises row rows same "
+    "table than that the there to two value where while whose with All Among Any Every No Rows The There".split()
 )
 
 
@@ -66,6 +67,9 @@ def sentence(constraint: Constraint | Condition) -> str:
     Every value of orders.customer is a value of customers.id.
     >>> print(sentence(OrderDependency((), ("Age", "Birth"), opposite=True)))
     Birth never rises as Age rises.
+    >>> from holdfast.constraints.near import NearShape
+    >>> print(sentence(NearConstraint(NearShape.CONSTANT, ("Zip",), ("City",), 3, 55_000)))
+    Rows with the same Zip have the same City, but for 3 of 55,000 rows.
 
     >>> from holdfast.constraints.parsing import parse_rule_body
     >>> for text in (
@@ -92,6 +96,8 @@ def sentence(constraint: Constraint | Condition) -> str:
         return _order(constraint)
     if isinstance(constraint, DenialConstraint):
         return _denial(constraint)
+    if isinstance(constraint, NearConstraint):
+        return _near(constraint)
     if isinstance(constraint, Condition):
         return _condition(constraint)
     raise TypeError(f"no sentence for {type(constraint).__name__}")
@@ -119,6 +125,12 @@ def _denial(constraint: DenialConstraint) -> str:
     if not constraint.predicates:
         return "The table has at most one row."
     return _pairs(_Sides(constraint.predicates))
+
+
+def _near(near: NearConstraint) -> str:
+    exact = sentence(near.exact)
+    rows = f"{near.rows:,} row{'' if near.rows == 1 else 's'}"
+    return f"{exact[:-1]}, but for {near.exceptions:,} of {rows}." if near.exceptions else exact
 
 
 def _condition(forbidden: Condition) -> str:

@@ -32,6 +32,7 @@ class Family(enum.Enum):
     DENIAL = "dc"
     ORDER = "od"
     INCLUSION = "ind"
+    NEAR = "near"
 
     @property
     def words(self) -> str:
@@ -43,6 +44,7 @@ _FAMILY_WORDS = {
     Family.DENIAL: "denial constraints",
     Family.ORDER: "order dependencies",
     Family.INCLUSION: "inclusion dependencies",
+    Family.NEAR: "near constraints",
 }
 
 
@@ -93,7 +95,7 @@ class ColumnType:
 
     def ordered_in(self, family: Family) -> bool:
         """Whether `<` means something for this type in constraints of `family`."""
-        return family is Family.ORDER or self.group not in {TypeGroup.STRINGS, TypeGroup.BOOLEANS}
+        return family in {Family.ORDER, Family.NEAR} or self.group not in {TypeGroup.STRINGS, TypeGroup.BOOLEANS}
 
     def __str__(self) -> str:
         if self.name == "decimal":

@@ -74,6 +74,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "constraints/evidence.py": (*_CONSTRAINTS, "tests/properties/test_discover.py"),
     "constraints/identity.py": (*_CONSTRAINTS, "tests/unit/test_discover_command.py"),
     "constraints/inclusion.py": (*_CONSTRAINTS, *_INCLUSION[:2]),
+    "constraints/near.py": ("tests/unit/test_near_constraints.py", *_CONSTRAINTS),
     "constraints/order.py": (*_CONSTRAINTS, "tests/properties/test_discover_order.py"),
     "constraints/rules.py": (*_CONSTRAINTS, "tests/properties/test_detection.py", "tests/unit/test_check_command.py"),
     "constraints/space.py": (*_CONSTRAINTS, "tests/properties/test_discover.py"),
