@@ -86,3 +86,25 @@ def first_kernel(codes: Codes, columns: Codes, table: Table, out: Slots) -> None
                 out[i] = other
                 break
             place = (place + 1) & (len(table) - 1)
+
+
+@njit(cache=True, nogil=True)
+def number_kernel(
+    codes: Codes, slots: Slots, column: int, values: Codes, numbers: Table, known: int, out: Table
+) -> int:
+    """Fill `out[slot]` with a number of each row's value in a column, new ones from `known` on; return how many.
+
+    `values` (T,) and `numbers` (T,), EMPTY where free, are a hash table; at most half of it is used.
+    """
+    for i in range(len(slots)):
+        value = codes[slots[i], column]
+        mixed = uint64(value) * _MULTIPLIER
+        mixed ^= mixed >> uint64(29)
+        place = np.int64(mixed & uint64(len(values) - 1))
+        while numbers[place] != EMPTY and values[place] != value:
+            place = (place + 1) & (len(values) - 1)
+        if numbers[place] == EMPTY:
+            values[place], numbers[place] = value, known
+            known += 1
+        out[slots[i]] = numbers[place]
+    return known

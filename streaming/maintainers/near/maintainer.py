@@ -1,0 +1,248 @@
+"""Keeps the constraints that nearly hold on one table: a function of its rows, the share and the bound alone.
+
+    members   followed row by row: their exceptions are exact after every batch
+    border    certain while floors say so; what is in doubt is counted anew
+    search    where a member is near no more, or a candidate of the border has become near: level by level from the
+              empty context, as on a table that is seen for the first time, but only what nobody knows is counted
+
+Invariant: between batches all members are near, no candidate of the border is, and every context within the bound
+contains a member's, or is contained in one of the border, for each target that no other one hides.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from holdfast.constraints import NearConstraint, NearShape
+from holdfast.discovery.near.counting import Context, Counted, visible
+from holdfast.discovery.near.lattice import Tasks, allowed, near_set
+from holdfast.discovery.near.targets import KEY
+from holdfast.indexes.encoding import Relabelled
+from holdfast.indexes.exceptions import ClassExceptions, Exceptions, KeyExceptions, OrderExceptions
+from holdfast.indexes.rows import RowDelta, RowSet
+from holdfast.state import codecs
+from holdfast.state.store import Reader, WriteBatch
+from holdfast.streaming.maintainers.near.border import Border
+from holdfast.streaming.maintainers.near.counting import LiveCounts
+
+Candidate = tuple[Context, int]
+
+FAMILY = "near"
+"""What a state has of near constraints."""
+
+_SLACK_PART = 8
+"""What is not near is counted until it has so many exceptions more than it may: this part of the rows."""
+
+
+@dataclass
+class NearEffort:
+    """What batches cost, for people: counts since the start."""
+
+    searches: int = 0
+    counted_anew: int = 0
+
+
+@dataclass(frozen=True)
+class _Memo:
+    members: Mapping[Candidate, Exceptions]
+    border: Border
+    lost: int
+
+
+class NearMaintainer:
+    """The near constraints of one table.
+
+    Parameters
+    ----------
+    rows : the table.
+    share : of the rows that may be exceptions.
+    max_context : contexts have at most so many columns; 0 for any number.
+    ordered : for each column whether order compatibilities may name it; its codes order as its values do.
+    threads : how many to use.
+    """
+
+    def __init__(
+        self, rows: RowSet, share: Fraction, max_context: int, ordered: Sequence[bool], threads: int = 1
+    ) -> None:
+        self.share = share
+        self.max_context = max_context
+        self.effort = NearEffort()
+        self._rows = rows
+        self._counts = LiveCounts(rows, ordered, threads)
+        self._members: Mapping[Candidate, Exceptions] = {}
+        self._border = Border.of(len(ordered), [], 0)
+        self._lost = 0
+        self._is_behind = False
+        self._saved: Border | None = None
+        self._before = self._memo()
+
+    @classmethod
+    def seed(
+        cls, rows: RowSet, share: Fraction, max_context: int, ordered: Sequence[bool], threads: int = 1
+    ) -> "NearMaintainer":
+        """Find what nearly holds on the rows. O(n log n) a candidate at most."""
+        found = cls(rows, share, max_context, ordered, threads)
+        found._search()
+        return found
+
+    @property
+    def constraints(self) -> list[NearConstraint]:
+        """What nearly holds now, the constraints with the fewest columns in the context first."""
+        rows, names = len(self._rows), self._rows.space.schema.names
+        found = []
+        for (context, number), exceptions in sorted(self._members.items(), key=lambda one: (len(one[0][0]), one[0])):
+            shape, target = self._counts.targets.form(number)
+            columns = [names[c] for c in context]
+            found.append(NearConstraint(shape, columns, [names[c] for c in target], exceptions.count, rows))
+        return found
+
+    def begin(self) -> None:
+        """Begin a batch: `undo` leads back to here."""
+        if self._is_behind:
+            self._rebuild()
+            self._is_behind = False
+        self._before = self._memo()
+
+    def undo(self) -> None:
+        """Take a batch back. What follows rows is made anew with the next batch, when rows are as they were."""
+        self._members, self._border, self._lost = self._before.members, self._before.border, self._before.lost
+        self._is_behind = True
+
+    def relabel(self, relabelled: Sequence[Relabelled]) -> None:
+        """Follow rows whose values have other codes, before they change."""
+        if relabelled:
+            self._rebuild()
+
+    def follow(self, delta: RowDelta) -> None:
+        """Follow a batch, before the slots of vanished rows are forgotten."""
+        self._lost += delta.copies_out
+        self._counts.follow(delta.appeared)
+        for member in self._members.values():
+            member.follow(delta)
+        most = self._most
+        doubtful = np.flatnonzero(self._border.floors - self._lost <= most)
+        self.effort.counted_anew += len(doubtful)
+        anew = list(self._counts.counted(self._border.tasks(doubtful), most, self._enough))
+        self._border = self._border.with_counts(anew, self._lost)
+        is_near = any((one.exceptions <= most).any() for one in anew)
+        if is_near or any(member.count > most for member in self._members.values()):
+            self._search()
+
+    def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
+        """Yield what changed since it was last saved, or everything."""
+        batch, border, before = WriteBatch(), self._border, None if everything else self._saved
+        head = {"share": str(self.share), "max_context": self.max_context, "lost": self._lost}
+        head |= {"members": [[list(context), number] for context, number in self._members]}
+        batch.put(FAMILY, prefix, codecs.json_bytes(head))
+        if before is None or before.contexts is not border.contexts:
+            contexts = [list(context) for context in border.contexts]
+            batch.put(FAMILY, prefix + b"contexts", codecs.json_bytes(contexts))
+            batch.put(FAMILY, prefix + b"numbers", codecs.codes(border.numbers))
+        if before is None or before.floors is not border.floors:
+            batch.put(FAMILY, prefix + b"floors", codecs.codes(border.floors))
+        self._saved = border
+        yield batch
+
+    @classmethod
+    def restore(
+        cls, store: Reader, prefix: bytes, rows: RowSet, ordered: Sequence[bool], threads: int = 1
+    ) -> "NearMaintainer":
+        """Take over what was saved, with rows that were. O(n) a member."""
+        head = codecs.read_json(store.get(FAMILY, prefix) or b"{}")
+        found = cls(rows, Fraction(head["share"]), head["max_context"], ordered, threads)
+        contexts = codecs.read_json(store.get(FAMILY, prefix + b"contexts") or b"[]")
+        numbers, floors = (
+            codecs.read_codes(store.get(FAMILY, prefix + part) or b"") for part in (b"numbers", b"floors")
+        )
+        found._lost = head["lost"]
+        found._border = Border(len(ordered), tuple(map(tuple, contexts)), numbers, floors)
+        found._members = {
+            (tuple(context), number): found._followed(tuple(context), number) for context, number in head["members"]
+        }
+        found._saved, found._before = found._border, found._memo()
+        return found
+
+    def check_invariants(self) -> None:
+        """Assert what the class promises, by counting everything anew. O(n log n) a candidate."""
+        self._counts.check_invariants()
+        for member in self._members.values():
+            member.check_invariants()
+        most = self._most
+        assert all(member.count <= most for member in self._members.values())
+        assert (self._border.floors - self._lost > most).all()
+        for place, context in enumerate(self._border.contexts):
+            exact = self._followed(context, int(self._border.numbers[place])).count
+            assert exact >= self._border.floors[place] - self._lost, (context, exact)
+        anew = NearMaintainer.seed(self._rows, self.share, self.max_context, self._counts.ordered)
+        assert anew.constraints == self.constraints
+
+    @property
+    def _most(self) -> int:
+        return allowed(self.share, len(self._rows))
+
+    @property
+    def _enough(self) -> int:
+        return self._most + len(self._rows) // _SLACK_PART
+
+    def _memo(self) -> _Memo:
+        return _Memo(self._members, self._border, self._lost)
+
+    def _rebuild(self) -> None:
+        self._counts.rebuild()
+        for member in self._members.values():
+            member.rebuild()
+
+    def _search(self) -> None:
+        """Find all members, and the border; only what nobody knows is counted."""
+        self.effort.searches += 1
+        targets = self._counts.targets
+        found = near_set(targets, self._most, self.max_context, self._known_or_counted)
+        wanted = [(member.context, member.number) for member in found.members]
+        kept = self._members
+        self._members = {one: kept[one] if one in kept else self._followed(*one) for one in wanted}
+        self._border = Border.of(targets.columns, found.border, self._lost)
+
+    def _known_or_counted(self, tasks: Tasks, most: int) -> Iterator[Counted]:
+        """Return the exceptions of candidates, or how many they have at least."""
+        targets = self._counts.targets
+        floors = self._border.floors_in(len(targets))
+        known: dict[Context, Counted] = {}
+        open_ = []
+        for context, numbers in tasks:
+            lower = floors(context)[numbers]
+            lower = np.where(lower < 0, 0, lower - self._lost)
+            exact = np.array([(context, number) in self._members for number in numbers.tolist()], np.bool_)
+            lower[exact] = [self._members[context, number].count for number in numbers[exact].tolist()]
+            if not context:
+                lower[numbers == KEY] = most + 1  # there is no key without columns
+            sure = exact | (lower > most)
+            known[context] = visible(Counted(context, numbers[sure], lower[sure]), targets, most)
+            every = Counted(context, numbers, np.where(sure, lower, most + 1))
+            left = np.setdiff1d(visible(every, targets, most).numbers, numbers[sure])
+            if len(left):
+                open_.append((context, left))
+        counted = {one.context: one for one in self._counts.counted(open_, most, self._enough)}
+        self.effort.counted_anew += sum(len(numbers) for _, numbers in open_)
+        for context, _ in tasks:
+            one = known[context]
+            if context in counted:
+                other = counted[context]
+                both = Counted(
+                    context,
+                    np.concatenate([one.numbers, other.numbers]),
+                    np.concatenate([one.exceptions, other.exceptions]),
+                )
+                order = np.argsort(both.numbers)
+                one = visible(Counted(context, both.numbers[order], both.exceptions[order]), targets, most)
+            yield one
+
+    def _followed(self, context: Context, number: int) -> Exceptions:
+        shape, target = self._counts.targets.form(number)
+        if shape is NearShape.KEY:
+            return KeyExceptions(self._rows, context)
+        if shape is NearShape.CONSTANT:
+            return ClassExceptions(self._rows, context, target[0])
+        pair = target[0], target[1]
+        return OrderExceptions(self._rows, context, pair, descending=shape is NearShape.ORDER_DESC)
