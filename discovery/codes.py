@@ -54,7 +54,7 @@ class PairCodes:
 
 def pair_codes(table: Table, space: PredicateSpace) -> PairCodes:
     """Return the codes of the table's distinct rows. O(n log n) per column."""
-    own = [_own_codes(column, table) for column in table.columns]
+    own = [column_codes(column, table) for column in table.columns]
     first, second = _distinct(own, table.row_count)
     left = np.empty((len(space.pairs), len(first)), np.int32)
     right = np.empty_like(left)
@@ -92,9 +92,14 @@ def _pools(table: Table, space: PredicateSpace) -> Iterator[dict[int, Codes]]:
             }
 
 
-def _own_codes(column: EncodedColumn, table: Table) -> Codes:
-    """Return ranks of one column's values."""
+def column_codes(column: EncodedColumn, table: Table) -> Codes:
+    """Return for each row of one column the rank of its value, from 1 on, and 0 for null."""
     return _with_nulls(ranks(_in_order(column.keys, column, table)), column)
+
+
+def column_numbers(column: EncodedColumn) -> Codes:
+    """Return a number for each row of one column, 0 for null: equal values have equal numbers, in no order. O(n)."""
+    return _with_nulls(numbers(column.keys).astype(np.int64), column)
 
 
 def _crossing_codes(left: EncodedColumn, right: EncodedColumn, table: Table) -> tuple[Codes, Codes]:

@@ -1,0 +1,176 @@
+"""Counts the exceptions of targets in contexts, whose groups all targets of a context share.
+
+Contexts are walked like a trie: the groups of one are refined from those of its first columns, and live as long as
+their place in the walk. Rows that are alone in their group fall away. A count ends as soon as it exceeds `enough`: then it is
+a lower bound, which proves that a constraint has more exceptions. It is never estimated.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.discovery.kernels.near import (
+    OPPOSITE,
+    SAME,
+    Ints,
+    Rows,
+    constants_kernel,
+    orders_kernel,
+    refine_kernel,
+)
+from holdfast.discovery.near.rows import NearRows
+from holdfast.discovery.near.targets import KEY, NearTargets
+
+Context = tuple[int, ...]
+"""Columns in ascending order, numbered as `NearRows` has them."""
+
+_DIGITS = 1 << 11
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """The groups of a context with two rows or more."""
+
+    rows: Rows
+    starts: Ints
+
+    @property
+    def key_exceptions(self) -> int:
+        """The exceptions of the key."""
+        return len(self.rows) - (len(self.starts) - 1)
+
+
+class Counter:
+    """Counts in one thread, with its scratch memory.
+
+    Parameters
+    ----------
+    rows, targets : what is counted.
+    """
+
+    def __init__(self, rows: NearRows, targets: NearTargets) -> None:
+        self.rows = rows
+        self._targets = targets
+        most = int(rows.distinct.max(initial=1))
+        self._sizes = np.zeros(most, np.int64)
+        self._classes = np.full((most, 2), -1, np.int64)
+        self._stamp = 0
+        self._bits = np.array([int(count).bit_length() for count in rows.distinct], np.int64)
+        room = rows.count + 1 if len(targets.left) else 0
+        self._keys, self._other, self._tails = (np.empty(room, np.int64) for _ in range(3))
+        self._digits = np.zeros(_DIGITS, np.int64)
+        every = np.arange(rows.count, dtype=np.int32)
+        starts = np.array([0, rows.count] if rows.count > 1 else [0], np.int64)
+        self._path = [Groups(every if rows.count > 1 else every[:0], starts)]
+        self._last: Context = ()
+
+    def groups(self, context: Context) -> Groups:
+        """Return the groups of a context; those of what it has in common with the last one are still there."""
+        shared = 0
+        while shared < min(len(self._last), len(context)) and self._last[shared] == context[shared]:
+            shared += 1
+        del self._path[shared + 1 :]
+        for column in context[shared:]:
+            self._path.append(self._refined(self._path[-1], column))
+        self._last = context
+        return self._path[-1]
+
+    def constants(self, groups: Groups, columns: Ints, enough: int) -> Ints:
+        """Return the exceptions of the constants of some columns."""
+        found = np.zeros(len(columns), np.int64)
+        constants_kernel(
+            groups.rows, groups.starts, self.rows.codes, columns, enough, self._classes, self._stamp, found
+        )
+        self._stamp += len(columns) * (len(groups.starts) - 1)
+        return found
+
+    def orders(self, groups: Groups, numbers: Ints, enough: int) -> Ints:
+        """Return the exceptions of order compatibilities, by their targets in ascending order."""
+        pairs, opposite = np.divmod(numbers - 1 - self._targets.constants, 2)
+        each, place = np.unique(pairs, return_inverse=True)
+        wanted = np.zeros(len(each), np.int64)
+        np.bitwise_or.at(wanted, place, np.where(opposite, OPPOSITE, SAME))
+        found = np.zeros((len(each), 2), np.int64)
+        orders_kernel(
+            groups.rows,
+            groups.starts,
+            self.rows.codes,
+            self._bits,
+            self._targets.left[each],
+            self._targets.right[each],
+            wanted,
+            enough,
+            self._keys,
+            self._other,
+            self._tails,
+            self._digits,
+            found,
+        )
+        return np.asarray(found[place, opposite])
+
+    def exceptions(self, context: Context, number: int) -> int:
+        """Return the exceptions of one target, whatever their number."""
+        groups = self.groups(context)
+        if number == KEY:
+            return groups.key_exceptions
+        if number <= self._targets.constants:
+            return int(self.constants(groups, np.array([number - 1]), self.rows.count)[0])
+        return int(self.orders(groups, np.array([number]), self.rows.count)[0])
+
+    def _refined(self, groups: Groups, column: int) -> Groups:
+        out = np.empty(len(groups.rows), np.int32)
+        ends = np.empty(len(groups.rows) // 2 + 1, np.int64)
+        count, kept = refine_kernel(groups.rows, groups.starts, self.rows.codes[column], self._sizes, out, ends)
+        return Groups(out[:kept].copy(), ends[: count + 1].copy())
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What is known of a context.
+
+    Parameters
+    ----------
+    context : which one.
+    numbers : the targets that were counted, in order.
+    exceptions : of each, exact up to what is enough, else a lower bound.
+    """
+
+    context: Context
+    numbers: Ints
+    exceptions: Ints
+
+
+def counted(
+    counter: Counter, targets: NearTargets, tasks: Sequence[tuple[Context, Ints]], most: int, enough: int
+) -> Iterator[Counted]:
+    """Count candidates, by contexts in ascending order; those that another one of the same context hides are left out.
+
+    Parameters
+    ----------
+    tasks : contexts, and the targets to count in them.
+    most : so many exceptions a near constraint has at most.
+    enough : a count ends when it exceeds this; at least `most`.
+    """
+    for context, numbers in tasks:
+        groups = counter.groups(context)
+        first_order = 1 + targets.constants
+        found = np.zeros(len(numbers), np.int64)
+        if numbers[0] == KEY and context:
+            found[0] = groups.key_exceptions
+            if found[0] <= most:
+                yield Counted(context, numbers[:1], found[:1])
+                continue
+        elif numbers[0] == KEY:
+            found[0] = enough + 1  # there is no key without columns
+        constant = (numbers != KEY) & (numbers < first_order)
+        columns = numbers[constant] - 1
+        found[constant] = counter.constants(groups, columns, enough)
+        order = numbers >= first_order
+        hiding = columns[found[constant] <= most]
+        if len(hiding) and order.any():
+            pairs = (numbers - first_order)[order] // 2
+            order[order] = ~(np.isin(targets.left[pairs], hiding) | np.isin(targets.right[pairs], hiding))
+        found[order] = counter.orders(groups, numbers[order], enough)
+        kept = (numbers < first_order) | order
+        yield Counted(context, numbers[kept], found[kept])

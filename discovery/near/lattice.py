@@ -1,0 +1,190 @@
+"""The complete set of minimal near constraints of a table, and its border, level by level.
+
+    level k: contexts of k columns of which every part was counted, with the targets that are near in no part of them
+        groups of the context, refined from a smaller one     -> the key: near, nothing else is looked for here or above
+        classes of each other column                          -> constants: near, orders of that column are hidden
+        longest subsequences of two columns                   -> order compatibilities, in both directions
+
+Exceptions never grow when the context grows, never exceed those of the context's key, and those of a compatibility
+never exceed those of the constant of either column. So a target is near in a context or any larger one as soon as one
+of these is: it is left out, not counted. A target that is not near in a context is not near in any part of it, so what
+is counted at level k + 1 is what was refused at level k in all parts: the minimal near constraints are those of the
+definition, and the refused contexts that no refused one contains are the maximal ones that are not near, the *border*.
+
+Invariant: the near set is a function of rows, share and bound alone; the border's contexts are too, its counts are
+lower bounds that exceed `enough`, or exact.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from holdfast.constraints import UsageError
+from holdfast.discovery.explained import Explained, Report
+from holdfast.discovery.kernels.near import Ints
+from holdfast.discovery.near.counting import Context, Counted, Counter, counted
+from holdfast.discovery.near.rows import NearRows
+from holdfast.discovery.near.targets import KEY, Bits, NearTargets
+from holdfast.discovery.threads import cut
+from holdfast.indexes.threads import mapped
+
+MOST_CONTEXTS = 1 << 20
+MOST_CANDIDATES = 1 << 25
+_FEWER = "set a smaller --max-context, leave order compatibilities out (--family key,fd), or look at fewer columns"
+
+
+@dataclass(frozen=True)
+class Member:
+    """A minimal near constraint: a target in a context, and how many exceptions it has."""
+
+    context: Context
+    number: int
+    exceptions: int
+
+
+@dataclass(eq=False)
+class NearSet:
+    """What nearly holds, and where that ends.
+
+    Parameters
+    ----------
+    most : so many exceptions a near constraint has at most.
+    members : the minimal near constraints, those with the fewest columns first.
+    border : contexts with the targets that are not near there, but in every larger context within the bound; each with
+        a number of exceptions that it has at least.
+    counted : how many candidates were counted.
+    """
+
+    most: int
+    members: list[Member] = field(default_factory=list)
+    border: list[Counted] = field(default_factory=list)
+    counted: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Level:
+    """What was refused on a level: the targets of each context, as a set and with their counts."""
+
+    bits: Mapping[Context, Bits]
+    counts: Mapping[Context, Counted]
+
+
+def allowed(share: Fraction, rows: int) -> int:
+    """Return how many of so many rows may be exceptions.
+
+    >>> allowed(Fraction(1, 100), 55_099)
+    550
+    """
+    return share.numerator * rows // share.denominator
+
+
+def near_set(
+    rows: NearRows,
+    targets: NearTargets,
+    share: Fraction,
+    max_context: int,
+    *,
+    enough: int = 0,
+    threads: int = 1,
+    explained: Explained | None = None,
+    report: Report = lambda _: None,
+) -> NearSet:
+    """Find all minimal near constraints.
+
+    Parameters
+    ----------
+    rows, targets : of the table.
+    share : of the rows that may be exceptions.
+    max_context : contexts have at most so many columns; 0 for any number.
+    enough : counts of what is not near go on up to here, for a border with more slack.
+    threads : contexts of a level are spread over so many.
+    """
+    explained = explained or Explained()
+    found = NearSet(allowed(share, rows.count))
+    enough = max(enough, found.most)
+    touching = targets.touching()
+    candidates: Mapping[Context, Bits] = {(): targets.every()}
+    last = _Level({}, {})
+    size = 0
+    while candidates:
+        started = time.perf_counter()
+        tasks = [(context, targets.numbers(bits)) for context, bits in sorted(candidates.items())]
+        count, near = sum(len(numbers) for _, numbers in tasks), len(found.members)
+        report(f"counting {count:,} candidates in {len(tasks):,} contexts of {size} columns")
+
+        def work(part: Sequence[tuple[Context, Ints]]) -> list[Counted]:
+            return list(counted(Counter(rows, targets), targets, part, found.most, enough))
+
+        level = _kept(mapped(threads, work, cut(tasks, threads)), targets, found)
+        found.border.extend(_maximal(last, level, targets))
+        found.counted += count
+        near = len(found.members) - near
+        explained.add(f"{count:,} candidates in {len(tasks):,} contexts of {size} columns: {near:,} are near", started)
+        last, size = level, size + 1
+        candidates = {} if size > max_context > 0 else _candidates(level, touching, targets, found)
+    found.border.extend(_maximal(last, _Level({}, {}), targets))
+    found.members.sort(key=lambda member: (len(member.context), member.number, member.context))
+    return found
+
+
+def _kept(parts: Sequence[Sequence[Counted]], targets: NearTargets, found: NearSet) -> _Level:
+    """Take over what was counted on a level; return what was refused."""
+    bits, counts = {}, {}
+    for one in (one for part in parts for one in part):
+        near = one.exceptions <= found.most
+        for number, exceptions in zip(one.numbers[near].tolist(), one.exceptions[near].tolist(), strict=True):
+            if targets.is_wanted(number):
+                found.members.append(Member(one.context, number, exceptions))
+        if not near.all():
+            numbers = one.numbers[~near]
+            bits[one.context] = targets.bits(numbers)
+            counts[one.context] = Counted(one.context, numbers.astype(np.int32), one.exceptions[~near].astype(np.int32))
+    return _Level(bits, counts)
+
+
+def _candidates(level: _Level, touching: Sequence[Bits], targets: NearTargets, found: NearSet) -> dict[Context, Bits]:
+    """Return what is to be counted on the next level: what was refused in all parts of a context."""
+    candidates: dict[Context, Bits] = {}
+    count = 0
+    for context, refused in level.bits.items():
+        for column in range(context[-1] + 1 if context else 0, targets.columns):
+            left = refused
+            for place in range(len(context)):
+                part = level.bits.get((*context[:place], *context[place + 1 :], column))
+                if part is None:
+                    break
+                left = left & part
+            else:
+                larger = (*context, column)
+                for named in larger:
+                    left = left & ~touching[named]
+                if not targets.asks_for(left):
+                    continue
+                candidates[larger] = left
+                count += int(np.bitwise_count(left).sum())
+                if len(candidates) > MOST_CONTEXTS or count > MOST_CANDIDATES:
+                    raise UsageError(
+                        f"more than {count:,} candidates in {len(candidates):,} contexts of {len(larger)} columns, "
+                        f"and {len(found.members):,} near constraints with fewer columns in the context so far: {_FEWER}"
+                    )
+    return candidates
+
+
+def _maximal(level: _Level, larger: _Level, targets: NearTargets) -> Iterator[Counted]:
+    """Yield what was refused in contexts of one level, but in none on the next one that contains them."""
+    covered: dict[Context, Bits] = {}
+    for context, refused in larger.bits.items():
+        for place in range(len(context)):
+            part = (*context[:place], *context[place + 1 :])
+            covered[part] = covered[part] | refused if part in covered else refused
+    for context, one in level.counts.items():
+        kept = np.ones(len(one.numbers), np.bool_)
+        if context in covered:
+            kept = ~np.isin(one.numbers, targets.numbers(covered[context]))
+        if not context:
+            kept &= one.numbers != KEY  # a key has columns
+        if kept.any():
+            yield Counted(context, one.numbers[kept], one.exceptions[kept])
