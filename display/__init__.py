@@ -4,6 +4,7 @@
     html.py         the one place that writes HTML, and escapes whatever it is given
     witness.py      the rows that prove something, side by side
     constraints.py  constraints, and those that tell most
+    near.py         constraints that nearly hold
     changes.py      what appeared and disappeared, and why
     verdicts.py     rules, and what breaks them
     texts.py        how many of what; texts without anything that a reader would obey

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from holdfast.constraints import Constraint, Family, InclusionDependency, constraint_fields
+from holdfast.constraints import Constraint, Family, InclusionDependency, NearConstraint, constraint_fields
 from holdfast.constraints.sentences import sentence
 from holdfast.display.html import Cell
 from holdfast.display.listing import Listing, by_count
@@ -18,6 +18,7 @@ NOUNS = {
     Family.DENIAL: ("denial constraint", "denial constraints"),
     Family.ORDER: ("order dependency", "order dependencies"),
     Family.INCLUSION: ("inclusion dependency", "inclusion dependencies"),
+    Family.NEAR: ("near constraint", "near constraints"),
 }
 _DTYPES = {
     **dict.fromkeys(("family", "table", "kind"), "string"),
@@ -30,6 +31,8 @@ def kind_of(constraint: Constraint) -> str:
     """Return what a person calls a constraint: `key`, `functional dependency`, `inclusion`."""
     if isinstance(constraint, InclusionDependency):
         return "inclusion"
+    if isinstance(constraint, NearConstraint):
+        return constraint.shape.value.replace("_", " ")
     return str(constraint.fields()["kind"]).replace("_", " ")
 
 
@@ -76,7 +79,7 @@ class Constraints(Listing[Kept]):
         """Return family, kind, text, words and identity."""
         table = item.dependent.table if isinstance(item, InclusionDependency) else self.table
         fields = {**constraint_fields(item, table), "kind": kind_of(item), "sentence": sentence(item)}
-        return {name: fields[name] for name in self.dtypes}
+        return {name: fields[name] for name in _DTYPES}
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw how many there are of each kind, with matplotlib; return where."""

@@ -7,6 +7,7 @@ from holdfast.constraints import (
     Constraint,
     DenialConstraint,
     InclusionDependency,
+    NearConstraint,
     OrderDependency,
     Value,
     Violation,
@@ -67,6 +68,6 @@ def compared_columns(constraint: Constraint) -> list[str]:
     """Return the columns of a row that a constraint compares, in its order."""
     if isinstance(constraint, DenialConstraint):
         return list(dict.fromkeys(name for p in constraint.predicates for name in p.column_pair))
-    if isinstance(constraint, OrderDependency):
+    if isinstance(constraint, OrderDependency | NearConstraint):
         return [*constraint.context, *constraint.target]
     return [constraint.dependent.column] if isinstance(constraint, InclusionDependency) else []

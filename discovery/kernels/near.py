@@ -80,7 +80,7 @@ def constant_kernel(rows: Rows, starts: Ints, codes: Codes, enough: int, classes
         if last - first == 2:
             found += codes[rows[first]] != codes[rows[first + 1]]
             if found > enough:
-                return found
+                return int(found)
             continue
         largest, group = 0, stamp + g
         for i in range(first, last):
@@ -283,7 +283,7 @@ def orders_kernel(
     counts: Ints,
     out: Ints,
 ) -> None:
-    """Write the exceptions of order compatibilities of two columns each, in both directions; codes have so many `bits`."""
+    """Write the exceptions of order compatibilities in both directions; `bits` are how many the codes of columns have."""
     for j in range(len(left)):
         a, b = left[j], right[j]
         out[j, 0], out[j, 1] = order_kernel(
@@ -303,34 +303,32 @@ def orders_kernel(
 
 
 @njit(cache=True, nogil=True)
-def removed_classes_kernel(rows: Rows, starts: Ints, codes: Codes, classes: Ints, state: Marks) -> int:
+def removed_classes_kernel(rows: Rows, starts: Ints, codes: Codes, classes: Ints, state: Marks) -> tuple[int, int]:
     """Mark the rows outside the largest class of their group (1), those of several largest ones too (2).
 
-    `classes` is as for `constant_kernel`, and new. Returns the exceptions.
+    `classes` is as for `constant_kernel`, and new. Returns the exceptions, and the ordered pairs that differ.
     """
-    found = 0
+    found, pairs = 0, 0
     for g in range(len(starts) - 1):
         first, last = starts[g], starts[g + 1]
-        largest, several = 0, False
+        largest = 0
         for i in range(first, last):
             code = codes[rows[i]]
             if classes[code, 0] != g:
                 classes[code, 0], classes[code, 1] = g, 0
             classes[code, 1] += 1
-            if classes[code, 1] > largest:
-                largest = classes[code, 1]
-        classes_of_it = 0
+            largest = max(largest, classes[code, 1])
+        in_largest = 0
         for i in range(first, last):
-            if classes[codes[rows[i]], 1] == largest:
-                classes_of_it += 1
-        several = classes_of_it > largest
+            in_largest += classes[codes[rows[i]], 1] == largest
         for i in range(first, last):
+            pairs += last - first - classes[codes[rows[i]], 1]
             if classes[codes[rows[i]], 1] < largest:
                 state[rows[i]] = 1
-            elif several:
+            elif in_largest > largest:
                 state[rows[i]] = 2
         found += last - first - largest
-    return found
+    return found, pairs
 
 
 @njit(cache=True, nogil=True)
@@ -354,16 +352,17 @@ def _raise_at(tree: Ints, place: int, value: int) -> None:
 
 @njit(cache=True, nogil=True)
 def removed_points_kernel(
-    rows: Rows, starts: Ints, a: Codes, b: Ints, trees: Ints, points: Ints, state: Marks
+    rows: Rows, starts: Ints, a: Ints, b: Ints, trees: Ints, points: Ints, covered: Ints, state: Marks
 ) -> int:
     """Mark the rows that are in no longest subsequence (1), and in some but not all (2); return the exceptions.
 
     Parameters
     ----------
-    rows : the rows of each group by (a, b); `b` stands beside them, in their order.
+    rows : the rows of each group by (a, b), which stand beside them in the same order.
     trees : (longest group + 2, 2), room for two trees of running maxima.
-    points : (longest group + 1, 6), room for each point's first row, rank of b, weight, the weight of the heaviest
-        subsequence that ends in it, of the one that begins in it, and how many heaviest ones reach over its end.
+    points : (longest group + 1, 5), room for each point's first row, rank of b and weight, and for the weights of the
+        heaviest subsequences that end in it and that begin in it.
+    covered : (longest group + 1), room for how many points cover each part of the heaviest subsequences.
 
     Rows with one (a, b) are a point. A heaviest subsequence through a point covers the weights from `ends - weight` to
     `ends` with it; so it is in all of them exactly if no other such point covers part of that.
@@ -374,7 +373,7 @@ def removed_points_kernel(
         values = np.unique(b[first:last])
         count = 0
         for i in range(first, last):
-            if i == first or a[rows[i]] != a[rows[i - 1]] or b[i] != b[i - 1]:
+            if i == first or a[i] != a[i - 1] or b[i] != b[i - 1]:
                 points[count, 0] = i
                 points[count, 1] = np.searchsorted(values, b[i])
                 points[count, 2] = 0
@@ -392,8 +391,7 @@ def removed_points_kernel(
             place = len(values) - 1 - points[p, 1]
             points[p, 4] = _most_up_to(behind, place) + points[p, 2]
             _raise_at(behind, place, points[p, 4])
-        covered = points[: heaviest + 1, 5]
-        covered[:] = 0
+        covered[: heaviest + 1] = 0
         for p in range(count):
             if points[p, 3] + points[p, 4] - points[p, 2] == heaviest:
                 covered[points[p, 3] - points[p, 2]] += 1

@@ -1,7 +1,7 @@
 """Counts the exceptions of targets in contexts, whose groups all targets of a context share.
 
-Contexts are walked like a trie: the groups of one are refined from those of its first columns, and live as long as their
-place in the walk. Rows that are alone in their group fall away. A count ends as soon as it exceeds `enough`: then it is
+Contexts are walked like a trie: the groups of one are refined from those of its first columns, and live as long as
+their place in the walk. Rows that are alone in their group fall away. A count ends as soon as it exceeds `enough`: then it is
 a lower bound, which proves that a constraint has more exceptions. It is never estimated.
 """
 
@@ -51,7 +51,7 @@ class Counter:
     """
 
     def __init__(self, rows: NearRows, targets: NearTargets) -> None:
-        self._rows = rows
+        self.rows = rows
         self._targets = targets
         most = int(rows.distinct.max(initial=1))
         self._sizes = np.zeros(most, np.int64)
@@ -81,7 +81,7 @@ class Counter:
         """Return the exceptions of the constants of some columns."""
         found = np.zeros(len(columns), np.int64)
         constants_kernel(
-            groups.rows, groups.starts, self._rows.codes, columns, enough, self._classes, self._stamp, found
+            groups.rows, groups.starts, self.rows.codes, columns, enough, self._classes, self._stamp, found
         )
         self._stamp += len(columns) * (len(groups.starts) - 1)
         return found
@@ -96,7 +96,7 @@ class Counter:
         orders_kernel(
             groups.rows,
             groups.starts,
-            self._rows.codes,
+            self.rows.codes,
             self._bits,
             self._targets.left[each],
             self._targets.right[each],
@@ -116,13 +116,13 @@ class Counter:
         if number == KEY:
             return groups.key_exceptions
         if number <= self._targets.constants:
-            return int(self.constants(groups, np.array([number - 1]), self._rows.count)[0])
-        return int(self.orders(groups, np.array([number]), self._rows.count)[0])
+            return int(self.constants(groups, np.array([number - 1]), self.rows.count)[0])
+        return int(self.orders(groups, np.array([number]), self.rows.count)[0])
 
     def _refined(self, groups: Groups, column: int) -> Groups:
         out = np.empty(len(groups.rows), np.int32)
         ends = np.empty(len(groups.rows) // 2 + 1, np.int64)
-        count, kept = refine_kernel(groups.rows, groups.starts, self._rows.codes[column], self._sizes, out, ends)
+        count, kept = refine_kernel(groups.rows, groups.starts, self.rows.codes[column], self._sizes, out, ends)
         return Groups(out[:kept].copy(), ends[: count + 1].copy())
 
 

@@ -110,7 +110,6 @@ def near_set(
     max_context: int,
     count: Counting,
     *,
-    wanted: Bits | None = None,
     explained: Explained | None = None,
     report: Report = lambda _: None,
 ) -> NearSet:
@@ -122,12 +121,11 @@ def near_set(
     most : how many exceptions a near constraint has at most.
     max_context : contexts have at most so many columns; 0 for any number.
     count : counts candidates.
-    wanted : only these targets, and what hides them; all where it is not said.
     """
     explained = explained or Explained()
     found = NearSet(most)
     touching = targets.touching()
-    candidates: Mapping[Context, Bits] = {(): targets.every() if wanted is None else wanted}
+    candidates: Mapping[Context, Bits] = {(): targets.every()}
     last = _Level({}, {})
     size = 0
     while candidates:
@@ -139,7 +137,9 @@ def near_set(
         found.border.extend(_maximal(last, level, targets))
         found.counted += several
         near = len(found.members) - near
-        explained.add(f"{several:,} candidates in {len(tasks):,} contexts of {size} columns: {near:,} are near", started)
+        explained.add(
+            f"{several:,} candidates in {len(tasks):,} contexts of {size} columns: {near:,} are near", started
+        )
         last, size = level, size + 1
         candidates = {} if size > max_context > 0 else _candidates(level, touching, targets, found)
     found.border.extend(_maximal(last, _Level({}, {}), targets))
@@ -184,8 +184,8 @@ def _candidates(level: _Level, touching: Sequence[Bits], targets: NearTargets, f
                 count += int(np.bitwise_count(left).sum())
                 if len(candidates) > MOST_CONTEXTS or count > MOST_CANDIDATES:
                     raise UsageError(
-                        f"more than {count:,} candidates in {len(candidates):,} contexts of {len(larger)} columns; "
-                        f"{len(found.members):,} near constraints have fewer columns in the context: {_FEWER}"
+                        f"more than {count:,} candidates in {len(candidates):,} contexts of {len(larger)} columns, "
+                        f"and {len(found.members):,} near constraints with fewer columns in the context so far: {_FEWER}"
                     )
     return candidates
 

@@ -4,8 +4,7 @@
     constant    rows outside the largest class of their group; where several classes are largest, theirs are undecided
     order       rows in no longest subsequence are certain, those in some but not all are undecided
 
-Invariant: certain rows are in every smallest removal, undecided ones in some and not in all, all others in none. Rows
-with equal values share one fate but in keys and between classes: a removal takes all copies of a point or none.
+Invariant: certain rows are in every smallest removal, undecided ones in some and not in all, all others in none.
 """
 
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from holdfast.discovery.kernels.near import Ints, removed_classes_kernel, remove
 from holdfast.discovery.near.counting import Counter, Groups
 from holdfast.discovery.near.rows import NearRows
 
-_KEPT, _CERTAIN, _UNDECIDED = 0, 1, 2
+_UNDECIDED = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,16 +29,18 @@ class Removal:
     rows : of the table, in ascending order.
     undecided : which of them some smallest removal leaves where they are.
     exceptions : how many rows a smallest removal has.
+    violating_pairs : ordered pairs of rows that break the constraint; None of an order compatibility.
     """
 
     rows: Ints
     undecided: NDArray[np.bool_]
     exceptions: int
+    violating_pairs: int | None
 
-    def first(self, count: int) -> "Removal":
-        """Return some of the rows, certain ones first."""
+    def first(self, count: int) -> list[tuple[int, bool]]:
+        """Return some of the rows, certain ones first, and whether each is undecided."""
         chosen = np.sort(np.argsort(self.undecided, kind="stable")[:count])
-        return Removal(self.rows[chosen], self.undecided[chosen], self.exceptions)
+        return list(zip(self.rows[chosen].tolist(), self.undecided[chosen].tolist(), strict=True))
 
 
 def removal(rows: NearRows, counter: Counter, near: NearConstraint, names: list[str]) -> Removal:
@@ -53,35 +54,33 @@ def removal(rows: NearRows, counter: Counter, near: NearConstraint, names: list[
     groups = counter.groups(tuple(sorted(names.index(name) for name in near.context)))
     state = np.zeros(rows.count, np.int8)
     target = [names.index(name) for name in near.target]
+    pairs: int | None = None
     if near.shape is NearShape.KEY:
+        sizes = np.diff(groups.starts)
         state[groups.rows] = _UNDECIDED
-        exceptions = groups.key_exceptions
+        exceptions, pairs = groups.key_exceptions, int((sizes * (sizes - 1)).sum())
     elif near.shape is NearShape.CONSTANT:
         room = np.full((int(rows.distinct[target[0]]), 2), -1, np.int64)
-        exceptions = int(removed_classes_kernel(groups.rows, groups.starts, rows.codes[target[0]], room, state))
+        exceptions, pairs = removed_classes_kernel(groups.rows, groups.starts, rows.codes[target[0]], room, state)
     else:
         exceptions = _ordered(rows, groups, target, near.shape is NearShape.ORDER_DESC, state)
-    found = np.flatnonzero(state != _KEPT)
+    found = np.flatnonzero(state)
     found = found[np.argsort(rows.order[found])]
-    return Removal(rows.order[found], state[found] == _UNDECIDED, exceptions)
+    return Removal(rows.order[found], state[found] == _UNDECIDED, exceptions, pairs)
 
 
-def _ordered(rows: NearRows, groups: Groups, target: list[int], opposite: bool, state: NDArray[np.int8]) -> int:  # noqa: FBT001
+def _ordered(rows: NearRows, groups: Groups, target: list[int], opposite: bool, state: NDArray[np.int8]) -> int:
     """Note the exceptions of an order compatibility; return how many rows a smallest removal has."""
-    a, b = (rows.codes[column] for column in target)
-    group = np.repeat(np.arange(len(groups.starts) - 1), np.diff(groups.starts))
     members = groups.rows
-    turned = (int(rows.distinct[target[1]]) - b[members] if opposite else b[members]).astype(np.int64)
-    by = np.lexsort((turned, a[members], group))
-    size = int(np.diff(groups.starts).max(initial=0))
-    return int(
-        removed_points_kernel(
-            members[by],
-            groups.starts,
-            a,
-            turned[by],
-            np.zeros((size + 2, 2), np.int64),
-            np.empty((size + 1, 6), np.int64),
-            state,
-        )
-    )
+    a, b = (rows.codes[column][members].astype(np.int64) for column in target)
+    if opposite:
+        b = int(rows.distinct[target[1]]) - b
+    sizes = np.diff(groups.starts)
+    shift = int(rows.distinct[target[1]]).bit_length()
+    bits = shift + int(rows.distinct[target[0]]).bit_length()
+    group, key = np.repeat(np.arange(len(sizes)), sizes), a << shift | b
+    by = np.argsort(group << bits | key) if len(sizes).bit_length() + bits < 64 else np.lexsort((key, group))
+    size = int(sizes.max(initial=0))
+    trees, points = np.zeros((size + 2, 2), np.int64), np.empty((size + 1, 5), np.int64)
+    covered = np.empty(size + 1, np.int64)
+    return int(removed_points_kernel(members[by], groups.starts, a[by], b[by], trees, points, covered, state))

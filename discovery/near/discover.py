@@ -1,0 +1,206 @@
+"""Constraints that nearly hold on a table in memory: found, ranked, and with their exceptions.
+
+Invariant: what is found is a function of the table's rows and types, the share, the bound and the families alone.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+
+from holdfast.constraints import NearConstraint, NearShape, UsageError
+from holdfast.discovery.explained import Explained
+from holdfast.discovery.near.counting import Counter
+from holdfast.discovery.near.lattice import Member, NearSet, allowed, counting, near_set
+from holdfast.discovery.near.ranking import Bounds
+from holdfast.discovery.near.removal import Removal, removal
+from holdfast.discovery.near.rows import NearRows
+from holdfast.discovery.near.targets import NearTargets
+from holdfast.discovery.threads import cut
+from holdfast.display.constraints import Ranked
+from holdfast.display.listing import MOST
+from holdfast.display.near import NearConstraints
+from holdfast.display.texts import counted
+from holdfast.indexes.threads import mapped
+from holdfast.tables import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+FAMILIES = {
+    "key": frozenset({NearShape.KEY}),
+    "fd": frozenset({NearShape.CONSTANT}),
+    "od": frozenset({NearShape.ORDER, NearShape.ORDER_DESC}),
+}
+"""What is looked for by the names that people give: constants are functional dependencies on no column."""
+
+
+@dataclass(frozen=True, repr=False)
+class NearDiscovered(Sequence[NearConstraint]):
+    """What nearly holds on a table: a sequence of near constraints, those with the fewest columns first.
+
+    Parameters
+    ----------
+    table : what was searched.
+    share, max_context : how many of its rows may be exceptions, and how many columns a context has at most (0: any).
+    found : the near set and its border, by numbers of columns and targets of `rows` and `targets`.
+    explained : times.
+    """
+
+    table: Table
+    share: Fraction
+    max_context: int
+    rows: NearRows
+    targets: NearTargets
+    found: NearSet
+    explained: Explained
+    threads: int = 1
+
+    def __iter__(self) -> Iterator[NearConstraint]:
+        return map(self.constraint, self.found.members)
+
+    def __len__(self) -> int:
+        return len(self.found.members)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> NearConstraint: ...
+    @overload
+    def __getitem__(self, index: "slice[Any, Any, Any]") -> NearConstraints: ...
+    def __getitem__(self, index: "SupportsIndex | slice[Any, Any, Any]") -> NearConstraint | NearConstraints:
+        if isinstance(index, slice):
+            return NearConstraints(map(self.constraint, self.found.members[index]), self.table.schema.table)
+        return self.constraint(self.found.members[index])
+
+    def __repr__(self) -> str:
+        return f"<{self.summary()}>"
+
+    def constraint(self, member: Member) -> NearConstraint:
+        """Return a member of the near set as a constraint on columns with names."""
+        names = self.rows.names(self.table.schema)
+        shape, target = self.targets.form(member.number)
+        near = NearConstraint(
+            shape,
+            (names[column] for column in member.context),
+            (names[column] for column in target),
+            member.exceptions,
+            self.rows.count,
+        )
+        return near.canonical(self.table.schema)
+
+    def counts(self) -> dict[NearShape, int]:
+        """Return how many there are of each shape that occurs."""
+        shapes = [self.targets.form(member.number)[0] for member in self.found.members]
+        return {shape: shapes.count(shape) for shape in NearShape if shape in shapes}
+
+    def summary(self) -> str:
+        """Return how many constraints there are of each shape, on what."""
+        shapes = ", ".join(f"{count:,} {shape.value.replace('_', ' ')}" for shape, count in self.counts().items())
+        found = counted(len(self), "near constraint") + (f" ({shapes})" if shapes else "")
+        size = f"{counted(self.table.row_count, 'row')}, {counted(len(self.table.schema), 'column')}"
+        return f"{self.table.schema.table}: {size}; {found} with at most {counted(self.found.most, 'exception')}"
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return all of them as a data frame. O(constraints)."""
+        return self[:].to_pandas()
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw how many there are of each shape, with matplotlib; return where."""
+        return self[:].plot(ax)
+
+    def _repr_mimebundle_(self, **_asked: object) -> dict[str, str]:
+        return self[:MOST].bundle(len(self), self.summary())
+
+    def _repr_html_(self) -> str:
+        return self._repr_mimebundle_()["text/html"]
+
+    def top(self, count: int) -> Ranked[NearConstraint]:
+        """Return the constraints that tell a person most, best first, each with its score (`near.ranking`).
+
+        O(n log n) a constraint, whatever `count` is.
+        """
+        members = sorted(self.found.members, key=lambda member: member.context)
+
+        def scored(part: Sequence[Member]) -> list[tuple[float, Member]]:
+            bounds = Bounds(Counter(self.rows, self.targets), self.targets, {})
+            return [(bounds.score(member), member) for member in part]
+
+        every = [one for part in mapped(self.threads, scored, cut(members, self.threads)) for one in part]
+        place = {(member.context, member.number): i for i, member in enumerate(self.found.members)}
+        every.sort(key=lambda one: (-one[0], place[one[1].context, one[1].number]))
+        return Ranked(((score, self.constraint(member)) for score, member in every[:count]), self.table.schema.table)
+
+    def removals(self, constraints: Iterable[NearConstraint]) -> list[Removal]:
+        """Return which rows are the exceptions of some constraints, whether they nearly hold or not."""
+        return removals(self.table, self.rows, constraints, threads=self.threads)
+
+
+def discover_near(
+    table: Table,
+    share: Fraction,
+    max_context: int = 3,
+    *,
+    families: Iterable[str] = tuple(FAMILIES),
+    threads: int = 1,
+    report: Callable[[str], object] = lambda _: None,
+) -> NearDiscovered:
+    """Find all near constraints of some families (`FAMILIES`) on a table.
+
+    Parameters
+    ----------
+    share : of the rows that may be exceptions.
+    max_context : contexts have at most so many columns; 0 for any number.
+    """
+    shapes = shapes_of(families)
+    explained = Explained()
+    started = time.perf_counter()
+    report("numbering values")
+    ordered = not shapes.isdisjoint(FAMILIES["od"])
+    rows = NearRows.of(table, table.schema.names, ordered=ordered, threads=threads)
+    explained.add(f"codes of {rows.count:,} rows", started)
+    targets = NearTargets(rows, shapes)
+    count = counting(rows, targets, threads=threads)
+    found = near_set(targets, allowed(share, rows.count), max_context, count, explained=explained, report=report)
+    return NearDiscovered(table, share, max_context, rows, targets, found, explained, threads)
+
+
+def shapes_of(families: Iterable[str]) -> frozenset[NearShape]:
+    """Return the shapes of some families, or refuse names that are none."""
+    shapes: frozenset[NearShape] = frozenset()
+    for family in families:
+        if family not in FAMILIES:
+            across = "; inclusions that nearly hold: discover_inclusions(...).constraints.near(COVERAGE)"
+            expected = ", ".join(FAMILIES)
+            raise UsageError(
+                f"family '{family}': near constraints are of the families {expected}{across if family == 'ind' else ''}"
+            )
+        shapes |= FAMILIES[family]
+    if not shapes:
+        raise UsageError(f"no family of near constraints is named: expected some of {', '.join(FAMILIES)}")
+    return shapes
+
+
+def exceptions_of(table: Table, constraint: NearConstraint) -> Removal:
+    """Return which rows of a table are the exceptions of a constraint, however many there are. O(n log n)."""
+    table.schema.require([*constraint.context, *constraint.target])
+    named = [*constraint.context, *constraint.target]
+    for name in constraint.target if len(constraint.target) == 2 else ():
+        if table.schema[name].ordered is False:
+            raise UsageError(f"{constraint}: {name} is declared to have no order, so it is compatible with no column")
+    rows = NearRows.of(table, named, ordered=len(constraint.target) == 2)
+    return removals(table, rows, [constraint], threads=1)[0]
+
+
+def removals(table: Table, rows: NearRows, constraints: Iterable[NearConstraint], *, threads: int) -> list[Removal]:
+    """Return the exceptions of some constraints on columns that `rows` have."""
+    names = rows.names(table.schema)
+    nothing = NearTargets(rows, FAMILIES["key"])
+    tasks = sorted(enumerate(constraints), key=lambda task: sorted(map(names.index, task[1].context)))
+
+    def work(part: Sequence[tuple[int, NearConstraint]]) -> list[tuple[int, Removal]]:
+        counter = Counter(rows, nothing)
+        return [(place, removal(rows, counter, near, names)) for place, near in part]
+
+    found = dict(one for part in mapped(threads, work, cut(tasks, threads)) for one in part)
+    return [found[place] for place in range(len(found))]

@@ -1,0 +1,57 @@
+"""How much a near constraint tells a person: from 0 to 1, the mean of two scores.
+
+- *succinctness*: four symbols, the fewest possible of a constraint, divided by those of this one (two rows, operators
+  and columns, as for the other families).
+- *strength*: the part of the exceptions that there could be and that are not there. A constant has at most as many as
+  its column has in the whole table, and as the key of its context has; a compatibility at most as many as without a
+  context, and as the constant of either column has. One exception of ten thousand possible ones is much; one of two,
+  in a context that is nearly a key, is chance.
+"""
+
+from dataclasses import dataclass
+
+from holdfast.constraints import NearShape
+from holdfast.discovery.near.counting import Counter
+from holdfast.discovery.near.lattice import Member
+from holdfast.discovery.near.targets import KEY, NearTargets
+
+_FEWEST_SYMBOLS = 4
+_OPERATORS = {NearShape.KEY: 0, NearShape.CONSTANT: 1, NearShape.ORDER: 2, NearShape.ORDER_DESC: 1}
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Counts that bound those of members, by context and target; each is counted once."""
+
+    counter: Counter
+    targets: NearTargets
+    known: dict[tuple[tuple[int, ...], int], int]
+
+    def score(self, member: Member) -> float:
+        """Return how much a member of the near set tells a person."""
+        shape, target = self.targets.form(member.number)
+        columns = len(member.context) + len(target)
+        symbols = 2 + columns + _OPERATORS[shape] + bool(member.context)
+        return (min(1.0, _FEWEST_SYMBOLS / symbols) + self.strength(member)) / 2
+
+    def strength(self, member: Member) -> float:
+        """Return which part of the exceptions that there could be is not there."""
+        possible = self.possible(member)
+        return 1.0 - member.exceptions / possible if possible else 0.0
+
+    def possible(self, member: Member) -> int:
+        """Return a number of exceptions that a member cannot exceed, by its columns and parts alone."""
+        shape, target = self.targets.form(member.number)
+        if shape is NearShape.KEY:
+            return max(self.counter.rows.count - 1, 0)
+        above = [self._count(member.context, KEY) if member.context else max(self.counter.rows.count - 1, 0)]
+        if member.context:
+            above.append(self._count((), member.number))
+        if len(target) == 2:
+            above += [self._count(member.context, 1 + column) for column in target]
+        return min(above)
+
+    def _count(self, context: tuple[int, ...], number: int) -> int:
+        if (context, number) not in self.known:
+            self.known[context, number] = self.counter.exceptions(context, number)
+        return self.known[context, number]
