@@ -217,19 +217,23 @@ class OrderExceptions(Exceptions):
 
     def follow(self, delta: RowDelta) -> None:
         """Count what changed. O(rows, and the groups they are in), and a copy of the order."""
-        before = self._groups_of(delta.changed)
-        touches_all = int((before[:, 1] - before[:, 0]).sum()) == len(self._order)
-        self._staying -= self._staying if touches_all else self._longest(before)
-        codes = self._rows.codes
-        gone = self._places_of(delta.vanished)
-        self._order, self._weights = np.delete(self._order, gone), np.delete(self._weights, gone)
-        come = self._places_of(delta.appeared)
-        sorted_ = np.lexsort([delta.appeared, *self._keys(codes[delta.appeared])])
-        self._order = np.insert(self._order, come[sorted_], delta.appeared[sorted_].astype(np.int32))
-        self._weights = np.insert(self._weights, come[sorted_], 0)
-        left = delta.changed[self._rows.copies[delta.changed] > 0]
-        self._weights[self._places_of(left)] = self._rows.copies[left]
-        self._staying += self._longest(self._groups_of(delta.changed))
+        slots, copies = delta.changed, self._rows.copies[delta.changed]
+        places = self._places_of(slots)
+        is_gone, is_new = np.isin(slots, delta.vanished), np.isin(slots, delta.appeared)
+        self._staying -= self._longest(self._groups_at(places, slots))
+        gone = np.sort(places[is_gone])
+        come = np.lexsort([slots[is_new], *self._keys(self._rows.codes[slots[is_new]])])
+        come_at = places[is_new][come]
+        come_at -= np.searchsorted(gone, come_at)
+        self._order = np.insert(np.delete(self._order, gone), come_at, slots[is_new][come].astype(np.int32))
+        self._weights = np.insert(np.delete(self._weights, gone), come_at, copies[is_new][come])
+        places -= np.searchsorted(gone, places)
+        left = ~(is_gone | is_new)
+        places[left] += np.searchsorted(come_at, places[left], "right")
+        self._weights[places[left]] = copies[left]
+        places[np.flatnonzero(is_new)[come]] = come_at + np.arange(len(come_at))
+        places[is_gone] = self._places_of(slots[is_gone])
+        self._staying += self._longest(self._groups_at(places, slots))
 
     def anew(self) -> Exceptions:
         """Return the same counted anew."""
@@ -246,11 +250,14 @@ class OrderExceptions(Exceptions):
         places_kernel(self._rows.codes, self._order, slots, self._columns, self._signs, found)
         return found
 
-    def _groups_of(self, slots: Slots) -> Ints:
-        """Return where the groups of some rows begin and end, each once; those that are empty come to nothing."""
+    def _groups_at(self, places: Ints, slots: Slots) -> Ints:
+        """Return where the groups of some rows begin and end, each once; rows stand, or would, at these places."""
+        if not len(self._context):
+            return np.array([[0, len(self._order)]])
         found = np.empty((len(slots), 2), np.int64)
-        groups_kernel(self._rows.codes, self._order, slots, self._context, found)
-        return np.unique(found, axis=0)
+        groups_kernel(self._rows.codes, self._order, places, slots, self._context, found)
+        found = found[found[:, 0] < found[:, 1]]
+        return found[np.unique(found[:, 0], return_index=True)[1]]
 
     def _longest(self, groups: Ints) -> int:
         found: int = longest_kernel(

@@ -204,19 +204,34 @@ def places_kernel(codes: Codes, order: Places, slots: Ints, columns: Ints, signs
 
 
 @njit(cache=True, nogil=True)
-def groups_kernel(codes: Codes, order: Places, slots: Ints, columns: Ints, out: Ints) -> None:
-    """Fill `out` with where the group of each row begins and ends in the order: rows that agree on some columns."""
-    signs = np.ones(len(columns), np.int64)
+def groups_kernel(codes: Codes, order: Places, places: Ints, slots: Ints, columns: Ints, out: Ints) -> None:
+    """Fill `out` with where the group of each row begins and ends in the order; it is at a place, or would be."""
     for i in range(len(slots)):
-        for end in range(2):
-            low, high = 0, len(order)
-            while low < high:
-                middle = (low + high) >> 1
-                if _compared(codes, order[middle], slots[i], columns, len(columns), signs) < end:
-                    low = middle + 1
-                else:
-                    high = middle
-            out[i, end] = low
+        row = codes[slots[i]]
+        low, high, step = places[i], places[i], 1
+        while low > 0 and _same(codes[order[low - 1]], row, columns):
+            high = low - 1
+            low = max(0, low - step)
+            step *= 2
+        while low < high:
+            middle = (low + high) >> 1
+            if _same(codes[order[middle]], row, columns):
+                high = middle
+            else:
+                low = middle + 1
+        out[i, 0] = low
+        low, high, step = places[i], places[i], 1
+        while high < len(order) and _same(codes[order[high]], row, columns):
+            low = high + 1
+            high = min(len(order), high + step)
+            step *= 2
+        while low < high:
+            middle = (low + high) >> 1
+            if _same(codes[order[middle]], row, columns):
+                low = middle + 1
+            else:
+                high = middle
+        out[i, 1] = low
 
 
 @njit(cache=True, nogil=True)

@@ -45,17 +45,18 @@ class LiveCounts:
         self._random = np.random.default_rng(0)
         self._shuffled: Rows = np.zeros(0, np.int32)
         self._live: Rows | None = None
+        self._ranks: dict[tuple[int, int], tuple[Rows, int]] = {}
         self.targets = NearTargets(self._near_rows(self._numbers.numbers, self._numbers.known, self._shuffled))
 
     def follow(self, appeared: Ints) -> None:
         """Take rows over that came, before the slots of vanished ones are forgotten."""
         self._numbers.follow(appeared)
-        self._live = None
+        self._forget()
 
     def rebuild(self) -> None:
         """Take all live rows over anew. O(n) a column."""
         self._numbers.rebuild()
-        self._live = None
+        self._forget()
 
     def counted(self, tasks: Tasks, most: int, enough: int) -> Iterator[Counted]:
         """Count candidates; a count of more than `enough` may be one of some rows alone, and is then a lower bound."""
@@ -116,13 +117,19 @@ class LiveCounts:
         codes = np.zeros((len(self.ordered), len(some)), np.int32)
         known = np.ones(len(self.ordered), np.int64)
         for column in columns:
-            values, codes[column] = np.unique(self._rows.codes[some, column], return_inverse=True)
-            known[column] = max(len(values), 1)
+            if (len(some), column) not in self._ranks:
+                values, ranks = np.unique(self._rows.codes[some, column], return_inverse=True)
+                self._ranks[len(some), column] = ranks.astype(np.int32), len(values)
+            codes[column], known[column] = self._ranks[len(some), column]
         return self._near_rows(codes, known, np.arange(len(some), dtype=np.int32))
 
     def _near_rows(self, codes: Rows, known: Ints, rows: Rows) -> NearRows:
         columns = np.arange(len(self.ordered))
         return NearRows(codes, np.maximum(known, 1), columns, self.ordered, rows, columns)
+
+    def _forget(self) -> None:
+        """Make what was made of the rows of a batch anew when it is asked for."""
+        self._live, self._ranks = None, {}
 
     def _random_rows(self) -> Rows:
         """Return the slots of all live rows in random order, each as often as it has copies. O(n) a batch."""

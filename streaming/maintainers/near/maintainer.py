@@ -1,6 +1,7 @@
 """Keeps the constraints that nearly hold on one table: a function of its rows, the share and the bound alone.
 
     members   followed row by row: their exceptions are exact after every batch
+    others    what was a member lately is followed as well: what is at the limit comes and goes, and what it hides with it
     border    certain while floors say so; what is in doubt is counted anew
     search    where a member is near no more, or a candidate of the border has become near: level by level from the
               empty context, as on a table that is seen for the first time, but only what nobody knows is counted
@@ -32,6 +33,9 @@ Candidate = tuple[Context, int]
 FAMILY = "near"
 """What a state has of near constraints."""
 
+_BATCHES_FOLLOWED = 16
+"""What was a member is followed for so many batches more."""
+
 _SLACK_PART = 8
 """What is not near is counted until it has so many exceptions more than it may: this part of the rows."""
 
@@ -45,8 +49,17 @@ class NearEffort:
 
 
 @dataclass(frozen=True)
+class _Other:
+    """What was a member, and after which batch."""
+
+    count: Exceptions
+    last: int
+
+
+@dataclass(frozen=True)
 class _Memo:
     members: Mapping[Candidate, Exceptions]
+    others: Mapping[Candidate, _Other]
     border: Border
     lost: int
 
@@ -72,6 +85,8 @@ class NearMaintainer:
         self._rows = rows
         self._counts = LiveCounts(rows, ordered, threads)
         self._members: Mapping[Candidate, Exceptions] = {}
+        self._others: Mapping[Candidate, _Other] = {}
+        self._batches = 0
         self._border = Border.of(len(ordered), [], 0)
         self._lost = 0
         self._is_behind = False
@@ -107,7 +122,13 @@ class NearMaintainer:
 
     def undo(self) -> None:
         """Take a batch back. What follows rows is made anew with the next batch, when rows are as they were."""
-        self._members, self._border, self._lost = self._before.members, self._before.border, self._before.lost
+        before = self._before
+        self._members, self._others, self._border, self._lost = (
+            before.members,
+            before.others,
+            before.border,
+            before.lost,
+        )
         self._is_behind = True
 
     def relabel(self, relabelled: Sequence[Relabelled]) -> None:
@@ -118,10 +139,16 @@ class NearMaintainer:
     def follow(self, delta: RowDelta) -> None:
         """Follow a batch, before the slots of vanished rows are forgotten."""
         self._lost += delta.copies_out
+        self._batches += 1
+        last = self._batches - _BATCHES_FOLLOWED
+        self._others = {one: other for one, other in self._others.items() if other.last >= last}
         self._counts.follow(delta.appeared)
-        for member in self._members.values():
-            member.follow(delta)
+        followed = self._followed
+        for one in followed.values():
+            one.follow(delta)
         most = self._most
+        others = {one: followed[one] for one in self._others}
+        self._border = self._border.with_counts(_exact(others), self._lost)
         doubtful = np.flatnonzero(self._border.floors - self._lost <= most)
         self.effort.counted_anew += len(doubtful)
         anew = list(self._counts.counted(self._border.tasks(doubtful), most, self._enough))
@@ -159,7 +186,7 @@ class NearMaintainer:
         found._lost = head["lost"]
         found._border = Border(len(ordered), tuple(map(tuple, contexts)), numbers, floors)
         found._members = {
-            (tuple(context), number): found._followed(tuple(context), number) for context, number in head["members"]
+            (tuple(context), number): found._follower(tuple(context), number) for context, number in head["members"]
         }
         found._saved, found._before = found._border, found._memo()
         return found
@@ -173,7 +200,7 @@ class NearMaintainer:
         assert all(member.count <= most for member in self._members.values())
         assert (self._border.floors - self._lost > most).all()
         for place, context in enumerate(self._border.contexts):
-            exact = self._followed(context, int(self._border.numbers[place])).count
+            exact = self._follower(context, int(self._border.numbers[place])).count
             assert exact >= self._border.floors[place] - self._lost, (context, exact)
         anew = NearMaintainer.seed(self._rows, self.share, self.max_context, self._counts.ordered)
         assert anew.constraints == self.constraints
@@ -187,12 +214,12 @@ class NearMaintainer:
         return self._most + len(self._rows) // _SLACK_PART
 
     def _memo(self) -> _Memo:
-        return _Memo(self._members, self._border, self._lost)
+        return _Memo(self._members, self._others, self._border, self._lost)
 
     def _rebuild(self) -> None:
         self._counts.rebuild()
-        for member in self._members.values():
-            member.rebuild()
+        for one in self._followed.values():
+            one.rebuild()
 
     def _search(self) -> None:
         """Find all members, and the border; only what nobody knows is counted."""
@@ -200,21 +227,28 @@ class NearMaintainer:
         targets = self._counts.targets
         found = near_set(targets, self._most, self.max_context, self._known_or_counted)
         wanted = [(member.context, member.number) for member in found.members]
-        kept = self._members
-        self._members = {one: kept[one] if one in kept else self._followed(*one) for one in wanted}
+        kept = self._followed
+        before = {one: _Other(count, self._batches) for one, count in self._members.items()}
+        self._members = {one: kept[one] if one in kept else self._follower(*one) for one in wanted}
+        self._others = {one: other for one, other in {**self._others, **before}.items() if one not in self._members}
         self._border = Border.of(targets.columns, found.border, self._lost)
+
+    @property
+    def _followed(self) -> Mapping[Candidate, Exceptions]:
+        return {**{one: other.count for one, other in self._others.items()}, **self._members}
 
     def _known_or_counted(self, tasks: Tasks, most: int) -> Iterator[Counted]:
         """Return the exceptions of candidates, or how many they have at least."""
         targets = self._counts.targets
         floors = self._border.floors_in(len(targets))
+        followed = self._followed
         known: dict[Context, Counted] = {}
         open_ = []
         for context, numbers in tasks:
             lower = floors(context)[numbers]
             lower = np.where(lower < 0, 0, lower - self._lost)
-            exact = np.array([(context, number) in self._members for number in numbers.tolist()], np.bool_)
-            lower[exact] = [self._members[context, number].count for number in numbers[exact].tolist()]
+            exact = np.array([(context, number) in followed for number in numbers.tolist()], np.bool_)
+            lower[exact] = [followed[context, number].count for number in numbers[exact].tolist()]
             if not context:
                 lower[numbers == KEY] = most + 1  # there is no key without columns
             sure = exact | (lower > most)
@@ -238,7 +272,7 @@ class NearMaintainer:
                 one = visible(Counted(context, both.numbers[order], both.exceptions[order]), targets, most)
             yield one
 
-    def _followed(self, context: Context, number: int) -> Exceptions:
+    def _follower(self, context: Context, number: int) -> Exceptions:
         shape, target = self._counts.targets.form(number)
         if shape is NearShape.KEY:
             return KeyExceptions(self._rows, context)
@@ -246,3 +280,8 @@ class NearMaintainer:
             return ClassExceptions(self._rows, context, target[0])
         pair = target[0], target[1]
         return OrderExceptions(self._rows, context, pair, descending=shape is NearShape.ORDER_DESC)
+
+
+def _exact(followed: Mapping[Candidate, Exceptions]) -> Iterator[Counted]:
+    for (context, number), one in followed.items():
+        yield Counted(context, np.array([number]), np.array([one.count]))
