@@ -168,7 +168,7 @@ def _candidates(level: _Level, touching: Sequence[Bits], targets: NearTargets, f
                 if len(candidates) > MOST_CONTEXTS or count > MOST_CANDIDATES:
                     raise UsageError(
                         f"more than {count:,} candidates in {len(candidates):,} contexts of {len(larger)} columns, "
-                        f"and {len(found.members):,} near constraints with fewer columns in the context so far: {_FEWER}"
+                        f"and {len(found.members):,} near constraints in contexts of fewer columns so far: {_FEWER}"
                     )
     return candidates
 
