@@ -22,7 +22,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from holdfast.constraints import UsageError
+from holdfast.constraints import NearShape, UsageError
 from holdfast.discovery.explained import Explained, Report
 from holdfast.discovery.kernels.near import Ints
 from holdfast.discovery.near.counting import Context, Counted, Counter, counted
@@ -33,6 +33,7 @@ from holdfast.indexes.threads import mapped
 
 MOST_CONTEXTS = 1 << 20
 MOST_CANDIDATES = 1 << 25
+_SHAPES = list(NearShape)
 _FEWER = "set a smaller --max-context, leave order compatibilities out (--family key,fd), or look at fewer columns"
 
 
@@ -126,8 +127,15 @@ def near_set(
         last, size = level, size + 1
         candidates = {} if size > max_context > 0 else _candidates(level, touching, targets, found)
     found.border.extend(_maximal(last, _Level({}, {}), targets))
-    found.members.sort(key=lambda member: (len(member.context), member.number, member.context))
+    found.members.sort(key=lambda member: _in_table_order(member, rows, targets))
     return found
+
+
+def _in_table_order(member: Member, rows: NearRows, targets: NearTargets) -> tuple[object, ...]:
+    """Return by what members are sorted: fewest columns first, then the plainest shape, then the table's columns."""
+    shape, target = targets.form(member.number)
+    context, named = (sorted(rows.columns[list(columns)].tolist()) for columns in (member.context, target))
+    return len(context) + len(named), _SHAPES.index(shape), context, named
 
 
 def _kept(parts: Sequence[Sequence[Counted]], targets: NearTargets, found: NearSet) -> _Level:
