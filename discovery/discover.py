@@ -6,14 +6,16 @@ Invariant: `discover` is a function of the table's rows, types and space alone.
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
 
-from holdfast.constraints import Family, PredicateSpace, UsageError
+from holdfast.constraints import Family, PredicateSpace, UsageError, parse_share
 from holdfast.discovery.codes import pair_codes
 from holdfast.discovery.denial.seeding import seed_denial
 from holdfast.discovery.explained import Explained
+from holdfast.discovery.near.discover import FAMILIES, NearDiscovered, discover_near, shapes_of
 from holdfast.discovery.order.seeding import seed_order
 from holdfast.discovery.ranking import PairSample, scores_on
 from holdfast.discovery.reported import Reported, ReportedSet, constraint_of
@@ -99,21 +101,59 @@ class Discovered(Sequence[Reported]):
         return PairSample.of(pair_codes(self.table, self.space), self.space)
 
 
+@overload
+def discover(
+    data: Any,
+    *,
+    name: str = ...,
+    family: str | Family | None = ...,
+    max_predicates: int = ...,
+    max_context: int = ...,
+    near: None = ...,
+    space: PredicateSpace | None = ...,
+    threads: int | None = ...,
+    report: Callable[[str], object] = ...,
+) -> Discovered: ...
+@overload
+def discover(
+    data: Any,
+    *,
+    name: str = ...,
+    family: str | Family | None = ...,
+    max_predicates: int = ...,
+    max_context: int = ...,
+    near: float | str | Fraction,
+    space: PredicateSpace | None = ...,
+    threads: int | None = ...,
+    report: Callable[[str], object] = ...,
+) -> NearDiscovered: ...
 def discover(
     data: Any,
     *,
     name: str = "table",
-    family: str | Family = Family.DENIAL,
+    family: str | Family | None = None,
     max_predicates: int = 4,
     max_context: int = 3,
+    near: float | str | Fraction | None = None,
     space: PredicateSpace | None = None,
     threads: int | None = None,
     report: Callable[[str], object] = lambda _: None,
-) -> Discovered:
-    """Find all constraints of one family that hold on a table in memory, or in a file; see `holdfast.discover`."""
-    kind = family_of(family)
-    table = as_table(data, name)
+) -> Discovered | NearDiscovered:
+    """Find all constraints that hold, or nearly hold, on a table in memory, or in a file; see `holdfast.discover`."""
     threads = threads or os.cpu_count() or 1
+    if near is not None:
+        if space is not None:
+            raise UsageError("near constraints compare columns with themselves alone: leave out space, or near")
+        share, families = (
+            parse_share(near),
+            FAMILIES if family is None else str(getattr(family, "value", family)).split(","),
+        )
+        shapes_of(families)
+        return discover_near(
+            as_table(data, name), share, max_context, families=families, threads=threads, report=report
+        )
+    kind = family_of(Family.DENIAL if family is None else family)
+    table = as_table(data, name)
     if kind is Family.ORDER:
         space = (space or PredicateSpace(table.schema)).of_family(kind)
         found = seed_order(table, space, max_context, threads=threads, report=report)

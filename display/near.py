@@ -34,7 +34,7 @@ class NearConstraints(Constraints[NearConstraint]):
     1 near constraint of people
     key(id)  (1 of 400 rows, 0.25 %)
     >>> found.to_pandas()[["exceptions", "share"]].values.tolist()
-    [[1.0, 0.0025]]
+    [[1, 0.0025]]
     """
 
     headings: ClassVar[Sequence[str]] = ("kind", "constraint", "exceptions")

@@ -1,4 +1,4 @@
-"""The commands on files: discover, check, replay.
+"""The commands on files: discover, check, exceptions, replay.
 
 Invariant: arguments are checked before anything is read or written.
 """
@@ -22,6 +22,7 @@ FILES = click.argument("files", nargs=-1, required=True, type=ReadablePlace(), m
 
 @click.command(short_help="Find all constraints that hold on files.")
 @FILES
+@options.nearly
 @options.searching
 @options.on_spark
 @click.option(
@@ -32,6 +33,12 @@ FILES = click.argument("files", nargs=-1, required=True, type=ReadablePlace(), m
 )
 @click.option("--top", type=options.Count(1), metavar="N", help="Only the N that tell most, best first.")
 @click.option("--as-rules", is_flag=True, help="Write a rules file, to prune and give to holdfast check.")
+@click.option(
+    "--examples",
+    type=options.Count(),
+    metavar="N",
+    help="With --near, show so many exceptions of each constraint at most [default: 3].",
+)
 @options.reading
 @options.sentences
 @options.answering
@@ -39,8 +46,13 @@ def discover(files: tuple[Place, ...], **given: Any) -> None:
     """Find all constraints that hold on files.
 
     FILE is CSV (.gz too), Parquet, Arrow or a Delta table; with --spark also the address of Parquet or of a Delta
-    table. Inclusion dependencies are looked for across all files, the other families in each.
+    table. Inclusion dependencies are looked for across all files, the other families in each. With --near, what holds
+    but for a share of the rows: keys, functional dependencies and order compatibilities, with their exceptions.
     """
+    near = given["near"]
+    families = options.families_of(given["family"], near=near is not None)
+    if near is None and given["examples"] is not None:
+        raise click.UsageError("--examples shows exceptions: add --near SHARE.")
     reading = _reading(given)
     spread = _spread(given, files)
     if given["as_rules"] and given["format_"] == "json":
@@ -49,7 +61,27 @@ def discover(files: tuple[Place, ...], **given: Any) -> None:
         raise click.UsageError("--as-rules writes what holds: leave out --min-coverage.")
     outputs = {"--output": given["output"], "--write-space": given["write_space"]}
     refuse_overwriting(outputs, [*files, given["space"]])
-    if given["family"] == "ind":
+    if near is not None:
+        _refuse_beside_near(given, families)
+    if near is not None and families != ("ind",):
+        from holdfast.jobs.discover_near import discover_near_files
+
+        discover_near_files(
+            files,
+            reading,
+            _answering(given),
+            share=near,
+            families=families,
+            max_context=given["max_context"],
+            space_file=given["space"],
+            threads=given["threads"],
+            explain=given["explain"],
+            top=given["top"],
+            as_rules=given["as_rules"],
+            examples=3 if given["examples"] is None else given["examples"],
+        )
+        return
+    if families == ("ind",):
         from holdfast.jobs.discover_inclusion import discover_inclusions_in
 
         if given["space"] or given["write_space"]:
@@ -58,7 +90,7 @@ def discover(files: tuple[Place, ...], **given: Any) -> None:
             files,
             reading,
             _answering(given),
-            min_coverage=given["min_coverage"],
+            min_coverage=given["min_coverage"] if near is None else float(1 - near),
             explain=given["explain"],
             top=given["top"],
             as_rules=given["as_rules"],
@@ -73,7 +105,7 @@ def discover(files: tuple[Place, ...], **given: Any) -> None:
         files,
         reading,
         _answering(given),
-        family=Family(given["family"]),
+        family=Family(families[0]),
         max_predicates=given["max_predicates"],
         max_context=given["max_context"],
         cross_columns=not given["no_cross_columns"],
@@ -149,9 +181,39 @@ def check(files: tuple[Place, ...], rules: Path | None, rule_texts: tuple[str, .
     )
 
 
+@click.command(short_help="List the rows for which a constraint does not hold.")
+@click.argument("file", type=ReadablePlace(), metavar="FILE")
+@click.argument("constraint", metavar="CONSTRAINT")
+@options.reading
+@click.option("--output", type=options.NEW_FILE, metavar="FILE", help="Write them there (.csv or .parquet).")
+@options.quiet
+def exceptions(file: Place, constraint: str, **given: Any) -> None:
+    """List the fewest rows of a file without which a constraint holds.
+
+    \b
+    CONSTRAINT is any of
+      key(AreaCode, Phone)
+      Zip -> City
+      {State}: Salary ~ Rate
+      {State}: Age ~ Birth desc
+
+    The rows have the columns of the file behind their number from 1 on and whether they are undecided: where several
+    choices are equally few, each of their rows is listed as undecided. Without --output they are CSV on standard
+    output.
+    """  # noqa: D301
+    from holdfast.jobs.exceptions import list_exceptions
+
+    refuse_addresses([file])
+    reading = _reading(given)
+    refuse_overwriting({"--output": given["output"]}, [file])
+    answering = options.Answering(as_json=False, output=given["output"], quiet=given["quiet"])
+    list_exceptions(file, constraint, reading, answering, threads=given["threads"])
+
+
 @click.command(short_help="Apply a file of changes, batch by batch.")
 @click.argument("base", type=options.EXISTING, metavar="BASE")
 @click.argument("changes", type=options.EXISTING, metavar="CHANGES")
+@options.family
 @options.searching
 @click.option("--batch-size", type=options.Count(1), required=True, metavar="N", help="Records of CHANGES in a batch.")
 @click.option("--key", metavar="COL,...", help="Columns that identify a row; a delete then needs no others.")
@@ -192,6 +254,22 @@ def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
         key=[] if key is None else key.split(","),
         explain=given["explain"],
     )
+
+
+def _refuse_beside_near(given: dict[str, Any], families: tuple[str, ...]) -> None:
+    """Refuse options that say nothing of what nearly holds."""
+    if given["min_coverage"] is not None:
+        raise click.UsageError("--near and --min-coverage both say how much may be missing: leave one of them out.")
+    if families == ("ind",):
+        if given["as_rules"]:
+            raise click.UsageError("--as-rules writes inclusions that hold: leave out --near.")
+        if given["examples"] is not None:
+            raise click.UsageError("--examples is for rows: inclusions show values that are missing.")
+        return
+    if given["spark"]:
+        raise click.UsageError("--near counts exceptions in this process: leave out --spark.")
+    if given["write_space"]:
+        raise click.UsageError("--write-space is for column pairs that are compared: leave out --near.")
 
 
 def _spread(given: dict[str, Any], files: tuple[Place, ...]) -> "Spread | None":

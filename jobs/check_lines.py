@@ -61,7 +61,7 @@ def text_lines(checked: Sequence["Checked"], answering: Answering, *, named: boo
     for head, one in zip(heads, checked, strict=True):
         within = f"{one.rule.table}: " if named and not isinstance(one.rule.body, InclusionDependency) else ""
         text = "" if one.rule.name == one.rule.text and not within else within + one.rule.text
-        yield f"{_aligned([*head, text], [*widths, 0])}\n"
+        yield f"{aligned([*head, text], [*widths, 0])}\n"
         yield from said_lines(one.rule.body, answering)
         yield from (f"{_INDENT}{line}\n" for line in _example_lines(one))
 
@@ -96,7 +96,7 @@ def _example_lines(one: "Checked") -> Iterator[str]:
     """Return the rows of examples below one another, so that one sees where they differ."""
     if isinstance(one.rule.body, InclusionDependency):
         if one.examples:
-            yield f"missing: {', '.join(_shown(example.value) for example in one.examples)}"
+            yield f"missing: {', '.join(shown_value(example.value) for example in one.examples)}"
         return
     lines = [line for example in one.examples for line in _rows(example, one.rule.columns)]
     if not lines:
@@ -105,18 +105,20 @@ def _example_lines(one: "Checked") -> Iterator[str]:
     lines.insert(0, ["", *names, ""])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
-        yield _aligned(line, widths)
+        yield aligned(line, widths)
 
 
 def _rows(example: "Example", columns: frozenset[str]) -> Iterator[list[str]]:
     for row, image, place in zip("ts", example.images, example.places, strict=False):
-        yield [row, *(_shown(value) for name, value in image.items() if name in columns), place]
+        yield [row, *(shown_value(value) for name, value in image.items() if name in columns), place]
 
 
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+def aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Return cells on a line, each as wide as its column."""
     return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
-def _shown(value: Value) -> str:
+def shown_value(value: Value) -> str:
+    """Return a value as JSON has it, cut where it is long."""
     text = json.dumps(json_value(value), ensure_ascii=False)
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."

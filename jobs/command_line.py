@@ -19,7 +19,7 @@ import click
 
 from holdfast import __version__
 from holdfast.constraints import ExternalError, HoldfastError
-from holdfast.jobs.batch_commands import check, discover, replay
+from holdfast.jobs.batch_commands import check, discover, exceptions, replay
 from holdfast.jobs.logs import IS_JSON, Lines, heard
 from holdfast.jobs.output import printable
 from holdfast.jobs.problems import ConfigurationError
@@ -35,7 +35,7 @@ _OF_PANICS = "pyo3_runtime"
 """The module of what a panic of a library in Rust raises, which is no `Exception`."""
 
 _SECTIONS = {
-    "Files": (discover, check, replay),
+    "Files": (discover, check, exceptions, replay),
     "Live tables": (seed, run, status, rebuild, skip_batch, dashboard, report),
     "Setting up": (init, validate, doctor, demo),
     "Spark clusters": (pack, jars),

@@ -11,10 +11,10 @@ Invariant: reading the file gives the same constraints back, whatever the names 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from holdfast.constraints import Constraint, DenialConstraint, Family
+from holdfast.constraints import Constraint, DenialConstraint, Family, NearConstraint
 from holdfast.constraints.names import quoted
 from holdfast.constraints.sentences import sentence
 from holdfast.jobs.rules_files import YAML_ENDINGS
@@ -27,38 +27,47 @@ _FORMS = {Family.ORDER: "od", Family.INCLUSION: "inclusion"}
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def rule_lines(found: Sequence[Found], output: Path | None, *, several: bool) -> Iterator[str]:
+def rule_lines(
+    found: Sequence[Found], output: Path | None, *, several: bool, thresholds: Mapping[Found, int] | None = None
+) -> Iterator[str]:
     """Return the lines of a rules file.
 
     Parameters
     ----------
     output : where it goes; its ending may ask for YAML.
     several : whether constraints of several tables may be among them that do not name their tables.
+    thresholds : of some, how many violating rows are accepted; only YAML can say so.
     """
+    thresholds = thresholds or {}
     numbers = Counter[str]()
     named = []
     for table, constraint in found:
         numbers[table] += 1
         named.append((f"{table}_{numbers[table]}", table, constraint))
     ending = "" if output is None else output.suffix.lower()
-    if several or ending in YAML_ENDINGS or any("\n" in f"{name}{constraint}" for name, _, constraint in named):
+    has_lines = any("\n" in f"{name}{constraint}" for name, _, constraint in named)
+    if several or thresholds or has_lines or ending in YAML_ENDINGS:
         yield "rules:\n"
         for name, table, constraint in named:
-            yield f"  - {{{_yaml_fields(name, table, constraint)}}}  # {_plain_sentence(constraint)}\n"
+            fields = _yaml_fields(name, table, constraint, thresholds.get((table, constraint)))
+            yield f"  - {{{fields}}}  # {_plain_sentence(constraint)}\n"
         return
     for name, _, constraint in named:
         yield f"{quoted(name)}: {constraint}  # {_plain_sentence(constraint)}\n"
 
 
-def _yaml_fields(name: str, table: str, constraint: Constraint) -> str:
+def _yaml_fields(name: str, table: str, constraint: Constraint, threshold: int | None) -> str:
     fields = {"name": name}
+    if isinstance(constraint, NearConstraint):
+        constraint = constraint.exact
     if constraint.family is not Family.INCLUSION:
         fields["table"] = table
     if isinstance(constraint, DenialConstraint):
         fields["forbid"] = " and ".join(map(str, constraint.predicates))
     else:
         fields[_FORMS[constraint.family]] = str(constraint)
-    return ", ".join(f"{key}: {_yaml_text(value)}" for key, value in fields.items())
+    written = [f"{key}: {_yaml_text(value)}" for key, value in fields.items()]
+    return ", ".join(written if threshold is None else [*written, f"max_violating_rows: {threshold}"])
 
 
 def _yaml_text(text: str) -> str:

@@ -8,13 +8,15 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, overload
 
 from holdfast.constraints import Family, PredicateSpace, Rule, UsageError
 from holdfast.discovery.detection.check import Checked, Pairs, rules_on
 from holdfast.discovery.detection.check import check as check_here
 from holdfast.discovery.discover import Discovered
 from holdfast.discovery.discover import discover as discover_here
+from holdfast.discovery.near.discover import NearDiscovered
 from holdfast.display.verdicts import Verdicts
 from holdfast.jobs.engines import BLOCK_ROWS, work_folder
 from holdfast.tables import ReadOptions
@@ -23,27 +25,58 @@ if TYPE_CHECKING:
     from holdfast.discovery.blocks.table import BlockTable
 
 
+@overload
+def discover(
+    data: Any,
+    *,
+    name: str = ...,
+    family: str | Family | None = ...,
+    max_predicates: int = ...,
+    max_context: int = ...,
+    near: None = ...,
+    space: PredicateSpace | None = ...,
+    threads: int | None = ...,
+    work: str | None = ...,
+    report: Callable[[str], object] = ...,
+) -> Discovered: ...
+@overload
+def discover(
+    data: Any,
+    *,
+    name: str = ...,
+    family: str | Family | None = ...,
+    max_predicates: int = ...,
+    max_context: int = ...,
+    near: float | str | Fraction,
+    space: PredicateSpace | None = ...,
+    threads: int | None = ...,
+    work: str | None = ...,
+    report: Callable[[str], object] = ...,
+) -> NearDiscovered: ...
 def discover(
     data: Any,
     *,
     name: str = "table",
-    family: str | Family = Family.DENIAL,
+    family: str | Family | None = None,
     max_predicates: int = 4,
     max_context: int = 3,
+    near: float | str | Fraction | None = None,
     space: PredicateSpace | None = None,
     threads: int | None = None,
     work: str | None = None,
     report: Callable[[str], object] = lambda _: None,
-) -> Discovered:
-    """Find all constraints of one family that hold on a table and that no other one implies.
+) -> Discovered | NearDiscovered:
+    """Find all constraints that hold on a table and that no other one implies; or those that nearly hold.
 
     Parameters
     ----------
     data : a table of ours, a pandas, Arrow or Spark data frame, or the path of a file.
     name : what a data frame is called.
-    family : `dc`, denial constraints, or `od`, order dependencies.
+    family : `dc`, denial constraints (the default), or `od`, order dependencies. With `near` some of `key`, `fd` and
+        `od`, with commas between them; all of these where none is given.
     max_predicates : denial constraints on at most so many column pairs; 0 for all.
-    max_context : order dependencies with at most so many columns in the context; 0 for all.
+    max_context : order dependencies and near constraints with at most so many columns in the context; 0 for all.
+    near : the share of the rows that may be exceptions, from 0 to 0.5 or "50%"; None for constraints that hold.
     space : which column pairs are compared; measured on the table where it is not given.
     threads : all cores where it is not given.
     work : for a Spark data frame, a folder or object store that all executors reach; on one machine a temporary one.
@@ -57,22 +90,35 @@ def discover(
     ['not(t.id = s.id)']
     >>> [str(dependency) for dependency in discover(people, family="od")]
     ['{id}: [] -> city', '{}: id ~ city desc']
+
+    One wrong cell of ten rows:
+
+    >>> zips = pd.DataFrame({"zip": [1, 1, 1, 2, 2, 2, 2, 3, 3, 3], "city": list("aaabbbxccc")})
+    >>> for constraint in discover(zips, near=0.1):
+    ...     print(constraint, constraint.exceptions)
+    {zip}: [] -> city 1
+    {city}: [] -> zip 0
+    {}: zip ~ city 1
     """
     if not is_of_spark(data):
-        return discover_here(
-            data,
-            name=name,
-            family=family,
-            max_predicates=max_predicates,
-            max_context=max_context,
-            space=space,
-            threads=threads,
-            report=report,
-        )
+        asked: dict[str, Any] = {
+            "name": name,
+            "family": family,
+            "max_predicates": max_predicates,
+            "max_context": max_context,
+            "near": near,
+            "space": space,
+            "threads": threads,
+            "report": report,
+        }
+        found: Discovered | NearDiscovered = discover_here(data, **asked)
+        return found
+    if near is not None:
+        raise UsageError("exceptions are counted in this process: give a pandas or Arrow frame, or a path, with near")
     from holdfast.discovery.blocks.discover import discover_blocks, space_of_blocks
     from holdfast.discovery.discover import family_of
 
-    kind = family_of(family)
+    kind = family_of(Family.DENIAL if family is None else family)
     threads = threads or os.cpu_count() or 1
     with _in_blocks({name: data}, work, report) as tables:
         table = tables[name]

@@ -15,6 +15,8 @@ from holdfast.jobs.logs import IS_JSON, LEAST, let_rust_speak
 from holdfast.jobs.progress import LEVELS, Voice
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from holdfast.jobs.progress import Progress
     from holdfast.tables import ReadOptions
 
@@ -170,8 +172,56 @@ on_spark = _stacked(
 """Where Spark searches: --spark, --master, --conf as settings by name, --work and --block-rows."""
 
 
+EXACT_FAMILIES, NEAR_FAMILIES = ("dc", "od", "ind"), ("key", "fd", "od", "ind")
+
+family = click.option("--family", type=click.Choice(EXACT_FAMILIES), required=True, help="Which kind of constraints.")
+
+
+class Share(click.ParamType["Fraction"]):
+    """A share of the rows, such as 1%."""
+
+    name = "share"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> "Fraction":
+        """Return the share, or refuse it with its range."""
+        from holdfast.constraints import UsageError, parse_share
+
+        try:
+            return parse_share(value)
+        except UsageError as error:
+            self.fail(str(error), parameter, context)
+
+
+nearly = _stacked(
+    click.option(
+        "--family",
+        metavar="[dc|od|ind]",
+        help="Which kind of constraints; with --near some of key,fd,od, or ind [default: key,fd,od].",
+    ),
+    click.option("--near", type=Share(), metavar="SHARE", help="What holds but for this share of rows, such as 1%."),
+)
+"""What is looked for, and whether it may have exceptions: --family and --near."""
+
+
+def families_of(given: str | None, *, near: bool) -> tuple[str, ...]:
+    """Return the families that --family names, or refuse them."""
+    if given is None:
+        if not near:
+            raise click.UsageError("Name what to look for: --family dc, od or ind, or --near SHARE.")
+        return NEAR_FAMILIES[:3]
+    named = tuple(dict.fromkeys(given.split(",")))
+    known = NEAR_FAMILIES if near else EXACT_FAMILIES
+    for name in named:
+        if name not in known:
+            hint = "" if near or name not in NEAR_FAMILIES else f" ({name} is looked for with --near)"
+            raise click.BadParameter(f"'{name}' is not one of {', '.join(known)}{hint}.", param_hint="'--family'")
+    if len(named) > 1 and (not near or "ind" in named):
+        kinds = "Inclusions are looked for alone" if near else "One family is looked for at a time"
+        raise click.BadParameter(f"{kinds}: name one family, not {given}.", param_hint="'--family'")
+    return named
+
+
 searching = _stacked(
-    click.option("--family", type=click.Choice(["dc", "od", "ind"]), required=True, help="Which kind of constraints."),
     click.option(
         "--max-predicates",
         type=Count(),
@@ -186,7 +236,7 @@ searching = _stacked(
         default=3,
         show_default=True,
         metavar="N",
-        help="Largest context of an order dependency; 0: all.",
+        help="Largest context of an order dependency or near constraint; 0: all.",
     ),
     click.option("--no-cross-columns", is_flag=True, help="Compare no column with another one."),
     click.option("--space", type=EXISTING_FILE, metavar="FILE", help="Types and column pairs to use."),

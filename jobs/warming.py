@@ -8,7 +8,7 @@ import pyarrow as pa
 
 def warm() -> None:
     """Run everything compiled once on next to nothing."""
-    from holdfast.constraints import Column, Schema, parse_type
+    from holdfast.constraints import Column, Schema, parse_near, parse_type
     from holdfast.discovery.discover import discover
     from holdfast.streaming.arrivals import Target, arrivals
     from holdfast.streaming.decoding import decoder
@@ -17,6 +17,8 @@ def warm() -> None:
     rows = pa.table({"a": [1, 2, 3], "b": ["x", "y", "y"], "c": [0.5, None, 2.5]})
     Maintainer.seed(rows, name="rows")
     discover(rows, name="rows")
+    near = discover(rows, name="rows", near=0.5)
+    near.removals([*near, *map(parse_near, ("a -> b", "{}: a ~ c"))])
     target = Target(Schema("rows", (Column("a", parse_type("integer")), Column("b", parse_type("string")))), ("a",))
     values = {
         "json": b'{"_op": "insert", "a": 1, "b": "x\\n"}',

@@ -283,7 +283,7 @@ def orders_kernel(
     counts: Ints,
     out: Ints,
 ) -> None:
-    """Write the exceptions of order compatibilities in both directions; `bits` are how many the codes of columns have."""
+    """Write the exceptions of order compatibilities in both directions; codes of a column have so many `bits`."""
     for j in range(len(left)):
         a, b = left[j], right[j]
         out[j, 0], out[j, 1] = order_kernel(

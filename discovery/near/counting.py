@@ -1,8 +1,8 @@
 """Counts the exceptions of targets in contexts, whose groups all targets of a context share.
 
 Contexts are walked like a trie: the groups of one are refined from those of its first columns, and live as long as
-their place in the walk. Rows that are alone in their group fall away. A count ends as soon as it exceeds `enough`: then it is
-a lower bound, which proves that a constraint has more exceptions. It is never estimated.
+their place in the walk. Rows that are alone in their group fall away. A count ends as soon as it exceeds `enough`: then
+it is a lower bound, which proves that a constraint has more exceptions. It is never estimated.
 """
 
 from collections.abc import Iterator, Sequence

@@ -181,14 +181,14 @@ def shapes_of(families: Iterable[str]) -> frozenset[NearShape]:
     return shapes
 
 
-def exceptions_of(table: Table, constraint: NearConstraint) -> Removal:
+def exceptions_of(table: Table, constraint: NearConstraint, *, threads: int = 1) -> Removal:
     """Return which rows of a table are the exceptions of a constraint, however many there are. O(n log n)."""
     table.schema.require([*constraint.context, *constraint.target])
     named = [*constraint.context, *constraint.target]
     for name in constraint.target if len(constraint.target) == 2 else ():
         if table.schema[name].ordered is False:
             raise UsageError(f"{constraint}: {name} is declared to have no order, so it is compatible with no column")
-    rows = NearRows.of(table, named, ordered=len(constraint.target) == 2)
+    rows = NearRows.of(table, named, ordered=len(constraint.target) == 2, threads=threads)
     return removals(table, rows, [constraint], threads=1)[0]
 
 

@@ -23,7 +23,7 @@ from itertools import chain
 
 import numpy as np
 
-from holdfast.constraints import UsageError
+from holdfast.constraints import NearShape, UsageError
 from holdfast.discovery.explained import Explained, Report
 from holdfast.discovery.kernels.near import Ints
 from holdfast.discovery.near.counting import Context, Counted, Counter, counted
@@ -34,6 +34,7 @@ from holdfast.indexes.threads import mapped
 
 MOST_CONTEXTS = 1 << 20
 MOST_CANDIDATES = 1 << 25
+_SHAPES = list(NearShape)
 _FEWER = "set a smaller --max-context, leave order compatibilities out (--family key,fd), or look at fewer columns"
 
 
@@ -143,8 +144,15 @@ def near_set(
         last, size = level, size + 1
         candidates = {} if size > max_context > 0 else _candidates(level, touching, targets, found)
     found.border.extend(_maximal(last, _Level({}, {}), targets))
-    found.members.sort(key=lambda member: (len(member.context), member.number, member.context))
+    found.members.sort(key=lambda member: _in_table_order(member, targets))
     return found
+
+
+def _in_table_order(member: Member, targets: NearTargets) -> tuple[object, ...]:
+    """Return by what members are sorted: fewest columns first, then the plainest shape, then the table's columns."""
+    shape, target = targets.form(member.number)
+    context, named = (sorted(targets.of_table[list(columns)].tolist()) for columns in (member.context, target))
+    return len(context) + len(named), _SHAPES.index(shape), context, named
 
 
 def _kept(counts_of: Iterable[Counted], targets: NearTargets, found: NearSet) -> _Level:
@@ -185,7 +193,7 @@ def _candidates(level: _Level, touching: Sequence[Bits], targets: NearTargets, f
                 if len(candidates) > MOST_CONTEXTS or count > MOST_CANDIDATES:
                     raise UsageError(
                         f"more than {count:,} candidates in {len(candidates):,} contexts of {len(larger)} columns, "
-                        f"and {len(found.members):,} near constraints with fewer columns in the context so far: {_FEWER}"
+                        f"and {len(found.members):,} near constraints in contexts of fewer columns so far: {_FEWER}"
                     )
     return candidates
 

@@ -29,6 +29,10 @@ class NearTargets:
     ----------
     rows : their columns and which of these are ordered.
     shapes : which constraints are looked for; what hides one of them is looked for as well.
+
+    Attributes
+    ----------
+    of_table : which column of the table each column is.
     """
 
     def __init__(self, rows: NearRows, shapes: frozenset[NearShape] = frozenset(NearShape)) -> None:
@@ -39,6 +43,7 @@ class NearTargets:
         pairs = list(combinations([c for c in range(columns) if rows.ordered[c]], 2)) if with_orders else []
         self.left: Ints = np.array([a for a, _ in pairs], np.int64)
         self.right: Ints = np.array([b for _, b in pairs], np.int64)
+        self.of_table = rows.columns
         self._shapes = shapes
         self._key = self.bits(np.array([KEY]))
 

@@ -32,6 +32,7 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 COMMANDS = [
     "discover",
     "check",
+    "exceptions",
     "replay",
     "seed",
     "run",

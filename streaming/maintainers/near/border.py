@@ -7,7 +7,7 @@ every batch, each is kept with the rows that had left by then added: its *floor*
 Invariant: a candidate's floor less the rows that left is at most its exceptions; none is larger than the bound.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,10 +96,3 @@ class FloorsIn:
         there = self._has[list(context)].all(axis=0)
         np.maximum.at(found, self._numbers[there], self._floors[there])
         return found
-
-
-def pairs_of(counted: Iterable[Counted]) -> Iterator[tuple[Context, int, int]]:
-    """Yield context, target and exceptions of all that was counted."""
-    for one in counted:
-        for number, exceptions in zip(one.numbers.tolist(), one.exceptions.tolist(), strict=True):
-            yield one.context, number, exceptions

@@ -1,7 +1,7 @@
 """Keeps the constraints that nearly hold on one table: a function of its rows, the share and the bound alone.
 
     members   followed row by row: their exceptions are exact after every batch
-    others    what was a member lately is followed as well: what is at the limit comes and goes, and what it hides with it
+    others    what was a member lately is followed as well: what is at the limit comes and goes
     border    certain while floors say so; what is in doubt is counted anew
     search    where a member is near no more, or a candidate of the border has become near: level by level from the
               empty context, as on a table that is seen for the first time, but only what nobody knows is counted
@@ -104,10 +104,10 @@ class NearMaintainer:
 
     @property
     def constraints(self) -> list[NearConstraint]:
-        """What nearly holds now, the constraints with the fewest columns in the context first."""
+        """What nearly holds now, in the order in which `near_set` finds it."""
         rows, names = len(self._rows), self._rows.space.schema.names
         found = []
-        for (context, number), exceptions in sorted(self._members.items(), key=lambda one: (len(one[0][0]), one[0])):
+        for (context, number), exceptions in self._members.items():
             shape, target = self._counts.targets.form(number)
             columns = [names[c] for c in context]
             found.append(NearConstraint(shape, columns, [names[c] for c in target], exceptions.count, rows))
