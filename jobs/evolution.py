@@ -23,8 +23,8 @@ from holdfast.jobs.table_settings import DeltaSource, TableSettings
 from holdfast.state import codecs
 from holdfast.state.store import Reader
 from holdfast.streaming.maintainers.evolving import Definition, EvolvedColumn
-from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule, uncoded
+from holdfast.streaming.maintainers.stored_definition import StoredDefinition
 from holdfast.streaming.pipeline import MOST_LEFT_OUT
 from holdfast.streaming.seeding import progress_of, table_rules, tables_of
 
@@ -85,7 +85,7 @@ def planned(settings: Settings, rules: Sequence[MonitoredRule], store: Reader, a
             plans.append(TablePlan(table, said=(f"table {table.name} is new: it is seeded",)))
             continue
         number, noted = stored[table.name]
-        change = _Change(settings, table, noted, Maintainer.stored_spaces(store, number)[0].schema)
+        change = _Change(settings, table, noted, StoredDefinition.read(store, number).space.schema)
         plans.append(change.plan(number, rules, store, arrived))
         refused += [f"table {table.name}: {problem}" for problem in change.refused]
     if refused:
@@ -151,11 +151,10 @@ class _Change:
         is_new = [made.column for made in columns] != list(self._schema.columns)
         is_new |= any(key in differing for key in ("key", "max_predicates", "max_context", "cross_columns"))
         if not is_new:
-            coding = Maintainer.stored_spaces(store, number)[1]
-            wide = uncoded(coding, self._schema, its_rules)
+            wide = uncoded(StoredDefinition.read(store, number).coding, self._schema, its_rules)
             said += [f"rule {one.rule.name} compares what nothing compared before" for one in wide]
             is_new = bool(wide)
-        if not is_new and Maintainer.reports_otherwise(store, number):
+        if not is_new and StoredDefinition.read(store, number).reports_otherwise:
             said.append("constraints that no table can break are not reported any more")
             is_new = True
         definition = Definition(columns, table.key or (), bounds, self._cross(columns), its_rules) if is_new else None

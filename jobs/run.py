@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.jobs.alerting import sender_of, waiting_of
-from holdfast.jobs.blocks import StateBlocks, blocks_of, refuse_missing
+from holdfast.jobs.blocks import rows_of
 from holdfast.jobs.checkpoints import refuse_damaged
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.evolve import evolved
@@ -27,6 +27,7 @@ from holdfast.jobs.secrets import masked
 from holdfast.jobs.seed import seed_tables
 from holdfast.jobs.seeding import monitored_rules
 from holdfast.jobs.session import Session
+from holdfast.jobs.state_rows import StateRows
 from holdfast.jobs.stopping import Stop, Stopped, stopped_by_signals
 from holdfast.jobs.watching import Followed, Watch, watched
 from holdfast.state.commits import READY, Commits
@@ -98,11 +99,10 @@ def _run(
 
     with stopped_by_signals(company.stop) as stop, opened(settings, fitted) as (store, commits):
         tables = None
-        blocks = blocks_of(settings, commits.identity.state_id, session)
+        place = rows_of(settings, commits.identity.state_id, session)
         if commits.identity.status == READY:
             session.begin()  # while the state is restored
-            if blocks is not None:
-                refuse_missing(settings, blocks.address, store)
+            place.refuse_missing(store)
         else:
             tables = seed_tables(configuration, store, commits, session, progress)
         about = {
@@ -118,12 +118,11 @@ def _run(
         )
         rules = monitored_rules(configuration)
         if tables is None:
-            tables = _restored(store, rules, blocks, progress)
+            tables = _restored(store, rules, place, progress)
         company.seeded(tables)
         snapshotter = snapshotter_of(settings, store, commits)
         snapshotter.first()
-        if blocks is not None:
-            blocks.sweep(store, tables.values())  # which no backup of an earlier state needs from here on
+        place.sweep(store, tables.values())  # which no backup of an earlier state needs from here on
         publisher.start()
         waiting = waiting_of(settings, store)
         sender = sender_of(configuration, waiting, progress)
@@ -141,7 +140,7 @@ def _run(
                 *(store, commits, tables, publisher, limits, settle, rules, waiting),
                 committed=snapshotter.maybe,
                 strict=strict,
-                values=None if blocks is None else blocks.values,
+                values=place.values,
             )
             watch.follow(Followed(commits, pipeline, publisher, snapshotter, tables, waiting, sender.counts))
             sender.start()
@@ -269,10 +268,10 @@ def _note_rule(progress: Progress, state: RuleState) -> None:
 
 
 def _restored(
-    store: RocksStore, rules: Sequence[MonitoredRule], blocks: StateBlocks | None, progress: Progress
+    store: RocksStore, rules: Sequence[MonitoredRule], place: StateRows, progress: Progress
 ) -> dict[str, Maintainer]:
     began = time.perf_counter()
-    tables = restore(store, rules=rules, spread=None if blocks is None else blocks.spread)
+    tables = restore(store, rules=rules, rows=place.restore)
     rows = sum(maintainer.row_count for maintainer in tables.values())
     progress.note(f"state: {rows:,} rows of {len(tables)} table(s), restored in {time.perf_counter() - began:.1f} s")
     return tables

@@ -15,7 +15,7 @@ from holdfast.constraints import (
 )
 from holdfast.jobs.alerting import alerts_of
 from holdfast.jobs.backup import backup_of
-from holdfast.jobs.blocks import address_of, blocks_of
+from holdfast.jobs.blocks import address_of, rows_of
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.opening import opened, prepare, publish_what_waits, published, refuse_lost
 from holdfast.jobs.progress import SPOKEN, Progress, Voice, spoken_on
@@ -84,22 +84,21 @@ def seed_tables(
 ) -> dict[str, Maintainer]:
     """Seed the tables of an empty state; `left` is what somebody was told of the one before."""
     settings, rules = configuration.settings, monitored_rules(configuration)
-    blocks = blocks_of(settings, commits.identity.state_id, session)
-    if blocks is not None:
-        blocks.begin()
+    place = rows_of(settings, commits.identity.state_id, session)
+    place.begin()
     constraints, shown, broken, after = published(settings, commits, session)
     left = left or Told(broken=broken)
     return seed(
         store,
         commits,
-        seeded_tables(settings, rules, session, progress, blocks),
+        seeded_tables(settings, rules, session, progress, place),
         constraints,
         after,
         rules=rules,
         watched=settings.constraints.inclusion is None,
         shown=shown,
         told=Told(alerts_of(settings), left.broken, left.waiting),
-        clustered=None if blocks is None else blocks.clustered,
+        clustered=place.clustered,
     )
 
 

@@ -24,8 +24,9 @@ from holdfast.state.store import Reader, Store, WriteBatch
 from holdfast.streaming.alerts.deciding import Alert, turned
 from holdfast.streaming.alerts.waiting import ALERTS, Waiting, put_carried
 from holdfast.streaming.alerts.waiting import STATUS as ALERT_STATUS
-from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer, Spread
 from holdfast.streaming.maintainers.held_values import MEMBERS, VALUES, HeldValues
+from holdfast.streaming.maintainers.holding import Restore
+from holdfast.streaming.maintainers.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.inclusion import CLUSTERS, InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import RULES, MonitoredRule
@@ -221,31 +222,18 @@ def restore(
     store: Store,
     threads: int | None = None,
     rules: Sequence[MonitoredRule] = (),
-    spread: Callable[[str], Spread] | None = None,
+    rows: Callable[[str], Restore] = lambda _: RowsInMemory.restored,
 ) -> dict[str, Maintainer]:
     """Return the maintainers of all tables of a state, with their rules. O(n log n); of rows in blocks O(blocks).
 
     Parameters
     ----------
-    spread : says where the blocks of a table are; None where rows are in the store.
+    rows : returns what takes the rows of a table over, by its name.
     """
     return {
-        name: restored(*(store, number, None if spread is None else spread(name), threads, table_rules(rules, name)))
+        name: Maintainer.restore(store, number, threads, table_rules(rules, name), rows(name))
         for number, name in ((number, about["name"]) for number, about in tables_of(store))
     }
-
-
-def restored(
-    store: Store,
-    number: int,
-    spread: Spread | None,
-    threads: int | None = None,
-    rules: Sequence[MonitoredRule] = (),
-) -> Maintainer:
-    """Return the maintainer of one table of a state."""
-    if spread is None:
-        return Maintainer.restore(store, number, threads, rules)
-    return BlockMaintainer.restored(store, number, spread, threads, rules)
 
 
 def tables_of(store: Reader) -> list[tuple[int, dict[str, Any]]]:

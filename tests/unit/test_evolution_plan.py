@@ -14,6 +14,7 @@ from holdfast.jobs import evolve
 from holdfast.jobs.configuration import read_configuration
 from holdfast.jobs.evolution import Plan, planned
 from holdfast.jobs.seeding import monitored_rules, seeded_tables
+from holdfast.jobs.state_rows import RowsOfProcess
 from holdfast.state import codecs
 from holdfast.state.commits import Commits
 from holdfast.state.rocks import RocksStore
@@ -54,7 +55,8 @@ class State:
         configuration = self._read(table)
         settings, self.rules = configuration.settings, monitored_rules(configuration)
         self._open()
-        tables = seeded_tables(settings, self.rules, self._no_spark, Quiet())  # type: ignore[arg-type]
+        place = RowsOfProcess(self._no_spark)
+        tables = seeded_tables(settings, self.rules, self._no_spark, Quiet(), place)  # type: ignore[arg-type]
         seed(self.store, self.commits, tables)
 
     def to(self, arrived: Mapping[str, ColumnType | None] | None = None, **table: Any) -> Plan:
@@ -66,7 +68,7 @@ class State:
             self.number += 1
             new = RocksStore(self.folder / f"state {self.number}")
             tables = evolve._tables(
-                *(settings, self.rules, plan, self.store, self._no_spark, None),
+                *(settings, self.rules, plan, self.store, self._no_spark, RowsOfProcess(self._no_spark)),
                 Quiet(),  # type: ignore[arg-type]
             )
             taken = evolve._taken_over(self.store, plan)
