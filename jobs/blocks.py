@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import ColumnRef, ExternalError, StateRefused, UsageError
 from holdfast.discovery.blocks.live import stored_names
@@ -34,7 +34,7 @@ from holdfast.streaming.maintainers.holding import Restore
 from holdfast.streaming.maintainers.in_blocks import BlockPlace, WholeInBlocks
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.stored_definition import table_prefix, versions_prefix
-from holdfast.streaming.seeding import tables_of
+from holdfast.streaming.table_records import tables_of
 from holdfast.tables import ReadOptions, Table
 from holdfast.tables.delta import is_delta_table
 from holdfast.tables.reading import PARQUET
@@ -102,7 +102,7 @@ class StateBlocks(StateRows):
         return BlockPlace(self.executors, self.storage(table)).restored
 
     @property
-    def noted(self) -> dict[str, str]:  # type: ignore[override]  # (read alone)
+    def noted(self) -> dict[str, Any]:  # type: ignore[override]  # (read alone)
         """What is noted of each table about where its rows are."""
         return {"engine": "spark", "blocks": self.address}
 
@@ -238,9 +238,9 @@ def clear_blocks(settings: Settings, addresses: Iterable[str]) -> None:
 def _named(store: Reader) -> dict[str, set[str]]:
     """Return the names of a state's files, by the folder that they are in."""
     found = {
-        _folder_of(about["name"]): stored_names(store, table_prefix(number))
+        _folder_of(record.name): stored_names(store, table_prefix(number))
         | stored_names(store, versions_prefix(number))
-        for number, about in tables_of(store)
+        for number, record in tables_of(store)
     }
     return {**found, _VALUES: set(files_in_use(store))}
 

@@ -7,6 +7,7 @@ Invariant: the old state is as it was until the new one is whole; then that take
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,8 @@ from holdfast.streaming.maintainers.evolving import evolved as defined_anew
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.pipeline import MOST_LEFT_OUT
-from holdfast.streaming.seeding import TAKEN_OVER, SeededTable, Told, progress_of, seed, table_rules
+from holdfast.streaming.seeding import TAKEN_OVER, SeededTable, Told, seed, table_rules
+from holdfast.streaming.table_records import progress_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,9 +136,10 @@ def _tables(
             yield seeded_table(table, settings, rules, session, progress, place)
             continue
         maintainer = _maintainer(one, rules, store, place, progress)
-        about = {**one.noted, **noted(table, settings, one.known, maintainer.schema), "declared": list(one.declared)}
+        now = noted(table, settings, one.known, maintainer.schema)
+        record = replace(one.record, **now, declared=list(one.declared))
         values = followed_values(maintainer.holding.whole, maintainer.schema, settings, rules, place)
-        yield SeededTable(maintainer, about, values)
+        yield SeededTable(maintainer, record, values)
 
 
 def _maintainer(
@@ -184,10 +187,10 @@ def _taken_over(store: RocksStore, plan: Plan) -> Iterator[WriteBatch]:
                 batch = WriteBatch()
         yield batch
     for one in plan.tables:  # what was left out of columns that are known now is of no use
-        left_out = progress_of(store, one.table.name).get("left_out", {})
+        progress = progress_of(store, one.table.name)
+        left_out = progress.left_out
         if len(left_out) < MOST_LEFT_OUT and left_out.keys() & set(one.known):
             batch = WriteBatch()
             rest = {name: where for name, where in left_out.items() if name not in one.known}
-            about = {**progress_of(store, one.table.name), "left_out": rest}
-            batch.put("progress", one.table.name.encode(), codecs.json_bytes(about))
+            batch.put("progress", one.table.name.encode(), codecs.json_bytes(replace(progress, left_out=rest).fields()))
             yield batch

@@ -10,6 +10,7 @@ aside, and named. Whatever else is wrong with it (`state/judging.py`) ends the c
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,12 @@ from holdfast.jobs.session import Session
 from holdfast.jobs.settings import Settings
 from holdfast.jobs.streams import checkpoint_of
 from holdfast.jobs.swapping import unswapped
-from holdfast.state import codecs
 from holdfast.state.commits import Commits
 from holdfast.state.judging import refuse_unusable
 from holdfast.state.rocks import RocksStore, locked
 from holdfast.state.snapshots import Snapshots, backups
 from holdfast.state.store import WriteBatch
-from holdfast.streaming.seeding import tables_of
+from holdfast.streaming.table_records import tables_of
 
 
 def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: bool) -> None:
@@ -119,14 +119,13 @@ def _joined(configuration: Configuration, state: Path, progress: Progress) -> bo
     try:
         commits = Commits(store, settings.name)
         change = WriteBatch()
-        for number, about in tables_of(store):
-            name = about["name"]
+        for number, record in tables_of(store):
+            name = record.name
             place, entry = Path(checkpoint_of(settings, name)), commits.entry(name)
             if fits(place, entry):
                 continue
             if entry is not None:
-                about["source"] = _source_at(name, about["source"], entry.end)
-                change.put("tables", codecs.number(number), codecs.json_bytes(about))
+                replace(record, source=_source_at(name, record.source, entry.end)).put(number, change)
                 commits.resume(name, change)
             remove(place)
             where = "its start" if entry is None else entry.end

@@ -31,8 +31,8 @@ from holdfast.state.rocks import RocksReader, RocksStore
 from holdfast.state.snapshots import backups
 from holdfast.streaming.alerts.waiting import carried
 from holdfast.streaming.maintainers.maintainer import Maintainer
-from holdfast.streaming.rule_reports import published_lines
-from holdfast.streaming.seeding import Told, seed, tables_of
+from holdfast.streaming.seeding import Told, seed
+from holdfast.streaming.state_view import StateView
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,9 +113,10 @@ def _judged(settings: Settings) -> tuple[Old, Told | None]:
     except (StateMissing, StateDamaged, StateBehindBackup, StateFormatUnknown) as error:
         return old_state(settings, str(error), (), every, ()), None
     with RocksReader(state) as reader:
-        broken = {name for name, line in published_lines(reader) if line["broken"]}
+        view = StateView(reader)
+        broken = {line["rule"] for line in view.rule_lines if line["broken"]}
         left = Told(broken=broken, waiting=carried(reader))
-        blocks = {about["blocks"] for _, about in tables_of(reader) if "blocks" in about}
+        blocks = {record.blocks for record in view.tables.values() if record.blocks is not None}
     blocks.add(address_of(settings, identity.state_id))
     others = [name for name in every if name != identity.state_id]
     return old_state(settings, "", [identity.state_id], others, blocks), left

@@ -1,10 +1,10 @@
 """The first rows of the configured tables: from a file, a Delta snapshot, or none.
 
-What a later start has to know of a table is noted with its state (`about`): where its source goes on, and the settings
-that the state was built with, so that a configuration which contradicts them is refused.
+What a later start has to know of a table is noted with its state (`TableRecord`): where its source goes on, and the
+settings that the state was built with, so that a configuration which contradicts them is refused.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import Column, ColumnRef, InclusionDependency, Schema
@@ -19,6 +19,7 @@ from holdfast.streaming.maintainers.holding import WholeTable
 from holdfast.streaming.maintainers.maintainer import Bounds, Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.seeding import SeededTable, table_rules, value_rules
+from holdfast.streaming.table_records import TableRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,12 +68,17 @@ def seeded_table(
         maintainer = _maintained(first, table, settings, table_rules(rules, table.name), report)
         _remember(maintainer, table, first)
     progress.note(f"table {table.name}: {maintainer.row_count:,} rows, {maintainer.count:,} constraints")
-    about = noted(table, settings, first.known, first.schema)
-    about |= {"watches_fields": True, "declared": declared_columns(table), **place.noted}
-    if first.sequence is not None:
-        about["sequence"] = {"name": first.sequence.name, "type": str(first.sequence.type)}
+    sequence = first.sequence
+    record = TableRecord(
+        **noted(table, settings, first.known, first.schema),
+        source=dict(first.source or {}),
+        watches_fields=True,
+        declared=declared_columns(table),
+        sequence=None if sequence is None else {"name": sequence.name, "type": str(sequence.type)},
+        **place.noted,
+    )
     values = followed_values(lambda: first.rows, maintainer.schema, settings, rules, place)
-    return SeededTable(maintainer, {**about, "source": dict(first.source or {})}, values)
+    return SeededTable(maintainer, record, values)
 
 
 def _maintained(
@@ -99,11 +105,6 @@ def noted(table: TableSettings, settings: Settings, known: Sequence[str], schema
     """Return what a later start has to know of a table's settings and columns."""
     excluded = [name for name in known if name not in schema]
     return {"settings": relevant_settings(table, settings), "excluded": excluded, "known": list(known)}
-
-
-def engine_of(noted: Mapping[str, Any]) -> str:
-    """Return who holds the rows of a table, by what is noted of it."""
-    return str(noted.get("engine", "embedded"))
 
 
 def followed_values(
@@ -187,9 +188,9 @@ def relevant_settings(table: TableSettings, settings: Settings) -> dict[str, Any
     }
 
 
-def sequence_of(about: Mapping[str, Any], schema: Schema) -> Column | None:
+def sequence_of(record: TableRecord, schema: Schema) -> Column | None:
     """Return the column that orders a table's records, as it was noted at the seed."""
-    noted = about.get("sequence")
+    noted = record.sequence
     if noted is None:
         return None
     if noted["name"] in schema:

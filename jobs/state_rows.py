@@ -68,7 +68,7 @@ class StateRows(ABC):
     clustered : writes the values that are followed into files, and clusters them; None where there are no files.
     """
 
-    noted: Mapping[str, str] = {}
+    noted: Mapping[str, Any] = {}
     values: ValueFiles | None = None
     clustered: Callable[[], tuple[Clusters, ValueParts]] | None = None
 

@@ -33,7 +33,7 @@ from holdfast.state.rocks import RocksStore
 from holdfast.streaming.maintainers.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import Maintainer
-from holdfast.streaming.seeding import tables_of
+from holdfast.streaming.table_records import tables_of
 from holdfast.tables import Table, from_arrow
 from holdfast.tables.keys import arrow_type_of
 
@@ -222,7 +222,7 @@ class Application:
         seen = []
         try:
             blocks = self._blocks(store)
-            numbers = {about["name"]: number for number, about in tables_of(store)}
+            numbers = {record.name: number for number, record in tables_of(store)}
             maintainers = {
                 name: Maintainer.restore(
                     store, numbers[name], 1, rows=RowsInMemory.restored if blocks is None else blocks.restore(name)

@@ -32,6 +32,7 @@ from holdfast.streaming.maintainers.in_blocks import BlockPlace, WholeInBlocks
 from holdfast.streaming.maintainers.in_memory import WholeInMemory
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
 from holdfast.streaming.seeding import SeededTable, seed
+from holdfast.streaming.table_records import TableRecord
 from holdfast.tables import from_arrow
 
 FOLDER = Path(__file__).parent / "states"
@@ -70,7 +71,7 @@ def made(folder: Path) -> dict[str, Any]:
     first = table_of("keyed", rows["keyed"])
     keyed.remember(known=WholeInMemory(versions_table(schema_of_versions(first.schema, ["k"]), first, np.arange(12))))
     keyless = Maintainer.seed(table_of("keyless", rows["keyless"]), max_predicates=2, threads=1)
-    tables = seed(store, commits, [SeededTable(m, {"known": list(KINDS)}) for m in (keyed, keyless)])
+    tables = seed(store, commits, [SeededTable(m, TableRecord(known=list(KINDS))) for m in (keyed, keyless)])
     commits.logged(1)
     commits.published(1)
     sequence = 100
@@ -109,7 +110,7 @@ def made_in_blocks(folder: Path) -> dict[str, Any]:
     keyed = Maintainer.seed(blocks, key=["k"], max_predicates=2, threads=1)
     store = RocksStore(folder)
     commits = Commits(store, "golden")
-    tables = seed(store, commits, [SeededTable(keyed, {"known": list(KINDS)})])
+    tables = seed(store, commits, [SeededTable(keyed, TableRecord(known=list(KINDS)))])
     for _ in range(4):
         batch = [{**drawn(dice, 2), "k": k} for k in dice.sample(range(220), 3)]
         operations = [dice.choice([INSERT, DELETE]) for _ in batch]

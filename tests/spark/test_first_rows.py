@@ -195,7 +195,7 @@ def test_a_sequence(spark: SparkSession, tmp_path: Path, more: dict[str, Any], s
         rows = rows_of(read_block(place, block), known.schema).table
         found += [repr(list(row.values())) for row in rows.rows(range(rows.row_count))]
     assert sorted(found) == sorted(expected)
-    names = {block.name for blocks in (table, there.rows, known) for block in blocks.base.blocks}
+    names = {block.name for blocks in (table, there.rows.table, known) for block in blocks.base.blocks}
     earlier = set(place.names()) - names  # of what was read first, to be compared
     assert len(earlier) == len(known.base.blocks)
 
