@@ -25,7 +25,7 @@ from benchmarks.measuring import Point, measured
 
 if TYPE_CHECKING:
     from holdfast.constraints import Rule
-    from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer
+    from holdfast.streaming.maintainers.maintainer import Maintainer
 
 ROWS = int(os.environ.get("HOLDFAST_SCALE_ROWS", "1000000"))
 PROBED = int(os.environ.get("HOLDFAST_SCALE_PROBED", "5000000"))
@@ -180,16 +180,17 @@ def _all_work(folder_name: str, executors: int) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _live(table: Any, rules: Sequence["Rule"]) -> "BlockMaintainer":
+def _live(table: Any, rules: Sequence["Rule"]) -> "Maintainer":
     from holdfast.constraints import Rule
-    from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer
+    from holdfast.streaming.maintainers.in_blocks import WholeInBlocks
+    from holdfast.streaming.maintainers.maintainer import Maintainer
 
     some = [rule for rule in rules if all(column in table.schema for column in rule.columns)]
     mine = [Rule(rule.name, table.schema.table, rule.body) for rule in some]
-    return BlockMaintainer.seed(table, max_predicates=NARROW_BOUND, rules=mine)
+    return Maintainer.seed(WholeInBlocks(table), max_predicates=NARROW_BOUND, rules=mine)
 
 
-def _standing(live: "BlockMaintainer") -> list[str]:
+def _standing(live: "Maintainer") -> list[str]:
     """Return what is known of a live table, as texts."""
     return [str(live.row_count), *sorted(map(str, live.constraints)), *map(str, live.rules)]
 

@@ -128,13 +128,13 @@ class Soaked:
     def _committed(self) -> int:
         from holdfast.constraints import HoldfastError
         from holdfast.state.rocks import RocksReader
-        from holdfast.streaming.seeding import progress_of
+        from holdfast.streaming.table_records import progress_of
 
         if not (self.folder / "state" / "CURRENT").exists():
             return 0
         try:
             with RocksReader(self.folder / "state") as reader:
-                return int(progress_of(reader, "tax").get("records", 0))
+                return progress_of(reader, "tax").records
         except HoldfastError:  # it is being made
             return 0
 

@@ -153,8 +153,8 @@ constraints: {{denial: {{max_predicates: 4, cross_columns: none}}}}
         from holdfast.state.rocks import RocksStore
         from holdfast.streaming.pipeline import Pipeline
         from holdfast.streaming.publisher import Publisher
-        from holdfast.streaming.seeding import tables_of
         from holdfast.streaming.spark.running import Running
+        from holdfast.streaming.state_view import StateView
 
         configuration = load(self.file)
         settings = configuration.settings
@@ -163,11 +163,10 @@ constraints: {{denial: {{max_predicates: 4, cross_columns: none}}}}
         commits = Commits(store, settings.name)
         session = Session(settings)
         tables = seed_tables(configuration, store, commits, session, progress)
-        about = {noted["name"]: noted for _, noted in tables_of(store)}
         publisher = Publisher(commits, log_of(settings, commits), outputs_of(settings, commits, session))
         publisher.start()
         pipeline = Pipeline(store, commits, tables, publisher)
-        found = streams(settings, pipeline.schemas, about)
+        found = streams(settings, pipeline.schemas, StateView(store))
         running = Running(session(), pipeline, found, {"processingTime": "0 milliseconds"}, done)
         stop = threading.Event()
         failed: list[BaseException] = []

@@ -8,42 +8,50 @@ Invariant: a folder belongs to one state, and only its process takes files out o
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import ColumnRef, ExternalError, StateRefused, UsageError
 from holdfast.discovery.blocks.live import stored_names
+from holdfast.discovery.blocks.reading import read_blocks
 from holdfast.discovery.blocks.storage import Storage
-from holdfast.discovery.blocks.table import BlockTable
+from holdfast.discovery.blocks.table import BlockTable, Source
 from holdfast.discovery.blocks.value_parts import ValueFiles, ValueParts
 from holdfast.discovery.inclusion.clusters import Clusters
+from holdfast.jobs.change_files import column_names
 from holdfast.jobs.folders import folder_name
 from holdfast.jobs.quantities import is_remote
 from holdfast.jobs.secrets import masked
 from holdfast.jobs.settings import BlocksSettings, Settings
-from holdfast.state import codecs
+from holdfast.jobs.state_rows import Chosen, FirstRows, Report, RowsOfProcess, StateRows
 from holdfast.state.places import Folder, Place, StoreError, object_place
 from holdfast.state.store import Reader
-from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer, Spread
 from holdfast.streaming.maintainers.held_values import files_in_use
-from holdfast.streaming.maintainers.maintainer import Maintainer, versions_prefix
-from holdfast.streaming.seeding import tables_of
+from holdfast.streaming.maintainers.holding import Restore
+from holdfast.streaming.maintainers.in_blocks import BlockPlace, WholeInBlocks
+from holdfast.streaming.maintainers.maintainer import Maintainer
+from holdfast.streaming.maintainers.stored_definition import table_prefix, versions_prefix
+from holdfast.streaming.table_records import tables_of
+from holdfast.tables import ReadOptions, Table
+from holdfast.tables.delta import is_delta_table
+from holdfast.tables.reading import PARQUET
 
 _VALUES = "=values"
 """The folder of values: no table's folder is called so."""
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
     from pyspark.sql import SparkSession
 
     from holdfast.streaming.spark.executors import SparkExecutors
 
 
 @dataclass(frozen=True)
-class StateBlocks:
-    """The blocks of one state.
+class StateBlocks(StateRows):
+    """The blocks of one state: executors write them, and no row comes to this process.
 
     Parameters
     ----------
@@ -89,12 +97,73 @@ class StateBlocks:
         """Return where the blocks of a table are."""
         return Storage.at(f"{self.address}/{_folder_of(table)}", self.settings.storage_options)
 
-    def spread(self, table: str) -> Spread:
-        """Return where the blocks of a table are, and who works on them."""
-        return Spread(self.executors, self.storage(table))
+    def restore(self, table: str) -> Restore:
+        """Return what takes the stored rows of a table over."""
+        return BlockPlace(self.executors, self.storage(table)).restored
 
     @property
-    def values(self) -> ValueFiles:
+    def noted(self) -> dict[str, Any]:  # type: ignore[override]  # (read alone)
+        """What is noted of each table about where its rows are."""
+        return {"engine": "spark", "blocks": self.address}
+
+    def file(self, place: str, options: ReadOptions, chosen: Chosen, name: str, report: Report) -> FirstRows:
+        """Read a file, or a Delta table, as a table of a name."""
+        if not is_remote(place):
+            path = Path(place)
+            if is_delta_table(path):
+                return self._frame(place, options.version, column_names(path, options), chosen, name, report)
+            return self._read(path, options, chosen, name, report)
+        if PurePosixPath(place).suffix.lower() not in {"", *PARQUET} and self.is_on_this_machine:
+            from holdfast.streaming.spark.places import fetched
+
+            with fetched(self.executors.spark, place) as path:
+                return self._read(path, options, chosen, name, report, lambda row: f"{place}, row {row + 1}")
+        return self._frame(place, options.version, None, chosen, name, report)
+
+    def snapshot(
+        self, opened: "DeltaTable", place: str, limit: int | None, chosen: Chosen, name: str, report: Report
+    ) -> FirstRows:
+        """Read a version of a Delta table."""
+
+        def limited(known: tuple[str, ...]) -> ReadOptions:
+            return replace(chosen(known), limit=limit)
+
+        return self._frame(place, opened.version(), None, limited, name, report)
+
+    def nothing(self, table: Table) -> WholeInBlocks:
+        """Return a table without rows."""
+        source = Source(self.storage(table.schema.table), table.schema, self.rows)
+        return WholeInBlocks(BlockTable(source, [], self.executors))
+
+    def _read(
+        self,
+        path: Path,
+        options: ReadOptions,
+        chosen: Chosen,
+        name: str,
+        report: Report,
+        where: Callable[[int], str] | None = None,
+    ) -> FirstRows:
+        known = column_names(path, options)
+        read = read_blocks(path, chosen(known), self.storage(name), self.rows, self.executors, report, name)
+        return FirstRows(WholeInBlocks(read.table, where or read.locate), known, read.warnings)
+
+    def _frame(
+        self, place: str, version: int | None, known: tuple[str, ...] | None, chosen: Chosen, name: str, report: Report
+    ) -> FirstRows:
+        from holdfast.streaming.spark.frames import blocks_of_frame, frame_at, only_columns, place_in_frame
+
+        frame = frame_at(self.executors.spark, place, version)
+        known = known or tuple(frame.columns)
+        options = chosen(known)
+        wanted = known if options.include is None else [column for column in known if column in options.include]
+        table, warnings = blocks_of_frame(
+            *(only_columns(frame, wanted), name, options, self.storage(name), self.rows, report)
+        )
+        return FirstRows(WholeInBlocks(table, partial(place_in_frame, place)), known, warnings)
+
+    @property
+    def values(self) -> ValueFiles:  # type: ignore[override]  # (read alone)
         """Where the values of inclusions are, and who works on them."""
         return ValueFiles(self.executors, Storage.at(f"{self.address}/{_VALUES}", self.settings.storage_options))
 
@@ -115,14 +184,26 @@ class StateBlocks:
             place.clear()
             place.prepare()
 
+    def refuse_missing(self, store: Reader) -> None:
+        """Raise where a file is gone that the state names. One listing a table."""
+        named = _named(store)
+        with _reached(self.address):
+            place = _place(self.settings, self.address)
+            missing = [f"{folder}/{name}" for folder in named for name in named[folder] - set(place.at(folder).names())]
+        if missing:
+            raise StateRefused(
+                f"files with rows that the state names are not in {masked(self.address)}: {len(missing):,}, the first "
+                f"is {min(missing)}. Bring them back, or correct 'blocks.path'. Where they are lost, seed anew: "
+                "holdfast seed --replace"
+            )
+
     def sweep(self, store: Reader, restored: Iterable[Maintainer] = ()) -> None:
         """Remove files that a state does not name: of batches that were not committed, of blocks that were replaced.
 
         Tables that were restored may have more by now: rules that are new were counted. It goes with the next commit.
         """
         named = _named(store)
-        of_tables = chain.from_iterable(one.all_blocks for one in restored if isinstance(one, BlockMaintainer))
-        made = set(chain.from_iterable(blocks.manifest.names for blocks in of_tables))
+        made = set(chain.from_iterable(maintainer.files for maintainer in restored))
         with _reached(self.address):
             place = _place(self.settings, self.address)
             for folder in place.names():
@@ -137,28 +218,14 @@ class StateBlocks:
         return address_of(self.settings, self.state_id)
 
 
-def blocks_of(settings: Settings, state_id: str, session: Callable[[], "SparkSession"]) -> StateBlocks | None:
-    """Return the blocks of a state; None where this process holds its rows."""
-    return StateBlocks(settings, state_id, session) if settings.engine == "spark" else None
+def rows_of(settings: Settings, state_id: str, session: Callable[[], "SparkSession"]) -> StateRows:
+    """Return where the rows of a state are."""
+    return StateBlocks(settings, state_id, session) if settings.engine == "spark" else RowsOfProcess(session)
 
 
 def address_of(settings: Settings, state_id: str) -> str:
     """Return where the blocks of a state are."""
     return f"{settings.blocks_place}/{state_id}"
-
-
-def refuse_missing(settings: Settings, address: str, store: Reader) -> None:
-    """Raise where a file is gone that the state names. One listing a table."""
-    named = _named(store)
-    with _reached(address):
-        place = _place(settings, address)
-        missing = [f"{folder}/{name}" for folder in named for name in named[folder] - set(place.at(folder).names())]
-    if missing:
-        raise StateRefused(
-            f"files with rows that the state names are not in {masked(address)}: {len(missing):,}, the first is "
-            f"{min(missing)}. Bring them back, or correct 'blocks.path'. Where they are lost, seed anew: "
-            "holdfast seed --replace"
-        )
 
 
 def clear_blocks(settings: Settings, addresses: Iterable[str]) -> None:
@@ -171,9 +238,9 @@ def clear_blocks(settings: Settings, addresses: Iterable[str]) -> None:
 def _named(store: Reader) -> dict[str, set[str]]:
     """Return the names of a state's files, by the folder that they are in."""
     found = {
-        _folder_of(about["name"]): stored_names(store, codecs.number(number))
+        _folder_of(record.name): stored_names(store, table_prefix(number))
         | stored_names(store, versions_prefix(number))
-        for number, about in tables_of(store)
+        for number, record in tables_of(store)
     }
     return {**found, _VALUES: set(files_in_use(store))}
 

@@ -15,18 +15,17 @@ from holdfast.jobs.seeding import (
     columns_of_values,
     cross_columns,
     declared_columns,
-    engine_of,
     relevant_settings,
 )
 from holdfast.jobs.settings import Settings
 from holdfast.jobs.table_settings import DeltaSource, TableSettings
-from holdfast.state import codecs
 from holdfast.state.store import Reader
 from holdfast.streaming.maintainers.evolving import Definition, EvolvedColumn
-from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule, uncoded
 from holdfast.streaming.pipeline import MOST_LEFT_OUT
-from holdfast.streaming.seeding import progress_of, table_rules, tables_of
+from holdfast.streaming.seeding import table_rules
+from holdfast.streaming.state_view import StateView
+from holdfast.streaming.table_records import TableRecord
 
 Arrived = Callable[[TableSettings], Mapping[str, ColumnType | None]]
 """The columns that a table's source says it has now, with their types; None for one that has no type of ours."""
@@ -41,7 +40,7 @@ class TablePlan:
     Parameters
     ----------
     table : its settings now.
-    number, noted : where the state has it, and what is noted of it; None and nothing for a table that is new.
+    number, record : where the state has it, and what it notes of it; None and nothing for a table that is new.
     definition : what it is to be, where it is not to stay as it is.
     known : all columns that its source has.
     declared : those whose type some configuration gave: how their values were written was its choice.
@@ -50,7 +49,7 @@ class TablePlan:
 
     table: TableSettings
     number: int | None = None
-    noted: Mapping[str, Any] = field(default_factory=dict)
+    record: TableRecord = field(default_factory=TableRecord)
     definition: Definition | None = None
     known: tuple[str, ...] = ()
     declared: tuple[str, ...] = ()
@@ -78,15 +77,14 @@ def planned(settings: Settings, rules: Sequence[MonitoredRule], store: Reader, a
 
     Raises `StateRefused` with all that the state cannot follow.
     """
-    stored = {noted["name"]: (number, noted) for number, noted in tables_of(store)}
+    view = StateView(store)
     plans, refused = [], []
     for table in settings.tables:
-        if table.name not in stored:
+        if table.name not in view.tables:
             plans.append(TablePlan(table, said=(f"table {table.name} is new: it is seeded",)))
             continue
-        number, noted = stored[table.name]
-        change = _Change(settings, table, noted, Maintainer.stored_spaces(store, number)[0].schema)
-        plans.append(change.plan(number, rules, store, arrived))
+        change = _Change(settings, table, view)
+        plans.append(change.plan(rules, arrived))
         refused += [f"table {table.name}: {problem}" for problem in change.refused]
     if refused:
         raise StateRefused(
@@ -94,76 +92,72 @@ def planned(settings: Settings, rules: Sequence[MonitoredRule], store: Reader, a
             + "\n  ".join(refused)
             + "\nChange it back, or seed anew: holdfast seed --replace"
         )
-    gone = tuple(name for name in stored if name not in {table.name for table in settings.tables})
+    gone = tuple(name for name in view.tables if name not in {table.name for table in settings.tables})
     said = [f"table {one.table.name}: {text}" if one.number is not None else text for one in plans for text in one.said]
     said += [f"table {name} is not in the configuration any more: it is left out" for name in gone]
-    said += _of_values(settings, rules, store)
+    said += _of_values(settings, rules, view)
     return Plan(tuple(plans), gone, tuple(said))
 
 
-def _of_values(settings: Settings, rules: Sequence[MonitoredRule], store: Reader) -> Iterator[str]:
+def _of_values(settings: Settings, rules: Sequence[MonitoredRule], view: StateView) -> Iterator[str]:
     """Yield what changes about the columns whose values are followed; where inclusions are switched, tables say it."""
     if settings.constraints.inclusion is not None:
         return
-    stored = store.get("meta", b"inclusion")
-    columns = [] if stored is None else codecs.read_json(stored)["columns"]
-    followed = {(column["table"], column["column"]) for column in columns if not column["dropped"]}
-    for ref in sorted(columns_of_values(rules), key=str):
-        if (ref.table, ref.column) not in followed:
-            yield f"the values of {ref} are followed"
+    for ref in sorted(columns_of_values(rules) - view.followed_columns, key=str):
+        yield f"the values of {ref} are followed"
 
 
 class _Change:
     """What changes about one table."""
 
-    def __init__(self, settings: Settings, table: TableSettings, noted: Mapping[str, Any], schema: Schema) -> None:
+    def __init__(self, settings: Settings, table: TableSettings, view: StateView) -> None:
         self._settings = settings
         self._table = table
-        self._noted = noted
-        self._schema = schema
+        self._number, self._record = view.numbers[table.name], view.tables[table.name]
+        self._progress = view.progress(table.name)
+        self._definition = view.definition(table.name)
+        self._schema = self._definition.space.schema
         self._now = relevant_settings(table, settings)
-        self._then: Mapping[str, Any] = noted.get("settings", {})
+        self._then = self._record.settings
         self.refused: list[str] = []
 
-    def plan(self, number: int, rules: Sequence[MonitoredRule], store: Reader, arrived: Arrived) -> TablePlan:
+    def plan(self, rules: Sequence[MonitoredRule], arrived: Arrived) -> TablePlan:
         """Return what becomes of the table."""
         table, now, then = self._table, self._now, self._then
         differing = [key for key in now if now[key] != then.get(key)]
         said = [f"'{key}' is {_shown(now[key])}, and was {_shown(then.get(key))}" for key in differing]
-        about = progress_of(store, table.name)
         for key in ("source", "sequence"):
             if key in differing:
                 self.refused.append(said[differing.index(key)])
-        if (engine := engine_of(self._noted)) != self._settings.engine:
+        if (engine := self._record.engine) != self._settings.engine:
             self.refused.append(f"'engine' is {self._settings.engine}, and was {engine}: rows are held elsewhere")
-        if "key" in differing and (about.get("owed") or table.sequence or isinstance(table.source, DeltaSource)):
+        if "key" in differing and (self._progress.owed or table.sequence or isinstance(table.source, DeltaSource)):
             self.refused.append(
                 f"{said[differing.index('key')]}: what is remembered of the old key (deletes of rows to come, "
                 "sequences, versions) says nothing of another"
             )
         self._refuse_other_sequence()
-        columns, known, more = self._columns(arrived(table), about.get("left_out", {}))
+        columns, known, more = self._columns(arrived(table), self._progress.left_out)
         said += more
         its_rules = table_rules(rules, table.name)
         if self.refused:
-            return TablePlan(table, number, self._noted, said=tuple(said))
+            return TablePlan(table, self._number, self._record, said=tuple(said))
         bounds = bounds_of(self._settings)
         is_new = [made.column for made in columns] != list(self._schema.columns)
         is_new |= any(key in differing for key in ("key", "max_predicates", "max_context", "cross_columns"))
         if not is_new:
-            coding = Maintainer.stored_spaces(store, number)[1]
-            wide = uncoded(coding, self._schema, its_rules)
+            wide = uncoded(self._definition.coding, self._schema, its_rules)
             said += [f"rule {one.rule.name} compares what nothing compared before" for one in wide]
             is_new = bool(wide)
-        if not is_new and Maintainer.reports_otherwise(store, number):
+        if not is_new and self._definition.reports_otherwise:
             said.append("constraints that no table can break are not reported any more")
             is_new = True
         definition = Definition(columns, table.key or (), bounds, self._cross(columns), its_rules) if is_new else None
-        return TablePlan(table, number, self._noted, definition, known, self._declared(), tuple(said))
+        return TablePlan(table, self._number, self._record, definition, known, self._declared(), tuple(said))
 
     def _refuse_other_sequence(self) -> None:
         """Refuse another type of a sequence that is not among the monitored columns."""
-        noted, declared = self._noted.get("sequence"), self._table.columns.get(self._table.sequence or "")
+        noted, declared = self._record.sequence, self._table.columns.get(self._table.sequence or "")
         if not noted or declared is None or declared.type is None or noted["name"] in self._schema:
             return
         if str(declared.type) != noted["type"]:
@@ -183,7 +177,7 @@ class _Change:
         """Return the monitored columns, all that the source has, and what changes of them beside the settings."""
         table, schema = self._table, self._schema
         renamed = self._renamed(left_out)
-        known = [renamed.get(name, name) for name in self._noted.get("known", schema.names)]
+        known = [renamed.get(name, name) for name in self._known]
         kept = [
             EvolvedColumn(self._column(name, renamed.get(name, name)), name)
             for name in schema.names
@@ -199,7 +193,7 @@ class _Change:
             if name in known or name == table.sequence:
                 continue
             known.append(name)
-            if name in declared and name not in arrived and not self._noted.get("watches_fields"):
+            if name in declared and name not in arrived and not self._record.watches_fields:
                 self.refused.append(
                     f"column {name}: the version that seeded the state did not note which fields no column has, so "
                     "values of it may have been left out"
@@ -254,7 +248,7 @@ class _Change:
             before = (self._then.get("columns") or {}).get(name, {})
             if name in self._schema and before.get("was") == column.was:
                 continue  # an earlier start has done it, or the seed had the new name
-            if name in {*self._schema.names, *self._noted.get("known", ())} or column.was in found:
+            if name in {*self._schema.names, *(self._record.known or ())} or column.was in found:
                 self.refused.append(
                     f"column {name} is to take over {column.was}: {name} is a column itself, or {column.was} is taken "
                     "over already. Rename one column at a time, each to a name that is free"
@@ -274,6 +268,11 @@ class _Change:
         return found
 
     @property
+    def _known(self) -> Sequence[str]:
+        """All columns that the source had."""
+        return self._schema.names if self._record.known is None else self._record.known
+
+    @property
     def _remembered(self) -> set[str]:
         """The columns by whose values sequences, or versions of a feed, are remembered."""
         table = self._table
@@ -284,7 +283,7 @@ class _Change:
     def _declared(self) -> tuple[str, ...]:
         """Return the columns whose type was given at any time, by their names now."""
         renamed = {c.was: name for name, c in self._table.columns.items() if c.was in self._schema}
-        before = {*self._noted.get("declared", ()), *self._given_types()}
+        before = {*self._record.declared, *self._given_types()}
         return tuple(sorted({*(renamed.get(name, name) for name in before), *declared_columns(self._table)}))
 
     def _given_types(self) -> list[str]:
@@ -299,7 +298,7 @@ class _Change:
             self.refused.append(
                 f"column {name} is {kind}, and was {old.type}: sequences and versions are remembered by its values"
             )
-        given = was in {*self._noted.get("declared", ()), *self._given_types()}
+        given = was in {*self._record.declared, *self._given_types()}
         if kind != old.type and kind.name == "string" and (old.type.name not in _TEXT_IS_KNOWN or given):
             self.refused.append(
                 f"column {name} is {kind}, and was {old.type}: how its values were written was not kept"

@@ -7,13 +7,13 @@ Invariant: the old state is as it was until the new one is whole; then that take
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import InputError, StateRefused
 from holdfast.jobs.alerting import alerts_of
-from holdfast.jobs.blocks import StateBlocks, blocks_of, refuse_missing
+from holdfast.jobs.blocks import rows_of
 from holdfast.jobs.checkpoints import remove
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.evolution import Plan, TablePlan, planned
@@ -23,6 +23,7 @@ from holdfast.jobs.progress import Progress
 from holdfast.jobs.quantities import is_remote
 from holdfast.jobs.seeding import followed_values, monitored_rules, noted, seeded_table
 from holdfast.jobs.settings import Settings
+from holdfast.jobs.state_rows import StateRows
 from holdfast.jobs.streams import checkpoint_of
 from holdfast.jobs.swapping import NEW, swap
 from holdfast.state import codecs
@@ -31,11 +32,11 @@ from holdfast.state.rocks import RocksStore
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.alerts.waiting import carried
 from holdfast.streaming.maintainers.evolving import evolved as defined_anew
-from holdfast.streaming.maintainers.evolving import stored_table
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.pipeline import MOST_LEFT_OUT
-from holdfast.streaming.seeding import TAKEN_OVER, SeededTable, Told, progress_of, restored, seed, table_rules
+from holdfast.streaming.seeding import TAKEN_OVER, SeededTable, Told, seed, table_rules
+from holdfast.streaming.table_records import progress_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +53,7 @@ def evolved(
 ) -> bool:
     """Bring the state to the configuration; say whether that made another one."""
     settings, rules = configuration.settings, monitored_rules(configuration)
-    blocks = blocks_of(settings, commits.identity.state_id, session)
+    place = rows_of(settings, commits.identity.state_id, session)
     if commits.upgraded_from is not None:
         progress.note(f"state: upgraded from format {commits.upgraded_from}, as an earlier version wrote it")
     if commits.identity.status != READY:
@@ -63,12 +64,11 @@ def evolved(
     progress.note("changes to the state:")
     for text in plan.said:
         progress.note(f"  {text}")
-    if blocks is not None:
-        refuse_missing(settings, blocks.address, store)
+    place.refuse_missing(store)
     publish_what_waits(settings, store, commits, session)
     constraints, shown, broken, _ = published(settings, commits, session)
     told = Told(alerts_of(settings), broken, carried(store))
-    _evolve(settings, rules, plan, store, commits, (constraints, shown, told), session, blocks, progress)
+    _evolve(settings, rules, plan, store, commits, (constraints, shown, told), session, place, progress)
     return True
 
 
@@ -80,7 +80,7 @@ def _evolve(
     commits: Commits,
     outputs: tuple[list[dict[str, Any]], list[dict[str, Any]], Told],
     session: Callable[[], "SparkSession"],
-    blocks: StateBlocks | None,
+    place: StateRows,
     progress: Progress,
 ) -> None:
     """Put the state that a plan makes of another one into its place; the old store is closed.
@@ -98,7 +98,7 @@ def _evolve(
         seed(
             new,
             Commits.succeeding(new, commits),
-            _tables(settings, rules, plan, store, session, blocks, progress),
+            _tables(settings, rules, plan, store, session, place, progress),
             constraints,
             rules=rules,
             watched=settings.constraints.inclusion is None,
@@ -107,7 +107,7 @@ def _evolve(
             left_out=plan.left_out,
             cause="config",
             told=told,
-            clustered=None if blocks is None else blocks.clustered,
+            clustered=place.clustered,
         )
     except BaseException:
         new.close()
@@ -116,9 +116,9 @@ def _evolve(
     new.close()
     swap(state, made, store)
     for table in (*plan.left_out, *(one.table.name for one in plan.tables if one.number is None)):
-        place = checkpoint_of(settings, table)
-        if not is_remote(place):
-            remove(Path(place))
+        checkpoint = checkpoint_of(settings, table)
+        if not is_remote(checkpoint):
+            remove(Path(checkpoint))
 
 
 def _tables(
@@ -127,38 +127,39 @@ def _tables(
     plan: Plan,
     store: RocksStore,
     session: Callable[[], "SparkSession"],
-    blocks: StateBlocks | None,
+    place: StateRows,
     progress: Progress,
 ) -> Iterator[SeededTable]:
     for one in plan.tables:
         table = one.table
         if one.number is None:
-            yield seeded_table(table, settings, rules, session, progress, blocks)
+            yield seeded_table(table, settings, rules, session, progress, place)
             continue
-        maintainer = _maintainer(one, rules, store, blocks, progress)
-        about = {**one.noted, **noted(table, settings, one.known, maintainer.schema), "declared": list(one.declared)}
-        values = followed_values(maintainer, partial(stored_table, maintainer), settings, rules, blocks)
-        yield SeededTable(maintainer, about, values)
+        maintainer = _maintainer(one, rules, store, place, progress)
+        now = noted(table, settings, one.known, maintainer.schema)
+        record = replace(one.record, **now, declared=list(one.declared))
+        values = followed_values(maintainer.holding.whole, maintainer.schema, settings, rules, place)
+        yield SeededTable(maintainer, record, values)
 
 
 def _maintainer(
     one: TablePlan,
     rules: Sequence[MonitoredRule],
     store: RocksStore,
-    blocks: StateBlocks | None,
+    place: StateRows,
     progress: Progress,
 ) -> Maintainer:
     """Return a table's maintainer from its stored rows."""
     table, retention = one.table, one.table.sequence_retention
     assert one.number is not None
     kept = None if retention is None else retention.total_seconds()
-    spread = None if blocks is None else blocks.spread(table.name)
+    rows = place.restore(table.name)
     if one.definition is None:
-        maintainer = restored(store, one.number, spread, rules=table_rules(rules, table.name))
+        maintainer = Maintainer.restore(store, one.number, rules=table_rules(rules, table.name), rows=rows)
         maintainer.remember_as(maintainer, kept)
         return maintainer
     with progress.task(f"table {table.name}") as task:
-        old = restored(store, one.number, spread)
+        old = Maintainer.restore(store, one.number, rows=rows)
         try:
             maintainer = defined_anew(
                 old, one.definition, lambda text: task.describe(f"table {table.name} anew from its rows: {text}")
@@ -186,10 +187,10 @@ def _taken_over(store: RocksStore, plan: Plan) -> Iterator[WriteBatch]:
                 batch = WriteBatch()
         yield batch
     for one in plan.tables:  # what was left out of columns that are known now is of no use
-        left_out = progress_of(store, one.table.name).get("left_out", {})
+        progress = progress_of(store, one.table.name)
+        left_out = progress.left_out
         if len(left_out) < MOST_LEFT_OUT and left_out.keys() & set(one.known):
             batch = WriteBatch()
             rest = {name: where for name, where in left_out.items() if name not in one.known}
-            about = {**progress_of(store, one.table.name), "left_out": rest}
-            batch.put("progress", one.table.name.encode(), codecs.json_bytes(about))
+            batch.put("progress", one.table.name.encode(), codecs.json_bytes(replace(progress, left_out=rest).fields()))
             yield batch

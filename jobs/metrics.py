@@ -29,6 +29,7 @@ import holdfast
 from holdfast.constraints import ExternalError, Family
 from holdfast.dashboard.background import Background
 from holdfast.jobs.watching import Followed
+from holdfast.streaming.table_records import TableProgress
 
 if TYPE_CHECKING:
     from holdfast.jobs.settings import PrometheusSettings
@@ -114,11 +115,11 @@ class Figures(Collector):
             found.add_metric([_label(table), step], buckets, whole)
         return found
 
-    def _of_tables(self, progress: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
+    def _of_tables(self, progress: Mapping[str, TableProgress]) -> Iterator[Metric]:
         held = GaugeMetricFamily("holdfast_constraints", "Constraints that hold.", labels=["table", "family"])
         for table, counts in list(self._held.items()):
             families = {family.value: float(count) for family, count in counts.items()}
-            across = (progress.get(table, {}).get("constraints") or 0) - sum(counts.values())
+            across = (progress[table].constraints or 0 if table in progress else 0) - sum(counts.values())
             if across > 0:  # inclusions are kept for all tables together
                 families[Family.INCLUSION.value] = float(across)
             for family, count in families.items():
@@ -127,7 +128,7 @@ class Figures(Collector):
         for name, (key, text, kind) in _TABLE_FIGURES.items():
             figure = kind(name, text, labels=["table"])
             for table, about in progress.items():
-                value = about.get(key)
+                value = getattr(about, key)
                 if value is not None or kind is CounterMetricFamily:
                     figure.add_metric([_label(table)], float(value or 0))
             yield figure
@@ -159,7 +160,7 @@ def _of_rules(lines: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
 
 
 def _of_commits(followed: Followed) -> Iterator[Metric]:
-    times = [about["at"] for about in followed.pipeline.progress.values() if about.get("at")]
+    times = [about.at for about in followed.pipeline.progress.values() if about.at]
     gauges: dict[str, tuple[str, float | None]] = {
         "holdfast_last_commit": ("Number of the last commit.", followed.commits.last),
         "holdfast_last_commit_timestamp_seconds": (

@@ -117,7 +117,7 @@ def publish_what_waits(
     ----------
     backed_up : called before that, once the backup is whole.
     """
-    publisher = Publisher(commits, log_of(settings, commits), outputs_of(settings, commits, session))
+    publisher = publisher_of(settings, commits, session)
     snapshotter_of(settings, store, commits).first()
     backed_up()
     publisher.start()
@@ -158,6 +158,17 @@ def log_of(settings: Settings, commits: Commits) -> CommitLog:
     own(folder, commits.identity)
     refuse_behind(folder, commits.identity.epoch, commits.last)
     return CommitLog(folder, commits.identity.epoch)
+
+
+def publisher_of(settings: Settings, commits: Commits, session: Callable[[], "SparkSession"]) -> Publisher:
+    """Return what publishes commits; the backup is this process's from now on."""
+    return Publisher(
+        commits,
+        log_of(settings, commits),
+        outputs_of(settings, commits, session),
+        settings.publish.max_lag,
+        settings.publish.compact_every,
+    )
 
 
 def snapshotter_of(settings: Settings, store: RocksStore, commits: Commits) -> Snapshotter:

@@ -10,27 +10,28 @@ aside, and named. Whatever else is wrong with it (`state/judging.py`) ends the c
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from holdfast.constraints import StateBehindBackup, StateDamaged, StateMissing, StateRefused
 from holdfast.jobs.backup import backup_of
-from holdfast.jobs.blocks import address_of, refuse_missing
+from holdfast.jobs.blocks import rows_of
 from holdfast.jobs.checkpoints import fits, remove
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.progress import Progress, Voice, progress_on
 from holdfast.jobs.quantities import is_remote
 from holdfast.jobs.replacing import keep_aside, recovered
+from holdfast.jobs.session import Session
 from holdfast.jobs.settings import Settings
 from holdfast.jobs.streams import checkpoint_of
 from holdfast.jobs.swapping import unswapped
-from holdfast.state import codecs
 from holdfast.state.commits import Commits
 from holdfast.state.judging import refuse_unusable
 from holdfast.state.rocks import RocksStore, locked
 from holdfast.state.snapshots import Snapshots, backups
 from holdfast.state.store import WriteBatch
-from holdfast.streaming.seeding import tables_of
+from holdfast.streaming.table_records import tables_of
 
 
 def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: bool) -> None:
@@ -50,8 +51,7 @@ def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: boo
         return
     if not usable:
         _restore(configuration, state, progress)
-    if settings.engine == "spark":
-        _refuse_missing(settings, state)
+    _refuse_missing(settings, state)
     if not _joined(configuration, state, progress) and usable:
         raise StateRefused(
             f"{state} is whole, and so are the checkpoints: there is nothing to rebuild. To throw them away and seed "
@@ -101,7 +101,8 @@ def _refuse_missing(settings: Settings, state: Path) -> None:
     """Raise where files are gone that a state names: no backup has these."""
     store = RocksStore(state)
     try:
-        refuse_missing(settings, address_of(settings, Commits(store, settings.name).identity.state_id), store)
+        state_id = Commits(store, settings.name).identity.state_id
+        rows_of(settings, state_id, Session(settings)).refuse_missing(store)
     finally:
         store.close()
 
@@ -118,14 +119,13 @@ def _joined(configuration: Configuration, state: Path, progress: Progress) -> bo
     try:
         commits = Commits(store, settings.name)
         change = WriteBatch()
-        for number, about in tables_of(store):
-            name = about["name"]
+        for number, record in tables_of(store):
+            name = record.name
             place, entry = Path(checkpoint_of(settings, name)), commits.entry(name)
             if fits(place, entry):
                 continue
             if entry is not None:
-                about["source"] = _source_at(name, about["source"], entry.end)
-                change.put("tables", codecs.number(number), codecs.json_bytes(about))
+                replace(record, source=_source_at(name, record.source, entry.end)).put(number, change)
                 commits.resume(name, change)
             remove(place)
             where = "its start" if entry is None else entry.end

@@ -10,34 +10,39 @@ import datetime
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.jobs.alerting import sender_of, waiting_of
-from holdfast.jobs.blocks import StateBlocks, blocks_of, refuse_missing
+from holdfast.jobs.blocks import rows_of
 from holdfast.jobs.checkpoints import refuse_damaged
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.evolve import evolved
-from holdfast.jobs.opening import log_of, opened, outputs_of, prepare, refuse_lost, snapshotter_of
+from holdfast.jobs.opening import opened, prepare, publisher_of, refuse_lost, snapshotter_of
 from holdfast.jobs.progress import SPOKEN, Progress, Voice, spoken_on
 from holdfast.jobs.replacing import recovered
 from holdfast.jobs.secrets import masked
 from holdfast.jobs.seed import seed_tables
 from holdfast.jobs.seeding import monitored_rules
 from holdfast.jobs.session import Session
+from holdfast.jobs.state_rows import StateRows
 from holdfast.jobs.stopping import Stop, Stopped, stopped_by_signals
 from holdfast.jobs.watching import Followed, Watch, watched
 from holdfast.state.commits import READY, Commits
 from holdfast.state.rocks import RocksStore
+from holdfast.streaming.alerts.sending import Sender
+from holdfast.streaming.alerts.waiting import Waiting
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rule_state import RuleState
-from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.output_rows import time_text
 from holdfast.streaming.pipeline import Limits, Pipeline
 from holdfast.streaming.publisher import Publisher
-from holdfast.streaming.seeding import progress_of, restore, tables_of
+from holdfast.streaming.seeding import restore
+from holdfast.streaming.snapshotting import Snapshotter
+from holdfast.streaming.state_view import StateView
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,118 +102,124 @@ def _run(
         return evolved(configuration, store, commits, session, progress)
 
     with stopped_by_signals(company.stop) as stop, opened(settings, fitted) as (store, commits):
-        tables = None
-        blocks = blocks_of(settings, commits.identity.state_id, session)
+        place = rows_of(settings, commits.identity.state_id, session)
         if commits.identity.status == READY:
             session.begin()  # while the state is restored
-            if blocks is not None:
-                refuse_missing(settings, blocks.address, store)
+            place.refuse_missing(store)
+            publisher = publisher_of(settings, commits, session)
+            tables = _restored(configuration, store, place, progress)
         else:
             tables = seed_tables(configuration, store, commits, session, progress)
-        about = {
-            noted["name"]: {**noted, "left_out": progress_of(store, noted["name"]).get("left_out", {})}
-            for _, noted in tables_of(store)
-        }
-        publisher = Publisher(
-            commits,
-            log_of(settings, commits),
-            outputs_of(settings, commits, session),
-            settings.publish.max_lag,
-            settings.publish.compact_every,
-        )
-        rules = monitored_rules(configuration)
-        if tables is None:
-            tables = _restored(store, rules, blocks, progress)
+            publisher = publisher_of(settings, commits, session)
         company.seeded(tables)
         snapshotter = snapshotter_of(settings, store, commits)
         snapshotter.first()
-        if blocks is not None:
-            blocks.sweep(store, tables.values())  # which no backup of an earlier state needs from here on
+        place.sweep(store, tables.values())  # which no backup of an earlier state needs from here on
         publisher.start()
         waiting = waiting_of(settings, store)
         sender = sender_of(configuration, waiting, progress)
-        try:
-            quarantine = settings.quarantine
-            limits = Limits(
-                quarantine.max_share,
-                quarantine.window,
-                settings.publish.metrics_interval.total_seconds(),
-                settings.publish.status_interval.total_seconds(),
-            )
-            settle = {table.name: table.settle for table in settings.tables}
-            strict = {table.name for table in settings.tables if table.new_columns == "stop"}
-            pipeline = Pipeline(
-                *(store, commits, tables, publisher, limits, settle, rules, waiting),
-                committed=snapshotter.maybe,
-                strict=strict,
-                values=None if blocks is None else blocks.values,
-            )
+        with _ended(watch, publisher, snapshotter, sender, progress):
+            pipeline = _pipeline(configuration, store, commits, tables, publisher, waiting, snapshotter, place)
             watch.follow(Followed(commits, pipeline, publisher, snapshotter, tables, waiting, sender.counts))
             sender.start()
             for state in pipeline.announce():
                 _note_rule(progress, state)
-            _follow(
-                *(configuration, pipeline, about, session, publisher, stop, progress, company, watch),
-                available_now=available_now,
-            )
+            following = _Following(configuration, pipeline, StateView(store), session, publisher, progress, watch)
+            following.run(stop, company, available_now=available_now)
             pipeline.announce()
             publisher.close()
-        except BaseException:
-            sender.close(0.0)
-            publisher.abandon()
-            raise
-        finally:
-            watch.follow(None)
-        left = sender.close()
-        snapshotter.close()
-        if left:
-            progress.note(
-                f"alerts: {left} could not be delivered yet: the next start goes on with them",
-                level="warning",
-                event="alerts",
-            )
-        progress.note("stopped: everything that was read is committed and published")
 
 
-def _follow(
+@contextmanager
+def _ended(
+    watch: Watch, publisher: Publisher, snapshotter: Snapshotter, sender: Sender, progress: Progress
+) -> Iterator[None]:
+    """End what runs beside the sources: at once where something failed, else once everything is done."""
+    try:
+        yield
+    except BaseException:
+        sender.close(0.0)
+        publisher.abandon()
+        raise
+    finally:
+        watch.follow(None)
+    left = sender.close()
+    snapshotter.close()
+    if left:
+        text = f"alerts: {left} could not be delivered yet: the next start goes on with them"
+        progress.note(text, level="warning", event="alerts")
+    progress.note("stopped: everything that was read is committed and published")
+
+
+def _pipeline(
     configuration: Configuration,
-    pipeline: Pipeline,
-    about: Mapping[str, Mapping[str, Any]],
-    session: "Session",
+    store: RocksStore,
+    commits: Commits,
+    tables: Mapping[str, Maintainer],
     publisher: Publisher,
-    stop: "Stop",
-    progress: Progress,
-    company: Company,
-    watch: Watch,
-    *,
-    available_now: bool,
-) -> None:
-    from holdfast.jobs.streams import streams
-    from holdfast.streaming.spark.running import Running
-
+    waiting: Waiting,
+    snapshotter: Snapshotter,
+    place: StateRows,
+) -> Pipeline:
+    """Return what applies and commits batches, as the configuration says."""
     settings = configuration.settings
-    found = streams(settings, pipeline.schemas, about)
-    if not found:
-        progress.note("no table has a source: there is nothing to follow")
-        return
-    refuse_damaged(stream.checkpoint for stream in found)
-    spark = session()
-    for stream in found:
-        stream.source.check(spark)
-    every = f"{settings.trigger.interval // datetime.timedelta(milliseconds=1)} milliseconds"
-    trigger: dict[str, Any] = {"availableNow": True} if available_now else {"processingTime": every}
-    told = company.done or partial(_report, progress)
+    limits = Limits(
+        settings.quarantine.max_share,
+        settings.quarantine.window,
+        settings.publish.metrics_interval.total_seconds(),
+        settings.publish.status_interval.total_seconds(),
+    )
+    return Pipeline(
+        *(store, commits, tables, publisher, limits),
+        settle={table.name: table.settle for table in settings.tables},
+        rules=monitored_rules(configuration),
+        alerts=waiting,
+        committed=snapshotter.maybe,
+        strict={table.name for table in settings.tables if table.new_columns == "stop"},
+        values=place.values,
+    )
 
-    def done(batch: "Done") -> None:
-        watch.done(batch)
-        told(batch)
 
-    running = Running(spark, pipeline, found, trigger, done, configuration.file, masked)
-    watch.watch(lambda: not (running.has_failed or publisher.has_failed))
-    progress.note(f"following {', '.join(stream.table for stream in found)}; Ctrl-C stops after the current batch")
-    company.ready(spark)
-    stop.wait_for_batch = True
-    running.run(stop.event, publisher.check)
+@dataclass(frozen=True)
+class _Following:
+    """The sources of a run."""
+
+    configuration: Configuration
+    pipeline: Pipeline
+    view: StateView
+    session: Session
+    publisher: Publisher
+    progress: Progress
+    watch: Watch
+
+    def run(self, stop: Stop, company: Company, *, available_now: bool) -> None:
+        """Follow the sources until stopped; with `available_now`, until they are drained."""
+        from holdfast.jobs.streams import streams
+        from holdfast.streaming.spark.running import Running
+
+        settings, progress = self.configuration.settings, self.progress
+        found = streams(settings, self.pipeline.schemas, self.view)
+        if not found:
+            progress.note("no table has a source: there is nothing to follow")
+            return
+        refuse_damaged(stream.checkpoint for stream in found)
+        spark = self.session()
+        for stream in found:
+            stream.source.check(spark)
+        every = f"{settings.trigger.interval // datetime.timedelta(milliseconds=1)} milliseconds"
+        trigger: dict[str, Any] = {"availableNow": True} if available_now else {"processingTime": every}
+        told = company.done or partial(_report, progress)
+
+        def done(batch: "Done") -> None:
+            self.watch.done(batch)
+            told(batch)
+
+        running = Running(spark, self.pipeline, found, trigger, done, self.configuration.file, masked)
+        self.watch.watch(lambda: not (running.has_failed or self.publisher.has_failed))
+        progress.note(f"following {', '.join(stream.table for stream in found)}; Ctrl-C stops after the current batch")
+        company.ready(spark)
+        stop.wait_for_batch = True
+        running.run(stop.event, self.publisher.check)
 
 
 def _report(progress: Progress, done: "Done") -> None:
@@ -269,10 +280,10 @@ def _note_rule(progress: Progress, state: RuleState) -> None:
 
 
 def _restored(
-    store: RocksStore, rules: Sequence[MonitoredRule], blocks: StateBlocks | None, progress: Progress
+    configuration: Configuration, store: RocksStore, place: StateRows, progress: Progress
 ) -> dict[str, Maintainer]:
     began = time.perf_counter()
-    tables = restore(store, rules=rules, spread=None if blocks is None else blocks.spread)
+    tables = restore(store, rules=monitored_rules(configuration), rows=place.restore)
     rows = sum(maintainer.row_count for maintainer in tables.values())
     progress.note(f"state: {rows:,} rows of {len(tables)} table(s), restored in {time.perf_counter() - began:.1f} s")
     return tables

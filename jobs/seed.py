@@ -15,7 +15,7 @@ from holdfast.constraints import (
 )
 from holdfast.jobs.alerting import alerts_of
 from holdfast.jobs.backup import backup_of
-from holdfast.jobs.blocks import address_of, blocks_of
+from holdfast.jobs.blocks import address_of, rows_of
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.opening import opened, prepare, publish_what_waits, published, refuse_lost
 from holdfast.jobs.progress import SPOKEN, Progress, Voice, spoken_on
@@ -31,8 +31,8 @@ from holdfast.state.rocks import RocksReader, RocksStore
 from holdfast.state.snapshots import backups
 from holdfast.streaming.alerts.waiting import carried
 from holdfast.streaming.maintainers.maintainer import Maintainer
-from holdfast.streaming.rule_reports import published_lines
-from holdfast.streaming.seeding import Told, seed, tables_of
+from holdfast.streaming.seeding import Told, seed
+from holdfast.streaming.state_view import StateView
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,22 +84,21 @@ def seed_tables(
 ) -> dict[str, Maintainer]:
     """Seed the tables of an empty state; `left` is what somebody was told of the one before."""
     settings, rules = configuration.settings, monitored_rules(configuration)
-    blocks = blocks_of(settings, commits.identity.state_id, session)
-    if blocks is not None:
-        blocks.begin()
+    place = rows_of(settings, commits.identity.state_id, session)
+    place.begin()
     constraints, shown, broken, after = published(settings, commits, session)
     left = left or Told(broken=broken)
     return seed(
         store,
         commits,
-        seeded_tables(settings, rules, session, progress, blocks),
+        seeded_tables(settings, rules, session, progress, place),
         constraints,
         after,
         rules=rules,
         watched=settings.constraints.inclusion is None,
         shown=shown,
         told=Told(alerts_of(settings), left.broken, left.waiting),
-        clustered=None if blocks is None else blocks.clustered,
+        clustered=place.clustered,
     )
 
 
@@ -114,9 +113,10 @@ def _judged(settings: Settings) -> tuple[Old, Told | None]:
     except (StateMissing, StateDamaged, StateBehindBackup, StateFormatUnknown) as error:
         return old_state(settings, str(error), (), every, ()), None
     with RocksReader(state) as reader:
-        broken = {name for name, line in published_lines(reader) if line["broken"]}
+        view = StateView(reader)
+        broken = {line["rule"] for line in view.rule_lines if line["broken"]}
         left = Told(broken=broken, waiting=carried(reader))
-        blocks = {about["blocks"] for _, about in tables_of(reader) if "blocks" in about}
+        blocks = {record.blocks for record in view.tables.values() if record.blocks is not None}
     blocks.add(address_of(settings, identity.state_id))
     others = [name for name in every if name != identity.state_id]
     return old_state(settings, "", [identity.state_id], others, blocks), left

@@ -1,26 +1,25 @@
 """The first rows of the configured tables: from a file, a Delta snapshot, or none.
 
-What a later start has to know of a table is noted with its state (`about`): where its source goes on, and the settings
-that the state was built with, so that a configuration which contradicts them is refused.
+What a later start has to know of a table is noted with its state (`TableRecord`): where its source goes on, and the
+settings that the state was built with, so that a configuration which contradicts them is refused.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import Column, ColumnRef, InclusionDependency, Schema
 from holdfast.constraints.types import parse_type
-from holdfast.discovery.blocks.discover import space_of_blocks
-from holdfast.discovery.inclusion.seeding import ColumnValues, column_values
-from holdfast.jobs.blocks import StateBlocks
+from holdfast.discovery.inclusion.seeding import ColumnValues
 from holdfast.jobs.configuration import Configuration
-from holdfast.jobs.first_rows import FirstRows, IntoBlocks, IntoMemory, Reader, first_rows
+from holdfast.jobs.first_rows import first_rows
 from holdfast.jobs.settings import DenialSettings, Settings
+from holdfast.jobs.state_rows import FirstRows, StateRows
 from holdfast.jobs.table_settings import DeltaSource, FilesSource, KafkaSource, TableSettings
-from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer
+from holdfast.streaming.maintainers.holding import WholeTable
 from holdfast.streaming.maintainers.maintainer import Bounds, Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.seeding import SeededTable, table_rules, value_rules
-from holdfast.tables import Table, space_of
+from holdfast.streaming.table_records import TableRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +32,7 @@ def seeded_tables(
     rules: Sequence[MonitoredRule],
     spark: Callable[[], "SparkSession"],
     progress: "Progress",
-    blocks: StateBlocks | None = None,
+    place: StateRows,
 ) -> Iterator[SeededTable]:
     """Read and search each table in turn.
 
@@ -41,10 +40,10 @@ def seeded_tables(
     ----------
     rules : those that are monitored.
     spark : starts a session, where a source has to be asked.
-    blocks : where executors hold rows; None where this process does.
+    place : where the rows are to be.
     """
     for table in settings.tables:
-        yield seeded_table(table, settings, rules, spark, progress, blocks)
+        yield seeded_table(table, settings, rules, spark, progress, place)
 
 
 def seeded_table(
@@ -53,12 +52,11 @@ def seeded_table(
     rules: Sequence[MonitoredRule],
     spark: Callable[[], "SparkSession"],
     progress: "Progress",
-    blocks: StateBlocks | None = None,
+    place: StateRows,
 ) -> SeededTable:
     """Read and search one table."""
     with progress.task(f"reading table {table.name}") as task:
-        reader: Reader = IntoMemory(spark) if blocks is None else IntoBlocks(blocks, task.describe)
-        first = first_rows(table, settings, spark, reader)
+        first = first_rows(table, settings, spark, place, task.describe)
         for warning in first.warnings:
             progress.note(f"warning: {warning}", level="warning")
         for name in table.key or ():
@@ -70,19 +68,17 @@ def seeded_table(
         maintainer = _maintained(first, table, settings, table_rules(rules, table.name), report)
         _remember(maintainer, table, first)
     progress.note(f"table {table.name}: {maintainer.row_count:,} rows, {maintainer.count:,} constraints")
-    about = noted(table, settings, first.known, first.schema)
-    about |= {"watches_fields": True, "declared": declared_columns(table)}
-    if blocks is not None:
-        about |= {"engine": "spark", "blocks": blocks.address}
-    if first.sequence is not None:
-        about["sequence"] = {"name": first.sequence.name, "type": str(first.sequence.type)}
-
-    def rows() -> Table:
-        assert isinstance(first.rows, Table)
-        return first.rows
-
-    values = followed_values(maintainer, rows, settings, rules, blocks)
-    return SeededTable(maintainer, {**about, "source": dict(first.source or {})}, values)
+    sequence = first.sequence
+    record = TableRecord(
+        **noted(table, settings, first.known, first.schema),
+        source=dict(first.source or {}),
+        watches_fields=True,
+        declared=declared_columns(table),
+        sequence=None if sequence is None else {"name": sequence.name, "type": str(sequence.type)},
+        **place.noted,
+    )
+    values = followed_values(lambda: first.rows, maintainer.schema, settings, rules, place)
+    return SeededTable(maintainer, record, values)
 
 
 def _maintained(
@@ -95,16 +91,9 @@ def _maintained(
     """Search a table, where its rows are."""
     rows, bounds = first.rows, bounds_of(settings)
     cross = cross_columns(settings, rows.schema) if bounds.max_predicates is not None else "none"
-    asked: dict[str, Any] = {
-        "key": table.key or (),
-        "max_predicates": bounds.max_predicates,
-        "max_context": bounds.max_context,
-        "rules": rules,
-        "report": report,
-    }
-    if isinstance(rows, Table):
-        return Maintainer.seed(rows, space=space_of(rows, cross), **asked)
-    return BlockMaintainer.seed(rows, space=space_of_blocks(rows, cross), locate=first.locate, **asked)
+    return Maintainer.seed(
+        rows, key=table.key or (), **vars(bounds), rules=rules, space=rows.space(cross), report=report
+    )
 
 
 def declared_columns(table: TableSettings) -> list[str]:
@@ -118,35 +107,23 @@ def noted(table: TableSettings, settings: Settings, known: Sequence[str], schema
     return {"settings": relevant_settings(table, settings), "excluded": excluded, "known": list(known)}
 
 
-def engine_of(noted: Mapping[str, Any]) -> str:
-    """Return who holds the rows of a table, by what is noted of it."""
-    return str(noted.get("engine", "embedded"))
-
-
 def followed_values(
-    maintainer: Maintainer,
-    rows: Callable[[], Table],
+    rows: Callable[[], WholeTable],
+    schema: Schema,
     settings: Settings,
     rules: Sequence[MonitoredRule],
-    blocks: StateBlocks | None,
+    place: StateRows,
 ) -> list[ColumnValues] | None:
     """Return the values of the columns whose values are followed: of all, or of those that rules name.
 
-    Of rows in blocks none of them: `blocks` brings them into files once it knows all tables.
+    Of rows in blocks none of them: `place` brings them into files once it knows all tables.
 
     Parameters
     ----------
-    maintainer : has the table.
-    rows : gives its rows, where they are in memory.
+    rows : returns the rows of the table.
     """
-    followed = _followed(maintainer.schema, settings, rules)
-    if not followed:
-        return None
-    if blocks is None:
-        return [column for column in column_values(rows()) if column.member.ref in followed]
-    assert isinstance(maintainer, BlockMaintainer)
-    blocks.follow(maintainer.blocks.table(), followed)
-    return []
+    followed = _followed(schema, settings, rules)
+    return rows().values(followed, place.follow) if followed else None
 
 
 def _followed(schema: Schema, settings: Settings, rules: Sequence[MonitoredRule]) -> frozenset[ColumnRef]:
@@ -211,9 +188,9 @@ def relevant_settings(table: TableSettings, settings: Settings) -> dict[str, Any
     }
 
 
-def sequence_of(about: Mapping[str, Any], schema: Schema) -> Column | None:
+def sequence_of(record: TableRecord, schema: Schema) -> Column | None:
     """Return the column that orders a table's records, as it was noted at the seed."""
-    noted = about.get("sequence")
+    noted = record.sequence
     if noted is None:
         return None
     if noted["name"] in schema:
@@ -237,10 +214,4 @@ def _remember(maintainer: Maintainer, table: TableSettings, first: FirstRows) ->
     if first.sequence is None and not (isinstance(table.source, DeltaSource) and table.key):
         return
     retention = None if table.sequence_retention is None else table.sequence_retention.total_seconds()
-    if isinstance(maintainer, BlockMaintainer) and first.sequence is not None:
-        maintainer.remember_keys(first.sequences, retention)
-        return
-    maintainer.remember(retention)
-    if first.sequences is not None:
-        assert isinstance(first.rows, Table)
-        maintainer.remember_rows(first.rows, first.sequences.keys)
+    maintainer.remember(retention, first.versions)

@@ -2,14 +2,13 @@
 
 import datetime
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 import click
 
 from holdfast.constraints import InclusionDependency, Severity, StateMissing, parse_rule_body
-from holdfast.discovery.blocks.live import stored_blocks
 from holdfast.jobs.check import BROKEN
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.counting import counted
@@ -18,15 +17,11 @@ from holdfast.jobs.output import json_line, printable, results_to
 from holdfast.jobs.replacing import interrupted
 from holdfast.jobs.saying import said_fields
 from holdfast.jobs.secrets import masked
-from holdfast.jobs.seeding import engine_of
-from holdfast.state import codecs
 from holdfast.state.commits import READY
 from holdfast.state.judging import identity_read
 from holdfast.state.rocks import RocksReader, holds_store
-from holdfast.state.store import Reader
-from holdfast.streaming.alerts.waiting import told
-from holdfast.streaming.rule_reports import Line, published_lines
-from holdfast.streaming.seeding import progress_of, tables_of
+from holdfast.streaming.rule_reports import Line
+from holdfast.streaming.state_view import StateView
 
 
 def show_status(configuration: Configuration, answering: Answering) -> int:
@@ -41,11 +36,9 @@ def show_status(configuration: Configuration, answering: Answering) -> int:
             raise before or StateMissing(
                 f"{state} is being seeded, or its seed was interrupted: holdfast run seeds it anew"
             )
-        commit = codecs.read_number(reader.get("meta", b"commit") or b"")
-        waiting = sum(1 for _ in reader.scan("outbox"))
-        rules = [line for _, line in published_lines(reader)]
-        alerts = told(reader)
-        tables = list(_tables(reader, rules))
+        view = StateView(reader)
+        commit, waiting, rules, alerts = view.commit, view.commits_to_publish, view.rule_lines, view.alerts
+        tables = [_table(view, name, rules) for name in view.tables]
     whole = {
         "application": identity.application,
         "state_id": identity.state_id,
@@ -76,39 +69,33 @@ def _masked_failure(failure: dict[str, Any] | None, configuration: Configuration
     return {name: configuration.masked(value) if isinstance(value, str) else value for name, value in failure.items()}
 
 
-def _tables(reader: Reader, rules: Sequence[Line]) -> Iterator[dict[str, Any]]:
-    for number, about in tables_of(reader):
-        name = about["name"]
-        progress = progress_of(reader, name)
-        last = reader.get("ledger", name.encode())
-        entry = {} if last is None else codecs.read_json(last)
-        failed = reader.get("attempts", name.encode())
-        failure = None
-        if failed is not None:
-            noted = codecs.read_json(failed)
-            failure = {"batch_id": noted["position"]["batch_id"], "times": noted["count"], "error": noted["error"]}
-        yield {
-            "table": name,
-            "rows": progress.get("rows"),
-            "constraints": progress.get("constraints"),
-            "owed": progress.get("owed", 0),
-            "batch_id": entry.get("batch_id"),
-            "end_offsets": entry.get("end"),
-            "last_commit": progress.get("commit"),
-            "committed_at": progress.get("at"),
-            "lag_seconds": progress.get("lag_seconds"),
-            "lag_records": progress.get("lag_records"),
-            "records": progress.get("records", 0),
-            "quarantined": progress.get("quarantined", 0),
-            "late": progress.get("late", 0),
-            "changed_commit": progress.get("changed_commit"),
-            "changed_at": progress.get("changed_at"),
-            "failed": failure,
-            "left_out": progress.get("left_out", {}),
-            "engine": engine_of(about),
-            "blocks": len(stored_blocks(reader, codecs.number(number))) if engine_of(about) == "spark" else None,
-            "rules": [_shown(rule) for rule in rules if rule["table_name"] == name],
-        }
+def _table(view: StateView, name: str, rules: Sequence[Line]) -> dict[str, Any]:
+    record, progress = view.tables[name], view.progress(name)
+    last, failed = view.last_batch(name), view.failed_batch(name)
+    return {
+        "table": name,
+        "rows": progress.rows,
+        "constraints": progress.constraints,
+        "owed": progress.owed,
+        "batch_id": None if last is None else last.batch_id,
+        "end_offsets": None if last is None else last.end,
+        "last_commit": progress.commit,
+        "committed_at": progress.at,
+        "lag_seconds": progress.lag_seconds,
+        "lag_records": progress.lag_records,
+        "records": progress.records,
+        "quarantined": progress.quarantined,
+        "late": progress.late,
+        "changed_commit": progress.changed_commit,
+        "changed_at": progress.changed_at,
+        "failed": None
+        if failed is None
+        else {"batch_id": failed.position.batch_id, "times": failed.count, "error": failed.error},
+        "left_out": progress.left_out,
+        "engine": record.engine,
+        "blocks": view.blocks(name) if record.engine == "spark" else None,
+        "rules": [_shown(rule) for rule in rules if rule["table_name"] == name],
+    }
 
 
 def _shown(rule: Line) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The sources of the configured tables, as streams."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.constraints import ColumnType, Schema
 from holdfast.jobs.folders import folder_name
@@ -15,6 +15,8 @@ from holdfast.streaming.spark.sources import StreamSource
 from holdfast.streaming.spark.sources.delta_feed import FeedSource
 from holdfast.streaming.spark.sources.files import FolderSource
 from holdfast.streaming.spark.sources.kafka import TopicSource
+from holdfast.streaming.state_view import StateView
+from holdfast.streaming.table_records import TableRecord
 from holdfast.tables import ReadOptions
 from holdfast.tables.keys import column_type_of
 
@@ -22,34 +24,30 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def streams(settings: Settings, schemas: Mapping[str, Schema], about: Mapping[str, Mapping[str, Any]]) -> list[Stream]:
+def streams(settings: Settings, schemas: Mapping[str, Schema], view: StateView) -> list[Stream]:
     """Return a stream for each table with a source.
 
     Parameters
     ----------
     schemas : the monitored columns of each table.
-    about : what was noted when it was seeded.
+    view : the state that they go on from.
     """
     found = []
     for table in settings.tables:
         if table.source is None:
             continue
-        schema, noted = schemas[table.name], about[table.name]
+        schema, record = schemas[table.name], view.tables[table.name]
+        left_out = tuple(view.progress(table.name).left_out) if table.new_columns == "ignore" else ()
         target = Target(
             schema,
             tuple(table.key or ()),
-            sequence_of(noted, schema),
+            sequence_of(record, schema),
             store_raw=settings.quarantine.store_raw,
-            others=(*(name for name in noted.get("known", ()) if name not in schema), *_left_out(table, noted)),
+            others=(*(name for name in record.known or () if name not in schema), *left_out),  # looked for no more
         )
-        source = _source(table, settings, target, noted)
+        source = _source(table, settings, target, record)
         found.append(Stream(table.name, source, target, checkpoint_of(settings, table.name)))
     return found
-
-
-def _left_out(table: TableSettings, noted: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return fields of records that were named already: where they are no reason to stop, nobody looks for them."""
-    return tuple(noted.get("left_out", ())) if table.new_columns == "ignore" else ()
 
 
 def checkpoint_of(settings: Settings, table: str) -> str:
@@ -98,21 +96,21 @@ def source_columns(
     return {}
 
 
-def _source(table: TableSettings, settings: Settings, target: Target, noted: Mapping[str, Any]) -> StreamSource:
+def _source(table: TableSettings, settings: Settings, target: Target, record: TableRecord) -> StreamSource:
     source = table.source
     if isinstance(source, KafkaSource):
-        return topic_source(table, source, settings, noted["source"]["start"])
+        return topic_source(table, source, settings, record.source["start"])
     if isinstance(source, FilesSource):
         reading = ReadOptions(delimiter=source.delimiter, null_tokens=source.null_tokens)
-        known = noted.get("known", ())
+        known = record.known or ()
         return FolderSource(source.path, source.encoding, reading, known, settings.trigger.max_bytes, source.options)
     assert isinstance(source, DeltaSource)
     return FeedSource(
         source.path,
         table.name,
-        noted["source"]["version"],
+        record.source["version"],
         tuple(column.name for column in target.wanted),
-        noted["source"].get("table_id"),
+        record.source.get("table_id"),
         settings.trigger.max_bytes,
         source.options,
     )

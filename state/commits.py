@@ -105,6 +105,22 @@ def identity_of(store: Reader, application: str) -> Identity | None:
     return Identity(**known)
 
 
+def last_commit(store: Reader) -> int:
+    """Return the number of the last commit of a store, 0 before the first."""
+    return codecs.read_number(store.get("meta", b"commit") or b"")
+
+
+def last_batch(store: Reader, source: str) -> LedgerEntry | None:
+    """Return the last batch of a source that a store has."""
+    stored = store.get("ledger", source.encode())
+    return None if stored is None else LedgerEntry(**codecs.read_json(stored))
+
+
+def unpublished_count(store: Reader) -> int:
+    """Return how many commits of a store are to be published yet."""
+    return sum(1 for _ in store.scan("outbox"))
+
+
 def _format_of(store: Reader) -> int:
     return codecs.read_number(store.get("meta", b"format") or b"")
 
@@ -157,7 +173,7 @@ class Commits:
     @property
     def last(self) -> int:
         """The number of the last commit, 0 before the first."""
-        return codecs.read_number(self._store.get("meta", b"commit") or b"")
+        return last_commit(self._store)
 
     @property
     def first(self) -> int:
@@ -189,8 +205,7 @@ class Commits:
 
     def entry(self, source: str) -> LedgerEntry | None:
         """Return the last batch of a source."""
-        stored = self._store.get("ledger", source.encode())
-        return None if stored is None else LedgerEntry(**codecs.read_json(stored))
+        return last_batch(self._store, source)
 
     def resume(self, source: str, change: WriteBatch) -> None:
         """Add to a change that a new stream begins where the last batch of a source ended."""

@@ -15,8 +15,7 @@ Invariant: nothing is decided by the words of an error, and a state is changed b
 from pathlib import Path
 
 from holdfast.constraints import StateDamaged, StateMissing
-from holdfast.state import codecs
-from holdfast.state.commits import READY, Identity, identity_of
+from holdfast.state.commits import READY, Identity, identity_of, last_commit
 from holdfast.state.log import refuse_later_epochs
 from holdfast.state.places import Place
 from holdfast.state.rocks import RocksReader, RocksStore, holds_store
@@ -38,7 +37,7 @@ def refuse_unusable(state: Path, application: str, backup: Place) -> Identity:
     try:
         identity = identity_of(store, application)
         store.verify()
-        last = codecs.read_number(store.get("meta", b"commit") or b"")
+        last = last_commit(store)
     finally:
         store.close()
     if identity is None or identity.status != READY:

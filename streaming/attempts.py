@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.constraints import StateRefused, UsageError
 from holdfast.state import codecs
-from holdfast.state.store import Store, WriteBatch
+from holdfast.state.store import Reader, Store, WriteBatch
 from holdfast.streaming.output_rows import Position
 
 MOST = 3
@@ -37,6 +37,15 @@ class BatchKeepsFailing(StateRefused):
     """A batch has failed so often that somebody has to look."""
 
 
+def failed_batch(store: Reader, source: str) -> Attempt | None:
+    """Return the failed batch of a source."""
+    stored = store.get("attempts", source.encode())
+    if stored is None:
+        return None
+    found: dict[str, Any] = codecs.read_json(stored)
+    return Attempt(Position(**found["position"]), found["count"], found["error"])
+
+
 class Attempts:
     """The failures of one store's sources."""
 
@@ -45,11 +54,7 @@ class Attempts:
 
     def of(self, source: str) -> Attempt | None:
         """Return the failed batch of a source."""
-        stored = self._store.get("attempts", source.encode())
-        if stored is None:
-            return None
-        found: dict[str, Any] = codecs.read_json(stored)
-        return Attempt(Position(**found["position"]), found["count"], found["error"])
+        return failed_batch(self._store, source)
 
     def refuse_hopeless(self, source: str, position: Position, configuration: str = "CONF") -> None:
         """Raise where a batch has failed too often."""

@@ -8,7 +8,6 @@ memory, or in blocks.
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,10 +15,9 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import Column, PredicateSpace, Schema
 from holdfast.constraints.types import INTEGER
-from holdfast.discovery.blocks.table import BlockTable
 from holdfast.indexes.row_hash import first_equal
-from holdfast.indexes.rows import RowSet
-from holdfast.state.store import Store, WriteBatch
+from holdfast.state.store import WriteBatch
+from holdfast.streaming.maintainers.holding import Holding, RowsDefinition, WholeTable
 from holdfast.streaming.netting import DELETE
 from holdfast.tables import EncodedColumn, Table
 
@@ -33,23 +31,17 @@ class KeyVersions:
 
     Parameters
     ----------
-    schema, key : of the table.
+    holding : the rows of that table, as `versions_definition` says.
     retention : for how many seconds keys without a row are remembered; None for ever.
     clock : seconds since 1970.
-    make_rows : makes the rows of a space and a key.
     """
 
     def __init__(
-        self,
-        schema: Schema,
-        key: Sequence[str],
-        retention: float | None = None,
-        clock: Callable[[], float] = time.time,
-        make_rows: Callable[[PredicateSpace, Sequence[str]], RowSet] = RowSet,
+        self, holding: Holding, retention: float | None = None, clock: Callable[[], float] = time.time
     ) -> None:
-        self._schema = schema_of_versions(schema, key)
-        self._key = tuple(key)
-        self._rows = make_rows(PredicateSpace(self._schema), self._key)
+        self._holding = holding
+        self._rows = holding.rows
+        self._schema = holding.rows.space.schema
         self.retention = retention
         self._clock = clock
         self._batches = 0
@@ -61,17 +53,12 @@ class KeyVersions:
 
     def begin(self) -> None:
         """Begin a batch: `undo` leads back to here."""
-        self._rows.begin()
+        self._holding.begin()
         self._oldest = _LEAST
 
     def undo(self) -> None:
         """Take back what was done since `begin`."""
-        self._rows.undo()
-
-    @property
-    def rows(self) -> RowSet:
-        """The table that it is."""
-        return self._rows
+        self._holding.undo()
 
     def latest(self, table: Table) -> NDArray[np.int64]:
         """Return the last sequence known of each row's key, the least number where none is."""
@@ -105,11 +92,16 @@ class KeyVersions:
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since it was last saved, or everything."""
-        return self._rows.save(prefix, everything=everything)
+        return self._holding.save(prefix, everything=everything)
 
-    def restore(self, store: Store, prefix: bytes) -> None:
-        """Take over what was saved."""
-        self._rows.restore(store, prefix)
+    @property
+    def files(self) -> frozenset[str]:
+        """The names of the files that it is in."""
+        return self._holding.files
+
+    def committed(self) -> None:
+        """Remove what only earlier states need: the last batch is the earliest from which a restart may resume."""
+        self._holding.committed()
 
     def check_invariants(self) -> None:
         """Assert what is promised. O(n)."""
@@ -135,12 +127,17 @@ def schema_of_versions(schema: Schema, key: Sequence[str]) -> Schema:
     return Schema(schema.table, (*columns, Column(_SEQUENCE, INTEGER), Column(_GONE_SINCE, INTEGER)))
 
 
-def versions_in_blocks(table: BlockTable, key: Sequence[str], sequence: str | None) -> BlockTable:
-    """Write the versions of a table's keys into blocks beside it: none where no column says the sequence."""
-    schema = schema_of_versions(table.schema, key)
+def versions_definition(schema: Schema, key: Sequence[str], threads: int = 1) -> RowsDefinition:
+    """Return what the rows that have the versions of a table's keys tell."""
+    return RowsDefinition(PredicateSpace(schema_of_versions(schema, key)), key, threads=threads)
+
+
+def first_versions(whole: WholeTable, key: Sequence[str], sequence: str | None) -> WholeTable:
+    """Return the versions of the keys of a table's first rows, where these are: none without a column of sequences."""
+    schema = schema_of_versions(whole.schema, key)
     if sequence is None:
-        return BlockTable(replace(table.source, schema=schema), [], table.executors)
-    return table.made_anew(schema, partial(_versions_of, schema, sequence))
+        return whole.nothing(schema)
+    return whole.made_anew(schema, partial(_versions_of, schema, sequence))
 
 
 def _versions_of(schema: Schema, sequence: str, rows: Table) -> Table:

@@ -12,13 +12,13 @@ from holdfast.constraints import (
     InclusionDependency,
     constraint_fields,
     json_value,
+    parse_rule_body,
 )
 from holdfast.constraints.sentences import sentence
-from holdfast.state.commits import Identity
+from holdfast.state.commits import Identity, LedgerEntry
 from holdfast.streaming.arrivals import BadRecord
 from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
-from holdfast.streaming.rule_reports import said
 
 NULLS_RULE = "null equals null, and sorts below every value"
 NULLS_IGNORED = "nulls are ignored"
@@ -56,6 +56,11 @@ class Position:
     batch_id: int
     start: str
     end: str
+
+    @property
+    def entry(self) -> LedgerEntry:
+        """The place of the batch in the ledger; its commit gives it the number."""
+        return LedgerEntry(self.query_id, self.batch_id, self.start, self.end, commit=0)
 
 
 class OutputRows:
@@ -265,6 +270,11 @@ def described(
             "constraints_after": after[change.table],
         }
         yield Described(row, about, change.constraint)
+
+
+def said(line: Row) -> str:
+    """Return in plain words what must hold by a rule's line, which has the rule as a text."""
+    return sentence(parse_rule_body(line["constraint"]))
 
 
 def time_text(moment: datetime.datetime) -> str:

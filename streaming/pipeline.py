@@ -6,38 +6,36 @@ Memory never runs ahead of the store for long: where the write fails the process
 on from the store. Batches of all tables are serialised here.
 """
 
-import datetime
-import resource
-import sys
 import time
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from functools import cached_property, partial
 from threading import Lock
-from typing import Any
 
 from holdfast.constraints import ConstraintChange, InputError, Schema, StateRefused
 from holdfast.discovery.blocks.value_parts import ValueFiles
-from holdfast.state import codecs
-from holdfast.state.commits import READY, Commits, LedgerEntry, StateCheckpointMismatch
+from holdfast.state.commits import READY, Commits, StateCheckpointMismatch
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.alerts.deciding import turned
 from holdfast.streaming.alerts.waiting import Waiting
 from holdfast.streaming.arrivals import Arrivals, BadRecord
 from holdfast.streaming.attempts import Attempts
+from holdfast.streaming.bad_share import BadShare
+from holdfast.streaming.commit_draft import CommitDraft
 from holdfast.streaming.decoding.new_fields import MOST_NEW
 from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.maintainers.value_rules import ValueRules
-from holdfast.streaming.output_rows import Described, OutputRows, Position, described
+from holdfast.streaming.output_rows import Position, described
 from holdfast.streaming.publisher import Publisher
-from holdfast.streaming.rule_reports import Line, Reported, RuleReports
-from holdfast.streaming.seeding import NAMES, Clock, name_key, progress_of, tables_of, utc_now, value_rules
-from holdfast.streaming.settling import Delayed, Settling
-from holdfast.streaming.standing import Moves, Scored, Standing
+from holdfast.streaming.rule_reports import Line, RuleReports
+from holdfast.streaming.seeding import NAMES, Clock, name_key, utc_now, value_rules
+from holdfast.streaming.settling import Settling
+from holdfast.streaming.standing import Scored, Standing
+from holdfast.streaming.table_figures import TableFigures
+from holdfast.streaming.table_records import TableProgress, progress_of, tables_of
 
 MOST_LEFT_OUT = MOST_NEW
 """Of how many fields it is noted that no column has them."""
@@ -100,7 +98,7 @@ class Pipeline:
         self._store = store
         self._commits = commits
         self._tables = dict(tables)
-        self._numbers = {about["name"]: number for number, about in tables_of(store)}
+        self._numbers = {record.name: number for number, record in tables_of(store)}
         self._publisher = publisher
         self._limits = limits or Limits()
         self._inclusion = InclusionMaintainer.restore(store, values)
@@ -121,10 +119,9 @@ class Pipeline:
         self._now = now
         self._lock = Lock()
         self.attempts = Attempts(store)
-        self._recent: dict[str, deque[tuple[int, int]]] = {name: deque() for name in tables}
+        self._bad_share = BadShare(self._limits.max_share, self._limits.window)
         self._progress = {name: progress_of(store, name) for name in tables}
-        self._metrics_at = dict.fromkeys(tables, 0.0)
-        self._busy = dict.fromkeys(tables, (0, 0.0))
+        self._figures = TableFigures(tables, self._limits.metrics_every)
 
     @property
     def schemas(self) -> dict[str, Schema]:
@@ -132,7 +129,7 @@ class Pipeline:
         return {name: maintainer.schema for name, maintainer in self._tables.items()}
 
     @property
-    def progress(self) -> dict[str, dict[str, Any]]:
+    def progress(self) -> dict[str, TableProgress]:
         """How far each table is, as of its last commit; for any thread."""
         return dict(self._progress)
 
@@ -174,71 +171,29 @@ class Pipeline:
             if self.is_done(source, position):
                 return None
             self._publisher.wait_for_room()
-            left_out = self._checked(source, came)
+            self._bad_share.check(source, came, had_good=bool(self._progress[source].good))
+            left_out = self._left_out(source, came)
             took = {**(seconds or {}), "wait": time.perf_counter() - began}
-            maintainer = self._tables[source]
-            result = maintainer.apply_records(came.records)
+            result = self._tables[source].apply_records(came.records)
             began = time.perf_counter()
             change = self._saved(source, names)
             across = self._across(result, change)
             took |= {"apply": result.seconds, "save": time.perf_counter() - began}
-            now = self._now()
-            bad = [*came.bad, *_incomplete(came, result)]
-            rows = OutputRows(self._commits.identity, self._commits.last + 1, now)
-            included = {} if self._reported is None else self._reported.counts
-            counts = {name: known.count + included.get(name, 0) for name, known in self._tables.items()}
-            number = self._progress[source].get("batches", 0) + 1
-            waiting: dict[str, Delayed] = {}
-            placed: list[tuple[Scored, Moves]] = []
-            for group, batch, subject, changes in (
-                (source, number, maintainer, result.changes),
-                (ACROSS, self._commits.last + 1, self._reported, across),
-            ):
-                if subject is None:
-                    continue
-                changed = described(source, position.batch_id, changes, counts)
-                due, waiting[group] = self._settling.step(group, batch, changed, change)
-                placed.append((subject, self._note_changes(rows, subject, due, change, now)))
-            records = len(came.records) + len(came.bad) + came.skipped
-            lag = None if came.oldest is None else max(0.0, now.timestamp() - came.oldest)
-            rows.batch(source, position, records, result, counts[source], len(bad), took, lag, lag_records)
-            rows.quarantine(source, bad)
-            rules, reported = self._note_rules(rows, result.rules, source, change, now)
-            measured = self._note_metrics(rows, source, result, counts[source], records, sum(took.values()), lag, now)
-            good = len(came.records) - len(result.incomplete)
-            progress = self._advanced(source, result, counts[source], records, good, len(bad), lag, rows.at)
-            if across:
-                progress |= {"changed_commit": self._commits.last + 1, "changed_at": rows.at}
-            moved = {source: {**progress, **self._noted(source, lag_records, left_out)}}
-            for name in {one.table for one in across} - {source}:
-                moved[name] = {**self._progress[name], "constraints": counts[name]}
-            for name, where in moved.items():
-                change.put("progress", name.encode(), codecs.json_bytes(where))
-            self.attempts.done(source, change)
-            entry = LedgerEntry(position.query_id, position.batch_id, position.start, position.end, commit=0)
-            self._commits.commit(change, rows.payload, source=source, batch=entry)
-            self._progress |= moved
-            self._keep(source, measured, reported, waiting, placed)
-            self._note_share(source, records, len(bad))
+            draft = CommitDraft(self._commits, self._now())
+            draft.change = change
+            counts = self._counts()
+            self._publish_changes(draft, source, position, result.changes, across, counts)
+            done = _Done(source, position, came, result, counts[source], took, lag_records)
+            self._publish_batch(draft, done)
+            rules = self._publish_rules(draft, result.rules, source)
+            self._publish_figures(draft, done)
+            self._advance(draft, done, across, counts, left_out)
+            self.attempts.done(source, draft.change)
+            draft.when_kept(partial(self._bad_share.note, source, done.records, len(done.bad)))
+            draft.commit(source=source, batch=position.entry)
             self._end_commit()
         changes = [*result.changes, *across]
         return replace(result, changes=changes, constraints=counts[source], rules=tuple(rules), left_out=left_out)
-
-    def _keep(
-        self,
-        source: str,
-        measured: tuple[float, tuple[int, float]],
-        reported: Reported,
-        waiting: Mapping[str, Delayed],
-        placed: Sequence[tuple[Scored, Moves]],
-    ) -> None:
-        """Remember what was published with a commit, which is kept."""
-        self._metrics_at[source], self._busy[source] = measured
-        self._reports.keep(reported)
-        for group, left in waiting.items():
-            self._settling.keep(group, left)
-        for subject, moves in placed:
-            self._standing.keep(subject, moves)
 
     def _saved(self, source: str, names: Sequence[str]) -> WriteBatch:
         """Return what a batch changed of a table in the state, and the names of what it read."""
@@ -247,9 +202,6 @@ class Pipeline:
             change.add(part)
         change.put_all(NAMES, [name_key(source, name) for name in names], [b""] * len(names))
         return change
-
-    def _saved_rules(self, table: str) -> Iterator[WriteBatch]:
-        return self._tables[table].save_rules(self._numbers[table])
 
     def _end_commit(self) -> None:
         """Bring a commit into the backup, before anybody hears of it, and let it be published."""
@@ -273,23 +225,20 @@ class Pipeline:
         with self._lock:
             for maintainer in self._tables.values():
                 maintainer.recount_rules()
-            change, now = WriteBatch(), self._now()
-            rows = OutputRows(self._commits.identity, self._commits.last + 1, now)
+            draft = CommitDraft(self._commits, self._now())
             gone: list[tuple[str | None, str, RuleExample]] = [(None, *one) for one in self._value_rules.gone]
             for name, maintainer in self._tables.items():
                 gone += [(name, *one) for one in maintainer.rules_gone]
             for table, rule, example in gone:
-                rows.violation(rule, table, example, "removed")
-            forgotten = self._reports.forgotten(self._rules, change)
-            for line in forgotten.lines:
-                rows.rule(line)
+                draft.rows.violation(rule, table, example, "removed")
+            self._reports.forget(self._rules, draft)
             known = [state for maintainer in self._tables.values() for state in maintainer.rules]
-            told, reported = self._note_rules(rows, known, None, change, now)
-            if rows.payload:
-                for part in chain(self._value_rules.save(), *map(self._saved_rules, self._tables)):
-                    change.add(part)
-                self._commits.commit(change, rows.payload)
-                self._reports.keep(forgotten, reported)
+            told = self._publish_rules(draft, known, None)
+            if draft.rows.payload:
+                draft.add(self._value_rules.save())
+                for name, maintainer in self._tables.items():
+                    draft.add(maintainer.save_rules(self._numbers[name]))
+                draft.commit()
                 self._end_commit()
         return told
 
@@ -298,38 +247,92 @@ class Pipeline:
         """The inclusions, where they are told of for themselves."""
         return None if self._inclusion is None or self._inclusion.watched else self._inclusion
 
-    def _note_changes(
-        self, rows: OutputRows, subject: Scored, due: Sequence[Described], change: WriteBatch, now: datetime.datetime
-    ) -> Moves:
-        """Add to a commit the constraints that changed, their scores, and places when it is time."""
-        moves = self._standing.scored(subject, due)
-        scores = moves.score_of
-        for one in due:
-            rows.change(one.row, one.about, scores.get(one.about["constraint_id"]))
-        rows.places(self._standing.places(subject, moves, change, now.timestamp()))
-        return moves
+    def _counts(self) -> dict[str, int]:
+        """Return how many constraints each table has, inclusions of its columns among them."""
+        included = {} if self._reported is None else self._reported.counts
+        return {name: known.count + included.get(name, 0) for name, known in self._tables.items()}
 
-    def _note_rules(
+    def _publish_changes(
         self,
-        rows: OutputRows,
-        of_tables: Sequence[RuleState],
-        source: str | None,
-        change: WriteBatch,
-        now: datetime.datetime,
-    ) -> tuple[list[RuleState], Reported]:
-        """Add to a commit what is to be published of rules, those about values too.
+        draft: CommitDraft,
+        source: str,
+        position: Position,
+        changes: Sequence[ConstraintChange],
+        across: Sequence[ConstraintChange],
+        counts: Mapping[str, int],
+    ) -> None:
+        """Add to a commit the changes that are due, of a table and of inclusions across tables, and their places."""
+        number = self._progress[source].batches + 1
+        groups: list[tuple[str, int, Scored | None, Sequence[ConstraintChange]]] = [
+            (source, number, self._tables[source], changes),
+            (ACROSS, draft.number, self._reported, across),
+        ]
+        for group, batch, subject, some in groups:
+            if subject is not None:
+                due = self._settling.step(group, batch, described(source, position.batch_id, some, counts), draft)
+                self._standing.publish(subject, due, draft)
 
-        Return those that changed, and what is to be kept of their lines.
-        """
+    def _publish_batch(self, draft: CommitDraft, done: "_Done") -> None:
+        """Add to a commit what a batch did, and the records that could not be read."""
+        lag = done.lag(draft.seconds)
+        draft.rows.batch(
+            *(done.source, done.position, done.records, done.result, done.constraints, len(done.bad), done.took, lag),
+            done.lag_records,
+        )
+        draft.rows.quarantine(done.source, done.bad)
+
+    def _publish_rules(self, draft: CommitDraft, of_tables: Sequence[RuleState], source: str | None) -> list[RuleState]:
+        """Add to a commit what there is to publish of rules, those about values too; return those that changed."""
         states = [*of_tables, *self._value_rules.states(lambda name: self._tables[name].row_count)]
         told = [state for state in states if self._reports.changed(state)]
-        rows.examples(states)
-        were_broken = self._reports.broken
-        reported = self._reports.lines(states, source, self._commits.last + 1, now.timestamp(), change)
-        for line in reported.lines:
-            rows.rule(line)
-        self._alerts.decide(rows, turned(states, reported.lines, were_broken), change)
-        return told, reported
+        draft.rows.examples(states)
+        lines = self._reports.publish(states, source, draft)
+        self._alerts.decide(draft.rows, turned(states, lines, self._reports.broken), draft.change)
+        return told
+
+    def _publish_figures(self, draft: CommitDraft, done: "_Done") -> None:
+        """Add figures to a commit when it is time."""
+        figures = {
+            "rows": done.result.rows,
+            "constraints": done.constraints,
+            "commits_to_publish": self._publisher.behind,
+            "lag_seconds": done.lag(draft.seconds),
+        }
+        self._figures.publish(draft, done.source, done.records, sum(done.took.values()), figures)
+
+    def _advance(
+        self,
+        draft: CommitDraft,
+        done: "_Done",
+        across: Sequence[ConstraintChange],
+        counts: Mapping[str, int],
+        left_out: Mapping[str, str],
+    ) -> None:
+        """Add to a commit how far tables are: that of the batch, and those of which an inclusion changed."""
+        before, result = self._progress[done.source], done.result
+        now = replace(
+            before,
+            rows=result.rows,
+            constraints=done.constraints,
+            owed=result.owed,
+            commit=draft.number,
+            at=draft.rows.at,
+            lag_seconds=done.lag(draft.seconds),
+            lag_records=before.lag_records if done.lag_records is None else done.lag_records,
+            batches=before.batches + 1,
+            records=before.records + done.records,
+            good=before.good + len(done.came.records) - len(result.incomplete),
+            quarantined=before.quarantined + len(done.bad),
+            late=before.late + result.late,
+            left_out={**before.left_out, **left_out},
+        )
+        if result.changes or across:
+            now = replace(now, changed_commit=draft.number, changed_at=draft.rows.at)
+        moved = {name: replace(self._progress[name], constraints=counts[name]) for name in {c.table for c in across}}
+        moved[done.source] = now
+        for name, progress in moved.items():
+            draft.put_progress(name, progress)
+        draft.when_kept(partial(self._progress.update, moved))
 
     def _across(self, result: BatchResult, change: WriteBatch) -> list[ConstraintChange]:
         """Follow what a batch did to values; add to the commit what that changed in the state."""
@@ -352,41 +355,6 @@ class Pipeline:
         with self._lock:
             self.attempts.failed(source, position, error)
 
-    def _check_share(self, source: str, came: Arrivals) -> None:
-        """Raise where the records are so bad that something else must be wrong."""
-        if not came.bad or came.is_skipped:
-            return
-        bad, good = len(came.bad), len(came.records)
-        example = f"{came.bad[0].record_id}: {came.bad[0].reason}"
-        if not good and not self._progress[source].get("good"):
-            raise InputError(
-                f"table {source}: none of the first {bad} record(s) could be read; the first is {example}. Check the "
-                "source's format and encoding, and the table's columns; nothing was applied"
-            )
-        recent = self._recent[source]
-        records = bad + good + sum(count for count, _ in recent)
-        if records < self._limits.window:
-            return
-        bad_ones = bad + sum(count for _, count in recent)
-        if bad_ones > self._limits.max_share * records:
-            raise InputError(
-                f"table {source}: {bad_ones} of the last {records} records could not be read, more than "
-                f"quarantine.max_share ({self._limits.max_share:.0%}) allows; one of them is {example}. Mend the "
-                "source, or raise the limit; nothing of this batch was applied"
-            )
-
-    def _checked(self, source: str, came: Arrivals) -> dict[str, str]:
-        """Raise where a batch must not be applied; return the fields that it leaves out, and that are new."""
-        self._check_share(source, came)
-        return self._left_out(source, came)
-
-    def _noted(self, source: str, lag_records: int | None, left_out: Mapping[str, str]) -> dict[str, Any]:
-        """Return what is noted of a table beside what its batch did."""
-        found: dict[str, Any] = {} if lag_records is None else {"lag_records": lag_records}
-        if left_out:
-            found["left_out"] = {**self._progress[source].get("left_out", {}), **left_out}
-        return found
-
     def _left_out(self, source: str, came: Arrivals) -> dict[str, str]:
         """Return fields of records that no column has, and that were not seen before; raise where that may not be."""
         unknown = {**came.new_fields, **came.refused_columns}
@@ -398,86 +366,44 @@ class Pipeline:
                 "stop. Give its type under 'columns', or add it to 'exclude', and start again: nothing of this batch "
                 "was applied"
             )
-        known = self._progress[source].get("left_out", {})
+        known = self._progress[source].left_out
         fresh = {name: where for name, where in came.new_fields.items() if name not in known}
         return dict(list(fresh.items())[: max(0, MOST_LEFT_OUT - len(known))])
 
-    def _note_share(self, source: str, records: int, bad: int) -> None:
-        recent = self._recent[source]
-        recent.append((records, bad))
-        while sum(count for count, _ in recent) - recent[0][0] >= self._limits.window:
-            recent.popleft()
 
-    def _advanced(
-        self,
-        source: str,
-        result: BatchResult,
-        constraints: int,
-        records: int,
-        good: int,
-        bad: int,
-        lag: float | None,
-        at: str,
-    ) -> dict[str, Any]:
-        """Return how far a table is: what `holdfast status` says of it."""
-        before = self._progress[source]
-        commit = self._commits.last + 1
-        changed = {"changed_commit": commit, "changed_at": at} if result.changes else {}
-        return {
-            **before,
-            **changed,
-            "rows": result.rows,
-            "constraints": constraints,
-            "owed": result.owed,
-            "commit": commit,
-            "at": at,
-            "lag_seconds": lag,
-            "batches": before.get("batches", 0) + 1,
-            "records": before.get("records", 0) + records,
-            "good": before.get("good", 0) + good,
-            "quarantined": before.get("quarantined", 0) + bad,
-            "late": before.get("late", 0) + result.late,
-        }
+@dataclass(frozen=True)
+class _Done:
+    """A batch that was applied.
 
-    def _note_metrics(
-        self,
-        rows: OutputRows,
-        source: str,
-        result: BatchResult,
-        constraints: int,
-        records: int,
-        seconds: float,
-        lag: float | None,
-        now: datetime.datetime,
-    ) -> tuple[float, tuple[int, float]]:
-        """Add figures to a commit when it is time; return when they were written, and what was done since then."""
-        count, busy = self._busy[source]
-        count, busy = count + records, busy + seconds
-        passed = now.timestamp() - self._metrics_at[source]
-        if 0 <= passed < self._limits.metrics_every:
-            return self._metrics_at[source], (count, busy)
-        figures = {
-            "rows": result.rows,
-            "constraints": constraints,
-            "records": count,
-            "busy_seconds": busy,
-            "memory_bytes": _memory(),
-            "commits_to_publish": self._publisher.behind,
-        }
-        rows.metrics(source, figures if lag is None else {**figures, "lag_seconds": lag})
-        return now.timestamp(), (0, 0.0)
+    Parameters
+    ----------
+    constraints : how many its table has now, inclusions among them.
+    took : seconds by step.
+    lag_records : how many records wait behind it, where somebody has asked.
+    """
 
+    source: str
+    position: Position
+    came: Arrivals
+    result: BatchResult
+    constraints: int
+    took: Mapping[str, float]
+    lag_records: int | None
 
-def _incomplete(came: Arrivals, result: BatchResult) -> list[BadRecord]:
-    """Return the records that leave cells as they were, of rows that are not there."""
-    reason = (
-        "it leaves out values that did not change, and there is no row to take them from: seed the table, or read its "
-        "source from the beginning"
-    )
-    return [came.bad_record(row, reason) for row in result.incomplete]
+    @property
+    def records(self) -> int:
+        """How many records came."""
+        return len(self.came.records) + len(self.came.bad) + self.came.skipped
 
+    @cached_property
+    def bad(self) -> list[BadRecord]:
+        """The records that could not be read, and those that leave cells as they were, of rows that are not there."""
+        reason = (
+            "it leaves out values that did not change, and there is no row to take them from: seed the table, or read "
+            "its source from the beginning"
+        )
+        return [*self.came.bad, *(self.came.bad_record(row, reason) for row in self.result.incomplete)]
 
-def _memory() -> int:
-    """Return the most memory that this process has had, in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    def lag(self, now: float) -> float | None:
+        """Return how old the oldest record is."""
+        return None if self.came.oldest is None else max(0.0, now - self.came.oldest)

@@ -6,14 +6,14 @@ Invariant: what is remembered was published with a commit that is kept. The last
 knows of it, but for `rows_as_of`, which may be an earlier commit as of which `violating_rows` is right.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from holdfast.constraints import Rule, parse_rule_body
-from holdfast.constraints.sentences import sentence
+from holdfast.constraints import Rule
 from holdfast.state import codecs
-from holdfast.state.store import Reader, WriteBatch
+from holdfast.state.store import Reader
+from holdfast.streaming.commit_draft import CommitDraft
 from holdfast.streaming.maintainers.rule_state import RuleState
 
 Line = dict[str, Any]
@@ -23,24 +23,6 @@ _TOLD = (
     *("table_name", "constraint", "violating_pairs", "violating_rows", "missing_values"),
     *("holds", "broken", "threshold", "severity"),
 )
-
-
-@dataclass
-class Reported:
-    """What a commit is to publish of rules, and what is known of them once it is kept.
-
-    Parameters
-    ----------
-    lines : to publish.
-    last : those that take the place of earlier ones, by the rule's name.
-    as_of : as of which commit rows were counted with it.
-    gone : rules that are not declared any more.
-    """
-
-    lines: list[Line] = field(default_factory=list)
-    last: dict[str, Line] = field(default_factory=dict)
-    as_of: dict[str, int] = field(default_factory=dict)
-    gone: frozenset[str] = frozenset()
 
 
 class RuleReports:
@@ -72,22 +54,19 @@ class RuleReports:
         last = self._last.get(state.rule.name)
         return last is None or any(last[name] != value for name, value in _told(state).items())
 
-    def lines(
-        self, states: Sequence[RuleState], source: str | None, commit: int, now: float, change: WriteBatch
-    ) -> Reported:
-        """Return what to publish with a commit; add to the commit that it was. Nothing is remembered until `keep`.
+    def publish(self, states: Sequence[RuleState], source: str | None, draft: CommitDraft) -> list[Line]:
+        """Add to a commit what there is to publish of rules, and return it.
 
         Parameters
         ----------
         source : the table whose batch it is; None where it is none's.
-        now : in seconds.
         """
-        found = Reported(as_of={state.rule.name: commit for state in states if state.is_recent})
-        as_of = self._as_of | found.as_of
+        recent = {state.rule.name: draft.number for state in states if state.is_recent}
+        as_of, lines, lasts = self._as_of | recent, [], {}
         for state in states:
             name = state.rule.name
             last = self._last.get(name)
-            if not self.changed(state) and last is not None and 0 <= now - last["at"] < self._every:
+            if not self.changed(state) and last is not None and 0 <= draft.seconds - last["at"] < self._every:
                 continue
             is_same = last is not None and (last["table_name"], last["constraint"]) == (
                 state.rule.table,
@@ -99,32 +78,27 @@ class RuleReports:
                 "rule": name,
                 **_told(state),
                 "source": source,
-                "rows_as_of": as_of.get(name, commit),
+                "rows_as_of": as_of.get(name, draft.number),
                 "change_in_pairs": None if pairs is None or before is None else pairs - before,
             }
-            found.last[name] = {**line, "at": now, "commit": commit}
-            change.put(STATUS, name.encode(), codecs.json_bytes(found.last[name]))
-            found.lines.append(line)
-        return found
+            lasts[name] = {**line, "at": draft.seconds, "commit": draft.number}
+            draft.change.put(STATUS, name.encode(), codecs.json_bytes(lasts[name]))
+            draft.rows.rule(line)
+            lines.append(line)
+        draft.when_kept(partial(self._keep, lasts, recent))
+        return lines
 
-    def forgotten(self, kept: Sequence[Rule], change: WriteBatch) -> Reported:
-        """Return what to publish of rules that are not declared any more: lines without counts. As `lines` does."""
-        gone = sorted(self._last.keys() - {rule.name for rule in kept})
+    def forget(self, declared: Sequence[Rule], draft: CommitDraft) -> None:
+        """Add to a commit that rules are not declared any more: lines without counts."""
+        gone = sorted(self._last.keys() - {rule.name for rule in declared})
         for name in gone:
-            change.delete(STATUS, name.encode())
-        lines = [{"rule": name, "table_name": self._last[name]["table_name"]} for name in gone]
-        return Reported(lines, gone=frozenset(gone))
+            draft.change.delete(STATUS, name.encode())
+            draft.rows.rule({"rule": name, "table_name": self._last[name]["table_name"]})
+        draft.when_kept(partial(self._keep, {}, {}, gone))
 
-    def keep(self, *reported: Reported) -> None:
-        """Remember what was published with a commit, once that is kept."""
-        for one in reported:
-            self._last = {**{name: line for name, line in self._last.items() if name not in one.gone}, **one.last}
-            self._as_of |= one.as_of
-
-
-def said(line: Line) -> str:
-    """Return in plain words what must hold by a rule's line, which has the rule as a text."""
-    return sentence(parse_rule_body(line["constraint"]))
+    def _keep(self, lasts: Mapping[str, Line], recent: Mapping[str, int], gone: Sequence[str] = ()) -> None:
+        self._last = {**{name: line for name, line in self._last.items() if name not in gone}, **lasts}
+        self._as_of |= recent
 
 
 def published_lines(store: Reader) -> list[tuple[str, Line]]:

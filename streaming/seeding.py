@@ -1,16 +1,13 @@
 """A state from its first rows to the maintainers of its tables: how it is written once, and taken over at each start.
 
-    tables    number  name, settings, where the source begins, columns left out, as JSON
-    progress  name    how far a table is, as JSON
     names     name NUL name of what was read from its source, where the source names it
 
 Invariant: a state is ready with the last write of its seed, in one piece; what an interrupted seed left is wiped.
 """
 
 import datetime
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from holdfast.constraints import InclusionDependency, StateRefused
 from holdfast.discovery.blocks.live import BLOCKS, MARKS
@@ -18,21 +15,23 @@ from holdfast.discovery.blocks.value_parts import ValueParts
 from holdfast.discovery.detection.forms import form_of
 from holdfast.discovery.inclusion.clusters import Clusters
 from holdfast.discovery.inclusion.seeding import ColumnValues, clustering
-from holdfast.state import codecs
 from holdfast.state.commits import READY, SEEDING, Commits
 from holdfast.state.store import Reader, Store, WriteBatch
 from holdfast.streaming.alerts.deciding import Alert, turned
 from holdfast.streaming.alerts.waiting import ALERTS, Waiting, put_carried
 from holdfast.streaming.alerts.waiting import STATUS as ALERT_STATUS
-from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer, Spread
+from holdfast.streaming.commit_draft import CommitDraft
 from holdfast.streaming.maintainers.held_values import MEMBERS, VALUES, HeldValues
+from holdfast.streaming.maintainers.holding import Restore
+from holdfast.streaming.maintainers.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.inclusion import CLUSTERS, InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import RULES, MonitoredRule
 from holdfast.streaming.maintainers.value_rules import ValueRules
-from holdfast.streaming.output_rows import OutputRows, Row
+from holdfast.streaming.output_rows import Row
 from holdfast.streaming.rule_reports import STATUS, RuleReports
 from holdfast.streaming.standing import Scored, Standing
+from holdfast.streaming.table_records import TableProgress, TableRecord, progress_of, tables_of
 
 Clock = Callable[[], datetime.datetime]
 
@@ -61,13 +60,13 @@ class SeededTable:
     Parameters
     ----------
     maintainer : its rows and constraints.
-    about : what a later start has to know of it: settings, where its source begins, columns left out.
+    record : what a later start has to know of it, but its name.
     values : of its columns, where inclusions are maintained; of those that rules name, where only these are. None of
         them where they are in files.
     """
 
     maintainer: Maintainer
-    about: Mapping[str, Any] = field(default_factory=dict)
+    record: TableRecord = field(default_factory=TableRecord)
     values: Sequence[ColumnValues] | None = None
 
 
@@ -131,59 +130,95 @@ def seed(
         commits.bulk(part)
     if after > commits.last:
         commits.continue_after(after)
-    rows = OutputRows(commits.identity, commits.last + 1, now())
-    last = WriteBatch()
-    maintainers = []
+    draft = CommitDraft(commits, now())
+    maintainers, values = _save_tables(tables, commits, draft, watched=watched)
+    followed = None if values is None else _seeded_inclusion(values, clustered, store, commits, draft, watched=watched)
+    inclusion = None if watched else followed
+    for name in left_out:
+        draft.rows.table_gone(name)
+    _publish_constraints(store, maintainers, inclusion, published, cause, draft)
+    _publish_rules(store, maintainers, followed, rules, shown, told, draft)
+    draft.commit(status=READY)
+    return {maintainer.name: maintainer for maintainer in maintainers}
+
+
+def _save_tables(
+    tables: Iterable[SeededTable], commits: Commits, draft: CommitDraft, *, watched: bool
+) -> tuple[list[Maintainer], list[ColumnValues] | None]:
+    """Write tables in bulk, one after another; return them, and the values that are followed, if any are."""
+    maintainers: list[Maintainer] = []
     values: list[ColumnValues] | None = None
     for number, table in enumerate(tables):
         maintainer = table.maintainer
         for part in maintainer.save(number, everything=True):
             commits.bulk(part)
-        last.put("tables", codecs.number(number), codecs.json_bytes({**table.about, "name": maintainer.name}))
-        rows.table(maintainer, table.about.get("excluded", ()), inclusion=table.values is not None and not watched)
+        replace(table.record, name=maintainer.name).put(number, draft.change)
+        draft.rows.table(maintainer, table.record.excluded, inclusion=table.values is not None and not watched)
         maintainers.append(maintainer)
         if table.values is not None:
             values = [*(values or ()), *table.values]
-    followed = None if values is None else _seeded_inclusion(values, clustered, store, commits, last, watched=watched)
-    inclusion = None if watched else followed
+    return maintainers, values
+
+
+def _publish_constraints(
+    store: Reader,
+    maintainers: Sequence[Maintainer],
+    inclusion: InclusionMaintainer | None,
+    published: Sequence[Row],
+    cause: str | None,
+    draft: CommitDraft,
+) -> None:
+    """Add to a commit the constraints that hold, their places, and how far tables are."""
     included = {} if inclusion is None else inclusion.counts
     counts = {maintainer.name: maintainer.count + included.get(maintainer.name, 0) for maintainer in maintainers}
-    for name in left_out:
-        rows.table_gone(name)
     standing = Standing(store)
     subjects: list[Scored] = [*maintainers, *([] if inclusion is None else [inclusion])]
     moves = [standing.seeded(subject) for subject in subjects]
     scores = {name: score for one in moves for name, score in one.score_of.items()}
     known = [(constraint, subject.name) for subject in subjects for constraint in subject.constraints]
-    changed = rows.seeded([(c, name or c.dependent.table) for c, name in known], counts, published, scores, cause)
+    changed = draft.rows.seeded([(c, name or c.dependent.table) for c, name in known], counts, published, scores, cause)
     for maintainer in maintainers:
-        progress = progress_of(store, maintainer.name)
-        if maintainer.name in changed or not progress:
-            progress |= {"changed_commit": commits.last + 1, "changed_at": rows.at}
-        progress |= {"rows": maintainer.row_count, "constraints": counts[maintainer.name]}
-        progress |= {"owed": maintainer.owed, "commit": commits.last + 1, "at": rows.at}
-        last.put("progress", maintainer.name.encode(), codecs.json_bytes(progress))
+        name, at = maintainer.name, draft.rows.at
+        before = progress_of(store, name)
+        now = replace(
+            before,
+            rows=maintainer.row_count,
+            constraints=counts[name],
+            owed=maintainer.owed,
+            commit=draft.number,
+            at=at,
+        )
+        if name in changed or before == TableProgress():
+            now = replace(now, changed_commit=draft.number, changed_at=at)
+        draft.put_progress(name, now)
     for subject, scored in zip(subjects, moves, strict=True):
-        rows.places(standing.places(subject, scored, last, now().timestamp()))
+        standing.place(subject, scored, draft)
+
+
+def _publish_rules(
+    store: Store,
+    maintainers: Sequence[Maintainer],
+    followed: InclusionMaintainer | None,
+    rules: Sequence[MonitoredRule],
+    shown: Sequence[Row],
+    told: Told,
+    draft: CommitDraft,
+) -> None:
+    """Add to a commit what is known of rules, and who is told of it."""
     schemas = {maintainer.name: maintainer.schema for maintainer in maintainers}
     for monitored in value_rules(rules):
         form_of(monitored.rule, schemas)
     across = ValueRules(followed, value_rules(rules))
     across.restore(store)
-    for part in across.save():
-        last.add(part)
+    draft.add(across.save())
     sizes = {maintainer.name: maintainer.row_count for maintainer in maintainers}
     states = [*(state for maintainer in maintainers for state in maintainer.rules), *across.states(sizes.__getitem__)]
-    rows.first_examples(states, shown)
+    draft.rows.first_examples(states, shown)
     for maintainer in maintainers:
         maintainer.rules_told()
-    lines = RuleReports(store).lines(states, None, commits.last + 1, now().timestamp(), last).lines
-    for line in lines:
-        rows.rule(line)
-    put_carried(told.waiting, last)
-    Waiting(store, told.alerts).decide(rows, turned(states, lines, told.broken), last)
-    commits.commit(last, rows.payload, status=READY)
-    return {maintainer.name: maintainer for maintainer in maintainers}
+    lines = RuleReports(store).publish(states, None, draft)
+    put_carried(told.waiting, draft.change)
+    Waiting(store, told.alerts).decide(draft.rows, turned(states, lines, told.broken), draft.change)
 
 
 def _seeded_inclusion(
@@ -191,7 +226,7 @@ def _seeded_inclusion(
     clustered: Callable[[], tuple[Clusters, ValueParts]] | None,
     store: Store,
     commits: Commits,
-    last: WriteBatch,
+    draft: CommitDraft,
     *,
     watched: bool,
 ) -> InclusionMaintainer:
@@ -199,10 +234,10 @@ def _seeded_inclusion(
     if clustered is not None:
         assert not values, "values are in files, or in the driver"
         clusters, files = clustered()
-        last.add(InclusionMaintainer.seed_files(clusters, files, watched=watched))
+        draft.change.add(InclusionMaintainer.seed_files(clusters, files, watched=watched))
         return InclusionMaintainer(HeldValues(store, files), clusters, watched=watched)
     clusters, parts = clustering(values)
-    last.add(InclusionMaintainer.seed(clusters, parts, commits.load, watched=watched))
+    draft.change.add(InclusionMaintainer.seed(clusters, parts, commits.load, watched=watched))
     return InclusionMaintainer(HeldValues(store), clusters, watched=watched)
 
 
@@ -221,47 +256,23 @@ def restore(
     store: Store,
     threads: int | None = None,
     rules: Sequence[MonitoredRule] = (),
-    spread: Callable[[str], Spread] | None = None,
+    rows: Callable[[str], Restore] = lambda _: RowsInMemory.restored,
 ) -> dict[str, Maintainer]:
     """Return the maintainers of all tables of a state, with their rules. O(n log n); of rows in blocks O(blocks).
 
     Parameters
     ----------
-    spread : says where the blocks of a table are; None where rows are in the store.
+    rows : returns what takes the rows of a table over, by its name.
     """
     return {
-        name: restored(*(store, number, None if spread is None else spread(name), threads, table_rules(rules, name)))
-        for number, name in ((number, about["name"]) for number, about in tables_of(store))
+        name: Maintainer.restore(store, number, threads, table_rules(rules, name), rows(name))
+        for number, name in ((number, record.name) for number, record in tables_of(store))
     }
-
-
-def restored(
-    store: Store,
-    number: int,
-    spread: Spread | None,
-    threads: int | None = None,
-    rules: Sequence[MonitoredRule] = (),
-) -> Maintainer:
-    """Return the maintainer of one table of a state."""
-    if spread is None:
-        return Maintainer.restore(store, number, threads, rules)
-    return BlockMaintainer.restored(store, number, spread, threads, rules)
-
-
-def tables_of(store: Reader) -> list[tuple[int, dict[str, Any]]]:
-    """Return the number of each table, and what was noted when it was seeded."""
-    return [(codecs.read_number(key), codecs.read_json(about)) for key, about in store.scan("tables")]
 
 
 def name_key(source: str, name: str) -> bytes:
     """Return under which key it is stored that a source's file, or what else it names, was read."""
     return f"{source}\0{name}".encode()
-
-
-def progress_of(store: Reader, table: str) -> dict[str, Any]:
-    """Return how far a table is."""
-    stored = store.get("progress", table.encode())
-    return {} if stored is None else codecs.read_json(stored)
 
 
 def _wipe(store: Store) -> None:

@@ -7,10 +7,12 @@ for what has changed within the last N batches.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from holdfast.constraints import parse_constraint
 from holdfast.state import codecs
-from holdfast.state.store import Store, WriteBatch
+from holdfast.state.store import Store
+from holdfast.streaming.commit_draft import CommitDraft
 from holdfast.streaming.output_rows import Described
 
 Delayed = dict[str, tuple[int, Described]]
@@ -34,19 +36,15 @@ class Settling:
                 due, row, about = codecs.read_json(stored)
                 waiting[about["constraint_id"]] = due, Described(row, about, parse_constraint(about["constraint"]))
 
-    def step(
-        self, table: str, number: int, changes: Iterable[Described], change: WriteBatch
-    ) -> tuple[list[Described], Delayed]:
-        """Return the changes to publish with a batch, and what waits then; add to the commit how it is kept.
-
-        Nothing is remembered until `keep`, since the commit may fail.
+    def step(self, table: str, number: int, changes: Iterable[Described], draft: CommitDraft) -> list[Described]:
+        """Return the changes to publish with a batch; add to the commit what waits then.
 
         Parameters
         ----------
         number : of the batch, among those of its table.
         """
         if table not in self._batches:
-            return list(changes), {}
+            return list(changes)
         waiting = dict(self._waiting[table])
         for changed in changes:
             name = changed.about["constraint_id"]
@@ -58,18 +56,14 @@ class Settling:
         left = {name: entry for name, entry in waiting.items() if entry[0] > number}
         before = self._waiting[table]
         for name in before.keys() - left.keys():
-            change.delete("pending", _prefix(table) + name.encode())
+            draft.change.delete("pending", _prefix(table) + name.encode())
         for name, entry in left.items():
             if before.get(name) != entry:
                 at, changed = entry
                 stored = codecs.json_bytes((at, changed.row, changed.about))
-                change.put("pending", _prefix(table) + name.encode(), stored)
-        return due, left
-
-    def keep(self, table: str, waiting: Delayed) -> None:
-        """Remember what waits, once it is committed."""
-        if table in self._batches:
-            self._waiting[table] = waiting
+                draft.change.put("pending", _prefix(table) + name.encode(), stored)
+        draft.when_kept(partial(self._waiting.__setitem__, table, left))
+        return due
 
 
 def _prefix(table: str) -> bytes:

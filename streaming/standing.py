@@ -12,13 +12,15 @@ Invariant: what is remembered was written with a commit that is kept.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from holdfast.constraints import Constraint, constraint_id
 from holdfast.constraints.inclusion import InclusionDependency
 from holdfast.state import codecs
-from holdfast.state.store import Reader, WriteBatch
-from holdfast.streaming.output_rows import Described, Row
+from holdfast.state.store import Reader
+from holdfast.streaming.commit_draft import CommitDraft
+from holdfast.streaming.output_rows import Described
 from holdfast.streaming.sinks.ranks import Ranks
 
 
@@ -94,24 +96,27 @@ class Standing:
         return moves
 
     def scored(self, subject: Scored, told: Sequence[Described]) -> Moves:
-        """Return the score of each constraint that is told to have appeared, on the rows there are now.
-
-        Nothing is remembered until `keep`.
-        """
+        """Return the score of each constraint that is told to have appeared, on the rows there are now."""
         gone: dict[str, list[str]] = defaultdict(list)
         for one in told:
             if one.row["change"] == "disappeared":
                 gone[_group(one.about["family"], subject.name)].append(one.about["constraint_id"])
         return Moves(_scores(subject, [one.constraint for one in told if one.row["change"] == "appeared"]), gone)
 
-    def places(self, subject: Scored, moves: Moves, change: WriteBatch, now: float) -> list[Row]:
-        """Return the rows that bring places to where they are, when it is time; add to the commit what they are.
+    def publish(self, subject: Scored, due: Sequence[Described], draft: CommitDraft) -> None:
+        """Add changes to a commit, with the scores of what appeared, and places when it is time."""
+        moves = self.scored(subject, due)
+        scores = moves.score_of
+        for one in due:
+            draft.rows.change(one.row, one.about, scores.get(one.about["constraint_id"]))
+        self.place(subject, moves, draft)
 
-        O(constraints).
-        """
+    def place(self, subject: Scored, moves: Moves, draft: CommitDraft) -> None:
+        """Add to a commit the rows that bring places to where they are, when it is time. O(constraints)."""
+        draft.when_kept(partial(self._keep, subject, moves))
         groups = self._changed[subject.name] | moves.groups
-        if not groups or 0 <= now - self._at.get(subject.name, 0.0) < self._every:
-            return []
+        if not groups or 0 <= draft.seconds - self._at.get(subject.name, 0.0) < self._every:
+            return
         unknown = groups - self._ranks.keys() - moves.ranks.keys()
         known = _scores(subject, subject.constraints) if unknown else {}
         moved = []
@@ -125,12 +130,13 @@ class Standing:
                 ranks = moves.ranks.get(group) or moves.move(group, self._ranks[group].copy())
             moved += ranks.changed()
             moves.ranks[group] = ranks
-            change.put("ranks", group.encode(), codecs.json_bytes(dict(ranks.written)))
-        moves.at = now
-        return [{"constraint_id": name, "score": score, "rank": place, "_amends": True} for name, score, place in moved]
+            draft.change.put("ranks", group.encode(), codecs.json_bytes(dict(ranks.written)))
+        moves.at = draft.seconds
+        draft.rows.places(
+            [{"constraint_id": name, "score": score, "rank": place, "_amends": True} for name, score, place in moved]
+        )
 
-    def keep(self, subject: Scored, moves: Moves) -> None:
-        """Remember what a commit did, once that is kept. O(its changes)."""
+    def _keep(self, subject: Scored, moves: Moves) -> None:
         for group in moves.groups & (self._ranks.keys() - moves.ranks.keys()):
             moves.move(group, self._ranks[group])
         self._ranks |= moves.ranks

@@ -30,8 +30,10 @@ from holdfast.jobs.command_line import exit_code_of
 from holdfast.jobs.configuration import load
 from holdfast.state import codecs
 from holdfast.state.rocks import RocksStore
+from holdfast.streaming.maintainers.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
-from holdfast.streaming.seeding import restored, tables_of
+from holdfast.streaming.maintainers.maintainer import Maintainer
+from holdfast.streaming.table_records import tables_of
 from holdfast.tables import Table, from_arrow
 from holdfast.tables.keys import arrow_type_of
 
@@ -220,9 +222,11 @@ class Application:
         seen = []
         try:
             blocks = self._blocks(store)
-            numbers = {about["name"]: number for number, about in tables_of(store)}
+            numbers = {record.name: number for number, record in tables_of(store)}
             maintainers = {
-                name: restored(store, numbers[name], None if blocks is None else blocks.spread(name), threads=1)
+                name: Maintainer.restore(
+                    store, numbers[name], 1, rows=RowsInMemory.restored if blocks is None else blocks.restore(name)
+                )
                 for name in tables
             }
             inclusion = InclusionMaintainer.restore(store, None if blocks is None else blocks.values)

@@ -159,7 +159,7 @@ class LiveBlocks:
     @property
     def executors(self) -> Executors:
         """Where tasks run: in this process, while rows are so few that others would begin later than it ends."""
-        return _HERE if self._manifest.rows * _FEW <= self._source.most else self._executors
+        return executors_for(self._manifest.rows, self._source.most, self._executors)
 
     @property
     def row_count(self) -> int:
@@ -368,6 +368,11 @@ class LiveBlocks:
         """Return the answers to some tasks in the order of these."""
         answers = dict(self.executors.run(partial(_numbered, work), list(enumerate(tasks))))
         return [answers[number] for number in range(len(tasks))]
+
+
+def executors_for(rows: int, most: int, executors: Executors) -> Executors:
+    """Return where tasks on so many rows run, in blocks of at most so many: in this process while rows are few."""
+    return _HERE if rows * _FEW <= most else executors
 
 
 class LiveTable(BlockTable):

@@ -13,8 +13,8 @@ from typing import Any
 
 from holdfast.constraints import Family, InclusionDependency, parse_constraint
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
-from holdfast.streaming.output_rows import OutputRows, Row, as_json
-from holdfast.streaming.rule_reports import Line, said
+from holdfast.streaming.output_rows import OutputRows, Row, as_json, said
+from holdfast.streaming.rule_reports import Line
 
 BROKEN, RECOVERED = "broken", "recovered"
 STATES = frozenset({BROKEN, RECOVERED})

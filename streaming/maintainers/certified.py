@@ -20,10 +20,10 @@ from holdfast.constraints import PredicateSpace
 from holdfast.discovery.certificate import Certificate, Numbers, Pairs, Words
 from holdfast.discovery.current import evidences_with
 from holdfast.indexes.masks import as_items
-from holdfast.indexes.rows import RowDelta, RowSet, Slots
+from holdfast.indexes.rows import RowDelta, Slots
 from holdfast.indexes.table_index import WITNESSES, Noted
 from holdfast.state.store import WriteBatch
-from holdfast.streaming.maintainers.searching import Search, search_of
+from holdfast.streaming.maintainers.holding import Holding, Search
 
 _PARTNER_PAIRS = 100_000
 _MANY_LOST = 256
@@ -76,15 +76,15 @@ class CertifiedMaintainer(ABC):
 
     Parameters
     ----------
-    rows, space : the table, and what is compared.
+    holding, space : the rows of the table, and what is compared.
     certificate : evidences with their witnesses.
-    threads : how many to use.
     """
 
-    def __init__(self, rows: RowSet, space: PredicateSpace, certificate: Certificate, threads: int = 1) -> None:
-        self._rows = rows
+    def __init__(self, holding: Holding, space: PredicateSpace, certificate: Certificate) -> None:
+        self._holding = holding
+        self._rows = holding.rows
         self.space = space
-        self._threads = threads
+        self._threads = holding.threads
         self._every = np.array(space.words(space.every), np.uint64)
         self.certificate = certificate
         self.effort = Effort()
@@ -312,7 +312,7 @@ class CertifiedMaintainer(ABC):
     def _search(self, batch: Batch) -> Search:
         """Return what searches the whole table, made once a batch."""
         if batch.search is None:
-            batch.search = search_of(self._rows, self.space, self._threads)
+            batch.search = self._holding.search(self.space)
         return batch.search
 
 

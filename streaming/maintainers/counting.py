@@ -1,4 +1,4 @@
-"""What monitored rules ask of the whole table, and the answer where its rows are in memory.
+"""Counts of what violates monitored rules in a whole table, and how they are made where its rows are in memory.
 
 keys, functional dependencies   sizes of groups                     indexes/group_counts.py
 other rules about pairs         partners of the rows that changed   discovery/detection/partners.py
@@ -80,7 +80,7 @@ class Counting(ABC):
         """Assert what is promised of what is derived. O(n log n)."""
 
 
-class InMemory(Counting):
+class CountingInMemory(Counting):
     """Asks rows that are all here.
 
     Parameters

@@ -9,45 +9,34 @@ Rows that examples show come along with their values, and become resident: they 
 Invariant: counts are those of all rows of the table, of which most are not here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from holdfast.discovery.blocks.checking import check_blocks, some_violations
 from holdfast.discovery.blocks.partners import BlockPartners
-from holdfast.discovery.blocks.table import BlockTable
 from holdfast.discovery.detection.columns import RowColumns
 from holdfast.discovery.detection.counting import breaks_alone
-from holdfast.indexes.rows import RowSet, Slots
 from holdfast.streaming.maintainers.counting import Counting
+from holdfast.streaming.maintainers.residents import Residents
 from holdfast.streaming.maintainers.watches import ChangedRows, Found, PairsWatch, SingleWatch, Watch
 
 _MANY_CHANGED = 1024
 
 
-class InBlocks(Counting):
+class CountingInBlocks(Counting):
     """Asks rows that are in blocks.
 
     Parameters
     ----------
-    rows : those that are resident: that changed, or that examples show.
+    rows : those that changed, or that examples show, and the blocks.
     watches : the rules.
-    whole : returns the table as it is after the batch.
-    bring : makes carried rows resident, each once, and returns their slots.
     """
 
-    def __init__(
-        self,
-        rows: RowSet,
-        watches: Sequence[Watch],
-        whole: Callable[[], BlockTable],
-        bring: Callable[[pa.Table], Slots],
-    ) -> None:
+    def __init__(self, rows: Residents, watches: Sequence[Watch]) -> None:
         super().__init__(watches)
         self._rows = rows
-        self._whole = whole
-        self._bring = bring
         self._asked: list[PairsWatch] = [*self.groups, *self.partners]
 
     def follow(self, batch: ChangedRows) -> None:
@@ -73,7 +62,7 @@ class InBlocks(Counting):
     def count(self, watches: Sequence[Watch]) -> None:
         """Count all rows anew for some rules, together."""
         rules = [watch.rule for watch in watches]
-        found = check_blocks({self._rows.space.schema.table: self._whole()}, rules, examples=0)
+        found = check_blocks({self._rows.space.schema.table: self._rows.all_rows()}, rules, examples=0)
         for watch, checked in zip(watches, found, strict=True):
             assert checked.violating_rows is not None
             watch.counted(checked.violating_pairs, checked.violating_rows)
@@ -97,7 +86,7 @@ class InBlocks(Counting):
     def some(self, watches: Sequence[Watch], most: int) -> list[list[Found]]:
         """Return some violations of each of some rules that have any, all of them together."""
         forms = [watch.form for watch in watches if isinstance(watch, SingleWatch | PairsWatch)]
-        found = some_violations(self._whole(), forms, most)
+        found = some_violations(self._rows.all_rows(), forms, most)
         slots = iter(self._brought([rows for several in found for rows in several]))
         return [[next(slots) for _ in several] for several in found]
 
@@ -108,7 +97,7 @@ class InBlocks(Counting):
         """Nothing is derived here."""
 
     def _partners(self) -> BlockPartners:
-        return BlockPartners(self._whole(), [watch.form for watch in self._asked])
+        return BlockPartners(self._rows.all_rows(), [watch.form for watch in self._asked])
 
     def _breaks_with_its_copy(self, watch: PairsWatch, row: int) -> bool:
         alone = breaks_alone(RowColumns(self._rows, np.array([row])), watch.form)
@@ -120,6 +109,6 @@ class InBlocks(Counting):
             return []
         rows = pa.concat_tables(found)
         _, first, of_row = np.unique(rows.column("row").to_numpy(), return_index=True, return_inverse=True)
-        slots = self._bring(rows.take(pa.array(first)))[of_row]
+        slots = self._rows.bring(rows.take(pa.array(first)))[of_row]
         ends = np.cumsum([len(one) for one in found])[:-1]
         return [tuple(some.tolist()) for some in np.split(slots, ends)]

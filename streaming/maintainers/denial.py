@@ -23,10 +23,11 @@ from holdfast.discovery.denial.meaning import Meaning
 from holdfast.discovery.evidences import mirrored
 from holdfast.discovery.seed import Seed
 from holdfast.indexes.masks import as_items
-from holdfast.indexes.rows import RowSet, Slots
+from holdfast.indexes.rows import Slots
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.maintainers.certified import Batch, CertifiedMaintainer, differences
+from holdfast.streaming.maintainers.holding import Holding
 
 _PAIRS_PER_CONSTRAINT = 24
 
@@ -39,13 +40,12 @@ class DenialMaintainer(CertifiedMaintainer):
     rows, space : the table, as seeded, and what is compared.
     bound : of which constraints have at most so many column pairs; 0 for any number.
     certificate, sets : evidences, and their minimal covers, which all hold.
-    threads : how many to use.
     """
 
     def __init__(
-        self, rows: RowSet, space: PredicateSpace, bound: int, certificate: Certificate, sets: Words, threads: int = 1
+        self, holding: Holding, space: PredicateSpace, bound: int, certificate: Certificate, sets: Words
     ) -> None:
-        super().__init__(rows, space, certificate, threads)
+        super().__init__(holding, space, certificate)
         self._bound = 0 if bound >= len(space.pairs) else bound
         self.covers = Covers(space, self._bound, certificate, sets)
         self._saved = sets[:0]
@@ -55,12 +55,12 @@ class DenialMaintainer(CertifiedMaintainer):
         self.begin()
 
     @classmethod
-    def seed(cls, rows: RowSet, space: PredicateSpace, bound: int, found: Seed, threads: int = 1) -> "DenialMaintainer":
-        """Begin with what a batch discovery found; its witnesses are slots of `rows`."""
+    def seed(cls, holding: Holding, space: PredicateSpace, bound: int, found: Seed) -> "DenialMaintainer":
+        """Begin with what a batch discovery found; its witnesses are slots."""
         certificate = Certificate(space.word_count)
         certificate.add(found.evidences, found.witnesses[:, None, :])
         every = np.array(space.words(space.every), np.uint64)
-        made = cls(rows, space, bound, certificate, every & ~_all_images(found, space), threads)
+        made = cls(holding, space, bound, certificate, every & ~_all_images(found, space))
         made._find_more_witnesses()
         made.begin()
         return made
@@ -103,13 +103,13 @@ class DenialMaintainer(CertifiedMaintainer):
 
     @classmethod
     def restore(
-        cls, rows: RowSet, space: PredicateSpace, bound: int, threads: int, store: Store, prefix: bytes
+        cls, holding: Holding, space: PredicateSpace, bound: int, store: Store, prefix: bytes
     ) -> "DenialMaintainer":
         """Take over what was saved. O(n log n)."""
         certificate = Certificate(space.word_count)
         certificate.restore(store, prefix)
         sets = np.array([codecs.read_words(key[len(prefix) :]) for key, _ in store.scan("covers", prefix)], np.uint64)
-        restored = cls(rows, space, bound, certificate, sets.reshape(-1, space.word_count), threads)
+        restored = cls(holding, space, bound, certificate, sets.reshape(-1, space.word_count))
         restored._saved = restored.covers.sets
         return restored
 

@@ -9,18 +9,14 @@ Invariant: the table that is there already is not touched.
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 
 from holdfast.constraints import Column, PredicateSpace, Schema
-from holdfast.discovery.blocks.discover import space_of_blocks
-from holdfast.discovery.blocks.table import BlockTable
-from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer
 from holdfast.streaming.maintainers.bounds import Bounds
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule
-from holdfast.tables import Table, space_of
+from holdfast.tables import Table
 from holdfast.tables.columnar import encoded
 from holdfast.tables.frames import converted
 from holdfast.tables.keys import arrow_type_of
@@ -65,39 +61,21 @@ def evolved(old: Maintainer, definition: Definition, report: Callable[[str], obj
 
     Raises `InputError` where a value does not fit its column's new type, or rows would share a key.
     """
-    bounds = definition.bounds
-    asked: dict[str, Any] = {
-        "key": definition.key,
-        "max_predicates": bounds.max_predicates,
-        "max_context": bounds.max_context,
-        "rules": definition.rules,
-        "report": report,
-    }
-    maintainer: Maintainer
-    if isinstance(old, BlockMaintainer):
-        blocks = _blocks(old.blocks.table(), definition)
-        space = _space(old, partial(space_of_blocks, blocks), definition)
-        maintainer = BlockMaintainer.seed(blocks, space=space, **asked)
-    else:
-        live = _table(old.schema, old.rows()[0], definition.columns)
-        maintainer = Maintainer.seed(live, space=_space(old, partial(space_of, live), definition), **asked)
+    columns = tuple(definition.columns)
+    schema = Schema(old.name, tuple(made.column for made in columns))
+    whole = old.holding.whole().made_anew(schema, partial(_in_columns, columns))
+    maintainer = Maintainer.taken_over(
+        whole,
+        key=definition.key,
+        bounds=definition.bounds,
+        rules=definition.rules,
+        space=_space(old, whole.space, definition),
+        report=report,
+    )
     owed = _table(old.schema, old.owed_rows(), definition.columns)
     if owed.row_count:
         maintainer.apply(deletes=owed)
     return maintainer
-
-
-def stored_table(maintainer: Maintainer) -> Table:
-    """Return a table's rows. O(n)."""
-    live, _ = maintainer.rows()
-    return encoded(maintainer.name, maintainer.schema.columns, _chunked(live), len(live))
-
-
-def _blocks(table: BlockTable, definition: Definition) -> BlockTable:
-    """Write the rows of a table in the columns of a definition."""
-    columns = tuple(definition.columns)
-    schema = Schema(table.schema.table, tuple(made.column for made in columns))
-    return table.made_anew(schema, partial(_in_columns, columns))
 
 
 def _in_columns(columns: Sequence[EvolvedColumn], rows: Table) -> Table:

@@ -390,18 +390,20 @@ class InclusionMaintainer:
         return None
 
 
+def stored_columns(store: Reader) -> list[Member]:
+    """Return the columns whose values are followed, and those that were; none where no values are."""
+    meta = codecs.read_json(store.get("meta", b"inclusion") or b'{"columns": []}')
+    return [
+        Member(ColumnRef(c["table"], c["column"]), parse_type(c["type"]), c["assumed"], c["dropped"])
+        for c in meta["columns"]
+    ]
+
+
 def stored_clusters(store: Reader) -> Clusters | None:
     """Return the clusters that were saved; None where inclusions are not maintained. O(clusters)."""
-    stored = store.get("meta", b"inclusion")
-    if stored is None:
+    if store.get("meta", b"inclusion") is None:
         return None
-    meta = codecs.read_json(stored)
-    clusters = Clusters(
-        [
-            Member(ColumnRef(c["table"], c["column"]), parse_type(c["type"]), c["assumed"], c["dropped"])
-            for c in meta["columns"]
-        ]
-    )
+    clusters = Clusters(stored_columns(store))
     head = -(-len(clusters.columns) // 8)
     scanned = iter(store.scan(CLUSTERS))
     while records := [record for _, record in islice(scanned, _RECORDS_AT_ONCE)]:

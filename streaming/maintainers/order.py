@@ -19,9 +19,9 @@ from holdfast.discovery.order.contexts import Contexts
 from holdfast.discovery.order.seeding import PAIRS
 from holdfast.discovery.order.targets import Targets, one_way
 from holdfast.discovery.seed import Seed
-from holdfast.indexes.rows import RowSet
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.maintainers.certified import Batch, CertifiedMaintainer
+from holdfast.streaming.maintainers.holding import Holding
 
 
 class OrderMaintainer(CertifiedMaintainer):
@@ -32,15 +32,12 @@ class OrderMaintainer(CertifiedMaintainer):
     rows, space : the table, as seeded, and its columns with their order.
     bound : contexts have at most so many columns; 0 for any number.
     certificate : evidences whose minimal contexts all hold.
-    threads : how many to use.
     """
 
-    def __init__(
-        self, rows: RowSet, space: PredicateSpace, bound: int, certificate: Certificate, threads: int = 1
-    ) -> None:
-        super().__init__(rows, space, certificate, threads)
+    def __init__(self, holding: Holding, space: PredicateSpace, bound: int, certificate: Certificate) -> None:
+        super().__init__(holding, space, certificate)
         self._targets = Targets(space)
-        self.contexts = Contexts(self._targets, bound, threads)
+        self.contexts = Contexts(self._targets, bound, holding.threads)
         held = certificate.held
         self.contexts.add(certificate.words[held], lambda used: held[used])
         self.contexts.trust()
@@ -48,11 +45,11 @@ class OrderMaintainer(CertifiedMaintainer):
         self.begin()
 
     @classmethod
-    def seed(cls, rows: RowSet, space: PredicateSpace, bound: int, found: Seed, threads: int = 1) -> "OrderMaintainer":
-        """Begin with what a batch discovery found; its witnesses are slots of `rows`."""
+    def seed(cls, holding: Holding, space: PredicateSpace, bound: int, found: Seed) -> "OrderMaintainer":
+        """Begin with what a batch discovery found; its witnesses are slots."""
         certificate = Certificate(space.word_count)
         certificate.add(found.evidences, found.witnesses[:, None, :])
-        made = cls(rows, space, bound, certificate, threads)
+        made = cls(holding, space, bound, certificate)
         made._find_more_witnesses()
         made.begin()
         return made
@@ -78,12 +75,12 @@ class OrderMaintainer(CertifiedMaintainer):
 
     @classmethod
     def restore(
-        cls, rows: RowSet, space: PredicateSpace, bound: int, threads: int, store: Store, prefix: bytes
+        cls, holding: Holding, space: PredicateSpace, bound: int, store: Store, prefix: bytes
     ) -> "OrderMaintainer":
         """Take over what was saved. O(E) for each target."""
         certificate = Certificate(space.word_count)
         certificate.restore(store, prefix)
-        return cls(rows, space, bound, certificate, threads)
+        return cls(holding, space, bound, certificate)
 
     def check_invariants(self) -> None:
         """Assert what the class promises but the validity of dependencies. O(E) for each target."""

@@ -10,17 +10,17 @@ Invariant: after every batch `violating_pairs` is the number of the definition o
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from holdfast.constraints import PredicateSpace, Rule, Schema, StateRefused
+from holdfast.constraints import InclusionDependency, PredicateSpace, Rule, Schema, StateRefused, UsageError
+from holdfast.discovery.detection.check import declared
 from holdfast.discovery.detection.forms import PairForm, form_of, space_with
-from holdfast.indexes.rows import RowDelta, RowSet, Slots
+from holdfast.indexes.rows import RowDelta, Slots
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
-from holdfast.streaming.maintainers.counting import Counting, InMemory
+from holdfast.streaming.maintainers.holding import Holding
 from holdfast.streaming.maintainers.row_images import RowImages
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
 from holdfast.streaming.maintainers.watches import (
@@ -57,27 +57,20 @@ class RuleMaintainer:
 
     Parameters
     ----------
-    rows : the table, or those rows of it that changed or that examples show.
+    holding : the rows of the table.
     rules : those about it, inclusions left out.
-    threads : how many to use.
     now : the clock, in seconds.
-    counting : makes what asks the whole table; all its rows are in `rows` where it is not given.
     """
 
     def __init__(
-        self,
-        rows: RowSet,
-        rules: Sequence[MonitoredRule] = (),
-        threads: int = 1,
-        now: Callable[[], float] = time.monotonic,
-        counting: Callable[[RowSet, Sequence[Watch]], Counting] | None = None,
+        self, holding: Holding, rules: Sequence[MonitoredRule] = (), now: Callable[[], float] = time.monotonic
     ) -> None:
-        self._rows = rows
+        self._rows = rows = holding.rows
         self._now = now
         schema = rows.space.schema
         self._watches = [watch_of(rows, one.rule, form_of(one.rule, {schema.table: schema})) for one in rules]
         self._recounts = {monitored.rule.name: monitored.recount for monitored in rules}
-        self._counting = (counting or partial(InMemory, threads=threads))(rows, self._watches)
+        self._counting = holding.counting(self._watches)
         self._before: list[Any] = []
         self._touched = False
         self._images = RowImages(rows)
@@ -233,6 +226,29 @@ class RuleMaintainer:
             for watch, several in zip(watches, self._counting.some(watches, MOST_EXAMPLES), strict=True):
                 for found in several:
                     watch.show(found, self._images)
+
+
+def monitored(
+    rules: Sequence[Rule | MonitoredRule | str] | Rule | MonitoredRule | str, schema: Schema
+) -> list[MonitoredRule]:
+    """Return rules, or one, as they are monitored, texts read for one table; refuse what does not fit it."""
+    given = [rules] if isinstance(rules, Rule | MonitoredRule | str) else rules
+    made = [declared(rule, rule, {schema.table: schema}) if isinstance(rule, str) else rule for rule in given]
+    found = [rule if isinstance(rule, MonitoredRule) else MonitoredRule(rule) for rule in made]
+    problems = []
+    for number, one in enumerate(found):
+        if isinstance(one.rule.body, InclusionDependency):
+            problems.append(f"rule {one.rule.name} is about values across tables, which one table's maintainer has not")
+        elif one.rule.name in {other.rule.name for other in found[:number]}:
+            problems.append(f"two rules are called '{one.rule.name}': rename one")
+        else:
+            try:
+                form_of(one.rule, {schema.table: schema})
+            except UsageError as error:
+                problems.append(str(error))
+    if problems:
+        raise UsageError("\n".join(problems))
+    return found
 
 
 def coding_space(space: PredicateSpace, rules: Sequence[MonitoredRule]) -> PredicateSpace:

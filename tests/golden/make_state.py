@@ -27,9 +27,12 @@ from holdfast.state import codecs
 from holdfast.state.commits import Commits, LedgerEntry
 from holdfast.state.rocks import RocksStore
 from holdfast.state.store import WriteBatch
-from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer, Spread
+from holdfast.streaming.key_versions import schema_of_versions, versions_table
+from holdfast.streaming.maintainers.in_blocks import BlockPlace, WholeInBlocks
+from holdfast.streaming.maintainers.in_memory import WholeInMemory
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
 from holdfast.streaming.seeding import SeededTable, seed
+from holdfast.streaming.table_records import TableRecord
 from holdfast.tables import from_arrow
 
 FOLDER = Path(__file__).parent / "states"
@@ -65,10 +68,10 @@ def made(folder: Path) -> dict[str, Any]:
     store = RocksStore(folder)
     commits = Commits(store, "golden")
     keyed = Maintainer.seed(table_of("keyed", rows["keyed"]), key=["k"], max_predicates=3, threads=1)
-    keyed.remember()
-    keyed.remember_rows(table_of("keyed", rows["keyed"]), np.arange(12))
+    first = table_of("keyed", rows["keyed"])
+    keyed.remember(known=WholeInMemory(versions_table(schema_of_versions(first.schema, ["k"]), first, np.arange(12))))
     keyless = Maintainer.seed(table_of("keyless", rows["keyless"]), max_predicates=2, threads=1)
-    tables = seed(store, commits, [SeededTable(m, {"known": list(KINDS)}) for m in (keyed, keyless)])
+    tables = seed(store, commits, [SeededTable(m, TableRecord(known=list(KINDS))) for m in (keyed, keyless)])
     commits.logged(1)
     commits.published(1)
     sequence = 100
@@ -98,15 +101,16 @@ def made(folder: Path) -> dict[str, Any]:
 def made_in_blocks(folder: Path) -> dict[str, Any]:
     """Make a state whose rows are in the folder `blocks` beside it; return what it has to be."""
     dice = random.Random(7)
-    spread = Spread(InProcess(1), Storage.at(str(folder.parent / "blocks")))
-    spread.storage.open().prepare()
+    place = BlockPlace(InProcess(1), Storage.at(str(folder.parent / "blocks")))
+    place.storage.open().prepare()
     first = table_of("rows", [{**drawn(dice, 2), "k": k} for k in range(200)])
-    source = Source(spread.storage, first.schema, 100)
-    written = list(write_blocks(spread.storage.open(), Rows(np.arange(200), first), 100))
-    keyed = BlockMaintainer.seed(BlockTable(source, written, spread.executors), key=["k"], max_predicates=2, threads=1)
+    source = Source(place.storage, first.schema, 100)
+    written = list(write_blocks(place.storage.open(), Rows(np.arange(200), first), 100))
+    blocks = WholeInBlocks(BlockTable(source, written, place.executors))
+    keyed = Maintainer.seed(blocks, key=["k"], max_predicates=2, threads=1)
     store = RocksStore(folder)
     commits = Commits(store, "golden")
-    tables = seed(store, commits, [SeededTable(keyed, {"known": list(KINDS)})])
+    tables = seed(store, commits, [SeededTable(keyed, TableRecord(known=list(KINDS)))])
     for _ in range(4):
         batch = [{**drawn(dice, 2), "k": k} for k in dice.sample(range(220), 3)]
         operations = [dice.choice([INSERT, DELETE]) for _ in batch]
@@ -117,7 +121,7 @@ def made_in_blocks(folder: Path) -> dict[str, Any]:
         commits.commit(change, {})
     expected = _expected(commits, tables)
     store.close()
-    keyed.blocks.source.storage.open().remove(keyed.blocks.retired())
+    keyed.committed()
     return expected
 
 

@@ -141,7 +141,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "streaming/maintainers/held_values.py": _INCLUSION,
     "streaming/maintainers/inclusion.py": _INCLUSION,
-    "streaming/maintainers/maintainer.py": (*_MAINTAINERS, "tests/properties/test_netting.py", *_IN_BLOCKS),
+    "streaming/maintainers/table_maintainer.py": (*_MAINTAINERS, "tests/properties/test_netting.py", *_IN_BLOCKS),
     "streaming/maintainers/value_rules.py": (*_INCLUSION, "tests/properties/test_rule_laws.py"),
     "streaming/netting.py": ("tests/properties/test_netting.py", "tests/properties/test_maintainer_laws.py"),
     "state/codecs.py": (

@@ -15,8 +15,8 @@ from holdfast.discovery.blocks.executors import InProcess
 from holdfast.discovery.blocks.storage import Storage
 from holdfast.discovery.blocks.table import BlockTable, Source
 from holdfast.state.memory import MemoryStore
-from holdfast.streaming.maintainers import spread_rows
-from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer, Spread
+from holdfast.streaming.maintainers import residents
+from holdfast.streaming.maintainers.in_blocks import BlockPlace, WholeInBlocks
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from tests.oracles.values import Row
 from tests.properties.test_maintainer_laws import Histories, Law, tiny_pieces
@@ -34,7 +34,7 @@ def tiny_blocks() -> Iterator[None]:
         patch.setattr(live, "_MOST_MARKED", 2)
         patch.setattr(live, "_MOST_MARKS", 2)
         patch.setattr(live, "_SORTED_BY_ONE", 1)
-        patch.setattr(spread_rows, "_FEW_RESIDENTS", 0)
+        patch.setattr(residents, "_FEW_RESIDENTS", 0)
         patch.setattr(probing, "_MANY", 1)  # rows that are alike are always indexed for the batch alone
         yield
 
@@ -44,19 +44,19 @@ class BlockLaw(Law):
 
     def seeded(self, seed: Sequence[Row]) -> Maintainer:
         self.folder = Path(tempfile.mkdtemp(prefix="holdfast-laws-"))
-        self.spread = Spread(InProcess(2), Storage.at(str(self.folder)))
-        place = self.spread.storage.open()
-        place.prepare()
+        self.place = BlockPlace(InProcess(2), Storage.at(str(self.folder)))
+        storage = self.place.storage.open()
+        storage.prepare()
         table = self.setting.table(seed)
-        blocks = list(write_blocks(place, Rows(np.arange(table.row_count), table), MOST))
-        source = Source(self.spread.storage, table.schema, MOST)
-        return BlockMaintainer.seed(BlockTable(source, blocks, self.spread.executors), **self.setting.asked(table))
+        blocks = list(write_blocks(storage, Rows(np.arange(table.row_count), table), MOST))
+        source = Source(self.place.storage, table.schema, MOST)
+        whole = WholeInBlocks(BlockTable(source, blocks, self.place.executors))
+        return Maintainer.seed(whole, **self.setting.asked(table))
 
     def restored(self, store: MemoryStore) -> Maintainer:
-        assert isinstance(self.maintainer, BlockMaintainer)
-        self.spread.storage.open().remove(self.maintainer.blocks.retired())
-        restored = BlockMaintainer.restored(store, 0, self.spread, threads=1)
-        assert set(self.spread.storage.open().names()) >= restored.blocks.manifest.names
+        self.maintainer.committed()
+        restored = Maintainer.restore(store, threads=1, rows=self.place.restored)
+        assert set(self.place.storage.open().names()) >= restored.files
         return restored
 
 

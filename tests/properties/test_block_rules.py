@@ -36,8 +36,8 @@ from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowSet
 from holdfast.indexes.sorted_groups import SortedGroups
 from holdfast.state.memory import MemoryStore
-from holdfast.streaming.maintainers import counting_blocks, spread_rows, watches
-from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer, Spread
+from holdfast.streaming.maintainers import counting_blocks, residents, watches
+from holdfast.streaming.maintainers.in_blocks import BlockPlace, WholeInBlocks
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.tables import Table, from_arrow
@@ -205,7 +205,7 @@ def tiny_blocks() -> Iterator[None]:
         patch.setattr(live, "_MOST_YOUNG", 2)
         patch.setattr(live, "_MOST_MARKED", 2)
         patch.setattr(live, "_SORTED_BY_ONE", 1)
-        patch.setattr(spread_rows, "_FEW_RESIDENTS", 0)
+        patch.setattr(residents, "_FEW_RESIDENTS", 0)
         patch.setattr(watches.PartnersWatch, "seconds_anew", 1e9)
         yield
 
@@ -234,8 +234,8 @@ def test_rules_over_blocks_are_those_of_one_machine(
     }
     with _storage() as storage:
         expected = Maintainer.seed(seed, **asked)
-        ours = BlockMaintainer.seed(_blocks(storage, Rows(np.arange(seed.row_count), seed), most), **asked)
-        pair = _Pair(ours, expected, Spread(_Apart(2), storage), rules)
+        ours = Maintainer.seed(WholeInBlocks(_blocks(storage, Rows(np.arange(seed.row_count), seed), most)), **asked)
+        pair = _Pair(ours, expected, BlockPlace(_Apart(2), storage), rules)
         shown = Shown(ours.rules)
         for _ in range(data.draw(st.integers(1, 5))):
             inserted = _one_each(data.draw(st.lists(row, max_size=5)), keyed=keyed)
@@ -260,11 +260,9 @@ def test_rules_over_blocks_are_those_of_one_machine(
 class _Pair:
     """A table in blocks, and the same one in memory."""
 
-    def __init__(
-        self, ours: BlockMaintainer, theirs: Maintainer, spread: Spread, rules: Sequence[MonitoredRule]
-    ) -> None:
+    def __init__(self, ours: Maintainer, theirs: Maintainer, place: BlockPlace, rules: Sequence[MonitoredRule]) -> None:
         self.ours, self.theirs = ours, theirs
-        self._spread, self._declared = spread, rules
+        self._place, self._declared = place, rules
         self._compare()
 
     def apply(self, records: Records, *, fails_first: bool) -> None:
@@ -272,7 +270,7 @@ class _Pair:
         if fails_first:
             before = self._known()
             with pytest.MonkeyPatch.context() as failing:
-                failing.setattr(BlockMaintainer, "_remember", interrupted)
+                failing.setattr(Maintainer, "_remember", interrupted)
                 with pytest.raises(Interrupted):
                     self.ours.apply_records(records)
             assert before == self._known()
@@ -294,7 +292,7 @@ class _Pair:
         for maintainer, store in ((self.ours, ours), (self.theirs, theirs)):
             for written in maintainer.save(everything=True):
                 store.write(written)
-        self.ours = BlockMaintainer.restored(ours, 0, self._spread, 1, self._declared)
+        self.ours = Maintainer.restore(ours, 0, 1, self._declared, self._place.restored)
         self.theirs = Maintainer.restore(theirs, threads=1, rules=self._declared)
         assert before == self._known()
         assert not any(state.added or state.removed for state in self.ours.rules)
@@ -334,13 +332,13 @@ def test_rules_may_be_reworded_between_two_starts(
     first, second = ([MonitoredRule(rule) for _, rule in data.draw(declared(like))] for _ in range(2))
     with _storage() as storage:
         blocks = _blocks(storage, Rows(np.arange(table.row_count), table), most)
-        ours = BlockMaintainer.seed(blocks, max_predicates=1, rules=first)
+        ours = Maintainer.seed(WholeInBlocks(blocks), max_predicates=1, rules=first)
         shown = {state.rule.name: [e.example_id for e in state.examples] for state in ours.rules}
         store = MemoryStore()
         for written in ours.save(everything=True):
             store.write(written)
         try:
-            restored = BlockMaintainer.restored(store, 0, Spread(_Apart(2), storage), 1, second)
+            restored = Maintainer.restore(store, 0, 1, second, BlockPlace(_Apart(2), storage).restored)
         except StateRefused as error:
             assert "which the state was not seeded to compare" in str(error)
             return
@@ -359,13 +357,13 @@ def test_what_examples_show_is_saved_with_rules() -> None:
     rules = [MonitoredRule(Rule("r", "r", parse_rule_body("a -> b")))]
     store = MemoryStore()
     with _storage() as storage:
-        first = BlockMaintainer.seed(_blocks(storage, Rows(np.arange(3), table), 2), max_predicates=None)
+        first = Maintainer.seed(WholeInBlocks(_blocks(storage, Rows(np.arange(3), table), 2)), max_predicates=None)
         for written in first.save(everything=True):
             store.write(written)
-        second = BlockMaintainer.restored(store, 0, Spread(_Apart(2), storage), 1, rules)
+        second = Maintainer.restore(store, 0, 1, rules, BlockPlace(_Apart(2), storage).restored)
         for written in second.save_rules():
             store.write(written)
-        third = BlockMaintainer.restored(store, 0, Spread(_Apart(2), storage), 1, rules)
+        third = Maintainer.restore(store, 0, 1, rules, BlockPlace(_Apart(2), storage).restored)
         (before,), (after,) = second.rules, third.rules
         assert before.examples
         assert after.examples == before.examples
@@ -377,7 +375,7 @@ def test_rows_that_nobody_knew_are_gone() -> None:
     table = from_arrow(pa.table({"a": [1] * 30, "b": list(range(30))}), "r")
     with _storage() as storage:
         blocks = _blocks(storage, Rows(np.arange(30), table), 9)
-        ours = BlockMaintainer.seed(blocks, key=["b"], max_predicates=None, rules=["not(t.a = 1)", "key(a)"])
+        ours = Maintainer.seed(WholeInBlocks(blocks), key=["b"], max_predicates=None, rules=["not(t.a = 1)", "key(a)"])
         assert _counts(ours) == [(None, 30), (30 * 29, 30)]
         shown = {
             int(str(row.key["b"]))
@@ -395,7 +393,9 @@ def test_large_batches_are_counted_anew(monkeypatch: pytest.MonkeyPatch) -> None
     table = from_arrow(pa.table({"a": [1, 1, 2], "b": [1, 2, 2]}), "r")
     texts = ["a -> b", "not(t.a < s.a and t.b > s.b)", "not(t.a > 1)"]
     with _storage() as storage:
-        ours = BlockMaintainer.seed(_blocks(storage, Rows(np.arange(3), table), 2), max_predicates=None, rules=texts)
+        ours = Maintainer.seed(
+            WholeInBlocks(_blocks(storage, Rows(np.arange(3), table), 2)), max_predicates=None, rules=texts
+        )
         assert _counts(ours) == [(2, 2), (0, 0), (None, 1)]
         monkeypatch.setattr(counting_blocks, "_MANY_CHANGED", 0)
         monkeypatch.setattr(watches.PartnersWatch, "follow", interrupted)

@@ -42,7 +42,7 @@ from holdfast.discovery.evidences import all_evidences
 from holdfast.discovery.inclusion.discover import discover_inclusions
 from holdfast.discovery.inclusion.result import Inclusions
 from holdfast.discovery.reported import ReportedSet
-from holdfast.streaming.maintainers.block_maintainer import first_null
+from holdfast.streaming.maintainers.in_blocks import WholeInBlocks
 from holdfast.tables import ReadOptions, Table, from_arrow, overlap, read_table, space_of
 from holdfast.tables.taxes import tax_records
 from tests.oracles.values import Table as OracleTable
@@ -191,7 +191,7 @@ def _evidence(table: Table, space: PredicateSpace, t: int, s: int) -> bytes:
 @given(st.lists(st.sampled_from([None, 1, 2]), min_size=1, max_size=8), st.integers(1, 8))
 def test_the_first_null_of_a_column(values: list[int | None], most: int) -> None:
     with blocked(from_arrow(pa.table({"a": pa.array(values, pa.int64())}), "r"), most) as blocks:
-        found = first_null(blocks, 0)
+        found = WholeInBlocks(blocks).first_null(blocks.schema.names[0])
     assert found == next((number for number, value in enumerate(values[::-1]) if value is None), None)
 
 

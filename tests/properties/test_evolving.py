@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from holdfast import Maintainer
 from holdfast.constraints import Column, InputError, parse_type
-from holdfast.streaming.maintainers.evolving import Definition, EvolvedColumn, evolved, stored_table
+from holdfast.streaming.maintainers.evolving import Definition, EvolvedColumn, evolved
 from holdfast.streaming.maintainers.maintainer import Bounds
+from tests.maintained import stored_table
 from tests.oracles import changes, denial
 from tests.oracles.changes import KeylessChange
 from tests.oracles.values import Row, canonical_row

@@ -15,27 +15,30 @@ from hypothesis import note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from holdfast.constraints import Column, PredicateSpace, Schema
+from holdfast.constraints import Column, Schema
 from holdfast.constraints.types import INTEGER, STRING
 from holdfast.discovery.blocks.executors import InProcess
-from holdfast.discovery.blocks.live import LiveBlocks
 from holdfast.discovery.blocks.storage import Storage
 from holdfast.discovery.blocks.table import BlockTable, Source
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming import key_versions
-from holdfast.streaming.key_versions import KeyVersions, schema_of_versions
-from holdfast.streaming.maintainers.spread_rows import SpreadRows
+from holdfast.streaming.key_versions import KeyVersions, versions_definition
+from holdfast.streaming.maintainers.in_blocks import BlockPlace, WholeInBlocks
+from holdfast.streaming.maintainers.in_memory import RowsInMemory
 from holdfast.streaming.netting import DELETE, INSERT
 from holdfast.tables import Table, from_arrow
 from tests.properties.test_block_laws import MOST, tiny_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
+
+    from holdfast.streaming.maintainers.holding import Holding
 
 __all__ = ["tiny_blocks"]
 
 LEAST = -(2**63)
 SCHEMA = Schema("r", (Column("other", STRING), Column("a", STRING), Column("b", INTEGER)))
+DEFINITION = versions_definition(SCHEMA, ("a", "b"))
 KEYS = [(a, b) for a in ("x", "y", "") for b in (0, LEAST)]
 SEQUENCES = [LEAST, -1, 0, 1, 2, 3, 2**63 - 1]
 
@@ -70,10 +73,13 @@ class Remembering(RuleBasedStateMachine):
         self.batches = 0
 
     def fresh(self) -> KeyVersions:
-        return KeyVersions(SCHEMA, ("a", "b"), self.retention, lambda: self.now)
+        return self.of(RowsInMemory(DEFINITION.empty()))
 
     def restored(self) -> KeyVersions:
-        return self.fresh()
+        return self.of(RowsInMemory.restored(self.store, b"v", DEFINITION))
+
+    def of(self, holding: Holding) -> KeyVersions:
+        return KeyVersions(holding, self.retention, lambda: self.now)
 
     def save(self, *, everything: bool = False) -> None:
         for part in self.versions.save(b"v", everything=everything):
@@ -121,7 +127,6 @@ class Remembering(RuleBasedStateMachine):
     @rule()
     def starts_again(self) -> None:
         self.versions = self.restored()
-        self.versions.restore(self.store, b"v")
         self.batches = 0
 
     @invariant()
@@ -146,23 +151,13 @@ class RememberingInBlocks(Remembering):
 
     def fresh(self) -> KeyVersions:
         self.place = tempfile.TemporaryDirectory(prefix="holdfast-keys-")
-        self.storage = Storage.at(self.place.name)
-        schema = schema_of_versions(SCHEMA, ("a", "b"))
-        empty = BlockTable(Source(self.storage, schema, MOST), [], InProcess(2))
-        return self.having(LiveBlocks.of(empty, (0,)))
+        self.blocks = BlockPlace(InProcess(2), Storage.at(self.place.name))
+        empty = BlockTable(Source(self.blocks.storage, DEFINITION.space.schema, MOST), [], self.blocks.executors)
+        return self.of(WholeInBlocks(empty).held(DEFINITION))
 
     def restored(self) -> KeyVersions:
-        self.storage.open().remove(self.blocks.retired())
-        schema = schema_of_versions(SCHEMA, ("a", "b"))
-        return self.having(LiveBlocks.restore(self.store, b"v", self.storage, schema, InProcess(2)))
-
-    def having(self, blocks: LiveBlocks) -> KeyVersions:
-        self.blocks = blocks
-
-        def rows(space: PredicateSpace, key: Sequence[str]) -> SpreadRows:
-            return SpreadRows(space, key, None, blocks)
-
-        return KeyVersions(SCHEMA, ("a", "b"), self.retention, lambda: self.now, rows)
+        self.versions.committed()
+        return self.of(self.blocks.restored(self.store, b"v", DEFINITION))
 
     def teardown(self) -> None:
         if hasattr(self, "place"):

@@ -29,12 +29,12 @@ from holdfast.indexes.rows import RowSet
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.arrivals import TRUNCATE, UNREADABLE, Arrivals, Draft, Target, arrivals
 from holdfast.streaming.decoding import feed
-from holdfast.streaming.key_versions import KeyVersions, versions_in_blocks
-from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer, Spread
+from holdfast.streaming.key_versions import KeyVersions, first_versions
 from holdfast.streaming.maintainers.denial import DenialMaintainer
+from holdfast.streaming.maintainers.in_blocks import BlockPlace, WholeInBlocks
+from holdfast.streaming.maintainers.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
 from holdfast.streaming.netting import DELETE, INSERT, UPDATE
-from holdfast.streaming.seeding import restored
 from holdfast.tables import Table, from_arrow
 from tests.properties.test_block_laws import MOST, tiny_blocks
 
@@ -105,7 +105,7 @@ class Follower:
         table = from_arrow(frame(seed), "r")
         asked: dict[str, Any] = {"key": key, "max_predicates": 1, "threads": 1}
         self.maintainer: Maintainer
-        self.spread: Spread | None = None
+        self.place: BlockPlace | None = None
         if data.draw(st.booleans(), label="in blocks"):
             self.maintainer = self._in_blocks(table, asked, remembers=remembers)
         else:
@@ -115,14 +115,16 @@ class Follower:
         self.store = MemoryStore()
         self.save(everything=True)
 
-    def _in_blocks(self, table: Table, asked: dict[str, Any], *, remembers: bool) -> BlockMaintainer:
+    def _in_blocks(self, table: Table, asked: dict[str, Any], *, remembers: bool) -> Maintainer:
         self.folder = tempfile.TemporaryDirectory(prefix="holdfast-netting-")
-        self.spread = Spread(InProcess(), Storage.at(self.folder.name))
-        written = write_blocks(self.spread.storage.open(), Numbered(np.arange(table.row_count), table), MOST)
-        blocks = BlockTable(Source(self.spread.storage, SCHEMA, MOST), list(written), self.spread.executors)
-        maintainer = BlockMaintainer.seed(blocks, space=PredicateSpace(SCHEMA), **asked)
+        self.place = BlockPlace(InProcess(), Storage.at(self.folder.name))
+        written = write_blocks(self.place.storage.open(), Numbered(np.arange(table.row_count), table), MOST)
+        blocks = WholeInBlocks(
+            BlockTable(Source(self.place.storage, SCHEMA, MOST), list(written), self.place.executors)
+        )
+        maintainer = Maintainer.seed(blocks, space=PredicateSpace(SCHEMA), **asked)
         if remembers and self.data.draw(st.booleans(), label="what is known of keys too"):
-            maintainer.remember_keys(versions_in_blocks(blocks, asked["key"], None))
+            maintainer.remember(known=first_versions(blocks, asked["key"], None))
         elif remembers:
             maintainer.remember()
         return maintainer
@@ -146,7 +148,8 @@ class Follower:
         self.maintainer.check_invariants()
         self.save()
         if self.data.draw(st.integers(0, 3), label="starts again") == 0:
-            self.maintainer = restored(self.store, 0, self.spread, threads=1)
+            rows = RowsInMemory.restored if self.place is None else self.place.restored
+            self.maintainer = Maintainer.restore(self.store, threads=1, rows=rows)
         return result
 
     def _fail(self, came: Arrivals) -> None:

@@ -46,12 +46,12 @@ STEPS: dict[str, dict[str, tuple[str, int, int]]] = {
     },
     "seeding in blocks": {
         "first blocks made": ("jobs.blocks:StateBlocks.begin", 1, 1),
-        "rows in blocks": ("streaming.maintainers.block_maintainer:BlockMaintainer.seed", 1, 1),
+        "rows in blocks": ("streaming.maintainers.in_blocks:WholeInBlocks.seed", 1, 1),
     },
     "following in blocks": {
         "young block written": ("discovery.blocks.live:LiveBlocks.enter", 1, 8),
         "blocks brought into order": ("discovery.blocks.live:LiveBlocks.settle", 1, 12),
-        "replaced blocks removed": ("streaming.maintainers.block_maintainer:BlockMaintainer.committed", 1, 12),
+        "replaced blocks removed": ("streaming.maintainers.in_blocks:RowsInBlocks.committed", 1, 12),
         "blocks swept": ("jobs.blocks:StateBlocks.sweep", 1, 1),
     },
     "rebuilding": {

@@ -30,9 +30,10 @@ from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.output_rows import Position
 from holdfast.streaming.pipeline import Limits, Pipeline
 from holdfast.streaming.publisher import Publisher
-from holdfast.streaming.seeding import SeededTable, restore, seed, table_rules, tables_of
+from holdfast.streaming.seeding import SeededTable, restore, seed, table_rules
 from holdfast.streaming.sinks.choosing import open_tables
 from holdfast.streaming.snapshotting import Snapshotter
+from holdfast.streaming.table_records import TableRecord, tables_of
 from holdfast.tables import Table, from_arrow
 
 if TYPE_CHECKING:
@@ -121,7 +122,9 @@ class Process:
         if commits.identity.status != READY:
             table = table_of(self.history.first)
             maintainer = Maintainer.seed(table, key=["k"], max_predicates=3, rules=table_rules(RULES, "r"), threads=1)
-            seed(self.store, commits, [SeededTable(maintainer, {"source": {"start": "0"}})], rules=RULES, now=now)
+            seed(
+                self.store, commits, [SeededTable(maintainer, TableRecord(source={"start": "0"}))], rules=RULES, now=now
+            )
         backup = self.folder / "backup" / commits.identity.state_id
         own(backup, commits.identity)
         refuse_behind(backup, commits.identity.epoch, commits.last)
@@ -183,8 +186,8 @@ class Process:
         return int(json.loads(start)) if start else self._pinned()
 
     def _pinned(self) -> int:
-        ((_, about),) = tables_of(self.store)
-        return int(about["source"]["start"])
+        ((_, record),) = tables_of(self.store)
+        return int(record.source["start"])
 
     def _offset(self, number: int) -> str:
         path = self.checkpoint / "offsets" / str(number)

@@ -22,7 +22,8 @@ from deltalake import DeltaTable
 from holdfast.constraints import Column, ExternalError, HoldfastError, Schema, StateRefused
 from holdfast.constraints.types import INTEGER
 from holdfast.jobs.command_line import exit_code_of
-from holdfast.streaming.key_versions import KeyVersions
+from holdfast.streaming.key_versions import KeyVersions, versions_definition
+from holdfast.streaming.maintainers.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.maintainer import DELETE
 from holdfast.streaming.sinks.deltalake import DeltaLakeTable
 from tests.recovery.disks import fill
@@ -177,7 +178,8 @@ def test_keys_are_not_forgotten_early_by_a_clock_that_goes_back() -> None:
 
     at = 1_000_000.0
     schema = Schema("t", (Column("k", INTEGER),))
-    versions = KeyVersions(schema, ["k"], retention=10.0, clock=lambda: at)
+    rows = RowsInMemory(versions_definition(schema, ["k"]).empty())
+    versions = KeyVersions(rows, retention=10.0, clock=lambda: at)
 
     def note(key: int, sequence: int) -> None:
         table = from_arrow(pa.table({"k": pa.array([key], pa.int64())}), "t")

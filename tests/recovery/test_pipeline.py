@@ -271,9 +271,9 @@ def test_a_file_in_quarantine_leaves_no_column_out(tmp_path: Path) -> None:
     none = Records(_table([]), np.array([], np.int8))
     came = Arrivals(none, (BadRecord("f.csv", None, "unknown"),), refused_columns={"new": "f.csv"})
     for number, files in enumerate((came, replace(came, refused_columns={}, new_fields={"hat": "r-1"}))):
-        running.pipeline._progress["r"]["good"] = 1
+        running.pipeline._progress["r"] = replace(running.pipeline._progress["r"], good=1)
         running.pipeline.batch("r", Position("q", number, str(number), str(number + 1)), files)
-    assert running.pipeline.progress["r"]["left_out"] == {"hat": "r-1"}
+    assert running.pipeline.progress["r"].left_out == {"hat": "r-1"}
     running.pipeline._strict = frozenset({"r"})
     with pytest.raises(
         InputError, match=r"record f\.csv has a field 'new' that no column has, and 'new_columns' is stop"

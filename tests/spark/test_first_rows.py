@@ -15,14 +15,15 @@ from deltalake import DeltaTable, write_deltalake
 from holdfast.constraints import HoldfastError, InputError, StateRefused, UsageError
 from holdfast.discovery.blocks.block import read_block, rows_of
 from holdfast.discovery.blocks.live import LiveBlocks
-from holdfast.discovery.blocks.table import BlockTable
-from holdfast.jobs.blocks import StateBlocks, refuse_missing
+from holdfast.jobs.blocks import StateBlocks
 from holdfast.jobs.configuration import load
-from holdfast.jobs.first_rows import IntoBlocks, IntoMemory, first_rows
+from holdfast.jobs.first_rows import first_rows
+from holdfast.jobs.state_rows import RowsOfProcess
 from holdfast.state import codecs
 from holdfast.state.memory import MemoryStore
 from holdfast.state.store import WriteBatch
-from holdfast.tables import Table
+from holdfast.streaming.maintainers.in_blocks import WholeInBlocks
+from holdfast.streaming.maintainers.in_memory import WholeInMemory
 from holdfast.tables.taxes import tax_records
 from tests.streams import Application
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from holdfast.discovery.blocks.table import BlockTable
     from holdfast.jobs.settings import Settings
 
 SOURCE = {"source": {"format": "files", "path": "./changes", "encoding": "json"}}
@@ -49,11 +51,11 @@ class Read:
 
     def both(self) -> tuple[Any, Any]:
         """Return what is read into memory and into blocks, or what is said in its place."""
-        readers = (IntoMemory(lambda: self._spark), IntoBlocks(self.blocks, lambda _: None))
+        places = (RowsOfProcess(lambda: self._spark), self.blocks)
         answers: list[Any] = []
-        for reader in readers:
+        for place in places:
             try:
-                answers.append(first_rows(self.settings.tables[0], self.settings, lambda: self._spark, reader))
+                answers.append(first_rows(self.settings.tables[0], self.settings, lambda: self._spark, place))
             except HoldfastError as error:
                 answers.append(error)
         return answers[0], answers[1]
@@ -63,14 +65,14 @@ class Read:
         here, there = self.both()
         assert not isinstance(here, HoldfastError), here
         assert not isinstance(there, HoldfastError), there
-        assert isinstance(here.rows, Table)
-        assert isinstance(there.rows, BlockTable)
+        assert isinstance(here.rows, WholeInMemory)
+        assert isinstance(there.rows, WholeInBlocks)
         assert there.schema == here.schema
         assert (there.known, there.source, there.sequence) == (here.known, here.source, here.sequence)
         assert [w.rpartition(": ")[2] for w in there.warnings] == [w.rpartition(": ")[2] for w in here.warnings]
-        assert rows_in(there.rows) == Counter(map(repr, here.rows.rows(range(here.rows.row_count))))
-        assert there.rows.row_count == here.rows.row_count
-        return there.rows
+        assert rows_in(there.rows.table) == Counter(map(repr, here.rows.table.rows(range(here.rows.table.row_count))))
+        assert there.rows.table.row_count == here.rows.table.row_count
+        return there.rows.table
 
 
 def rows_in(table: BlockTable) -> Counter[str]:
@@ -183,20 +185,17 @@ def test_a_sequence(spark: SparkSession, tmp_path: Path, more: dict[str, Any], s
         tmp_path, spark, {"seed": {"path": "./t.csv"}, "key": ["b", "k"], "sequence": sequence, **SOURCE, **more}
     )
     table, (here, there) = read.check(), read.both()
-    known = there.sequences
+    known, ours = there.versions.table, here.versions.table
     assert known.schema.names[:2] == ("b", "k")
-    expected = []
-    if here.sequences is not None:
-        rows = here.rows.rows(range(7))
-        expected = [
-            repr([row["b"], row["k"], key, 0]) for row, key in zip(rows, here.sequences.keys.tolist(), strict=True)
-        ]
+    assert ours.row_count == (0 if "sequence" in more else 7)
+    expected = [repr(list(row.values())) for row in ours.rows(range(ours.row_count))]
+    assert all(row["b"] == row["k"] % 2 and row[" gone since"] == 0 for row in ours.rows(range(ours.row_count)))
     place, found = known.source.storage.open(), []
     for block in known.base.blocks:
         rows = rows_of(read_block(place, block), known.schema).table
         found += [repr(list(row.values())) for row in rows.rows(range(rows.row_count))]
     assert sorted(found) == sorted(expected)
-    names = {block.name for blocks in (table, there.rows, known) for block in blocks.base.blocks}
+    names = {block.name for blocks in (table, there.rows.table, known) for block in blocks.base.blocks}
     earlier = set(place.names()) - names  # of what was read first, to be compared
     assert len(earlier) == len(known.base.blocks)
 
@@ -251,10 +250,10 @@ def test_what_the_state_does_not_name_is_swept_and_what_is_missing_is_told(spark
     for left in (folder / "left", folder / "half.1.part", folder.parent / "u" / "left"):
         left.parent.mkdir(exist_ok=True)
         left.write_bytes(b"")
-    refuse_missing(read.settings, blocks.address, store)
+    blocks.refuse_missing(store)
     blocks.sweep(store)
     assert {path.name for path in folder.iterdir()} == named
     assert [path.name for path in folder.parent.iterdir()] == ["t"]
     (folder / min(named)).unlink()
     with pytest.raises(StateRefused, match=f"files with rows .*: 1, the first is t/{min(named)}"):
-        refuse_missing(read.settings, blocks.address, store)
+        blocks.refuse_missing(store)

@@ -24,7 +24,7 @@ from holdfast.discovery.blocks.storage import Storage
 from holdfast.jobs import doctor
 from holdfast.state import codecs
 from holdfast.state.rocks import RocksReader
-from holdfast.streaming.maintainers.maintainer import versions_prefix
+from holdfast.streaming.maintainers.stored_definition import versions_prefix
 from holdfast.tables.taxes import tax_records
 from tests.spark.test_run_delta import FEED, Source
 from tests.streams import Application, Row, refused

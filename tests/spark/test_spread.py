@@ -23,7 +23,7 @@ from holdfast.discovery.blocks.storage import Storage
 from holdfast.discovery.blocks.table import BlockTable, Source
 from holdfast.discovery.evidences import TooManyEvidences
 from holdfast.jobs.command_line import exit_code_of
-from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer
+from holdfast.streaming.maintainers.in_blocks import WholeInBlocks
 from holdfast.streaming.spark.executors import SparkExecutors
 from holdfast.tables.taxes import NARROW, tax_records
 
@@ -270,7 +270,7 @@ def test_rules_of_a_table_that_changes(spark: SparkSession, tmp_path: Path) -> N
     storage.open().prepare()
     blocks = list(write_blocks(storage.open(), Rows(np.arange(1_200), first), 300))
     table = BlockTable(Source(storage, first.schema, 300), blocks, SparkExecutors(spark, 2))
-    spread = BlockMaintainer.seed(table, max_predicates=None, rules=texts)
+    spread = Maintainer.seed(WholeInBlocks(table), max_predicates=None, rules=texts)
     alone = Maintainer.seed(first, max_predicates=None, rules=texts, threads=1)
     for inserts, deletes in ((more.slice(0, 200), None), (more.slice(200), rows.slice(100, 150))):
         for maintainer in (spread, alone):

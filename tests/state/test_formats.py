@@ -20,11 +20,13 @@ from holdfast.state.log import CommitLog
 from holdfast.state.rocks import RocksStore
 from holdfast.state.snapshots import Snapshots
 from holdfast.state.store import WriteBatch
-from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer, Spread
-from holdfast.streaming.maintainers.evolving import stored_table
+from holdfast.streaming.maintainers.holding import Restore
+from holdfast.streaming.maintainers.in_blocks import BlockPlace, RowsInBlocks
+from holdfast.streaming.maintainers.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
 from holdfast.streaming.seeding import restore
 from tests.golden.make_state import FOLDER, drawn, table_of
+from tests.maintained import stored_table
 
 FORMATS = sorted(int(path.name.removesuffix(".tar.gz")) for path in FOLDER.glob("[0-9].tar.gz"))
 FORMATS_OF_BLOCKS = sorted(int(path.name.removesuffix(".blocks.tar.gz")) for path in FOLDER.glob("*.blocks.tar.gz"))
@@ -42,8 +44,8 @@ def unpacked(name: str, folder: Path) -> tuple[Path, dict[str, Any]]:
     return folder / "state", json.loads((folder / "expected.json").read_text("utf-8"))
 
 
-def check(store: RocksStore, expected: dict[str, Any], spread: Spread | None = None) -> dict[str, Maintainer]:
-    tables = restore(store, threads=1, spread=None if spread is None else lambda _: spread)
+def check(store: RocksStore, expected: dict[str, Any], rows: Restore = RowsInMemory.restored) -> dict[str, Maintainer]:
+    tables = restore(store, threads=1, rows=lambda _: rows)
     assert tables.keys() == expected["tables"].keys()
     for name, maintainer in tables.items():
         told = expected["tables"][name]
@@ -65,19 +67,20 @@ def test_there_is_a_state_of_each_format_up_to_this_one() -> None:
 def test_rows_in_blocks_that_are_gone_stay_so(found: int, tmp_path: Path) -> None:
     """Also where the first start ends before anything was committed: the numbers are in the state until then."""
     state, expected = unpacked(f"{found}.blocks.tar.gz", tmp_path)
-    spread = Spread(InProcess(2), Storage.at(str(tmp_path / "blocks")))
-    place = spread.storage.open()
+    blocks = BlockPlace(InProcess(2), Storage.at(str(tmp_path / "blocks")))
+    place = blocks.storage.open()
     before = set(place.names())
     for dies in (True, False):
         store = RocksStore(state)
         Commits(store, "golden")
         named = stored_names(store, codecs.number(0))
         assert named <= before
-        maintainer = BlockMaintainer.restored(store, 0, spread, threads=1)
-        check(store, expected, spread)
-        marks = {one.name for one in maintainer.blocks.manifest.marks}
+        maintainer = Maintainer.restore(store, threads=1, rows=blocks.restored)
+        check(store, expected, blocks.restored)
+        assert isinstance(maintainer.holding, RowsInBlocks)
+        marks = {one.name for one in maintainer.holding.blocks.manifest.marks}
         assert marks
-        assert maintainer.blocks.manifest.names == named | marks
+        assert maintainer.files == named | marks
         if dies:
             place.remove(set(place.names()) - before)
             store.close()
@@ -90,8 +93,8 @@ def test_rows_in_blocks_that_are_gone_stay_so(found: int, tmp_path: Path) -> Non
         for part in again.save(0):
             change.add(part)
         store.write(change)
-        assert stored_names(store, codecs.number(0)) == again.blocks.manifest.names
-        again = BlockMaintainer.restored(store, 0, spread, threads=1)
+        assert stored_names(store, codecs.number(0)) == again.files
+        again = Maintainer.restore(store, threads=1, rows=blocks.restored)
         again.check_invariants()
         assert again.row_count == len(expected["tables"]["rows"]["rows"]) + 1
     store.close()

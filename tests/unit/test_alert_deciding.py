@@ -18,6 +18,7 @@ from holdfast.streaming.alerts.deciding import Alert, Message, Turned, messages,
 from holdfast.streaming.alerts.posting import Answer, Receiver
 from holdfast.streaming.alerts.sending import Sender
 from holdfast.streaming.alerts.waiting import Waiting, carried, put_carried, told
+from holdfast.streaming.commit_draft import CommitDraft
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
 from holdfast.streaming.output_rows import OutputRows
 from holdfast.streaming.rule_reports import RuleReports
@@ -275,22 +276,18 @@ class Process:
 
     def commit(self, broken: dict[str, bool], words: dict[str, int]) -> None:
         """Commit the states of rules; those that are not given were left out of the configuration."""
-        rows = OutputRows(self.commits.identity, self.commits.last + 1, NOW)
+        draft = CommitDraft(self.commits, NOW)
         states = [
             RuleState(Rule(n, "t", parse_rule_body(f"not(t.x > {words[n]})")), 9, None, int(is_broken))
             for n, is_broken in broken.items()
         ]
-        change, were = WriteBatch(), self.reports.broken
-        forgotten = self.reports.forgotten([state.rule for state in states], change)
-        for line in forgotten.lines:
-            rows.rule(line)
-        were &= broken.keys()
-        reported = self.reports.lines(states, None, rows.commit, NOW.timestamp(), change)
-        self.waiting.decide(rows, turned(states, reported.lines, were), change)
+        were = self.reports.broken & broken.keys()
+        self.reports.forget([state.rule for state in states], draft)
+        lines = self.reports.publish(states, None, draft)
+        self.waiting.decide(draft.rows, turned(states, lines, were), draft.change)
         self.crashes("decided")
-        self.commits.commit(change, rows.payload)
-        self.reports.keep(forgotten, reported)
-        self.note_expected(rows.commit, broken)
+        draft.commit()
+        self.note_expected(draft.number, broken)
         self.crashes("written")
         self.log()
         self.crashes("logged")

@@ -15,7 +15,8 @@ from holdfast.state import codecs
 from holdfast.state.commits import Commits
 from holdfast.state.memory import MemoryStore
 from holdfast.state.store import WriteBatch
-from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer
+from holdfast.streaming.maintainers.in_blocks import WholeInBlocks
+from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.seeding import _FAMILIES, SeededTable, restore, seed
 from holdfast.tables import from_arrow
@@ -29,14 +30,13 @@ def test_what_a_new_rule_made_of_blocks_is_not_swept(tmp_path: Path) -> None:
     about.put("tables", codecs.number(0), codecs.json_bytes({"name": "t"}))
     for part in (about, *seeded.save(everything=True)):
         store.write(part)
-    named = seeded.blocks.manifest.names
-    tables = restore(store, 1, [MonitoredRule(Rule("r", "t", parse_rule_body("b -> a")))], blocks.spread)
+    named = seeded.files
+    tables = restore(store, 1, [MonitoredRule(Rule("r", "t", parse_rule_body("b -> a")))], blocks.restore)
     place = blocks.storage("t").open()
     place.put("left", b"")
     blocks.sweep(store, tables.values())
     restored = tables["t"]
-    assert isinstance(restored, BlockMaintainer)
-    assert set(place.names()) == restored.blocks.manifest.names > named
+    assert set(place.names()) == restored.files > named
     restored.apply(inserts=pa.table({"a": [4], "b": [3]}))
     assert restored.rules[0].violating_pairs == 2
     restored.check_invariants()
@@ -55,7 +55,7 @@ def test_blocks_of_an_interrupted_seed_are_forgotten(tmp_path: Path, monkeypatch
     assert {"blocks", "rows", "meta"} <= left
     assert left - {"meta"} <= set(_FAMILIES), "whatever a seed writes is wiped"
     seed(store, commits, [SeededTable(_seeded(blocks, range(5)))])
-    (restored,) = restore(store, 1, spread=blocks.spread).values()
+    (restored,) = restore(store, 1, rows=blocks.restore).values()
     restored.check_invariants()
     assert restored.row_count == 5
 
@@ -72,9 +72,9 @@ def _blocks(folder: Path) -> BlocksHere:
     return blocks
 
 
-def _seeded(blocks: BlocksHere, keys: Sequence[int]) -> BlockMaintainer:
+def _seeded(blocks: BlocksHere, keys: Sequence[int]) -> Maintainer:
     """Seed a table with blocks of one row."""
     rows, storage = from_arrow(pa.table({"a": keys, "b": keys}), "t"), blocks.storage("t")
     written = list(write_blocks(storage.open(), Rows(np.arange(len(keys)), rows), 1))
     table = BlockTable(Source(storage, rows.schema, 1), written, blocks.executors)
-    return BlockMaintainer.seed(table, key=["a"], max_predicates=None)
+    return Maintainer.seed(WholeInBlocks(table), key=["a"], max_predicates=None)

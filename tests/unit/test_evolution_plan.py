@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from holdfast.jobs import evolve
 from holdfast.jobs.configuration import read_configuration
 from holdfast.jobs.evolution import Plan, planned
 from holdfast.jobs.seeding import monitored_rules, seeded_tables
+from holdfast.jobs.state_rows import RowsOfProcess
 from holdfast.state import codecs
 from holdfast.state.commits import Commits
 from holdfast.state.rocks import RocksStore
 from holdfast.state.store import WriteBatch
-from holdfast.streaming.seeding import progress_of, restore, seed, tables_of
+from holdfast.streaming.seeding import restore, seed
+from holdfast.streaming.table_records import progress_of, tables_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -54,7 +57,8 @@ class State:
         configuration = self._read(table)
         settings, self.rules = configuration.settings, monitored_rules(configuration)
         self._open()
-        tables = seeded_tables(settings, self.rules, self._no_spark, Quiet())  # type: ignore[arg-type]
+        place = RowsOfProcess(self._no_spark)
+        tables = seeded_tables(settings, self.rules, self._no_spark, Quiet(), place)  # type: ignore[arg-type]
         seed(self.store, self.commits, tables)
 
     def to(self, arrived: Mapping[str, ColumnType | None] | None = None, **table: Any) -> Plan:
@@ -66,7 +70,7 @@ class State:
             self.number += 1
             new = RocksStore(self.folder / f"state {self.number}")
             tables = evolve._tables(
-                *(settings, self.rules, plan, self.store, self._no_spark, None),
+                *(settings, self.rules, plan, self.store, self._no_spark, RowsOfProcess(self._no_spark)),
                 Quiet(),  # type: ignore[arg-type]
             )
             taken = evolve._taken_over(self.store, plan)
@@ -85,7 +89,7 @@ class State:
     def note(self, **progress: Any) -> None:
         """Change what is noted of how far the table is."""
         batch = WriteBatch()
-        batch.put("progress", b"t", codecs.json_bytes({**progress_of(self.store, "t"), **progress}))
+        batch.put("progress", b"t", codecs.json_bytes(replace(progress_of(self.store, "t"), **progress).fields()))
         self.store.write(batch)
 
     @property
@@ -192,11 +196,9 @@ def test_many_fields_stay_many(state: State) -> None:
 
 
 def test_a_state_that_did_not_look_at_fields_takes_none_in(state: State) -> None:
-    ((number, about),) = tables_of(state.store)
+    ((number, record),) = tables_of(state.store)
     batch = WriteBatch()
-    batch.put(
-        "tables", codecs.number(number), codecs.json_bytes({k: v for k, v in about.items() if k != "watches_fields"})
-    )
+    replace(record, watches_fields=False).put(number, batch)
     state.store.write(batch)
     state.refused("did not note which fields no column has", columns={"z": "integer"})
     state.to(exclude=["b"])
@@ -260,6 +262,6 @@ def test_what_is_owed_is_told_anew(tmp_path: Path) -> None:
     state.note(owed=3)
     state.refused("what is remembered of the old key", key=["id"])
     state.to(exclude=["b"])
-    assert progress_of(state.store, "t")["owed"] == 0
+    assert progress_of(state.store, "t").owed == 0
     state.to(exclude=["b"], key=["id"])
     state.close()

@@ -16,7 +16,8 @@ from holdfast.discovery.blocks.lookup import find_rows
 from holdfast.discovery.blocks.storage import Kept, Storage
 from holdfast.discovery.blocks.table import BlockTable, Source
 from holdfast.state.places import Folder
-from holdfast.streaming.maintainers.block_maintainer import BlockMaintainer
+from holdfast.streaming.maintainers.in_blocks import WholeInBlocks
+from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.tables import Table, from_arrow
 
 ROWS, BLOCK = 100, 25
@@ -97,7 +98,7 @@ def test_a_storage_that_fails_is_told_as_what_it_is(tmp_path: Path, monkeypatch:
     first = rows_from(0, 4)
     written = list(write_blocks(storage.open(), Rows(np.arange(4), first), 4))
     source = Source(storage, first.schema, 4)
-    maintainer = BlockMaintainer.seed(BlockTable(source, written, InProcess()), max_predicates=2)
+    maintainer = Maintainer.seed(WholeInBlocks(BlockTable(source, written, InProcess())), max_predicates=2)
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

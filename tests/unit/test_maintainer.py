@@ -14,10 +14,10 @@ from holdfast.discovery.order.contexts import Contexts
 from holdfast.discovery.order.search import OrderSearch
 from holdfast.indexes.table_index import TableIndex
 from holdfast.streaming.maintainers.denial import DenialMaintainer
+from holdfast.streaming.maintainers.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, UPDATE, Records
 from holdfast.streaming.maintainers.order import OrderMaintainer
 from holdfast.streaming.maintainers.reasons import Reasons
-from holdfast.streaming.maintainers.shared_index import SharedIndex
 from holdfast.tables import overlap
 from holdfast.tables.taxes import tax_records
 
@@ -29,8 +29,8 @@ KNOWN = {3_000: 26, 6_000: 27, 9_000: 28, 14_418: 26}
 
 def index_of(maintainer: Maintainer) -> TableIndex:
     """Return the index of a maintainer whose rows are in memory."""
-    assert isinstance(maintainer._index, SharedIndex)
-    return maintainer._index.table
+    assert isinstance(maintainer.holding, RowsInMemory)
+    return maintainer.holding.index
 
 
 def _records(rows: pa.Table, operation: int, name: str = "tax") -> Records:

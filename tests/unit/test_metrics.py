@@ -25,6 +25,7 @@ from holdfast.jobs.configuration import read_configuration
 from holdfast.jobs.metrics import Endpoint, Figures
 from holdfast.jobs.settings import PrometheusSettings
 from holdfast.streaming.alerts.sending import Counts
+from holdfast.streaming.table_records import TableProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,17 +36,9 @@ AT = "2024-02-29T12:00:00.000000Z"
 
 def followed(tables: list[str], rules: list[str] = []) -> Any:  # noqa: B006  (never changed)
     progress = {
-        table: {
-            "rows": 5 + n,
-            "constraints": 9,
-            "batches": 3,
-            "records": 30,
-            "quarantined": 2,
-            "late": 1,
-            "lag_seconds": 0.5,
-            "lag_records": None,
-            "at": AT,
-        }
+        table: TableProgress(
+            rows=5 + n, constraints=9, batches=3, records=30, quarantined=2, late=1, lag_seconds=0.5, at=AT
+        )
         for n, table in enumerate(tables)
     }
     line = {"table_name": tables[0], "severity": "error", "violating_pairs": 4, "violating_rows": 2, "broken": True}

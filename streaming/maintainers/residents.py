@@ -8,61 +8,52 @@ Invariant: a resident is live exactly if its row is in the table; one that the b
 table. What is owed is here, as it is in no block.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from holdfast.constraints import PredicateSpace
 from holdfast.discovery.blocks.block import Rows, rows_of, table_of
 from holdfast.discovery.blocks.live import LiveBlocks
 from holdfast.discovery.blocks.lookup import find_rows, rows_between
 from holdfast.discovery.blocks.marks import RowNumbers
 from holdfast.discovery.blocks.probing import probe_among, probe_blocks
-from holdfast.discovery.blocks.searching import BlockSearch, Evidences
+from holdfast.discovery.blocks.searching import Evidences
 from holdfast.discovery.blocks.table import BlockTable
-from holdfast.discovery.certificate import Numbers, Pairs, Words
-from holdfast.discovery.order.targets import Targets
+from holdfast.discovery.certificate import Pairs, Words
 from holdfast.indexes.encoding import Codes, Relabelled
 from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.state.store import WriteBatch
+from holdfast.streaming.maintainers.holding import RowsDefinition
 from holdfast.tables import Table
 
 _FEW_RESIDENTS = 10_000
 
 
-class SpreadRows(RowSet):
+class Residents(RowSet):
     """The residents of a table in blocks, and the blocks.
 
     Parameters
     ----------
-    space, key, coding : as of all rows.
+    definition : of all rows.
     blocks : all live rows.
-    threads : how many to use here.
 
     Attributes
     ----------
-    held : says which residents somebody refers to between batches.
+    held : returns the residents that certificates and rules refer to between batches.
     """
 
-    def __init__(
-        self,
-        space: PredicateSpace,
-        key: Sequence[str],
-        coding: PredicateSpace | None,
-        blocks: LiveBlocks,
-        threads: int = 1,
-    ) -> None:
-        super().__init__(space, key, coding)
+    def __init__(self, definition: RowsDefinition, blocks: LiveBlocks) -> None:
+        super().__init__(definition.space, definition.key, definition.coding)
         self.blocks = blocks
         self._before_batch = blocks.manifest
         self._many = _FEW_RESIDENTS
         self._met_slots: list[Slots] = []
         self._met_numbers: list[RowNumbers] = []
         self.starts_anew = False
-        self.threads = threads
+        self.threads = definition.threads
         self.held: Callable[[], Slots] = lambda: np.zeros(0, np.int64)
 
     def __len__(self) -> int:
@@ -239,25 +230,3 @@ class SpreadRows(RowSet):
         taken = order[nth < wanted[known[order]]]
         assert len(taken) == wanted.sum(), "rows of the table were not looked up"
         return known[taken], numbers[taken]
-
-
-class SpreadSearch:
-    """Searches rows that are in blocks.
-
-    Parameters
-    ----------
-    rows, space : the table, and what is compared.
-    """
-
-    def __init__(self, rows: SpreadRows, space: PredicateSpace) -> None:
-        self._rows = rows
-        self._search = BlockSearch(rows.blocks.table(), space, images=True)
-
-    def find(self, masks: Words, limit: int) -> tuple[Numbers, Pairs]:
-        """Return which constraints are violated, and some pairs for each."""
-        found = self._search.find(masks, limit)
-        return found.constraint, self._rows.pairs_of(found.evidences)
-
-    def find_orders(self, targets: Targets, which: Numbers, sets: Words, limit: int) -> tuple[Numbers, Pairs]:
-        """Return the same for order dependencies."""
-        return self.find(targets.masks(which, sets), limit)
