@@ -26,6 +26,7 @@ from holdfast.streaming.maintainers.holding import Restore
 from holdfast.streaming.maintainers.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.inclusion import CLUSTERS, InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import Maintainer
+from holdfast.streaming.maintainers.near.maintainer import FAMILY as NEAR
 from holdfast.streaming.maintainers.rules import RULES, MonitoredRule
 from holdfast.streaming.maintainers.value_rules import ValueRules
 from holdfast.streaming.output_rows import Row
@@ -42,7 +43,7 @@ rule's."""
 _WIPED_AT_ONCE = 50_000
 _FAMILIES = (
     *("tables", "rows", "values", "evidences", "covers", "progress", "attempts", "skips", "pending", "ranks"),
-    *(BLOCKS, MARKS, VALUES, MEMBERS, CLUSTERS, RULES, STATUS, NAMES, ALERTS, ALERT_STATUS),
+    *(BLOCKS, MARKS, NEAR, VALUES, MEMBERS, CLUSTERS, RULES, STATUS, NAMES, ALERTS, ALERT_STATUS),
 )
 _OF_TABLES = b"\0"
 """What `meta` says of a table is under its number, and no name begins so."""

@@ -7,6 +7,7 @@ from holdfast.constraints import ConstraintChange
 from holdfast.display.changes import Changes
 from holdfast.display.texts import counted
 from holdfast.streaming.maintainers.inclusion import ColumnChange
+from holdfast.streaming.maintainers.near.changes import NearChange
 from holdfast.streaming.maintainers.rule_state import RuleState
 
 
@@ -28,6 +29,7 @@ class BatchResult:
     values : what became of the values of each column, where they are followed.
     emptied : whether all rows of before went, so that `values` are all that there are.
     rules : what is known of each monitored rule now.
+    near : what became of constraints that nearly hold.
     left_out : fields that no column has, and that were seen first with this batch: each with its first record.
     """
 
@@ -48,6 +50,7 @@ class BatchResult:
     values: tuple[ColumnChange, ...] = ()
     emptied: bool = False
     rules: tuple[RuleState, ...] = ()
+    near: tuple[NearChange, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:

@@ -1,8 +1,25 @@
 """Which families are maintained on a table, and how large their constraints may be."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
-from holdfast.constraints import Family, PredicateSpace
+from holdfast.constraints import Family, PredicateSpace, parse_share
+
+
+@dataclass(frozen=True)
+class NearBounds:
+    """Which constraints that nearly hold are maintained.
+
+    Parameters
+    ----------
+    share : of the rows that may be exceptions.
+    max_context : with at most so many columns in the context, 0 for any number.
+    """
+
+    share: Fraction
+    max_context: int = 3
 
 
 @dataclass(frozen=True)
@@ -13,10 +30,12 @@ class Bounds:
     ----------
     max_predicates : denial constraints on at most so many column pairs, 0 for all; None for no denial constraints.
     max_context : order dependencies with at most so many columns in the context, 0 for all; None for none.
+    near : constraints that nearly hold; None for none.
     """
 
     max_predicates: int | None = 4
     max_context: int | None = None
+    near: NearBounds | None = None
 
     @property
     def families(self) -> dict[Family, int]:
@@ -24,13 +43,21 @@ class Bounds:
         bounds = {Family.DENIAL: self.max_predicates, Family.ORDER: self.max_context}
         return {family: bound for family, bound in bounds.items() if bound is not None}
 
-    def fields(self) -> dict[str, int]:
-        """Return those that are set, by name."""
-        return {name: bound for name, bound in vars(self).items() if bound is not None}
+    def fields(self) -> dict[str, Any]:
+        """Return those that are set, by name, as JSON has them."""
+        near = None if self.near is None else {"share": str(self.near.share), "max_context": self.near.max_context}
+        return {name: bound for name, bound in {**vars(self), "near": near}.items() if bound is not None}
+
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, Any]) -> "Bounds":
+        """Return the bounds that have these fields."""
+        near = fields.get("near")
+        known = None if near is None else NearBounds(parse_share(Fraction(near["share"])), near["max_context"])
+        return cls(fields.get("max_predicates"), fields.get("max_context"), known)
 
     def widest(self, space: PredicateSpace) -> PredicateSpace:
         """Return the space of the rows: with every column pair and every order that some family compares."""
-        if self.max_context is None:
+        if self.max_context is None and self.near is None:
             return space.of_family(Family.DENIAL)
         crossing = space.crossing if self.max_predicates is not None else ()
         return PredicateSpace(space.schema, crossing, Family.ORDER)

@@ -31,7 +31,9 @@ from holdfast.streaming.maintainers.watches import Watch
 from holdfast.tables import Table
 
 if TYPE_CHECKING:
+    from holdfast.streaming.maintainers.bounds import NearBounds
     from holdfast.streaming.maintainers.certified import CertifiedMaintainer
+    from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
 
 Report = Callable[[str], object]
 NO_SLOTS: Slots = np.zeros(0, np.int64)
@@ -197,6 +199,10 @@ class Holding(ABC):
     @abstractmethod
     def counting(self, watches: Sequence[Watch]) -> Counting:
         """Return what counts the violations of rules."""
+
+    @abstractmethod
+    def near(self, bounds: "NearBounds") -> "NearMaintainer":
+        """Return what keeps the constraints that nearly hold, which is still to be seeded or restored."""
 
     @abstractmethod
     def sample(self, space: PredicateSpace) -> PairSample:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.constraints import ColumnRef, ExternalError, Family, PredicateSpace, Rule, Schema
+from holdfast.constraints import ColumnRef, ExternalError, Family, PredicateSpace, Rule, Schema, UsageError
 from holdfast.constraints.denial import key as denial_key
 from holdfast.discovery.blocks.block import Block, table_of
 from holdfast.discovery.blocks.checking import check_blocks
@@ -37,6 +37,7 @@ from holdfast.discovery.seed import Seed
 from holdfast.indexes.masks import seen_in
 from holdfast.indexes.rows import RowDelta, Slots
 from holdfast.state.store import Store, WriteBatch
+from holdfast.streaming.maintainers.bounds import NearBounds
 from holdfast.streaming.maintainers.counting_blocks import CountingInBlocks
 from holdfast.streaming.maintainers.holding import (
     NO_SLOTS,
@@ -50,6 +51,7 @@ from holdfast.streaming.maintainers.holding import (
     boxes_of,
 )
 from holdfast.streaming.maintainers.in_memory import RowsInMemory
+from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
 from holdfast.streaming.maintainers.residents import Residents
 from holdfast.streaming.maintainers.watches import Watch
 from holdfast.streaming.netting import key_twice, null_in_key
@@ -247,6 +249,13 @@ class RowsInBlocks(Holding):
     def counting(self, watches: Sequence[Watch]) -> CountingInBlocks:
         """Return what counts the violations of rules."""
         return CountingInBlocks(self.rows, watches)
+
+    def near(self, bounds: NearBounds) -> NearMaintainer:  # noqa: ARG002 (refused whatever they are)
+        """Refuse: exceptions are counted on rows in memory."""
+        raise UsageError(
+            f"table {self.rows.space.schema.table}: constraints that nearly hold are maintained where rows are in "
+            "memory, and its rows are in blocks: leave them out, or hold the rows in memory (engine: embedded)"
+        )
 
     def sample(self, space: PredicateSpace) -> PairSample:
         """Return random pairs of rows of a sample that is taken now and then."""

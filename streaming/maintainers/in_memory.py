@@ -21,6 +21,7 @@ from holdfast.indexes.masks import seen_in
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.indexes.table_index import WITNESSES, TableIndex
 from holdfast.state.store import Store
+from holdfast.streaming.maintainers.bounds import NearBounds
 from holdfast.streaming.maintainers.counting import CountingInMemory
 from holdfast.streaming.maintainers.holding import (
     Bounded,
@@ -32,6 +33,7 @@ from holdfast.streaming.maintainers.holding import (
     WholeTable,
     boxes_of,
 )
+from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
 from holdfast.streaming.maintainers.watches import Watch
 from holdfast.streaming.netting import no_key_is_twice
 from holdfast.tables import Table, space_of
@@ -155,6 +157,10 @@ class RowsInMemory(Holding):
     def counting(self, watches: Sequence[Watch]) -> CountingInMemory:
         """Return what counts the violations of rules."""
         return CountingInMemory(self.rows, watches, self.threads)
+
+    def near(self, bounds: NearBounds) -> NearMaintainer:
+        """Return what keeps the constraints that nearly hold, which is still to be seeded or restored."""
+        return NearMaintainer(self.rows, bounds, self.threads)
 
     def sample(self, space: PredicateSpace) -> PairSample:
         """Return random pairs of rows."""

@@ -1,13 +1,14 @@
 """One table in notebooks and programs: rows come as data frames, and kernels are compiled before the first batch."""
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import cache
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
-from holdfast.constraints import PredicateSpace, Rule
+from holdfast.constraints import PredicateSpace, Rule, parse_share
 from holdfast.discovery.denial.seeding import seed_denial
 from holdfast.discovery.kernels.order import sort_groups_kernel
 from holdfast.display.changes import Changes
@@ -18,7 +19,7 @@ from holdfast.state import codecs
 from holdfast.state.memory import MemoryStore
 from holdfast.state.store import Store
 from holdfast.streaming.maintainers.batch_result import BatchResult
-from holdfast.streaming.maintainers.bounds import Bounds
+from holdfast.streaming.maintainers.bounds import Bounds, NearBounds
 from holdfast.streaming.maintainers.holding import Restore, WholeTable
 from holdfast.streaming.maintainers.in_memory import RowsInMemory, WholeInMemory
 from holdfast.streaming.maintainers.rules import MonitoredRule, monitored
@@ -62,6 +63,8 @@ class Maintainer(TableMaintainer):
         key: Sequence[str] | str = (),
         max_predicates: int | None = 4,
         max_context: int | None = None,
+        near: str | float | Fraction | None = None,
+        near_context: int = 3,
         rules: Sequence[Rule | MonitoredRule | str] | Rule | MonitoredRule | str = (),
         space: PredicateSpace | None = None,
         threads: int | None = None,
@@ -76,12 +79,15 @@ class Maintainer(TableMaintainer):
         key : the columns, or the column, that identify a row; without them a row is identified by all its columns.
         max_predicates : denial constraints on at most so many column pairs; 0 for all, None for no denial constraints.
         max_context : order dependencies with at most so many columns in the context; 0 for all, None for none.
+        near : constraints that hold but for this share of the rows, such as "1%" or 0.01; None for none.
+        near_context : those with at most so many columns in the context; 0 for all.
         rules : declared rules whose violations are counted, or texts such as `Zip -> City`, or one; see `rules`.
         space : which column pairs are compared; measured on the table where it is not given.
         threads : all cores where it is not given.
         report : is told what is being done.
         """
-        bounds = Bounds(max_predicates, max_context)
+        nearly = None if near is None else NearBounds(parse_share(near), near_context)
+        bounds = Bounds(max_predicates, max_context, nearly)
         _compile()
         if rules:
             _compile_rules()

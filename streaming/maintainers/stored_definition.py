@@ -2,7 +2,7 @@
 
     meta  <table> table     the definition, as JSON
 
-Where the parts of a table are stored: `table_prefix`, `family_prefix`, `versions_prefix`.
+Where the parts of a table are stored: `table_prefix`, `family_prefix`, `near_prefix`, `versions_prefix`.
 """
 
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ class StoredDefinition:
             )
         space = PredicateSpace.from_json(meta["space"])
         coding = PredicateSpace.from_json(meta["coding"]) if "coding" in meta else space
-        bounds = Bounds(**{"max_predicates": None, **meta["bounds"]})
+        bounds = Bounds.of_fields(meta["bounds"])
         retention = meta.get("remembers", {}).get("retention")
         reported = meta.get("definition", 1)
         return cls(space, coding, tuple(meta["key"]), bounds, "remembers" in meta, retention, reported)
@@ -91,6 +91,11 @@ def table_prefix(table: int) -> bytes:
 def family_prefix(family: Family, table: int) -> bytes:
     """Return where a family's certificate is stored: that of denial constraints under the table's own number."""
     return table_prefix(table) if family is Family.DENIAL else codecs.number((2 << 32) + table)
+
+
+def near_prefix(table: int) -> bytes:
+    """Return where the constraints are stored that nearly hold on a table."""
+    return codecs.number((3 << 32) + table)
 
 
 def versions_prefix(table: int) -> bytes:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdfast.constraints import ConstraintChange, DenialConstraint, Family, PredicateSpace, Schema
+from holdfast.constraints import ConstraintChange, DenialConstraint, Family, NearConstraint, PredicateSpace, Schema
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.ranking import scores_on
 from holdfast.discovery.reported import Reported, ReportedSet
@@ -40,6 +40,7 @@ from holdfast.streaming.maintainers.rules import MonitoredRule, RuleMaintainer, 
 from holdfast.streaming.maintainers.stored_definition import (
     StoredDefinition,
     family_prefix,
+    near_prefix,
     table_prefix,
     versions_prefix,
 )
@@ -71,6 +72,7 @@ class TableMaintainer:
         self._families = families
         holding.serve(families)
         self._rules = RuleMaintainer(holding)
+        self._near = None if bounds.near is None else holding.near(bounds.near)
         self._versions: KeyVersions | None = None
         self._follows: Callable[[RowSet, RowDelta], list[ColumnChange]] | None = None
         self.bounds = bounds
@@ -105,6 +107,9 @@ class TableMaintainer:
             explained.plan = explained.plan or seed.explained.plan
             explained.steps += seed.explained.steps
         maintainer = cls(holding, families, bounds, explained)
+        if maintainer._near is not None:
+            report("searching for constraints that nearly hold")
+            maintainer._near.seed()
         if rules:
             report("counting what breaks rules")
             maintainer._rules = RuleMaintainer(holding, rules)
@@ -131,6 +136,8 @@ class TableMaintainer:
         yield from self.holding.save(prefix, everything=everything)
         for family in self._families:
             yield from family.save(family_prefix(family.space.family, table), everything=everything)
+        if self._near is not None:
+            yield from self._near.save(near_prefix(table), everything=everything)
         yield from self._rules.save(prefix, everything=everything)
         if self._versions is not None:
             yield from self._versions.save(versions_prefix(table), everything=everything)
@@ -169,6 +176,8 @@ class TableMaintainer:
             for family, bound in known.bounds.families.items()
         ]
         maintainer = cls(holding, families, known.bounds, Explained())
+        if maintainer._near is not None:
+            maintainer._near.restore(store, near_prefix(table))
         maintainer._rules = RuleMaintainer(holding, rules)
         maintainer._rules.restore(store, table_prefix(table))
         if known.remembers:
@@ -262,6 +271,11 @@ class TableMaintainer:
         return Constraints(found, self.name)
 
     @property
+    def near(self) -> Constraints[NearConstraint]:
+        """What nearly holds on the current rows, fewest columns first."""
+        return Constraints([] if self._near is None else self._near.constraints, self.name)
+
+    @property
     def count(self) -> int:
         """How many constraints hold."""
         return sum(self.counts.values())
@@ -329,10 +343,14 @@ class TableMaintainer:
             if relabelled:
                 self.holding.rebuild()
                 self._rules.rebuild()
+                if self._near is not None:
+                    self._near.rebuild()
             netted = net(records, codes, self._rows, self._latest(records))
             delta = self._rows.change(netted.codes, netted.signs)
             changes = [] if delta.is_empty else self._followed(delta)
             self._rules.apply(delta)
+            if self._near is not None and len(delta.changed):
+                self._near.follow(delta)
             values = () if self._follows is None else self._follows(self._rows, self.holding.with_values(delta))
             self._rows.forget()
             self._remember(records, netted)
@@ -347,6 +365,8 @@ class TableMaintainer:
         for family in self._families:
             family.begin()
         self._rules.begin()
+        if self._near is not None:
+            self._near.begin()
         if self._versions is not None:
             self._versions.begin()
 
@@ -355,6 +375,8 @@ class TableMaintainer:
         for family in self._families:
             family.undo()
         self._rules.undo()
+        if self._near is not None:
+            self._near.undo()
         self.holding.serve(self._families)
         if self._versions is not None:
             self._versions.undo()
@@ -421,6 +443,7 @@ class TableMaintainer:
             seconds=time.perf_counter() - started,
             values=tuple(values),
             rules=tuple(self._rules.states),
+            near=() if self._near is None else self._near.changes,
             emptied=self.holding.has_emptied,
         )
 
@@ -430,6 +453,8 @@ class TableMaintainer:
         for family in self._families:
             family.check_invariants()
         self._rules.check_invariants()
+        if self._near is not None:
+            self._near.check_invariants()
 
 
 def _as_denial(constraint: Reported) -> DenialConstraint:

@@ -16,6 +16,8 @@ from holdfast.constraints import PredicateSpace
 from holdfast.indexes import exceptions
 from holdfast.indexes.rows import RowSet
 from holdfast.state.memory import MemoryStore
+from holdfast.streaming.maintainers.bounds import NearBounds
+from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.near import counting
 from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
 from holdfast.tables import ReadOptions, Table, from_arrow
@@ -24,7 +26,6 @@ from tests.oracles import near as oracle
 Row = tuple[int | None, ...]
 COLUMNS = ("a", "b", "c", "d")
 TYPES = pa.schema([(name, pa.int64()) for name in COLUMNS])
-ORDERED = (True,) * 4
 MOST_ROWS = 7
 
 
@@ -69,7 +70,8 @@ class Histories(RuleBasedStateMachine):
         self.rows = RowSet(PredicateSpace(_table([]).schema))
         self.rows.fill(_table(rows))
         self.store = MemoryStore()
-        self.near = NearMaintainer.seed(self.rows, share, bound, ORDERED)
+        self.near = NearMaintainer(self.rows, NearBounds(share, bound))
+        self.near.seed()
         self._save(everything=True)
 
     @rule(
@@ -89,14 +91,14 @@ class Histories(RuleBasedStateMachine):
         self.rows.begin()
         self.near.begin()
         codes, relabelled = self.rows.encode(_table(list(changes)))
-        self.near.relabel(relabelled)
+        if relabelled:
+            self.near.rebuild()
         delta = self.rows.change(codes, np.array(list(changes.values()), np.int64))
         if not (undone and late):
             self.near.follow(delta)
         if undone:
             self.rows.undo()
             self.near.undo()
-            self.near.begin()
             return
         self.rows.forget()
         self.live.update(changes)
@@ -109,7 +111,8 @@ class Histories(RuleBasedStateMachine):
         rows = RowSet(PredicateSpace(_table([]).schema))
         rows.restore(self.store, b"r")
         self.rows = rows
-        self.near = NearMaintainer.restore(self.store, b"n", rows, ORDERED)
+        self.near = NearMaintainer(rows, NearBounds(self.share, self.bound))
+        self.near.restore(self.store, b"n")
 
     @invariant()
     def they_are_those_of_the_definition(self) -> None:
@@ -136,3 +139,47 @@ class Histories(RuleBasedStateMachine):
 
 Histories.TestCase.settings = settings(stateful_step_count=12, deadline=None)
 TestHistories = Histories.TestCase
+
+
+PEOPLE = {"id": range(8), "zip": [1, 1, 1, 1, 2, 2, 2, 2], "city": list("aaaabbbb"), "mood": list("xyzxyzxy")}
+
+
+def test_a_wrong_record_makes_a_constraint_nearly_hold_and_its_correction_restores_it() -> None:
+    people = pa.table({name: list(values) for name, values in PEOPLE.items()})
+    maintainer = Maintainer.seed(people, name="people", key="id", max_predicates=None, near="12.5%", near_context=1)
+    assert "{zip}: [] -> city" in map(str, maintainer.near)
+    wrong = pa.table({"id": [3], "zip": [1], "city": ["b"], "mood": ["x"]})
+    result = maintainer.step(inserts=wrong)
+    assert "~ {zip}: [] -> city (0 to 1 exceptions)" in map(str, result.near)
+    (now,) = [one for one in maintainer.near if str(one) == "{zip}: [] -> city"]
+    assert (now.exceptions, now.rows, now.share) == (1, 8, Fraction(1, 8))
+    store = MemoryStore()
+    for batch in maintainer.save(everything=True):
+        store.write(batch)
+    again = Maintainer.restore(store)
+    assert list(again.near) == list(maintainer.near)
+    right = pa.table({"id": [3], "zip": [1], "city": ["a"], "mood": ["x"]})
+    for one in (maintainer, again):
+        assert "~ {zip}: [] -> city (1 to 0 exceptions)" in map(str, one.step(inserts=right).near)
+        one.check_invariants()
+    two_wrong = pa.table({"id": [2, 3], "zip": [1, 1], "city": ["b", "b"], "mood": ["x", "x"]})
+    assert "- {zip}: [] -> city (0 exceptions)" in map(str, again.step(inserts=two_wrong).near)
+    assert "+ {zip}: [] -> city (1 exception)" in map(str, again.step(inserts=right.set_column(0, "id", [[2]])).near)
+
+
+def test_a_batch_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    people = pa.table({name: list(values) for name, values in PEOPLE.items()})
+    maintainer = Maintainer.seed(people, name="people", key="id", near=0.25)
+    before = list(maintainer.near)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RowSet, "forget", broken)
+        with pytest.raises(RuntimeError, match="broken"):
+            maintainer.step(deletes=pa.table({"id": [0, 1, 4]}))
+    assert list(maintainer.near) == before
+    maintainer.check_invariants()
+    assert maintainer.step(deletes=pa.table({"id": [0, 1, 4]})).near
+    maintainer.check_invariants()

@@ -10,22 +10,22 @@ Invariant: between batches all members are near, no candidate of the border is, 
 contains a member's, or is contained in one of the border, for each target that no other one hides.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
-from holdfast.constraints import NearConstraint, NearShape
+from holdfast.constraints import Family, NearConstraint, NearShape
 from holdfast.discovery.near.counting import Context, Counted, visible
 from holdfast.discovery.near.lattice import Tasks, allowed, near_set
 from holdfast.discovery.near.targets import KEY
-from holdfast.indexes.encoding import Relabelled
 from holdfast.indexes.exceptions import ClassExceptions, Exceptions, KeyExceptions, OrderExceptions
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
+from holdfast.streaming.maintainers.bounds import NearBounds
 from holdfast.streaming.maintainers.near.border import Border
+from holdfast.streaming.maintainers.near.changes import NearChange, changes_between
 from holdfast.streaming.maintainers.near.counting import LiveCounts
 
 Candidate = tuple[Context, int]
@@ -69,38 +69,31 @@ class NearMaintainer:
 
     Parameters
     ----------
-    rows : the table.
-    share : of the rows that may be exceptions.
-    max_context : contexts have at most so many columns; 0 for any number.
-    ordered : for each column whether order compatibilities may name it; its codes order as its values do.
+    rows : the table; codes of columns that have an order in near constraints are in it.
+    bounds : what is maintained.
     threads : how many to use.
     """
 
-    def __init__(
-        self, rows: RowSet, share: Fraction, max_context: int, ordered: Sequence[bool], threads: int = 1
-    ) -> None:
-        self.share = share
-        self.max_context = max_context
+    def __init__(self, rows: RowSet, bounds: NearBounds, threads: int = 1) -> None:
+        ordered = [column.ordered_in(Family.NEAR) for column in rows.space.schema.columns]
+        self.bounds = bounds
         self.effort = NearEffort()
         self._rows = rows
         self._counts = LiveCounts(rows, ordered, threads)
+        self._threads = threads
         self._members: Mapping[Candidate, Exceptions] = {}
         self._others: Mapping[Candidate, _Other] = {}
         self._batches = 0
         self._border = Border.of(len(ordered), [], 0)
         self._lost = 0
-        self._is_behind = False
         self._saved: Border | None = None
-        self._before = self._memo()
+        self._constraints_before: list[NearConstraint] = []
+        self.begin()
 
-    @classmethod
-    def seed(
-        cls, rows: RowSet, share: Fraction, max_context: int, ordered: Sequence[bool], threads: int = 1
-    ) -> "NearMaintainer":
+    def seed(self) -> None:
         """Find what nearly holds on the rows. O(n log n) a candidate at most."""
-        found = cls(rows, share, max_context, ordered, threads)
-        found._search()
-        return found
+        self._search()
+        self.begin()
 
     @property
     def constraints(self) -> list[NearConstraint]:
@@ -115,26 +108,26 @@ class NearMaintainer:
 
     def begin(self) -> None:
         """Begin a batch: `undo` leads back to here."""
-        if self._is_behind:
-            self._rebuild()
-            self._is_behind = False
         self._before = self._memo()
+        self._constraints_before = self.constraints
+
+    @property
+    def changes(self) -> tuple[NearChange, ...]:
+        """What became of the constraints since `begin`."""
+        return changes_between(self._constraints_before, self.constraints)
 
     def undo(self) -> None:
-        """Take a batch back. What follows rows is made anew with the next batch, when rows are as they were."""
+        """Take a batch back, after the rows are as they were. O(n log n) a member."""
         before = self._before
-        self._members, self._others, self._border, self._lost = (
-            before.members,
-            before.others,
-            before.border,
-            before.lost,
-        )
-        self._is_behind = True
+        self._members, self._others = before.members, before.others
+        self._border, self._lost = before.border, before.lost
+        self.rebuild()
 
-    def relabel(self, relabelled: Sequence[Relabelled]) -> None:
-        """Follow rows whose values have other codes, before they change."""
-        if relabelled:
-            self._rebuild()
+    def rebuild(self) -> None:
+        """Follow rows whose values have other codes, before they change. O(n log n) a member."""
+        self._counts.rebuild()
+        for one in self._followed.values():
+            one.rebuild()
 
     def follow(self, delta: RowDelta) -> None:
         """Follow a batch, before the slots of vanished rows are forgotten."""
@@ -160,8 +153,8 @@ class NearMaintainer:
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since it was last saved, or everything."""
         batch, border, before = WriteBatch(), self._border, None if everything else self._saved
-        head = {"share": str(self.share), "max_context": self.max_context, "lost": self._lost}
-        head |= {"members": [[list(context), number] for context, number in self._members]}
+        members = [[list(context), number] for context, number in self._members]
+        head = {"lost": self._lost, "members": members}
         batch.put(FAMILY, prefix, codecs.json_bytes(head))
         if before is None or before.contexts is not border.contexts:
             contexts = [list(context) for context in border.contexts]
@@ -172,24 +165,20 @@ class NearMaintainer:
         self._saved = border
         yield batch
 
-    @classmethod
-    def restore(
-        cls, store: Reader, prefix: bytes, rows: RowSet, ordered: Sequence[bool], threads: int = 1
-    ) -> "NearMaintainer":
+    def restore(self, store: Reader, prefix: bytes) -> None:
         """Take over what was saved, with rows that were. O(n) a member."""
         head = codecs.read_json(store.get(FAMILY, prefix) or b"{}")
-        found = cls(rows, Fraction(head["share"]), head["max_context"], ordered, threads)
         contexts = codecs.read_json(store.get(FAMILY, prefix + b"contexts") or b"[]")
         numbers, floors = (
             codecs.read_codes(store.get(FAMILY, prefix + part) or b"") for part in (b"numbers", b"floors")
         )
-        found._lost = head["lost"]
-        found._border = Border(len(ordered), tuple(map(tuple, contexts)), numbers, floors)
-        found._members = {
-            (tuple(context), number): found._follower(tuple(context), number) for context, number in head["members"]
+        self._lost = head["lost"]
+        self._border = Border(self._border.columns, tuple(map(tuple, contexts)), numbers, floors)
+        self._members = {
+            (tuple(context), number): self._follower(tuple(context), number) for context, number in head["members"]
         }
-        found._saved, found._before = found._border, found._memo()
-        return found
+        self._saved = self._border
+        self.begin()
 
     def check_invariants(self) -> None:
         """Assert what the class promises, by counting everything anew. O(n log n) a candidate."""
@@ -202,12 +191,13 @@ class NearMaintainer:
         for place, context in enumerate(self._border.contexts):
             exact = self._follower(context, int(self._border.numbers[place])).count
             assert exact >= self._border.floors[place] - self._lost, (context, exact)
-        anew = NearMaintainer.seed(self._rows, self.share, self.max_context, self._counts.ordered)
+        anew = NearMaintainer(self._rows, self.bounds, self._threads)
+        anew.seed()
         assert anew.constraints == self.constraints
 
     @property
     def _most(self) -> int:
-        return allowed(self.share, len(self._rows))
+        return allowed(self.bounds.share, len(self._rows))
 
     @property
     def _enough(self) -> int:
@@ -216,16 +206,11 @@ class NearMaintainer:
     def _memo(self) -> _Memo:
         return _Memo(self._members, self._others, self._border, self._lost)
 
-    def _rebuild(self) -> None:
-        self._counts.rebuild()
-        for one in self._followed.values():
-            one.rebuild()
-
     def _search(self) -> None:
         """Find all members, and the border; only what nobody knows is counted."""
         self.effort.searches += 1
         targets = self._counts.targets
-        found = near_set(targets, self._most, self.max_context, self._known_or_counted)
+        found = near_set(targets, self._most, self.bounds.max_context, self._known_or_counted)
         wanted = [(member.context, member.number) for member in found.members]
         kept = self._followed
         before = {one: _Other(count, self._batches) for one, count in self._members.items()}
