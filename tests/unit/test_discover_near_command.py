@@ -90,8 +90,10 @@ def test_rules_accept_what_violates_them_now(capsys: pytest.CaptureFixture[str])
     assert code == 0
     assert out.splitlines() == [
         "rules:",
-        '  - {name: zips_1, table: zips, od: "{Zip}: [] -> City", max_violating_rows: 7}  '
-        "# Rows with the same Zip have the same City, but for 2 of 10 rows.",
+        (
+            '  - {name: zips_1, table: zips, od: "{Zip}: [] -> City", max_violating_rows: 7}  '
+            "# Rows with the same Zip have the same City, but for 2 of 10 rows."
+        ),
         '  - {name: zips_2, table: zips, od: "{City}: [] -> Zip"}  # Rows with the same City have the same Zip.',
     ]
     assert _run(capsys, *arguments, "--output", "rules.yaml")[0] == 0
@@ -108,8 +110,10 @@ def test_a_key_becomes_a_rule_too_and_what_holds_stays_a_line(capsys: pytest.Cap
     Path("ids.csv").write_text("id,year\n1,x\n2,x\n3,x\n3,x\n")
     _, out, _ = _run(capsys, "discover", "ids.csv", "--near", "25%", "--family", "key", "--as-rules", "--quiet")
     assert out.splitlines()[1:] == [
-        '  - {name: ids_1, table: ids, forbid: "t.id = s.id", max_violating_rows: 2}  '
-        "# No two rows have the same id, but for 1 of 4 rows."
+        (
+            '  - {name: ids_1, table: ids, forbid: "t.id = s.id", max_violating_rows: 2}  '
+            "# No two rows have the same id, but for 1 of 4 rows."
+        )
     ]
     _, out, _ = _run(capsys, "discover", "ids.csv", "--near", "0%", "--family", "fd", "--as-rules", "--quiet")
     assert out == "ids_1: {}: [] -> year  # All rows have the same year.\n"
