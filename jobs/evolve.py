@@ -7,9 +7,9 @@ Invariant: the old state is as it was until the new one is whole; then that take
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holdfast.constraints import InputError, StateRefused
 from holdfast.jobs.alerting import alerts_of
@@ -35,7 +35,7 @@ from holdfast.streaming.maintainers.evolving import evolved as defined_anew
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.pipeline import MOST_LEFT_OUT
-from holdfast.streaming.seeding import TAKEN_OVER, SeededTable, Told, seed, table_rules
+from holdfast.streaming.seeding import TAKEN_OVER, SeededTable, seed, table_rules
 from holdfast.streaming.table_records import progress_of
 
 if TYPE_CHECKING:
@@ -66,112 +66,93 @@ def evolved(
         progress.note(f"  {text}")
     place.refuse_missing(store)
     publish_what_waits(settings, store, commits, session)
-    constraints, shown, broken, _ = published(settings, commits, session)
-    told = Told(alerts_of(settings), broken, carried(store))
-    _evolve(settings, rules, plan, store, commits, (constraints, shown, told), session, place, progress)
+    _Evolution(settings, rules, plan, store, commits, session, place, progress).run()
     return True
 
 
-def _evolve(
-    settings: Settings,
-    rules: Sequence[MonitoredRule],
-    plan: Plan,
-    store: RocksStore,
-    commits: Commits,
-    outputs: tuple[list[dict[str, Any]], list[dict[str, Any]], Told],
-    session: Callable[[], "SparkSession"],
-    place: StateRows,
-    progress: Progress,
-) -> None:
-    """Put the state that a plan makes of another one into its place; the old store is closed.
+@dataclass(frozen=True)
+class _Evolution:
+    """A second state of an old one's rows, as a plan says. Nothing of the old one waits to be published."""
 
-    Parameters
-    ----------
-    outputs : what the outputs have, constraints and examples, and what somebody was told. Nothing waits to be
-        published.
-    """
-    state = Path(settings.state)
-    made = state.with_name(state.name + NEW)
-    new = RocksStore(made)
-    try:
-        constraints, shown, told = outputs
-        seed(
-            new,
-            Commits.succeeding(new, commits),
-            _tables(settings, rules, plan, store, session, place, progress),
-            constraints,
-            rules=rules,
-            watched=settings.constraints.inclusion is None,
-            shown=shown,
-            taken_over=_taken_over(store, plan),
+    settings: Settings
+    rules: Sequence[MonitoredRule]
+    plan: Plan
+    store: RocksStore
+    commits: Commits
+    session: Callable[[], "SparkSession"]
+    place: StateRows
+    progress: Progress
+
+    def run(self) -> None:
+        """Put the second state into the place of the old one, whose store is closed."""
+        settings, plan, state = self.settings, self.plan, Path(self.settings.state)
+        earlier = replace(
+            published(settings, self.commits, self.session),
+            commit=0,
+            waiting=carried(self.store),
+            kept=_taken_over(self.store, plan),
             left_out=plan.left_out,
-            cause="config",
-            told=told,
-            clustered=place.clustered,
         )
-    except BaseException:
+        made = state.with_name(state.name + NEW)
+        new = RocksStore(made)
+        try:
+            seed(
+                new,
+                Commits.succeeding(new, self.commits),
+                map(self.seeded, plan.tables),
+                earlier,
+                rules=self.rules,
+                alerts=alerts_of(settings),
+                watched=settings.constraints.inclusion is None,
+                cause="config",
+                clustered=self.place.clustered,
+            )
+        except BaseException:
+            new.close()
+            shutil.rmtree(made, ignore_errors=True)
+            raise
         new.close()
-        shutil.rmtree(made, ignore_errors=True)
-        raise
-    new.close()
-    swap(state, made, store)
-    for table in (*plan.left_out, *(one.table.name for one in plan.tables if one.number is None)):
-        checkpoint = checkpoint_of(settings, table)
-        if not is_remote(checkpoint):
-            remove(Path(checkpoint))
+        swap(state, made, self.store)
+        for table in (*plan.left_out, *(one.table.name for one in plan.tables if one.number is None)):
+            checkpoint = checkpoint_of(settings, table)
+            if not is_remote(checkpoint):
+                remove(Path(checkpoint))
 
-
-def _tables(
-    settings: Settings,
-    rules: Sequence[MonitoredRule],
-    plan: Plan,
-    store: RocksStore,
-    session: Callable[[], "SparkSession"],
-    place: StateRows,
-    progress: Progress,
-) -> Iterator[SeededTable]:
-    for one in plan.tables:
-        table = one.table
+    def seeded(self, one: TablePlan) -> SeededTable:
+        """Return a table as the plan says: read anew, or made of its stored rows."""
+        table, settings, rules, place = one.table, self.settings, self.rules, self.place
         if one.number is None:
-            yield seeded_table(table, settings, rules, session, progress, place)
-            continue
-        maintainer = _maintainer(one, rules, store, place, progress)
+            return seeded_table(table, settings, rules, self.session, self.progress, place)
+        maintainer = self._maintainer(one, one.number)
         now = noted(table, settings, one.known, maintainer.schema)
         record = replace(one.record, **now, declared=list(one.declared))
         values = followed_values(maintainer.holding.whole, maintainer.schema, settings, rules, place)
-        yield SeededTable(maintainer, record, values)
+        return SeededTable(maintainer, record, values)
 
-
-def _maintainer(
-    one: TablePlan,
-    rules: Sequence[MonitoredRule],
-    store: RocksStore,
-    place: StateRows,
-    progress: Progress,
-) -> Maintainer:
-    """Return a table's maintainer from its stored rows."""
-    table, retention = one.table, one.table.sequence_retention
-    assert one.number is not None
-    kept = None if retention is None else retention.total_seconds()
-    rows = place.restore(table.name)
-    if one.definition is None:
-        maintainer = Maintainer.restore(store, one.number, rules=table_rules(rules, table.name), rows=rows)
-        maintainer.remember_as(maintainer, kept)
+    def _maintainer(self, one: TablePlan, number: int) -> Maintainer:
+        """Return a table's maintainer from its stored rows."""
+        table, retention = one.table, one.table.sequence_retention
+        kept = None if retention is None else retention.total_seconds()
+        rows = self.place.restore(table.name)
+        if one.definition is None:
+            maintainer = Maintainer.restore(self.store, number, rules=table_rules(self.rules, table.name), rows=rows)
+            maintainer.remember_as(maintainer, kept)
+            return maintainer
+        with self.progress.task(f"table {table.name}") as task:
+            old = Maintainer.restore(self.store, number, rows=rows)
+            try:
+                maintainer = defined_anew(
+                    old, one.definition, lambda text: task.describe(f"table {table.name} anew from its rows: {text}")
+                )
+            except InputError as error:
+                raise StateRefused(
+                    f"table {table.name} cannot be changed as the configuration says: {error}\nChange it back, or seed "
+                    "anew: holdfast seed --replace"
+                ) from error
+        maintainer.remember_as(old, kept)
+        said = f"{maintainer.row_count:,} rows, {maintainer.count:,} constraints, made anew"
+        self.progress.note(f"table {table.name}: {said}")
         return maintainer
-    with progress.task(f"table {table.name}") as task:
-        old = Maintainer.restore(store, one.number, rows=rows)
-        try:
-            maintainer = defined_anew(
-                old, one.definition, lambda text: task.describe(f"table {table.name} anew from its rows: {text}")
-            )
-        except InputError as error:
-            raise StateRefused(
-                f"table {table.name} cannot be changed as the configuration says: {error}\nChange it back, or seed "
-                "anew: holdfast seed --replace"
-            ) from error
-    maintainer.remember_as(old, kept)
-    progress.note(f"table {table.name}: {maintainer.row_count:,} rows, {maintainer.count:,} constraints, made anew")
-    return maintainer
 
 
 def _taken_over(store: RocksStore, plan: Plan) -> Iterator[WriteBatch]:

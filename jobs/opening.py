@@ -23,6 +23,7 @@ from holdfast.state.places import Place, make_private
 from holdfast.state.rocks import RocksStore, holds_store
 from holdfast.state.snapshots import Snapshots, backups, own, refuse_behind
 from holdfast.streaming.publisher import Publisher
+from holdfast.streaming.seeding import Earlier
 from holdfast.streaming.sinks.choosing import open_tables, writer_for
 from holdfast.streaming.sinks.contract import OutputTable, Retention, storage_errors
 from holdfast.streaming.sinks.shapes import SHAPES, Shape
@@ -124,16 +125,14 @@ def publish_what_waits(
     publisher.close()
 
 
-def published(
-    settings: Settings, commits: Commits, session: Callable[[], "SparkSession"]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]], set[str], int]:
-    """Return what an earlier state of this application left: constraints, examples, broken rules, its last commit."""
+def published(settings: Settings, commits: Commits, session: Callable[[], "SparkSession"]) -> Earlier:
+    """Return what an earlier state of this application left in the outputs."""
     from deltalake import DeltaTable, QueryBuilder
     from deltalake.exceptions import DeltaError
 
     outputs = outputs_of(settings, commits, session)  # refuses those of another application
     if outputs["constraints"].is_new:
-        return [], [], set(), 0
+        return Earlier()
     is_spark = writer_for(settings.output, settings.publish.writer) == "spark"
 
     def asked(table: str, query: str) -> list[dict[str, Any]]:
@@ -149,7 +148,8 @@ def published(
 
     lasts = [asked(name, "SELECT max(commit) AS last FROM {published}")[0]["last"] or 0 for name in outputs]
     broken = {row["rule"] for row in asked("rule_status", _BROKEN)}
-    return asked("constraints", "SELECT * FROM {published}"), asked("violations", _SHOWN), broken, max(lasts)
+    constraints = asked("constraints", "SELECT * FROM {published}")
+    return Earlier(constraints, asked("violations", _SHOWN), broken, max(lasts))
 
 
 def log_of(settings: Settings, commits: Commits) -> CommitLog:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace as replaced_fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from holdfast.jobs.opening import opened, prepare, publish_what_waits, published
 from holdfast.jobs.progress import SPOKEN, Progress, Voice, spoken_on
 from holdfast.jobs.quantities import is_remote
 from holdfast.jobs.replacing import Old, old_state, recovered, replaced
-from holdfast.jobs.seeding import monitored_rules, seeded_tables
+from holdfast.jobs.seeding import monitored_rules, seeded_table
 from holdfast.jobs.session import Session
 from holdfast.jobs.settings import Settings
 from holdfast.jobs.swapping import unswapped
@@ -31,7 +32,7 @@ from holdfast.state.rocks import RocksReader, RocksStore
 from holdfast.state.snapshots import backups
 from holdfast.streaming.alerts.waiting import carried
 from holdfast.streaming.maintainers.maintainer import Maintainer
-from holdfast.streaming.seeding import Told, seed
+from holdfast.streaming.seeding import Earlier, seed
 from holdfast.streaming.state_view import StateView
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def _seed_anew(
     configuration: Configuration,
     progress: Progress,
     voice: Voice,
-    left: Told | None = None,
+    left: Earlier | None = None,
     complete: Callable[[], None] = lambda: None,
 ) -> None:
     settings = configuration.settings
@@ -80,29 +81,28 @@ def seed_tables(
     commits: Commits,
     session: Callable[[], "SparkSession"],
     progress: Progress,
-    left: Told | None = None,
+    left: Earlier | None = None,
 ) -> dict[str, Maintainer]:
     """Seed the tables of an empty state; `left` is what somebody was told of the one before."""
     settings, rules = configuration.settings, monitored_rules(configuration)
     place = rows_of(settings, commits.identity.state_id, session)
     place.begin()
-    constraints, shown, broken, after = published(settings, commits, session)
-    left = left or Told(broken=broken)
+    earlier = published(settings, commits, session)
+    if left is not None:
+        earlier = replaced_fields(earlier, broken=left.broken, waiting=left.waiting)
     return seed(
         store,
         commits,
-        seeded_tables(settings, rules, session, progress, place),
-        constraints,
-        after,
+        (seeded_table(table, settings, rules, session, progress, place) for table in settings.tables),
+        earlier,
         rules=rules,
+        alerts=alerts_of(settings),
         watched=settings.constraints.inclusion is None,
-        shown=shown,
-        told=Told(alerts_of(settings), left.broken, left.waiting),
         clustered=place.clustered,
     )
 
 
-def _judged(settings: Settings) -> tuple[Old, Told | None]:
+def _judged(settings: Settings) -> tuple[Old, Earlier | None]:
     """Return what there is to be replaced, and what was told of it; refuse a state that is not this command's."""
     if is_remote(settings.checkpoint):
         raise UsageError(f"remove the checkpoint {settings.checkpoint} yourself, then seed: it is not on this machine")
@@ -115,7 +115,7 @@ def _judged(settings: Settings) -> tuple[Old, Told | None]:
     with RocksReader(state) as reader:
         view = StateView(reader)
         broken = {line["rule"] for line in view.rule_lines if line["broken"]}
-        left = Told(broken=broken, waiting=carried(reader))
+        left = Earlier(broken=broken, waiting=carried(reader))
         blocks = {record.blocks for record in view.tables.values() if record.blocks is not None}
     blocks.add(address_of(settings, identity.state_id))
     others = [name for name in every if name != identity.state_id]

@@ -4,7 +4,7 @@ What a later start has to know of a table is noted with its state (`TableRecord`
 settings that the state was built with, so that a configuration which contradicts them is refused.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import Column, ColumnRef, InclusionDependency, Schema
@@ -27,25 +27,6 @@ if TYPE_CHECKING:
     from holdfast.jobs.progress import Progress
 
 
-def seeded_tables(
-    settings: Settings,
-    rules: Sequence[MonitoredRule],
-    spark: Callable[[], "SparkSession"],
-    progress: "Progress",
-    place: StateRows,
-) -> Iterator[SeededTable]:
-    """Read and search each table in turn.
-
-    Parameters
-    ----------
-    rules : those that are monitored.
-    spark : starts a session, where a source has to be asked.
-    place : where the rows are to be.
-    """
-    for table in settings.tables:
-        yield seeded_table(table, settings, rules, spark, progress, place)
-
-
 def seeded_table(
     table: TableSettings,
     settings: Settings,
@@ -54,7 +35,14 @@ def seeded_table(
     progress: "Progress",
     place: StateRows,
 ) -> SeededTable:
-    """Read and search one table."""
+    """Read and search one table.
+
+    Parameters
+    ----------
+    rules : those that are monitored.
+    spark : starts a session, where a source has to be asked.
+    place : where the rows are to be.
+    """
     with progress.task(f"reading table {table.name}") as task:
         first = first_rows(table, settings, spark, place, task.describe)
         for warning in first.warnings:

@@ -39,7 +39,7 @@ class KeyVersions:
     def __init__(
         self, holding: Holding, retention: float | None = None, clock: Callable[[], float] = time.time
     ) -> None:
-        self._holding = holding
+        self.holding = holding
         self._rows = holding.rows
         self._schema = holding.rows.space.schema
         self.retention = retention
@@ -53,12 +53,12 @@ class KeyVersions:
 
     def begin(self) -> None:
         """Begin a batch: `undo` leads back to here."""
-        self._holding.begin()
+        self.holding.begin()
         self._oldest = _LEAST
 
     def undo(self) -> None:
         """Take back what was done since `begin`."""
-        self._holding.undo()
+        self.holding.undo()
 
     def latest(self, table: Table) -> NDArray[np.int64]:
         """Return the last sequence known of each row's key, the least number where none is."""
@@ -92,16 +92,7 @@ class KeyVersions:
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since it was last saved, or everything."""
-        return self._holding.save(prefix, everything=everything)
-
-    @property
-    def files(self) -> frozenset[str]:
-        """The names of the files that it is in."""
-        return self._holding.files
-
-    def committed(self) -> None:
-        """Remove what only earlier states need: the last batch is the earliest from which a restart may resume."""
-        self._holding.committed()
+        return self.holding.save(prefix, everything=everything)
 
     def check_invariants(self) -> None:
         """Assert what is promised. O(n)."""

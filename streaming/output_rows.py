@@ -4,7 +4,7 @@ import datetime
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import (
     Constraint,
@@ -16,9 +16,11 @@ from holdfast.constraints import (
 )
 from holdfast.constraints.sentences import sentence
 from holdfast.state.commits import Identity, LedgerEntry
-from holdfast.streaming.arrivals import BadRecord
-from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
+from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
+
+if TYPE_CHECKING:
+    from holdfast.streaming.applied_batch import AppliedBatch
 
 NULLS_RULE = "null equals null, and sorts below every value"
 NULLS_IGNORED = "nulls are ignored"
@@ -146,52 +148,39 @@ class OutputRows:
             },
         )
 
-    def batch(
-        self,
-        source: str,
-        position: Position,
-        records: int,
-        result: BatchResult,
-        constraints: int,
-        bad: int,
-        seconds: Mapping[str, float],
-        lag_seconds: float | None,
-        lag_records: int | None = None,
-    ) -> None:
-        """Note what a batch did."""
+    def batch(self, batch: "AppliedBatch") -> None:
+        """Note what a batch did, and the records that could not be read."""
+        result, position = batch.result, batch.position
         self._add(
             "batches",
             {
-                "source": source,
+                "source": batch.source,
                 "query_id": position.query_id,
                 "batch_id": position.batch_id,
                 "start_offsets": position.start,
                 "end_offsets": position.end,
-                "rows_in": records,
+                "rows_in": batch.records,
                 "inserted": result.inserted,
                 "deleted": result.deleted,
                 "updated": result.updated,
                 "ignored": result.ignored,
                 "owed": result.newly_owed,
                 "late": result.late,
-                "quarantined": bad,
+                "quarantined": len(batch.bad),
                 "table_rows": result.rows,
-                "constraints": constraints,
-                "seconds": as_json({step: round(value, 6) for step, value in seconds.items()}),
-                "lag_records": lag_records,
-                "lag_seconds": lag_seconds,
+                "constraints": batch.constraints,
+                "seconds": as_json({step: round(value, 6) for step, value in batch.took.items()}),
+                "lag_records": batch.lag_records,
+                "lag_seconds": batch.lag_seconds,
                 "committed_at": self.at,
             },
         )
-
-    def quarantine(self, source: str, bad: Sequence[BadRecord]) -> None:
-        """Note records that could not be read."""
-        for record in bad:
+        for record in batch.bad:
             self._add(
                 "quarantine",
                 {
-                    "source": source,
-                    "table_name": source,
+                    "source": batch.source,
+                    "table_name": batch.source,
                     "record_id": record.record_id,
                     "raw": record.raw,
                     "reason": record.reason,

@@ -9,16 +9,17 @@ on from the store. Batches of all tables are serialised here.
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from threading import Lock
 
 from holdfast.constraints import ConstraintChange, InputError, Schema, StateRefused
 from holdfast.discovery.blocks.value_parts import ValueFiles
 from holdfast.state.commits import READY, Commits, StateCheckpointMismatch
-from holdfast.state.store import Store, WriteBatch
+from holdfast.state.store import Store
 from holdfast.streaming.alerts.deciding import turned
 from holdfast.streaming.alerts.waiting import Waiting
-from holdfast.streaming.arrivals import Arrivals, BadRecord
+from holdfast.streaming.applied_batch import AppliedBatch
+from holdfast.streaming.arrivals import Arrivals
 from holdfast.streaming.attempts import Attempts
 from holdfast.streaming.bad_share import BadShare
 from holdfast.streaming.commit_draft import CommitDraft
@@ -176,32 +177,25 @@ class Pipeline:
             took = {**(seconds or {}), "wait": time.perf_counter() - began}
             result = self._tables[source].apply_records(came.records)
             began = time.perf_counter()
-            change = self._saved(source, names)
-            across = self._across(result, change)
-            took |= {"apply": result.seconds, "save": time.perf_counter() - began}
             draft = CommitDraft(self._commits, self._now())
-            draft.change = change
-            counts = self._counts()
-            self._publish_changes(draft, source, position, result.changes, across, counts)
-            done = _Done(source, position, came, result, counts[source], took, lag_records)
-            self._publish_batch(draft, done)
+            draft.add(self._tables[source].save(self._numbers[source]))
+            draft.change.put_all(NAMES, [name_key(source, name) for name in names], [b""] * len(names))
+            across = self._across(result, draft)
+            took |= {"apply": result.seconds, "save": time.perf_counter() - began}
+            batch = AppliedBatch(
+                source, position, came, result, across, self._counts(), took, draft.seconds, lag_records, left_out
+            )
+            self._publish_changes(draft, batch)
+            draft.rows.batch(batch)
             rules = self._publish_rules(draft, result.rules, source)
-            self._publish_figures(draft, done)
-            self._advance(draft, done, across, counts, left_out)
+            self._figures.publish(draft, batch, self._publisher.behind)
+            self._advance(draft, batch)
             self.attempts.done(source, draft.change)
-            draft.when_kept(partial(self._bad_share.note, source, done.records, len(done.bad)))
+            draft.when_kept(partial(self._bad_share.note, source, batch.records, len(batch.bad)))
             draft.commit(source=source, batch=position.entry)
             self._end_commit()
         changes = [*result.changes, *across]
-        return replace(result, changes=changes, constraints=counts[source], rules=tuple(rules), left_out=left_out)
-
-    def _saved(self, source: str, names: Sequence[str]) -> WriteBatch:
-        """Return what a batch changed of a table in the state, and the names of what it read."""
-        change = WriteBatch()
-        for part in self._tables[source].save(self._numbers[source]):
-            change.add(part)
-        change.put_all(NAMES, [name_key(source, name) for name in names], [b""] * len(names))
-        return change
+        return replace(result, changes=changes, constraints=batch.constraints, rules=tuple(rules), left_out=left_out)
 
     def _end_commit(self) -> None:
         """Bring a commit into the backup, before anybody hears of it, and let it be published."""
@@ -252,34 +246,17 @@ class Pipeline:
         included = {} if self._reported is None else self._reported.counts
         return {name: known.count + included.get(name, 0) for name, known in self._tables.items()}
 
-    def _publish_changes(
-        self,
-        draft: CommitDraft,
-        source: str,
-        position: Position,
-        changes: Sequence[ConstraintChange],
-        across: Sequence[ConstraintChange],
-        counts: Mapping[str, int],
-    ) -> None:
+    def _publish_changes(self, draft: CommitDraft, batch: AppliedBatch) -> None:
         """Add to a commit the changes that are due, of a table and of inclusions across tables, and their places."""
-        number = self._progress[source].batches + 1
+        source = batch.source
         groups: list[tuple[str, int, Scored | None, Sequence[ConstraintChange]]] = [
-            (source, number, self._tables[source], changes),
-            (ACROSS, draft.number, self._reported, across),
+            (source, self._progress[source].batches + 1, self._tables[source], batch.result.changes),
+            (ACROSS, draft.number, self._reported, batch.across),
         ]
-        for group, batch, subject, some in groups:
+        for group, number, subject, changes in groups:
             if subject is not None:
-                due = self._settling.step(group, batch, described(source, position.batch_id, some, counts), draft)
-                self._standing.publish(subject, due, draft)
-
-    def _publish_batch(self, draft: CommitDraft, done: "_Done") -> None:
-        """Add to a commit what a batch did, and the records that could not be read."""
-        lag = done.lag(draft.seconds)
-        draft.rows.batch(
-            *(done.source, done.position, done.records, done.result, done.constraints, len(done.bad), done.took, lag),
-            done.lag_records,
-        )
-        draft.rows.quarantine(done.source, done.bad)
+                found = described(source, batch.position.batch_id, changes, batch.counts)
+                self._standing.publish(subject, self._settling.step(group, number, found, draft), draft)
 
     def _publish_rules(self, draft: CommitDraft, of_tables: Sequence[RuleState], source: str | None) -> list[RuleState]:
         """Add to a commit what there is to publish of rules, those about values too; return those that changed."""
@@ -290,60 +267,24 @@ class Pipeline:
         self._alerts.decide(draft.rows, turned(states, lines, self._reports.broken), draft.change)
         return told
 
-    def _publish_figures(self, draft: CommitDraft, done: "_Done") -> None:
-        """Add figures to a commit when it is time."""
-        figures = {
-            "rows": done.result.rows,
-            "constraints": done.constraints,
-            "commits_to_publish": self._publisher.behind,
-            "lag_seconds": done.lag(draft.seconds),
-        }
-        self._figures.publish(draft, done.source, done.records, sum(done.took.values()), figures)
-
-    def _advance(
-        self,
-        draft: CommitDraft,
-        done: "_Done",
-        across: Sequence[ConstraintChange],
-        counts: Mapping[str, int],
-        left_out: Mapping[str, str],
-    ) -> None:
+    def _advance(self, draft: CommitDraft, batch: AppliedBatch) -> None:
         """Add to a commit how far tables are: that of the batch, and those of which an inclusion changed."""
-        before, result = self._progress[done.source], done.result
-        now = replace(
-            before,
-            rows=result.rows,
-            constraints=done.constraints,
-            owed=result.owed,
-            commit=draft.number,
-            at=draft.rows.at,
-            lag_seconds=done.lag(draft.seconds),
-            lag_records=before.lag_records if done.lag_records is None else done.lag_records,
-            batches=before.batches + 1,
-            records=before.records + done.records,
-            good=before.good + len(done.came.records) - len(result.incomplete),
-            quarantined=before.quarantined + len(done.bad),
-            late=before.late + result.late,
-            left_out={**before.left_out, **left_out},
-        )
-        if result.changes or across:
-            now = replace(now, changed_commit=draft.number, changed_at=draft.rows.at)
-        moved = {name: replace(self._progress[name], constraints=counts[name]) for name in {c.table for c in across}}
-        moved[done.source] = now
+        others = {change.table for change in batch.across} - {batch.source}
+        moved = {name: replace(self._progress[name], constraints=batch.counts[name]) for name in others}
+        moved[batch.source] = self._progress[batch.source].after(batch, draft.number, draft.rows.at)
         for name, progress in moved.items():
             draft.put_progress(name, progress)
         draft.when_kept(partial(self._progress.update, moved))
 
-    def _across(self, result: BatchResult, change: WriteBatch) -> list[ConstraintChange]:
+    def _across(self, result: BatchResult, draft: CommitDraft) -> list[ConstraintChange]:
         """Follow what a batch did to values; add to the commit what that changed in the state."""
         if self._inclusion is None:
             return []
         emptied = {change.table for change in result.values} if result.emptied else ()
         changes = self._inclusion.apply(result.values, emptied)
-        change.add(self._inclusion.save())
+        draft.change.add(self._inclusion.save())
         self._value_rules.follow()
-        for part in self._value_rules.save():
-            change.add(part)
+        draft.add(self._value_rules.save())
         return [] if self._inclusion.watched else changes
 
     def was_read(self, source: str, names: Sequence[str]) -> list[bool]:
@@ -369,41 +310,3 @@ class Pipeline:
         known = self._progress[source].left_out
         fresh = {name: where for name, where in came.new_fields.items() if name not in known}
         return dict(list(fresh.items())[: max(0, MOST_LEFT_OUT - len(known))])
-
-
-@dataclass(frozen=True)
-class _Done:
-    """A batch that was applied.
-
-    Parameters
-    ----------
-    constraints : how many its table has now, inclusions among them.
-    took : seconds by step.
-    lag_records : how many records wait behind it, where somebody has asked.
-    """
-
-    source: str
-    position: Position
-    came: Arrivals
-    result: BatchResult
-    constraints: int
-    took: Mapping[str, float]
-    lag_records: int | None
-
-    @property
-    def records(self) -> int:
-        """How many records came."""
-        return len(self.came.records) + len(self.came.bad) + self.came.skipped
-
-    @cached_property
-    def bad(self) -> list[BadRecord]:
-        """The records that could not be read, and those that leave cells as they were, of rows that are not there."""
-        reason = (
-            "it leaves out values that did not change, and there is no row to take them from: seed the table, or read "
-            "its source from the beginning"
-        )
-        return [*self.came.bad, *(self.came.bad_record(row, reason) for row in self.result.incomplete)]
-
-    def lag(self, now: float) -> float | None:
-        """Return how old the oldest record is."""
-        return None if self.came.oldest is None else max(0.0, now - self.came.oldest)

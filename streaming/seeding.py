@@ -27,6 +27,7 @@ from holdfast.streaming.maintainers.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.inclusion import CLUSTERS, InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.near.maintainer import FAMILY as NEAR
+from holdfast.streaming.maintainers.rule_state import RuleState
 from holdfast.streaming.maintainers.rules import RULES, MonitoredRule
 from holdfast.streaming.maintainers.value_rules import ValueRules
 from holdfast.streaming.output_rows import Row
@@ -72,73 +73,75 @@ class SeededTable:
 
 
 @dataclass(frozen=True)
-class Told:
-    """Who is told of a seed, and what they were told of the state before.
+class Earlier:
+    """What an earlier state of the application left: nothing where there was none.
 
     Parameters
     ----------
-    alerts : what is asked for.
+    constraints, examples : rows of the `constraints` and `violations` tables: what they say is not said again.
     broken : the rules that were broken as it was published last.
+    commit : the last one that is in the outputs.
     waiting : messages that were not delivered.
+    kept : what else stays as it is: where sources are, what was told of rules.
+    left_out : its tables that are not monitored any more.
     """
 
-    alerts: Sequence[Alert] = ()
+    constraints: Sequence[Row] = ()
+    examples: Sequence[Row] = ()
     broken: Collection[str] = ()
+    commit: int = 0
     waiting: Sequence[bytes] = ()
+    kept: Iterable[WriteBatch] = ()
+    left_out: Sequence[str] = ()
 
 
-NOBODY_TOLD = Told()
+NOTHING_EARLIER = Earlier()
 
 
 def seed(
     store: Store,
     commits: Commits,
     tables: Iterable[SeededTable],
-    published: Sequence[Row] = (),
-    after: int = 0,
+    earlier: Earlier = NOTHING_EARLIER,
     now: Clock = utc_now,
     *,
     rules: Sequence[MonitoredRule] = (),
+    alerts: Sequence[Alert] = (),
     watched: bool = False,
     clustered: Callable[[], tuple[Clusters, ValueParts]] | None = None,
-    shown: Sequence[Row] = (),
-    taken_over: Iterable[WriteBatch] = (),
-    left_out: Sequence[str] = (),
     cause: str | None = None,
-    told: Told = NOBODY_TOLD,
 ) -> dict[str, Maintainer]:
     """Write newly seeded tables into an empty state, and return them; it is ready with the last write, in one piece.
 
     Parameters
     ----------
-    published : rows of the `constraints` table that an earlier state left: what they say already is not said again.
-    after : the last commit that is in the outputs.
     rules : those that are monitored; the tables have theirs already.
+    alerts : what is to be told of what the seed finds.
     watched : whether values are those that rules name alone.
     clustered : writes the values of all tables into files and clusters them, where they are in files.
-    shown : rows of the `violations` table with the examples that an earlier state left.
-    taken_over : what else an earlier state has that stays as it is: where sources are, what was told of rules.
-    left_out : tables that an earlier state had.
     cause : why this is done, where it is neither the first time nor a loss.
-    told : who is told of what the seed finds.
     """
     if commits.identity.status != SEEDING:
         raise StateRefused(
             "the state is seeded already: use it (holdfast run), or replace it (holdfast seed --replace)"
         )
     _wipe(store)
-    for part in taken_over:
+    for part in earlier.kept:
         commits.bulk(part)
-    if after > commits.last:
-        commits.continue_after(after)
+    if earlier.commit > commits.last:
+        commits.continue_after(earlier.commit)
     draft = CommitDraft(commits, now())
     maintainers, values = _save_tables(tables, commits, draft, watched=watched)
     followed = None if values is None else _seeded_inclusion(values, clustered, store, commits, draft, watched=watched)
     inclusion = None if watched else followed
-    for name in left_out:
+    for name in earlier.left_out:
         draft.rows.table_gone(name)
-    _publish_constraints(store, maintainers, inclusion, published, cause, draft)
-    _publish_rules(store, maintainers, followed, rules, shown, told, draft)
+    _publish_constraints(store, maintainers, inclusion, earlier.constraints, cause, draft)
+    states = _states_of_rules(store, maintainers, followed, rules, draft)
+    draft.rows.first_examples(states, earlier.examples)
+    lines = RuleReports(store).publish(states, None, draft)
+    put_carried(earlier.waiting, draft.change)
+    Waiting(store, alerts).decide(draft.rows, turned(states, lines, earlier.broken), draft.change)
     draft.commit(status=READY)
     return {maintainer.name: maintainer for maintainer in maintainers}
 
@@ -196,16 +199,14 @@ def _publish_constraints(
         standing.place(subject, scored, draft)
 
 
-def _publish_rules(
+def _states_of_rules(
     store: Store,
     maintainers: Sequence[Maintainer],
     followed: InclusionMaintainer | None,
     rules: Sequence[MonitoredRule],
-    shown: Sequence[Row],
-    told: Told,
     draft: CommitDraft,
-) -> None:
-    """Add to a commit what is known of rules, and who is told of it."""
+) -> list[RuleState]:
+    """Return what is known of all rules; add to a commit what is stored of those about values."""
     schemas = {maintainer.name: maintainer.schema for maintainer in maintainers}
     for monitored in value_rules(rules):
         form_of(monitored.rule, schemas)
@@ -214,12 +215,9 @@ def _publish_rules(
     draft.add(across.save())
     sizes = {maintainer.name: maintainer.row_count for maintainer in maintainers}
     states = [*(state for maintainer in maintainers for state in maintainer.rules), *across.states(sizes.__getitem__)]
-    draft.rows.first_examples(states, shown)
     for maintainer in maintainers:
         maintainer.rules_told()
-    lines = RuleReports(store).publish(states, None, draft)
-    put_carried(told.waiting, draft.change)
-    Waiting(store, told.alerts).decide(draft.rows, turned(states, lines, told.broken), draft.change)
+    return states
 
 
 def _seeded_inclusion(

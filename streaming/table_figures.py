@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable
 from functools import partial
 
+from holdfast.streaming.applied_batch import AppliedBatch
 from holdfast.streaming.commit_draft import CommitDraft
 
 
@@ -22,24 +23,28 @@ class TableFigures:
         self._done = dict.fromkeys(tables, (0, 0.0))
         self._at = dict.fromkeys(self._done, 0.0)
 
-    def publish(
-        self, draft: CommitDraft, table: str, records: int, seconds: float, figures: dict[str, float | None]
-    ) -> None:
-        """Add the figures of a table to a commit when it is time.
+    def publish(self, draft: CommitDraft, batch: AppliedBatch, behind: int) -> None:
+        """Add the figures of a batch's table to a commit when it is time; records and seconds are summed up until then.
 
         Parameters
         ----------
-        records, seconds : of the batch: these are summed up until they are published.
-        figures : the others; those that are None are not known.
+        behind : how many commits are to be published yet.
         """
-        count, busy = self._done[table]
-        count, busy = count + records, busy + seconds
+        table, (count, busy) = batch.source, self._done[batch.source]
+        count, busy = count + batch.records, busy + sum(batch.took.values())
         if 0 <= draft.seconds - self._at[table] < self._every:
             draft.when_kept(partial(self._done.__setitem__, table, (count, busy)))
             return
-        known = {name: value for name, value in figures.items() if value is not None}
-        summed = {"records": count, "busy_seconds": busy, "memory_bytes": _memory()}
-        draft.rows.metrics(table, {**summed, **known})
+        figures = {
+            "rows": batch.result.rows,
+            "constraints": batch.constraints,
+            "records": count,
+            "busy_seconds": busy,
+            "memory_bytes": _memory(),
+            "commits_to_publish": behind,
+        }
+        lag = batch.lag_seconds
+        draft.rows.metrics(table, figures if lag is None else {**figures, "lag_seconds": lag})
         draft.when_kept(partial(self._done.__setitem__, table, (0, 0.0)))
         draft.when_kept(partial(self._at.__setitem__, table, draft.seconds))
 

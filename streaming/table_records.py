@@ -7,11 +7,14 @@ Values that are None are not stored.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
+
+if TYPE_CHECKING:
+    from holdfast.streaming.applied_batch import AppliedBatch
 
 
 class _Stored:
@@ -89,6 +92,27 @@ class TableProgress(_Stored):
     quarantined: int = 0
     late: int = 0
     left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def after(self, batch: "AppliedBatch", commit: int, at: str) -> "TableProgress":
+        """Return how far the table is after a batch."""
+        result = batch.result
+        now = replace(
+            self,
+            rows=result.rows,
+            constraints=batch.constraints,
+            owed=result.owed,
+            commit=commit,
+            at=at,
+            lag_seconds=batch.lag_seconds,
+            lag_records=self.lag_records if batch.lag_records is None else batch.lag_records,
+            batches=self.batches + 1,
+            records=self.records + batch.records,
+            good=self.good + len(batch.came.records) - len(result.incomplete),
+            quarantined=self.quarantined + len(batch.bad),
+            late=self.late + result.late,
+            left_out={**self.left_out, **batch.left_out},
+        )
+        return replace(now, changed_commit=commit, changed_at=at) if result.changes or batch.across else now
 
 
 def tables_of(store: Reader) -> list[tuple[int, TableRecord]]:

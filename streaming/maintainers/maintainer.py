@@ -17,11 +17,10 @@ from holdfast.indexes.rows import RowSet
 from holdfast.indexes.table_index import TableIndex
 from holdfast.state import codecs
 from holdfast.state.memory import MemoryStore
-from holdfast.state.store import Store
 from holdfast.streaming.maintainers.batch_result import BatchResult
 from holdfast.streaming.maintainers.bounds import Bounds, NearBounds
-from holdfast.streaming.maintainers.holding import Restore, WholeTable
-from holdfast.streaming.maintainers.in_memory import RowsInMemory, WholeInMemory
+from holdfast.streaming.maintainers.holding import WholeTable
+from holdfast.streaming.maintainers.in_memory import WholeInMemory
 from holdfast.streaming.maintainers.rules import MonitoredRule, monitored
 from holdfast.streaming.maintainers.table_maintainer import TableMaintainer
 from holdfast.streaming.netting import DELETE, INSERT, UPDATE, Records
@@ -88,27 +87,16 @@ class Maintainer(TableMaintainer):
         """
         nearly = None if near is None else NearBounds(parse_share(near), near_context)
         bounds = Bounds(max_predicates, max_context, nearly)
-        _compile()
-        if rules:
-            _compile_rules()
         whole = data if isinstance(data, WholeTable) else WholeInMemory(as_table(data, name))
         key, known = [key] if isinstance(key, str) else key, monitored(rules, whole.schema)
         return cls.taken_over(whole, key=key, bounds=bounds, rules=known, space=space, threads=threads, report=report)
 
     @classmethod
-    def restore(
-        cls,
-        store: Store,
-        table: int = 0,
-        threads: int | None = None,
-        rules: Sequence[MonitoredRule] = (),
-        rows: Restore = RowsInMemory.restored,
-    ) -> Self:
-        """Take a table over from a store, as it was when it was last saved, with all kernels compiled."""
+    def _prepare(cls, rules: Sequence[MonitoredRule]) -> None:
+        """Compile all kernels."""
         _compile()
         if rules:
             _compile_rules()
-        return super().restore(store, table, threads, rules, rows)
 
     def apply(self, inserts: Any = None, deletes: Any = None) -> Changes:
         """Apply inserts and deletes as one step, and return what that changed.
@@ -153,13 +141,21 @@ class Maintainer(TableMaintainer):
         )
 
 
+class _Compiling(Maintainer):
+    """A maintainer that compiles kernels by what it does."""
+
+    @classmethod
+    def _prepare(cls, rules: Sequence[MonitoredRule]) -> None:
+        pass
+
+
 @cache
 def _compile() -> None:
     """Run every kernel once on a small table, so that no batch waits for a compiler."""
     rows = pa.table({"a": [1, 1, 2, 3], "b": ["x", "y", "y", None], "c": [0.5, 1.5, 1.5, 2.5]})
     _compile_meaning(from_arrow(pa.table({"a": [1, 1, 2], "b": [1, 2, 2], "c": [2, 1, 2]}), "rows"))
     for bounds in (Bounds(0, 0), Bounds(2)):
-        maintainer = Maintainer.taken_over(WholeInMemory(from_arrow(rows, "rows")), bounds=bounds, threads=1)
+        maintainer = _Compiling.taken_over(WholeInMemory(from_arrow(rows, "rows")), bounds=bounds, threads=1)
         index = TableIndex(maintainer._rows)
         boxes = [seen_in(family.boxes, family.space, maintainer.space) for family in maintainer._families]
         index.hold(np.concatenate(boxes), trees=True)
@@ -192,7 +188,7 @@ def _compile_rules() -> None:
     table = from_arrow(rows, "rows")
     texts = ("key(b)", "b -> a", "not(t.b = s.b and t.a < s.a and t.c > s.c)", "not(t.a <= s.a and t.c > s.c)")
     rules = monitored([*texts, "not(t.a != s.c and t.b = s.b)", "not(t.a <= 0)"], table.schema)
-    maintainer = Maintainer.taken_over(WholeInMemory(table), bounds=Bounds(None), rules=rules, threads=1)
+    maintainer = _Compiling.taken_over(WholeInMemory(table), bounds=Bounds(None), rules=rules, threads=1)
     for part in (rows, rows, rows.slice(1, 2)):
         maintainer.apply(inserts=part)
         maintainer.apply(deletes=part.slice(0, 1))

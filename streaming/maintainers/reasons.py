@@ -7,11 +7,12 @@ was *weakened* from a wider one that went, else it is *released* by the rows tha
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.constraints import ConstraintChange, DenialConstraint, PredicateSpace, Reason, RowImage, Violation
+from holdfast.constraints import ConstraintChange, DenialConstraint, PredicateSpace, Reason, Violation
 from holdfast.discovery.certificate import Words
 from holdfast.discovery.reported import constraint_of
 from holdfast.indexes.rows import RowSet
 from holdfast.streaming.maintainers.certified import CertifiedMaintainer, Step
+from holdfast.streaming.maintainers.row_images import RowImages
 
 
 class Reasons:
@@ -24,7 +25,7 @@ class Reasons:
 
     def __init__(self, rows: RowSet) -> None:
         self._rows = rows
-        self._images: dict[int, RowImage] = {}
+        self._images = RowImages(rows)
 
     def of(self, family: CertifiedMaintainer, step: Step) -> list[ConstraintChange]:
         """Give each change of a family its reason and its proof."""
@@ -34,7 +35,7 @@ class Reasons:
             violating = _lies_in(step.found, mask)
             if violating.any():
                 pair = step.found_pairs[int(violating.argmax())]
-                witness = Violation(tuple(self._image(int(slot)) for slot in pair))
+                witness = Violation(tuple(self._images.of(int(slot)) for slot in pair))
                 changes.append(_change(space, mask, Reason.VIOLATED, witness=witness))
             else:
                 changes.append(_change(space, mask, Reason.IMPLIED, by=family.wider(mask, step.come)))
@@ -46,16 +47,9 @@ class Reasons:
             held_back = step.lost_pairs[_lies_in(step.lost, mask)]
             twice = held_back[:, 0] == held_back[:, 1]  # then one of the two copies was removed
             removed = held_back[(held_back >= 0) & (twice[:, None] | (self._rows.copies[held_back] <= 0))]
-            proof = Violation((self._image(int(removed[0])),)) if len(removed) else None
+            proof = Violation((self._images.of(int(removed[0])),)) if len(removed) else None
             changes.append(_change(space, mask, Reason.RELEASED, witness=proof))
         return changes
-
-    def _image(self, slot: int) -> RowImage:
-        if slot not in self._images:
-            values = self._rows.values(np.array([slot]))[0]
-            key = {name: values[name] for name in (self._rows.space.schema.names[c] for c in self._rows.key)}
-            self._images[slot] = RowImage(key, values)
-        return self._images[slot]
 
 
 def _change(

@@ -91,6 +91,7 @@ class TableMaintainer:
         report: Report = lambda _: None,
     ) -> Self:
         """Take a table over, and find what holds on it; its rows are this maintainer's from now on."""
+        cls._prepare(rules)
         threads = threads or os.cpu_count() or 1
         space = space or whole.space("none" if bounds.max_predicates is None else "auto")
         places = tuple(whole.schema.index(column) for column in key)
@@ -115,6 +116,10 @@ class TableMaintainer:
             maintainer._rules = RuleMaintainer(holding, rules)
             maintainer._rules.seed()
         return maintainer
+
+    @classmethod
+    def _prepare(cls, rules: Sequence[MonitoredRule]) -> None:
+        """Do what is to be done before rows are read."""
 
     # What is stored
 
@@ -165,6 +170,7 @@ class TableMaintainer:
         rules : those that are monitored; what is new or worded otherwise is counted.
         rows : takes the rows over.
         """
+        cls._prepare(rules)
         known, threads = StoredDefinition.read(store, table), threads or os.cpu_count() or 1
         refuse_uncoded(known.coding, known.space.schema, rules)
         definition = RowsDefinition(known.space, known.key, known.coding, threads)
@@ -188,13 +194,13 @@ class TableMaintainer:
     @property
     def files(self) -> frozenset[str]:
         """The names of the files that rows are in, and what is known of their keys."""
-        return self.holding.files | (frozenset() if self._versions is None else self._versions.files)
+        return self.holding.files | (frozenset() if self._versions is None else self._versions.holding.files)
 
     def committed(self) -> None:
         """Remove what only earlier states need: the last batch is the earliest from which a restart may resume."""
         self.holding.committed()
         if self._versions is not None:
-            self._versions.committed()
+            self._versions.holding.committed()
 
     # What is followed beside constraints and rules
 

@@ -156,7 +156,7 @@ class RememberingInBlocks(Remembering):
         return self.of(WholeInBlocks(empty).held(DEFINITION))
 
     def restored(self) -> KeyVersions:
-        self.versions.committed()
+        self.versions.holding.committed()
         return self.of(self.blocks.restored(self.store, b"v", DEFINITION))
 
     def teardown(self) -> None:

@@ -21,7 +21,7 @@ from holdfast.streaming.alerts.waiting import Waiting, carried, told
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer
 from holdfast.streaming.pipeline import Pipeline
 from holdfast.streaming.publisher import Publisher
-from holdfast.streaming.seeding import SeededTable, Told, restore, seed, table_rules
+from holdfast.streaming.seeding import Earlier, SeededTable, restore, seed, table_rules
 from holdfast.streaming.sinks.deltalake import DeltaLakeTable
 from holdfast.streaming.sinks.shapes import SHAPES
 from tests.recovery.test_pipeline import RULES, Running, _history, _table
@@ -50,7 +50,7 @@ class Telling(Running):
             table = _table(first or [])
             maintainer = Maintainer.seed(table, key=["k"], max_context=3, rules=table_rules(RULES, "r"), threads=1)
             seeded = [SeededTable(maintainer, values=column_values(table))]
-            seed(self.store, self.commits, seeded, rules=RULES, told=Told(ALERTS))
+            seed(self.store, self.commits, seeded, rules=RULES, alerts=ALERTS)
         identity = self.commits.identity
         tables = {
             name: DeltaLakeTable(str(folder / "out" / name), shape, identity.application, identity.state_id)
@@ -247,7 +247,8 @@ def test_a_state_in_place_of_another_tells_nothing_twice(tmp_path: Path) -> None
     table = _table([(2, 0, "x"), (3, 2, "y")])
     maintainer = Maintainer.seed(table, key=["k"], rules=table_rules(RULES, "r"), threads=1)
     seeded = [SeededTable(maintainer, values=column_values(table))]
-    seed(store, commits, seeded, after=last, rules=RULES, told=Told(ALERTS, broken, left))
+    earlier = Earlier(broken=broken, commit=last, waiting=left)
+    seed(store, commits, seeded, earlier, rules=RULES, alerts=ALERTS)
     waiting = Waiting(store, ALERTS)
     bodies = [message.body for key in waiting._keys if (message := waiting.read(key))]
     assert len(bodies) == len(left)

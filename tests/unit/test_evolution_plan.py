@@ -14,13 +14,13 @@ from holdfast.constraints import ColumnType, StateRefused, parse_type
 from holdfast.jobs import evolve
 from holdfast.jobs.configuration import read_configuration
 from holdfast.jobs.evolution import Plan, planned
-from holdfast.jobs.seeding import monitored_rules, seeded_tables
+from holdfast.jobs.seeding import monitored_rules, seeded_table
 from holdfast.jobs.state_rows import RowsOfProcess
 from holdfast.state import codecs
 from holdfast.state.commits import Commits
 from holdfast.state.rocks import RocksStore
 from holdfast.state.store import WriteBatch
-from holdfast.streaming.seeding import restore, seed
+from holdfast.streaming.seeding import Earlier, restore, seed
 from holdfast.streaming.table_records import progress_of, tables_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ class State:
         settings, self.rules = configuration.settings, monitored_rules(configuration)
         self._open()
         place = RowsOfProcess(self._no_spark)
-        tables = seeded_tables(settings, self.rules, self._no_spark, Quiet(), place)  # type: ignore[arg-type]
+        (table,) = settings.tables
+        tables = [seeded_table(table, settings, self.rules, self._no_spark, Quiet(), place)]  # type: ignore[arg-type]
         seed(self.store, self.commits, tables)
 
     def to(self, arrived: Mapping[str, ColumnType | None] | None = None, **table: Any) -> Plan:
@@ -69,12 +70,14 @@ class State:
         if plan.said:
             self.number += 1
             new = RocksStore(self.folder / f"state {self.number}")
-            tables = evolve._tables(
-                *(settings, self.rules, plan, self.store, self._no_spark, RowsOfProcess(self._no_spark)),
+            place = RowsOfProcess(self._no_spark)
+            evolution = evolve._Evolution(
+                *(settings, self.rules, plan, self.store, self.commits, self._no_spark, place),
                 Quiet(),  # type: ignore[arg-type]
             )
-            taken = evolve._taken_over(self.store, plan)
-            seed(new, Commits.succeeding(new, self.commits), tables, taken_over=taken, cause="config")
+            earlier = Earlier(kept=evolve._taken_over(self.store, plan))
+            tables = map(evolution.seeded, plan.tables)
+            seed(new, Commits.succeeding(new, self.commits), tables, earlier, cause="config")
             self.store.close()
             new.close()
             self._open()
