@@ -213,7 +213,7 @@ def exceptions(file: Place, constraint: str, **given: Any) -> None:
 @click.command(short_help="Apply a file of changes, batch by batch.")
 @click.argument("base", type=options.EXISTING, metavar="BASE")
 @click.argument("changes", type=options.EXISTING, metavar="CHANGES")
-@options.family
+@options.nearly
 @options.searching
 @click.option("--batch-size", type=options.Count(1), required=True, metavar="N", help="Records of CHANGES in a batch.")
 @click.option("--key", metavar="COL,...", help="Columns that identify a row; a delete then needs no others.")
@@ -224,15 +224,21 @@ def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
     """Apply a file of changes batch by batch, and print what each batch changes.
 
     CHANGES has BASE's columns, and may have _op with insert, delete or update. For several tables, BASE and
-    CHANGES are folders with one file per table, in the order of a _seq column.
+    CHANGES are folders with one file per table, in the order of a _seq column. With --near, keys, functional
+    dependencies and order compatibilities are followed that hold but for a share of the rows.
     """
+    near, family = given["near"], None
+    if near is None:
+        (family,) = options.families_of(given["family"], near=False)
+    elif given["family"] is not None:
+        raise click.UsageError("replay --near follows keys, functional and order dependencies: leave out --family.")
     if key is not None and not all(key.split(",")):
         raise click.BadParameter("expected names with commas between them", param_hint="--key")
     reading = _reading(given)
     outputs = {"--output": given["output"], "--write-space": given["write_space"]}
     refuse_overwriting(outputs, [base, changes, given["space"]])
     from holdfast.jobs.replay import Searched, replay_changes
-    from holdfast.streaming.maintainers.maintainer import Bounds
+    from holdfast.streaming.maintainers.bounds import Bounds, NearBounds
 
     replay_changes(
         base,
@@ -241,10 +247,11 @@ def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
         _answering(given),
         Searched(
             bounds=Bounds(
-                given["max_predicates"] if given["family"] == "dc" else None,
-                given["max_context"] if given["family"] == "od" else None,
+                given["max_predicates"] if family == "dc" else None,
+                given["max_context"] if family == "od" else None,
+                None if near is None else NearBounds(near, given["max_context"]),
             ),
-            inclusion=given["family"] == "ind",
+            inclusion=family == "ind",
             cross_columns=not given["no_cross_columns"],
             threads=given["threads"],
             space=given["space"],

@@ -174,8 +174,6 @@ on_spark = _stacked(
 
 EXACT_FAMILIES, NEAR_FAMILIES = ("dc", "od", "ind"), ("key", "fd", "od", "ind")
 
-family = click.option("--family", type=click.Choice(EXACT_FAMILIES), required=True, help="Which kind of constraints.")
-
 
 class Share(click.ParamType["Fraction"]):
     """A share of the rows, such as 1%."""

@@ -184,15 +184,19 @@ class _Replayed:
 
     def apply(self, rows: Rows) -> BatchResult:
         result = self.maintainer.apply_records(self.source.changes.records(rows))
-        self.rows, self.constraints, self.owed = result.rows, result.constraints, result.owed
+        self.rows, self.owed = result.rows, result.owed
+        self.constraints = result.constraints + len(self.maintainer.near)
         return result
 
     def summary(self) -> str:
         schema = self.source.table.schema
+        bounds = self.maintainer.bounds
         known = [
-            f"; {counted_constraints(self.constraints, family, bound)}"
-            for family, bound in self.maintainer.bounds.families.items()
+            f"; {counted_constraints(self.maintainer.counts[family], family, bound)}"
+            for family, bound in bounds.families.items()
         ]
+        if bounds.near is not None:
+            known += f"; {counted(len(self.maintainer.near), 'near constraint')}"
         return f"{schema.table}: {counted(self.rows, 'row')}, {counted(len(schema), 'column')}{''.join(known)}"
 
     def explain(self, progress: "Progress") -> None:
@@ -248,12 +252,15 @@ def _seeded(source: _Source, searched: Searched, given: PredicateSpace | None, p
             key=source.key,
             max_predicates=searched.bounds.max_predicates,
             max_context=searched.bounds.max_context,
+            near=None if searched.bounds.near is None else searched.bounds.near.share,
+            near_context=0 if searched.bounds.near is None else searched.bounds.near.max_context,
             space=space,
             threads=searched.threads,
             report=lambda doing: task.describe(f"{name}: {doing}"),
         )
     seconds = perf_counter() - start
-    return _Replayed(source, maintainer, seconds, maintainer.row_count, maintainer.count)
+    count = maintainer.count + len(maintainer.near)
+    return _Replayed(source, maintainer, seconds, maintainer.row_count, count)
 
 
 def _read_base(base: Path, name: str, reading: ReadOptions, given: PredicateSpace | None) -> Table:
@@ -352,6 +359,7 @@ def _applied(
     return AppliedBatch(
         number,
         len(batch.rows),
+        [tables[owner].maintainer.name for owner in owners],
         results,
         rows=sum(table.rows for table in tables),
         constraints=sum(table.constraints for table in tables) + (0 if across is None else len(across.inclusions)),

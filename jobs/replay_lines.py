@@ -24,10 +24,12 @@ from holdfast.jobs.counting import counted
 from holdfast.jobs.options import Answering
 from holdfast.jobs.output import json_line
 from holdfast.jobs.saying import said_fields, said_lines
+from holdfast.streaming.maintainers.near.changes import ENTERED, LEFT
 
 if TYPE_CHECKING:
     from holdfast.jobs.progress import Progress
     from holdfast.streaming.maintainers.maintainer import BatchResult
+    from holdfast.streaming.maintainers.near.changes import NearChange
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,14 @@ class AppliedBatch:
     Parameters
     ----------
     number, records : from 1; how many changes it had before netting.
-    results : of the tables that it had changes for.
+    tables, results : those that it had changes for, by name, and what became of them.
     rows, constraints, owed : of all tables, after it.
     across, across_seconds : what changed across tables, and how long that took.
     """
 
     number: int
     records: int
+    tables: Sequence[str]
     results: Sequence["BatchResult"]
     rows: int
     constraints: int
@@ -55,6 +58,13 @@ class AppliedBatch:
     def changes(self) -> list[ConstraintChange]:
         """What appeared and disappeared, table by table, then across tables."""
         return [*(change for result in self.results for change in result.changes), *self.across]
+
+    @property
+    def near(self) -> list[tuple[str, "NearChange"]]:
+        """What became of constraints that nearly hold, each with its table."""
+        return [
+            (table, change) for table, result in zip(self.tables, self.results, strict=True) for change in result.near
+        ]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -76,6 +86,8 @@ def json_lines(applied: AppliedBatch, answering: Answering) -> Iterator[str]:
     for change in applied.changes:
         said = said_fields(change.constraint, answering)
         yield json_line({"batch": applied.number, **change.fields(), **said})
+    for table, near in applied.near:
+        yield json_line({"batch": applied.number, **near.fields(table), **said_fields(near.constraint, answering)})
     now = {"rows": applied.rows, "constraints": applied.constraints, "seconds": round(applied.seconds, 6)}
     yield json_line({"batch": applied.number, **applied.counts, **now})
 
@@ -86,6 +98,9 @@ def text_lines(applied: AppliedBatch, answering: Answering, *, named: bool) -> I
         within = named and change.constraint.family is not Family.INCLUSION
         yield f"{change.table + ': ' if within else ''}{_change_text(change)}\n"
         yield from said_lines(change.constraint, answering)
+    for table, near in applied.near:
+        yield f"{table + ': ' if named else ''}{near}\n"
+        yield from said_lines(near.constraint, answering)
     counts = applied.counts
     did = [counted(applied.records, "record"), f"{counts['rows_in']:,} in", f"{counts['rows_out']:,} out"]
     did += [f"{n:,} {what}" for what, n in (("ignored", counts["ignored"]), ("owed", applied.owed)) if n]
@@ -106,9 +121,10 @@ class Totals:
     def add(self, applied: AppliedBatch) -> None:
         """Count one more batch."""
         appeared = sum(change.appeared for change in applied.changes)
+        near = [change.change for _, change in applied.near]
         self.records += applied.records
-        self.appeared += appeared
-        self.disappeared += len(applied.changes) - appeared
+        self.appeared += appeared + near.count(ENTERED)
+        self.disappeared += len(applied.changes) - appeared + near.count(LEFT)
         self.seconds.append(applied.seconds)
         self.last = applied
 

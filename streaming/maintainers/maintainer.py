@@ -92,11 +92,13 @@ class Maintainer(TableMaintainer):
         return cls.taken_over(whole, key=key, bounds=bounds, rules=known, space=space, threads=threads, report=report)
 
     @classmethod
-    def _prepare(cls, rules: Sequence[MonitoredRule]) -> None:
+    def _prepare(cls, bounds: Bounds, rules: Sequence[MonitoredRule]) -> None:
         """Compile all kernels."""
         _compile()
         if rules:
             _compile_rules()
+        if bounds.near is not None:
+            _compile_near()
 
     def apply(self, inserts: Any = None, deletes: Any = None) -> Changes:
         """Apply inserts and deletes as one step, and return what that changed.
@@ -145,7 +147,7 @@ class _Compiling(Maintainer):
     """A maintainer that compiles kernels by what it does."""
 
     @classmethod
-    def _prepare(cls, rules: Sequence[MonitoredRule]) -> None:
+    def _prepare(cls, bounds: Bounds, rules: Sequence[MonitoredRule]) -> None:
         pass
 
 
@@ -193,3 +195,14 @@ def _compile_rules() -> None:
         maintainer.apply(inserts=part)
         maintainer.apply(deletes=part.slice(0, 1))
     maintainer.apply(deletes=rows)
+
+
+@cache
+def _compile_near() -> None:
+    """Run the kernels of constraints that nearly hold once."""
+    rows = pa.table({"a": [1, 1, 2, 3], "b": ["x", "y", "y", None], "c": [0.5, 1.5, 1.5, 2.5]})
+    bounds = Bounds(None, None, NearBounds(Fraction(1, 4), 2))
+    maintainer = _Compiling.taken_over(WholeInMemory(from_arrow(rows, "rows")), bounds=bounds, threads=1)
+    for part in (rows.slice(1, 2), rows.slice(3, 1)):
+        maintainer.apply(inserts=part)
+        maintainer.apply(deletes=part)

@@ -91,7 +91,7 @@ class TableMaintainer:
         report: Report = lambda _: None,
     ) -> Self:
         """Take a table over, and find what holds on it; its rows are this maintainer's from now on."""
-        cls._prepare(rules)
+        cls._prepare(bounds, rules)
         threads = threads or os.cpu_count() or 1
         space = space or whole.space("none" if bounds.max_predicates is None else "auto")
         places = tuple(whole.schema.index(column) for column in key)
@@ -118,7 +118,7 @@ class TableMaintainer:
         return maintainer
 
     @classmethod
-    def _prepare(cls, rules: Sequence[MonitoredRule]) -> None:
+    def _prepare(cls, bounds: Bounds, rules: Sequence[MonitoredRule]) -> None:
         """Do what is to be done before rows are read."""
 
     # What is stored
@@ -170,8 +170,8 @@ class TableMaintainer:
         rules : those that are monitored; what is new or worded otherwise is counted.
         rows : takes the rows over.
         """
-        cls._prepare(rules)
         known, threads = StoredDefinition.read(store, table), threads or os.cpu_count() or 1
+        cls._prepare(known.bounds, rules)
         refuse_uncoded(known.coding, known.space.schema, rules)
         definition = RowsDefinition(known.space, known.key, known.coding, threads)
         holding = rows(store, table_prefix(table), definition)

@@ -150,7 +150,7 @@ def test_a_wrong_record_makes_a_constraint_nearly_hold_and_its_correction_restor
     assert "{zip}: [] -> city" in map(str, maintainer.near)
     wrong = pa.table({"id": [3], "zip": [1], "city": ["b"], "mood": ["x"]})
     result = maintainer.step(inserts=wrong)
-    assert "~ {zip}: [] -> city (0 to 1 exceptions)" in map(str, result.near)
+    assert "~ {zip}: [] -> city (0 to 1 exception of 8 rows)" in map(str, result.near)
     (now,) = [one for one in maintainer.near if str(one) == "{zip}: [] -> city"]
     assert (now.exceptions, now.rows, now.share) == (1, 8, Fraction(1, 8))
     store = MemoryStore()
@@ -160,11 +160,13 @@ def test_a_wrong_record_makes_a_constraint_nearly_hold_and_its_correction_restor
     assert list(again.near) == list(maintainer.near)
     right = pa.table({"id": [3], "zip": [1], "city": ["a"], "mood": ["x"]})
     for one in (maintainer, again):
-        assert "~ {zip}: [] -> city (1 to 0 exceptions)" in map(str, one.step(inserts=right).near)
+        assert "~ {zip}: [] -> city (1 to 0 exceptions of 8 rows)" in map(str, one.step(inserts=right).near)
         one.check_invariants()
     two_wrong = pa.table({"id": [2, 3], "zip": [1, 1], "city": ["b", "b"], "mood": ["x", "x"]})
-    assert "- {zip}: [] -> city (0 exceptions)" in map(str, again.step(inserts=two_wrong).near)
-    assert "+ {zip}: [] -> city (1 exception)" in map(str, again.step(inserts=right.set_column(0, "id", [[2]])).near)
+    assert "- {zip}: [] -> city (left, 0 exceptions of 8 rows)" in map(str, again.step(inserts=two_wrong).near)
+    assert "+ {zip}: [] -> city (entered, 1 exception of 8 rows)" in map(
+        str, again.step(inserts=right.set_column(0, "id", [[2]])).near
+    )
 
 
 def test_a_batch_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

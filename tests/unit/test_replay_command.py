@@ -55,7 +55,7 @@ class Replayed:
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     if "--batch-size" not in arguments:
         arguments = (*arguments, "--batch-size", "1")
-    if "--family" not in arguments:
+    if "--family" not in arguments and "--near" not in arguments:
         arguments = (*arguments, "--family", "dc")
     code = exit_code_of(["replay", *arguments])
     captured = capsys.readouterr()
@@ -586,3 +586,81 @@ def test_published_results(tmp_path: Path, capsys: pytest.CaptureFixture[str], s
             counts[line["batch"] * size] = len(found)
     last = counts.pop(max(counts))
     assert ([counts[rows] for rows in (3_000, 6_000, 9_000)], last) == ([26, 27, 28], 26)
+
+
+@pytest.mark.usefixtures("folder")
+class TestWhatNearlyHolds:
+    """A wrong city of one of eight rows, its correction, and two wrong ones at once; a fourth of the rows may be wrong."""
+
+    ROWS = "id,zip,city\n1,a,A\n2,a,A\n3,a,A\n4,a,A\n5,b,B\n6,b,B\n7,b,B\n8,b,B\n"
+    CHANGES = "id,zip,city\n1,a,X\n1,a,A\n1,a,X\n2,a,Y\n5,b,Z\n5,b,B\n"
+    NEAR = ("--near", "25%", "--max-context", "1", "--key", "id")
+    ZIP_CITY = "{zip}: [] -> city"
+
+    def test_json_lines(self, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+        (folder / "people.csv").write_text(self.ROWS)
+        replayed = Replayed(capsys, self.CHANGES, *self.NEAR, *JSON)
+        assert (replayed.code, replayed.err) == (0, "")
+        told = [line for line in replayed.lines if line.get("constraint") == self.ZIP_CITY]
+        assert [(line["batch"], line["change"], line["before"], line["exceptions"]) for line in told] == [
+            (1, "exceptions", 0, 1),
+            (2, "exceptions", 1, 0),
+            (3, "exceptions", 0, 1),
+            (4, "exceptions", 1, 2),
+            (5, "left", 2, 2),
+            (6, "entered", None, 2),
+        ]
+        assert list(told[0]) == [
+            *("batch", "change", "before", "family", "table", "constraint", "id"),
+            *("shape", "context", "target", "exceptions", "rows", "share", "size"),
+        ]
+        assert (told[0]["family"], told[0]["shape"], told[0]["context"], told[0]["target"]) == (
+            *("near", "constant", ["zip"], ["city"]),
+        )
+        assert (told[0]["rows"], told[0]["share"]) == (8, 0.125)
+
+    def test_texts(self, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+        (folder / "people.csv").write_text(self.ROWS)
+        replayed = Replayed(capsys, self.CHANGES, *self.NEAR, "--sentences")
+        lines = replayed.out.splitlines()
+        assert lines[:2] == [
+            f"~ {self.ZIP_CITY} (0 to 1 exception of 8 rows)",
+            "    Rows with the same zip have the same city, but for 1 of 8 rows.",
+        ]
+        assert f"- {self.ZIP_CITY} (left, 2 exceptions of 8 rows)" in lines
+        assert f"+ {self.ZIP_CITY} (entered, 2 exceptions of 8 rows)" in lines
+        assert "people: 8 rows, 3 columns; " in replayed.err
+        assert " near constraints" in replayed.err
+
+    def test_at_every_batch_it_is_what_discover_finds(self, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+        (folder / "people.csv").write_text(self.ROWS)
+        rows = dict(line.split(",", 1) for line in self.ROWS.splitlines()[1:])
+        changes = self.CHANGES.splitlines()
+        replayed = Replayed(capsys, self.CHANGES, *self.NEAR, *JSON)
+        known = self._discovered(capsys)
+        for batch, change in enumerate(changes[1:], 1):
+            for line in replayed.lines:
+                if line["batch"] == batch and "change" in line:
+                    known.pop(line["constraint"], None)
+                    if line["change"] != "left":
+                        known[line["constraint"]] = line["exceptions"]
+            number, rest = change.split(",", 1)
+            rows[number] = rest
+            now = "".join(f"{number},{rest}\n" for number, rest in rows.items())
+            (folder / "people.csv").write_text("id,zip,city\n" + now)
+            assert known == self._discovered(capsys)
+
+    def test_no_family_beside_it(self, capsys: pytest.CaptureFixture[str]) -> None:
+        for family in ("dc", "key"):
+            code, _, err = run(capsys, "people.csv", "people.csv", "--near", "1%", "--family", family)
+            assert code == 2
+            assert "leave out --family" in err
+        code, _, err = run(capsys, "people.csv", "people.csv", "--near", "60%")
+        assert code == 2
+        assert "from 0% to 50%" in err
+
+    def _discovered(self, capsys: pytest.CaptureFixture[str]) -> dict[str, int]:
+        arguments = ["discover", "people.csv", "--near", "25%", "--max-context", "1", "--examples", "0", *JSON]
+        assert exit_code_of(arguments) == 0
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        return {line["constraint"]: line["exceptions"] for line in lines}

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from holdfast.constraints import NearConstraint
+from holdfast.constraints import NearConstraint, constraint_fields
 from holdfast.display.texts import counted
 
 ENTERED, LEFT, EXCEPTIONS = "entered", "left", "exceptions"
+_SIGNS = {ENTERED: "+", LEFT: "-", EXCEPTIONS: "~"}
 
 
 @dataclass(frozen=True)
@@ -24,11 +26,20 @@ class NearChange:
     change: str
     before: int | None
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """What happened to it, after its constraint."""
+        now = counted(self.constraint.exceptions, "exception")
         if self.change == EXCEPTIONS:
-            return f"~ {self.constraint} ({self.before:,} to {self.constraint.exceptions:,} exceptions)"
-        sign = "+" if self.change == ENTERED else "-"
-        return f"{sign} {self.constraint} ({counted(self.constraint.exceptions, 'exception')})"
+            return f"{self.before:,} to {now} of {self.constraint.rows:,} rows"
+        return f"{self.change}, {now} of {self.constraint.rows:,} rows"
+
+    def fields(self, table: str) -> dict[str, Any]:
+        """Return the change as plain values, with the constraint's own fields last."""
+        return {"change": self.change, "before": self.before, **constraint_fields(self.constraint, table)}
+
+    def __str__(self) -> str:
+        return f"{_SIGNS[self.change]} {self.constraint} ({self.text})"
 
 
 def changes_between(before: Sequence[NearConstraint], now: Sequence[NearConstraint]) -> tuple[NearChange, ...]:
