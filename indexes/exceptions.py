@@ -14,12 +14,12 @@ Invariant: between changes the exceptions are those of the live rows.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.indexes.kernels.exceptions import (
+    FREE,
     change_classes_kernel,
     groups_kernel,
     insert_alike_kernel,
@@ -33,7 +33,7 @@ from holdfast.indexes.rows import RowDelta, RowSet, Slots
 
 Ints = NDArray[np.int64]
 
-_FEWEST, _AT_ONCE = 1 << 10, 1 << 16
+_FEWEST, _AT_ONCE = 1 << 10, 1 << 13
 
 
 class Exceptions(ABC):
@@ -138,8 +138,7 @@ class ClassExceptions(Exceptions):
         """Count all live rows anew. O(n)."""
         width = len(self._columns)
         self._totals = np.zeros(3, np.int64)
-        self._groups = _Table.of(_FEWEST, width - 1, 2)
-        self._classes = _Table.of(_FEWEST, width, 1)
+        self._groups, self._classes = _table(_FEWEST, width - 1), _table(_FEWEST, width)
         live = self._rows.live()
         self._change(live, self._rows.copies[live])
 
@@ -156,28 +155,19 @@ class ClassExceptions(Exceptions):
         for start in range(0, len(slots), _AT_ONCE):
             some = slots[start : start + _AT_ONCE]
             self._make_room(len(some))
-            groups, classes = self._groups, self._classes
-            change_classes_kernel(
-                self._rows.codes,
-                some,
-                amounts[start : start + _AT_ONCE],
-                self._columns,
-                groups,
-                classes,
-                self._totals,
-            )
+            counts = amounts[start : start + _AT_ONCE]
+            args = self._rows.codes, some, counts, self._columns, self._groups, self._classes, self._totals
+            change_classes_kernel(*args)
 
     def _make_room(self, more: int) -> None:
         """Leave half of each table free, whatever comes; larger ones leave out what has no rows any more."""
         groups, classes = self._groups, self._classes
-        if 2 * (max(self._totals[1:]) + more) <= min(len(groups.used), len(classes.used)):
+        if 2 * (max(self._totals[1:]) + more) <= min(len(groups), len(classes)):
             return
-        kept_groups, kept_classes = (np.flatnonzero(table.counts[:, 0]) for table in (groups, classes))
-        self._groups, self._classes = (
-            table.for_rows(len(kept) + more) for table, kept in ((groups, kept_groups), (classes, kept_classes))
-        )
-        rehash_kernel(groups, kept_groups, classes, kept_classes, self._groups, self._classes)
-        self._totals[1:] = len(kept_groups), len(kept_classes)
+        sizes = (_FEWEST << (int(3 * (taken + more)) // _FEWEST).bit_length() for taken in self._totals[1:])
+        width = len(self._columns)
+        self._groups, self._classes = (_table(size, k) for size, k in zip(sizes, (width - 1, width), strict=True))
+        self._totals[1:] = rehash_kernel(groups, classes, self._groups, self._classes)
 
 
 class OrderExceptions(Exceptions):
@@ -266,34 +256,8 @@ class OrderExceptions(Exceptions):
         return found
 
 
-class _Table(NamedTuple):
-    """Groups, or classes, as the kernels have them.
-
-    Parameters
-    ----------
-    keys, counts : their codes, and how many copies of rows they have.
-    link : of a group a class of it, of a class the next one of its group; -1 for none.
-    used : which places are taken.
-    """
-
-    keys: NDArray[np.int64]
-    counts: Ints
-    link: NDArray[np.int32]
-    used: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, size: int, columns: int, counts: int) -> "_Table":
-        """Return an empty table."""
-        return cls(
-            np.zeros((size, columns), np.int64),
-            np.zeros((size, counts), np.int64),
-            np.full(size, -1, np.int32),
-            np.zeros(size, np.bool_),
-        )
-
-    def for_rows(self, count: int) -> "_Table":
-        """Return an empty table like this one, with room for so many."""
-        size = _FEWEST
-        while size < 4 * count:
-            size *= 2
-        return self.of(size, self.keys.shape[1], self.counts.shape[1])
+def _table(size: int, columns: int) -> NDArray[np.int64]:
+    """Return an empty table of groups, or of classes."""
+    found = np.empty((size, columns + 3), np.int64)
+    found[:, -1] = FREE
+    return found

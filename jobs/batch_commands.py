@@ -227,11 +227,10 @@ def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
     CHANGES are folders with one file per table, in the order of a _seq column. With --near, keys, functional
     dependencies and order compatibilities are followed that hold but for a share of the rows.
     """
-    near, family = given["near"], None
-    if near is None:
-        (family,) = options.families_of(given["family"], near=False)
-    elif given["family"] is not None:
-        raise click.UsageError("replay --near follows keys, functional and order dependencies: leave out --family.")
+    near = given["near"]
+    families = options.families_of(given["family"], near=near is not None)
+    if near is not None and families not in (("key", "fd"), ("key", "fd", "od")):
+        raise click.UsageError("replay --near follows key,fd or key,fd,od: name one of these as --family.")
     if key is not None and not all(key.split(",")):
         raise click.BadParameter("expected names with commas between them", param_hint="--key")
     reading = _reading(given)
@@ -247,11 +246,11 @@ def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
         _answering(given),
         Searched(
             bounds=Bounds(
-                given["max_predicates"] if family == "dc" else None,
-                given["max_context"] if family == "od" else None,
-                None if near is None else NearBounds(near, given["max_context"]),
+                given["max_predicates"] if families == ("dc",) else None,
+                given["max_context"] if families == ("od",) else None,
+                None if near is None else NearBounds(near, given["max_context"], orders="od" in families),
             ),
-            inclusion=family == "ind",
+            inclusion=families == ("ind",),
             cross_columns=not given["no_cross_columns"],
             threads=given["threads"],
             space=given["space"],

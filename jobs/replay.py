@@ -254,6 +254,7 @@ def _seeded(source: _Source, searched: Searched, given: PredicateSpace | None, p
             max_context=searched.bounds.max_context,
             near=None if searched.bounds.near is None else searched.bounds.near.share,
             near_context=0 if searched.bounds.near is None else searched.bounds.near.max_context,
+            near_orders=searched.bounds.near is not None and searched.bounds.near.orders,
             space=space,
             threads=searched.threads,
             report=lambda doing: task.describe(f"{name}: {doing}"),

@@ -2,14 +2,13 @@
 
 Rows that agree on some columns, the context, are a *group*; those of a group that agree on a dependent, too, a *class*.
 
-    groups.keys     (S, K)      int64  the codes of each group, open addressing, S a power of two
-    groups.counts   (S, 2)      int64  copies of rows of a group, and of its largest class; 0, 0 where there is none
-    groups.link     (S,)        int32  the place of a class of the group, -1 where there is none
-    classes.keys    (P, K + 1)  int64  the codes of each class, open addressing, P a power of two
-    classes.counts  (P, 1)      int64  copies of rows of a class
-    classes.link    (P,)        int32  the place of another class of the group, -1 behind the last one
+    groups   (S, K + 3)  int64  the codes of each group, open addressing, S a power of two; copies of its rows; those of
+                                its largest class; the place of a class of it
+    classes  (P, K + 4)  int64  the codes of each class, P a power of two; copies of its rows; nothing; the place of
+                                another class of its group
 
-Groups and classes stay in their places when their last rows go, until the tables grow, so every search ends.
+The last number of a place is FREE where nothing is, and LAST where no class comes behind. Groups and classes stay in
+their places when their last rows go, until the tables grow, so every search ends.
 
 An order compatibility has rows in order instead:
 
@@ -30,6 +29,8 @@ Ints = NDArray[np.int64]
 Places = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
+FREE, LAST = -2, -1
+_TOUCHED = -1
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -98,35 +99,29 @@ def remove_alike_kernel(codes: Codes, columns: Ints, table: Places, slots: Ints)
 
 
 @njit(cache=True, nogil=True)
-def _place_of(row: Codes, columns: Ints, keys: Codes, used: Flags) -> int:
+def _place_of(row: Codes, columns: Ints, table: Codes) -> Any:
     """Return where a row's group, or class, is or would be."""
-    place = _mixed(row, columns) & (len(used) - 1)
-    while used[place]:
+    place = _mixed(row, columns) & (len(table) - 1)
+    while table[place, -1] != FREE:
         same = True
         for k in range(len(columns)):
-            same &= keys[place, k] == row[columns[k]]
+            same &= table[place, k] == row[columns[k]]
         if same:
             break
-        place = (place + 1) & (len(used) - 1)
-    return int(place)
-
-
-@njit(cache=True, nogil=True)
-def _taken(row: Codes, columns: Ints, table: Any, totals: Ints, which: int) -> Any:
-    """Return the place of a row's group, or class, which gets one if it has none; say whether it is new in `totals`."""
-    place = _place_of(row, columns, table.keys, table.used)
-    if not table.used[place]:
-        table.used[place] = True
-        table.link[place] = -1
-        totals[which] += 1
-        for k in range(len(columns)):
-            table.keys[place, k] = row[columns[k]]
+        place = (place + 1) & (len(table) - 1)
     return place
 
 
 @njit(cache=True, nogil=True)
+def _take(row: Codes, columns: Ints, table: Codes, place: int, link: int) -> None:
+    for k in range(len(columns)):
+        table[place, k] = row[columns[k]]
+    table[place, -3], table[place, -2], table[place, -1] = 0, 0, link
+
+
+@njit(cache=True, nogil=True)
 def change_classes_kernel(
-    codes: Codes, slots: Ints, amounts: Ints, columns: Ints, groups: Any, classes: Any, totals: Ints
+    codes: Codes, slots: Ints, amounts: Ints, columns: Ints, groups: Codes, classes: Codes, totals: Ints
 ) -> None:
     """Add copies of rows to their groups and classes, or take them away, and bring the largest classes up to date.
 
@@ -136,43 +131,54 @@ def change_classes_kernel(
     totals : sizes of all largest classes together, and how many groups and classes have a place; brought up to date.
     """
     touched = np.empty(len(slots), np.int64)
+    count = 0
     for i in range(len(slots)):
         row = codes[slots[i]]
-        group = _taken(row, columns[:-1], groups, totals, 1)
-        known = totals[2]
-        place = _taken(row, columns, classes, totals, 2)
-        if totals[2] > known:
-            classes.link[place] = groups.link[group]
-            groups.link[group] = place
-        groups.counts[group, 0] += amounts[i]
-        classes.counts[place, 0] += amounts[i]
-        touched[i] = group
-    for group in np.unique(touched):
-        largest, at = 0, groups.link[group]
-        while at >= 0:
-            largest = max(largest, classes.counts[at, 0])
-            at = classes.link[at]
-        totals[0] += largest - groups.counts[group, 1]
-        groups.counts[group, 1] = largest
+        group = _place_of(row, columns[:-1], groups)
+        if groups[group, -1] == FREE:
+            _take(row, columns[:-1], groups, group, LAST)
+            totals[1] += 1
+        place = _place_of(row, columns, classes)
+        if classes[place, -1] == FREE:
+            _take(row, columns, classes, place, groups[group, -1])
+            groups[group, -1] = place
+            totals[2] += 1
+        groups[group, -3] += amounts[i]
+        classes[place, -3] += amounts[i]
+        if groups[group, -2] != _TOUCHED:
+            totals[0] -= groups[group, -2]
+            groups[group, -2] = _TOUCHED
+            touched[count] = group
+            count += 1
+    for group in touched[:count]:
+        largest, at = 0, groups[group, -1]
+        while at != LAST:
+            largest = max(largest, classes[at, -3])
+            at = classes[at, -1]
+        totals[0] += largest
+        groups[group, -2] = largest
 
 
 @njit(cache=True, nogil=True)
-def rehash_kernel(groups: Any, kept: Ints, classes: Any, kept_classes: Ints, new_groups: Any, new_classes: Any) -> None:
-    """Put groups and classes from some places into tables that are empty."""
-    columns = np.arange(classes.keys.shape[1])
-    for group in kept:
-        place = _place_of(groups.keys[group], columns[:-1], new_groups.keys, new_groups.used)
-        new_groups.used[place] = True
-        new_groups.keys[place] = groups.keys[group]
-        new_groups.counts[place] = groups.counts[group]
-    for one in kept_classes:
-        place = _place_of(classes.keys[one], columns, new_classes.keys, new_classes.used)
-        new_classes.used[place] = True
-        new_classes.keys[place] = classes.keys[one]
-        new_classes.counts[place] = classes.counts[one]
-        group = _place_of(classes.keys[one], columns[:-1], new_groups.keys, new_groups.used)
-        new_classes.link[place] = new_groups.link[group]
-        new_groups.link[group] = place
+def rehash_kernel(groups: Codes, classes: Codes, new_groups: Codes, new_classes: Codes) -> tuple[int, int]:
+    """Put groups and classes with rows into tables that are empty; return how many there are."""
+    columns = np.arange(classes.shape[1] - 3)
+    kept_groups, kept_classes = 0, 0
+    for group in range(len(groups)):
+        if groups[group, -1] != FREE and groups[group, -3] > 0:
+            place = _place_of(groups[group], columns[:-1], new_groups)
+            new_groups[place] = groups[group]
+            new_groups[place, -1] = LAST
+            kept_groups += 1
+    for one in range(len(classes)):
+        if classes[one, -1] != FREE and classes[one, -3] > 0:
+            place = _place_of(classes[one], columns, new_classes)
+            group = _place_of(classes[one], columns[:-1], new_groups)
+            new_classes[place] = classes[one]
+            new_classes[place, -1] = new_groups[group, -1]
+            new_groups[group, -1] = place
+            kept_classes += 1
+    return kept_groups, kept_classes
 
 
 # Order compatibilities

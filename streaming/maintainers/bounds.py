@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from holdfast.constraints import Family, PredicateSpace, parse_share
+from holdfast.constraints import Family, PredicateSpace
 
 
 @dataclass(frozen=True)
@@ -16,10 +16,21 @@ class NearBounds:
     ----------
     share : of the rows that may be exceptions.
     max_context : with at most so many columns in the context, 0 for any number.
+    orders : whether order compatibilities are among them, beside keys and functional dependencies.
     """
 
     share: Fraction
     max_context: int = 3
+    orders: bool = True
+
+    def fields(self) -> dict[str, Any]:
+        """Return them as JSON has them."""
+        return {"share": str(self.share), "max_context": self.max_context, "orders": self.orders}
+
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, Any]) -> "NearBounds":
+        """Return the bounds that have these fields."""
+        return cls(Fraction(fields["share"]), fields["max_context"], fields["orders"])
 
 
 @dataclass(frozen=True)
@@ -45,19 +56,19 @@ class Bounds:
 
     def fields(self) -> dict[str, Any]:
         """Return those that are set, by name, as JSON has them."""
-        near = None if self.near is None else {"share": str(self.near.share), "max_context": self.near.max_context}
+        near = None if self.near is None else self.near.fields()
         return {name: bound for name, bound in {**vars(self), "near": near}.items() if bound is not None}
 
     @classmethod
     def of_fields(cls, fields: Mapping[str, Any]) -> "Bounds":
         """Return the bounds that have these fields."""
         near = fields.get("near")
-        known = None if near is None else NearBounds(parse_share(Fraction(near["share"])), near["max_context"])
+        known = None if near is None else NearBounds.of_fields(near)
         return cls(fields.get("max_predicates"), fields.get("max_context"), known)
 
     def widest(self, space: PredicateSpace) -> PredicateSpace:
         """Return the space of the rows: with every column pair and every order that some family compares."""
-        if self.max_context is None and self.near is None:
+        if self.max_context is None and (self.near is None or not self.near.orders):
             return space.of_family(Family.DENIAL)
         crossing = space.crossing if self.max_predicates is not None else ()
         return PredicateSpace(space.schema, crossing, Family.ORDER)

@@ -64,6 +64,7 @@ class Maintainer(TableMaintainer):
         max_context: int | None = None,
         near: str | float | Fraction | None = None,
         near_context: int = 3,
+        near_orders: bool = True,
         rules: Sequence[Rule | MonitoredRule | str] | Rule | MonitoredRule | str = (),
         space: PredicateSpace | None = None,
         threads: int | None = None,
@@ -80,12 +81,13 @@ class Maintainer(TableMaintainer):
         max_context : order dependencies with at most so many columns in the context; 0 for all, None for none.
         near : constraints that hold but for this share of the rows, such as "1%" or 0.01; None for none.
         near_context : those with at most so many columns in the context; 0 for all.
+        near_orders : whether order compatibilities are among them, beside keys and functional dependencies.
         rules : declared rules whose violations are counted, or texts such as `Zip -> City`, or one; see `rules`.
         space : which column pairs are compared; measured on the table where it is not given.
         threads : all cores where it is not given.
         report : is told what is being done.
         """
-        nearly = None if near is None else NearBounds(parse_share(near), near_context)
+        nearly = None if near is None else NearBounds(parse_share(near), near_context, near_orders)
         bounds = Bounds(max_predicates, max_context, nearly)
         whole = data if isinstance(data, WholeTable) else WholeInMemory(as_table(data, name))
         key, known = [key] if isinstance(key, str) else key, monitored(rules, whole.schema)

@@ -33,6 +33,7 @@ from holdfast.streaming.maintainers.denial import DenialMaintainer
 from holdfast.streaming.maintainers.holding import NO_SLOTS, Holding, Report, Restore, RowsDefinition, WholeTable
 from holdfast.streaming.maintainers.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.inclusion import ColumnChange, changed_values
+from holdfast.streaming.maintainers.near.maintainer import NearEffort
 from holdfast.streaming.maintainers.order import OrderMaintainer
 from holdfast.streaming.maintainers.reasons import Reasons
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
@@ -329,6 +330,11 @@ class TableMaintainer:
             for name, count in vars(family.effort).items():
                 setattr(total, name, getattr(total, name) + count)
         return total
+
+    @property
+    def near_effort(self) -> NearEffort | None:
+        """What batches cost the constraints that nearly hold."""
+        return None if self._near is None else self._near.effort
 
     # A batch
 

@@ -650,11 +650,22 @@ class TestWhatNearlyHolds:
             (folder / "people.csv").write_text("id,zip,city\n" + now)
             assert known == self._discovered(capsys)
 
-    def test_no_family_beside_it(self, capsys: pytest.CaptureFixture[str]) -> None:
-        for family in ("dc", "key"):
-            code, _, err = run(capsys, "people.csv", "people.csv", "--near", "1%", "--family", family)
-            assert code == 2
-            assert "leave out --family" in err
+    def test_without_orders(self, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+        (folder / "people.csv").write_text(self.ROWS)
+        without, every = (
+            Replayed(capsys, self.CHANGES, *self.NEAR, "--family", family, *JSON) for family in ("key,fd", "key,fd,od")
+        )
+        told = [line for line in every.lines if line.get("shape", "") not in {"order", "order_desc"}]
+        assert [line for line in without.lines if "change" in line] == [line for line in told if "change" in line]
+        assert len(told) < len(every.lines)
+
+    def test_what_is_refused(self, capsys: pytest.CaptureFixture[str]) -> None:
+        code, _, err = run(capsys, "people.csv", "people.csv", "--near", "1%", "--family", "key")
+        assert code == 2
+        assert "replay --near follows key,fd or key,fd,od" in err
+        code, _, err = run(capsys, "people.csv", "people.csv", "--near", "1%", "--family", "dc")
+        assert code == 2
+        assert "'dc' is not one of key, fd, od, ind" in err
         code, _, err = run(capsys, "people.csv", "people.csv", "--near", "60%")
         assert code == 2
         assert "from 0% to 50%" in err

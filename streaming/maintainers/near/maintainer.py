@@ -40,12 +40,20 @@ _SLACK_PART = 8
 """What is not near is counted until it has so many exceptions more than it may: this part of the rows."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class NearEffort:
-    """What batches cost, for people: counts since the start."""
+    """What batches cost, for people.
 
-    searches: int = 0
-    counted_anew: int = 0
+    Parameters
+    ----------
+    border, followed : how many contexts of targets are not near, and how many are followed row by row.
+    counted_anew, searches : counts since the start.
+    """
+
+    border: int
+    followed: int
+    counted_anew: int
+    searches: int
 
 
 @dataclass(frozen=True)
@@ -75,9 +83,9 @@ class NearMaintainer:
     """
 
     def __init__(self, rows: RowSet, bounds: NearBounds, threads: int = 1) -> None:
-        ordered = [column.ordered_in(Family.NEAR) for column in rows.space.schema.columns]
+        ordered = [bounds.orders and column.ordered_in(Family.NEAR) for column in rows.space.schema.columns]
         self.bounds = bounds
-        self.effort = NearEffort()
+        self._counted_anew = self._searches = 0
         self._rows = rows
         self._counts = LiveCounts(rows, ordered, threads)
         self._threads = threads
@@ -112,6 +120,11 @@ class NearMaintainer:
         self._constraints_before = self.constraints
 
     @property
+    def effort(self) -> NearEffort:
+        """What batches cost."""
+        return NearEffort(len(self._border), len(self._followed), self._counted_anew, self._searches)
+
+    @property
     def changes(self) -> tuple[NearChange, ...]:
         """What became of the constraints since `begin`."""
         return changes_between(self._constraints_before, self.constraints)
@@ -143,7 +156,7 @@ class NearMaintainer:
         others = {one: followed[one] for one in self._others}
         self._border = self._border.with_counts(_exact(others), self._lost)
         doubtful = np.flatnonzero(self._border.floors - self._lost <= most)
-        self.effort.counted_anew += len(doubtful)
+        self._counted_anew += len(doubtful)
         anew = list(self._counts.counted(self._border.tasks(doubtful), most, self._enough))
         self._border = self._border.with_counts(anew, self._lost)
         is_near = any((one.exceptions <= most).any() for one in anew)
@@ -208,7 +221,7 @@ class NearMaintainer:
 
     def _search(self) -> None:
         """Find all members, and the border; only what nobody knows is counted."""
-        self.effort.searches += 1
+        self._searches += 1
         targets = self._counts.targets
         found = near_set(targets, self._most, self.bounds.max_context, self._known_or_counted)
         wanted = [(member.context, member.number) for member in found.members]
@@ -243,7 +256,7 @@ class NearMaintainer:
             if len(left):
                 open_.append((context, left))
         counted = {one.context: one for one in self._counts.counted(open_, most, self._enough)}
-        self.effort.counted_anew += sum(len(numbers) for _, numbers in open_)
+        self._counted_anew += sum(len(numbers) for _, numbers in open_)
         for context, _ in tasks:
             one = known[context]
             if context in counted:

@@ -1,0 +1,113 @@
+"""What does a batch of changes cost the constraints that nearly hold, beside the denial constraints of the same table?
+
+Milliseconds of `apply` alone, median over batches of 1,000 rows and the slowest, of two maintainers that follow the
+same tax records with 1 % errors in turns. One keeps denial constraints of at most four predicates, the other one what
+holds but for 1 % of the rows, contexts of at most three columns, with order compatibilities or without. `anew_share` is
+the part of the border's contexts that is counted anew with a batch. What nearly holds at the end is compared with a discovery anew, which is timed.
+"""
+
+import statistics
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.measuring import Point, measured
+
+BATCH, BATCHES, THREADS = 1_000, 50, 2
+TABLES = ((100_000, "WIDE"), (30_000, "NARROW"), (100_000, "NARROW"), (300_000, "NARROW"), (1_000_000, "NARROW"))
+
+
+def points() -> Iterator[Point]:
+    for rows, columns in TABLES:
+        for orders in (False, True):
+            run = measured(_history, rows, columns, orders)
+            table = f"tax {rows:,} x {run.answer.pop('columns')}, 1 % errors"
+            yield {"table": table, "orders": orders, **run.answer, "peak_mb": run.peak_mb}
+    run = measured(_restarts, 1_000_000)
+    yield {"table": "tax 1,000,000 x 8, 1 % errors", "part": "restart", **run.answer, "peak_mb": run.peak_mb}
+
+
+def _seeded(records: Any, key: tuple[str, ...], families: Any) -> Any:
+    from holdfast import Maintainer, from_arrow
+
+    return Maintainer.seed(from_arrow(records, "tax"), key=key, threads=THREADS, **families)
+
+
+def _history(rows: int, columns: str, orders: bool) -> Point:
+    """Insert, delete and update, both maintainers in turns."""
+    import numpy as np
+    import pyarrow as pa
+
+    from holdfast import ReadOptions, discover, from_arrow
+    from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
+    from holdfast.tables import taxes
+
+    every = taxes.tax_records(rows + 2 * BATCHES * BATCH, getattr(taxes, columns), error_rate=0.01).combine_chunks()
+    seed, more = every.slice(0, rows), every.slice(rows)
+    key = ("AreaCode", "Phone") if columns == "WIDE" else ()
+    every = None
+    found: Point = {"columns": len(seed.column_names), "batch": BATCH, "batches": BATCHES}
+    maintainers = {}
+    nearly = {"max_predicates": None, "near": "1%", "near_orders": orders}
+    for name, families in (("denial", {"max_predicates": 4}), ("near", nearly)):
+        started = time.perf_counter()
+        maintainers[name] = _seeded(seed, key, families)
+        found[f"{name}_seed_seconds"] = round(time.perf_counter() - started, 2)
+    near = maintainers["near"]
+    found |= {"near": len(near.near), "border": near.near_effort.border}
+    types = ReadOptions(types={column.name: column.type for column in near.schema})
+
+    def run(kind: str, batches: list[Any], operation: int) -> None:
+        seconds: dict[str, list[float]] = {name: [] for name in maintainers}
+        before = near.near_effort
+        for one in batches:
+            table = from_arrow(one, "tax", types)
+            for name, maintainer in maintainers.items():
+                records = Records(table, np.full(table.row_count, operation, np.int8))
+                seconds[name].append(maintainer.apply_records(records).seconds)
+        after = near.near_effort
+        for name, took in seconds.items():
+            found[f"{name}_{kind}_ms"] = round(statistics.median(took) * 1_000, 1)
+            found[f"{name}_{kind}_slowest_ms"] = round(max(took) * 1_000, 1)
+        found[f"{kind}_ratio"] = round(found[f"near_{kind}_ms"] / found[f"denial_{kind}_ms"], 2)
+        anew = (after.counted_anew - before.counted_anew) / BATCHES
+        found[f"{kind}_anew_share"] = round(anew / max(after.border, 1), 4)
+        found[f"{kind}_searches"] = after.searches - before.searches
+
+    def slices(records: Any, start: int) -> list[Any]:
+        return [records.slice(start + i * BATCH, BATCH) for i in range(BATCHES)]
+
+    run("insert", slices(more, 0), INSERT)
+    run("delete", slices(seed, 0), DELETE)
+    if key:
+        old, other = seed.slice(BATCHES * BATCH, BATCHES * BATCH), more.slice(BATCHES * BATCH, BATCHES * BATCH)
+        if len(old) == len(other):
+            changed = pa.table({n: (old if n in key else other).column(n) for n in seed.column_names})
+            run("update", slices(changed, 0), INSERT)
+    live = from_arrow(near.rows()[0], "tax", types)
+    started = time.perf_counter()
+    anew = discover(live, near="1%", family="key,fd,od" if orders else "key,fd", threads=THREADS)
+    found["anew_seconds"] = round(time.perf_counter() - started, 2)
+    found["times_anew"] = round(found["anew_seconds"] * 1_000 / found["near_insert_ms"])
+    assert {(str(one), one.exceptions) for one in anew} == {(str(one), one.exceptions) for one in near.near}
+    return found
+
+
+def _restarts(rows: int) -> Point:
+    """Restore a maintainer without and with what nearly holds."""
+    from holdfast import Maintainer, from_arrow
+    from holdfast.state.memory import MemoryStore
+    from holdfast.tables import taxes
+
+    table = from_arrow(taxes.tax_records(rows, taxes.NARROW, error_rate=0.01), "tax")
+    found: Point = {}
+    for name, near in (("without", None), ("with", "1%")):
+        maintainer = Maintainer.seed(table, max_predicates=None, near=near, near_orders=False, threads=THREADS)
+        store = MemoryStore()
+        for batch in maintainer.save(everything=True):
+            store.write(batch)
+        del maintainer
+        started = time.perf_counter()
+        Maintainer.restore(store, threads=THREADS)
+        found[f"{name}_seconds"] = round(time.perf_counter() - started, 2)
+    return found
