@@ -44,13 +44,14 @@ demo: setup
 demo-kafka: setup
 	@.venv/bin/holdfast demo --kafka
 
+# The archive of Java's classes is made once, beside the first tests.
 test: setup
-	@$(PYTEST) $(TESTS)
+	@$(PY) -m tests.short_lives & $(PYTEST) $(TESTS)
 
 test-deep: test-long test-bounds
 
 test-long: setup
-	@$(PYTEST) -m deep $(TESTS)
+	@$(PY) -m tests.short_lives & $(PYTEST) -m deep $(TESTS)
 
 smoke: setup
 	@$(PYTEST) $(SMOKE)

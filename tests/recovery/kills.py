@@ -27,7 +27,8 @@ from holdfast.state import codecs
 from holdfast.state.rocks import RocksReader
 from holdfast.streaming.sinks.shapes import SHAPES
 from tests.recovery.dying import STEPS
-from tests.streams import QUICK, Application, Row
+from tests.short_lives import quick_environment
+from tests.streams import Application, Row
 
 if TYPE_CHECKING:
     import random
@@ -112,12 +113,19 @@ class Lives:
     dice : decides.
     pace : how many calls of a step it comes to, compared with the numbers of `STEPS`.
     engine : who holds rows.
+    changes : how often changes come during a run, at least and at most.
     """
 
     def __init__(
-        self, folder: Path, feed: Feed, dice: random.Random, pace: float = 1.0, engine: str = "embedded"
+        self,
+        folder: Path,
+        feed: Feed,
+        dice: random.Random,
+        pace: float = 1.0,
+        engine: str = "embedded",
+        changes: tuple[int, int] = (4, 16),
     ) -> None:
-        self.feed, self.dice, self._pace, self._engine = feed, dice, pace, engine
+        self.feed, self.dice, self._pace, self._engine, self._changes = feed, dice, pace, engine, changes
         self.app = Application(folder, [feed.table], **{**SECTIONS, **(BLOCKS if engine == "spark" else {})})
         self.folder = folder
         self.deaths: list[Death] = []
@@ -215,7 +223,7 @@ class Lives:
         else:
             alive = self.dice.uniform(0.2, 12) if death.step == "any time" else LONGEST_SECONDS
             end = time.monotonic() + alive
-            for _ in range(self.dice.randint(4, 16)):  # of which some come when it is gone already
+            for _ in range(self.dice.randint(*self._changes)):  # of which some come when it is gone already
                 self.feed.come()
                 if ended.poll() is None and time.monotonic() < end:
                     time.sleep(EVERY_SECONDS)  # little by little; nothing is waited for
@@ -242,7 +250,7 @@ class Lives:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **QUICK},
+                env={**os.environ, **quick_environment()},
                 start_new_session=True,
                 cwd=Path(__file__).parents[2],
             )
