@@ -38,6 +38,8 @@ PATIENCE_SECONDS = 300
 DRAIN_SECONDS = 1_800
 """How long all that came may take: with rows in blocks a batch takes seconds, and many lives leave many of them."""
 LONGEST_SECONDS = 40
+SETTLED_SECONDS = 10
+"""How long a run may still come to its step once it published a batch: changes come within 2 s, snapshots every second."""
 EVERY_SECONDS = 0.1
 
 RULES: list[dict[str, Any]] = [
@@ -223,11 +225,15 @@ class Lives:
         else:
             alive = self.dice.uniform(0.2, 12) if death.step == "any time" else LONGEST_SECONDS
             end = time.monotonic() + alive
+            before = self._published()
             for _ in range(self.dice.randint(*self._changes)):  # of which some come when it is gone already
                 self.feed.come()
                 if ended.poll() is None and time.monotonic() < end:
                     time.sleep(EVERY_SECONDS)  # little by little; nothing is waited for
-            self._wait(ended, max(0.0, end - time.monotonic()))
+            while ended.poll() is None and time.monotonic() < end:
+                if self._published() > before:
+                    end, before = min(end, time.monotonic() + SETTLED_SECONDS), sys.maxsize
+                self._wait(ended, min(EVERY_SECONDS, max(0.0, end - time.monotonic())))
         if ended.poll() is None:
             os.killpg(ended.pid, signal.SIGKILL)
             ended.wait(PATIENCE_SECONDS)
@@ -240,6 +246,11 @@ class Lives:
             death.ended = "never came there"
         assert "Traceback" not in self.said, self.said
         death.found = found(self.folder)
+
+    def _published(self) -> int:
+        """Return the version of the table of batches."""
+        log = self.folder / "output" / "batches" / "_delta_log"
+        return max((int(file.stem) for file in log.glob("[0-9]*.json")), default=-1)
 
     def _started(self, death: Death, command: str, *more: str) -> subprocess.Popen[bytes]:
         words = [sys.executable, "-m", "tests.recovery.dying", death.step if death.when else "-", death.when]
