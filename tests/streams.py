@@ -34,6 +34,7 @@ from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
 from holdfast.streaming.seeding import restored, tables_of
 from holdfast.tables import Table, from_arrow
 from holdfast.tables.keys import arrow_type_of
+from tests.short_lives import quick_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"}
-"""The environment of processes with a short life, which is over before the optimising compiler pays."""
 _PATIENCE_SECONDS = 300
 _COUNTED_IN_EVERY_BATCH = {DenialKind.KEY, DenialKind.FUNCTIONAL_DEPENDENCY, DenialKind.CONSTANT}
 _FIRST_TIME = 1_700_000_000.0
@@ -294,7 +293,7 @@ class Process:
         self._log = folder / "said.txt"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, env={**os.environ, **QUICK}, start_new_session=True
+                command, stdout=log, stderr=log, env={**os.environ, **quick_environment()}, start_new_session=True
             )
 
     @property
