@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.streaming.spark.java import java_home
 from tests.processes import command_lines, tree
+from tests.short_lives import java_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -130,9 +131,8 @@ class Cluster:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.executor.memory": "512m",
             "spark.sql.shuffle.partitions": str(2 * self._cores * max(1, len(self.workers))),
-            # A short life is over before the optimising compiler pays.
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-            "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.driver.extraJavaOptions": java_options(),
+            "spark.executor.extraJavaOptions": java_options(),
             "spark.network.timeout": "60s",
         }
 
@@ -222,7 +222,7 @@ class Cluster:
             "SPARK_LOCAL_DIRS": str(self.folder / "scratch"),
             "SPARK_DAEMON_MEMORY": "256m",
             # Its REST server would be at a fixed port, where a second cluster finds it taken and never begins.
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dspark.master.rest.enabled=false",
+            "SPARK_DAEMON_JAVA_OPTS": f"{java_options()} -Dspark.master.rest.enabled=false",
         }
         return Daemon(
             ["bash", str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *arguments], log, environment

@@ -179,13 +179,14 @@ class _Durations:
 def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Start the one local Spark session of this process; what runs on a cluster ends."""
     from holdfast.streaming.spark.session import session
+    from tests.short_lives import EAGER, java_options
 
     if (on_cluster := request.config.stash.get(_ON_CLUSTER, None)) is not None:
         on_cluster.close()
     settings = {
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-        # A short life is over before the optimising compiler pays.
-        "spark.driver.extraJavaOptions": "-Xss16m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": f"-Xss16m {java_options()}",
+        **EAGER,
     }
     started = session("holdfast-tests", settings)
     yield started

@@ -36,6 +36,7 @@ from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.table_records import tables_of
 from holdfast.tables import Table, from_arrow
 from holdfast.tables.keys import arrow_type_of
+from tests.short_lives import quick_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"}
-"""The environment of processes with a short life, which is over before the optimising compiler pays."""
 _PATIENCE_SECONDS = 300
 _COUNTED_IN_EVERY_BATCH = {DenialKind.KEY, DenialKind.FUNCTIONAL_DEPENDENCY, DenialKind.CONSTANT}
 _FIRST_TIME = 1_700_000_000.0
@@ -298,7 +297,7 @@ class Process:
         self._log = folder / "said.txt"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, env={**os.environ, **QUICK}, start_new_session=True
+                command, stdout=log, stderr=log, env={**os.environ, **quick_environment()}, start_new_session=True
             )
 
     @property

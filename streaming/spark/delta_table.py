@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _NEWS = "holdfast_news"
 _APPLICATION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
+_NOT_COMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _JOINED = ("spark.databricks.delta.optimize.minFileSize", "spark.databricks.delta.optimize.maxFileSize")
 
 
@@ -76,6 +77,9 @@ class SparkTable:
         self._session = spark.newSession()
         self._session.conf.set("spark.sql.session.timeZone", "UTC")
         self._session.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+        # A commit has a handful of rows, and Delta's own queries on its log as few: compiling them takes longer.
+        for setting, value in _NOT_COMPILED.items():
+            self._session.conf.set(setting, value)
         # By default VACUUM lists a handful of folders in 10,000 tasks, which takes minutes.
         tasks = str(spark.sparkContext.defaultParallelism)
         self._session.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", tasks)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.test_demo import ENVIRONMENT, GOLDEN, broken_off, changes_in
+from tests.spark.test_demo import GOLDEN, broken_off, changes_in, environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ def is_answering(folder: Path) -> bool:
 def test_the_same_changes_come(tmp_path: Path) -> None:
     folder = tmp_path / "new"
     command = [sys.executable, "-m", "holdfast", "demo", "--kafka", "--quiet", "--folder", str(folder)]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=ENVIRONMENT)
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment())
     assert (finished.returncode, finished.stderr) == (0, "")
     assert changes_in(finished.stdout) == changes_in(GOLDEN.read_text())
     assert finished.stdout.count("in quarantine") == 3
@@ -44,7 +44,7 @@ def test_control_c_ends_the_broker_too(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=ENVIRONMENT,
+        env=environment(),
     )
     assert broken_off(process, "2. ") == ["Interrupted."]
     assert process.returncode == 130

@@ -27,7 +27,8 @@ from holdfast.state import codecs
 from holdfast.state.rocks import RocksReader
 from holdfast.streaming.sinks.shapes import SHAPES
 from tests.recovery.dying import STEPS
-from tests.streams import QUICK, Application, Row
+from tests.short_lives import quick_environment
+from tests.streams import Application, Row
 
 if TYPE_CHECKING:
     import random
@@ -37,6 +38,8 @@ PATIENCE_SECONDS = 300
 DRAIN_SECONDS = 1_800
 """How long all that came may take: with rows in blocks a batch takes seconds, and many lives leave many of them."""
 LONGEST_SECONDS = 40
+SETTLED_SECONDS = 10
+"""How long a run may still come to its step once it published a batch: changes come within 2 s, snapshots every second."""
 EVERY_SECONDS = 0.1
 
 RULES: list[dict[str, Any]] = [
@@ -112,12 +115,19 @@ class Lives:
     dice : decides.
     pace : how many calls of a step it comes to, compared with the numbers of `STEPS`.
     engine : who holds rows.
+    changes : how often changes come during a run, at least and at most.
     """
 
     def __init__(
-        self, folder: Path, feed: Feed, dice: random.Random, pace: float = 1.0, engine: str = "embedded"
+        self,
+        folder: Path,
+        feed: Feed,
+        dice: random.Random,
+        pace: float = 1.0,
+        engine: str = "embedded",
+        changes: tuple[int, int] = (4, 16),
     ) -> None:
-        self.feed, self.dice, self._pace, self._engine = feed, dice, pace, engine
+        self.feed, self.dice, self._pace, self._engine, self._changes = feed, dice, pace, engine, changes
         self.app = Application(folder, [feed.table], **{**SECTIONS, **(BLOCKS if engine == "spark" else {})})
         self.folder = folder
         self.deaths: list[Death] = []
@@ -215,11 +225,15 @@ class Lives:
         else:
             alive = self.dice.uniform(0.2, 12) if death.step == "any time" else LONGEST_SECONDS
             end = time.monotonic() + alive
-            for _ in range(self.dice.randint(4, 16)):  # of which some come when it is gone already
+            before = self._published()
+            for _ in range(self.dice.randint(*self._changes)):  # of which some come when it is gone already
                 self.feed.come()
                 if ended.poll() is None and time.monotonic() < end:
                     time.sleep(EVERY_SECONDS)  # little by little; nothing is waited for
-            self._wait(ended, max(0.0, end - time.monotonic()))
+            while ended.poll() is None and time.monotonic() < end:
+                if self._published() > before:
+                    end, before = min(end, time.monotonic() + SETTLED_SECONDS), sys.maxsize
+                self._wait(ended, min(EVERY_SECONDS, max(0.0, end - time.monotonic())))
         if ended.poll() is None:
             os.killpg(ended.pid, signal.SIGKILL)
             ended.wait(PATIENCE_SECONDS)
@@ -233,6 +247,11 @@ class Lives:
         assert "Traceback" not in self.said, self.said
         death.found = found(self.folder)
 
+    def _published(self) -> int:
+        """Return the version of the table of batches."""
+        log = self.folder / "output" / "batches" / "_delta_log"
+        return max((int(file.stem) for file in log.glob("[0-9]*.json")), default=-1)
+
     def _started(self, death: Death, command: str, *more: str) -> subprocess.Popen[bytes]:
         words = [sys.executable, "-m", "tests.recovery.dying", death.step if death.when else "-", death.when]
         words += [str(death.call), command, str(self.app.file), *more]
@@ -242,7 +261,7 @@ class Lives:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **QUICK},
+                env={**os.environ, **quick_environment()},
                 start_new_session=True,
                 cwd=Path(__file__).parents[2],
             )

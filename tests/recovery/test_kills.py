@@ -26,6 +26,8 @@ pytestmark = pytest.mark.slow
 
 SHORT = 3
 """Runs of a short history."""
+SHORT_CHANGES, LONG_CHANGES = (3, 6), (4, 16)
+"""How often changes come during a run: of a feed each is a batch of the killed application, and of the undisturbed one."""
 DEFAULT = {"embedded": 20, "spark": 10}
 """Runs of the long histories by engine: where rows are in blocks a run takes twice as long."""
 LONG = [pytest.param(engine, False, id=f"{engine}-long", marks=pytest.mark.deep) for engine in DEFAULT]
@@ -97,5 +99,6 @@ def test_a_change_feed_is_followed_exactly_once_whenever_it_is_killed(
     for folder in folders:
         folder.mkdir()
     pace = 0.15 if engine == "spark" else 0.3
-    lives, undisturbed = (Lives(folder, feed, dice, pace, engine) for folder in folders)
+    changes = SHORT_CHANGES if is_short else LONG_CHANGES
+    lives, undisturbed = (Lives(folder, feed, dice, pace, engine, changes) for folder in folders)
     _lived(lives, undisturbed, runs, tmp_path)

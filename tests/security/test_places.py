@@ -20,7 +20,8 @@ from holdfast.streaming.arrivals import Target, arrivals
 from holdfast.streaming.decoding.files import ChangedFile, draft_of
 from holdfast.tables import ReadOptions
 from tests.processes import is_loopback, listening
-from tests.streams import QUICK, Application
+from tests.short_lives import quick_environment
+from tests.streams import Application
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,7 +100,12 @@ def test_whatever_the_umask_what_is_written_is_its_owners_alone(tmp_path: Path) 
     command = [sys.executable, "-m", "holdfast", "run", str(app.file), "--available-now"]
     before = os.umask(0)
     try:
-        environment = {**os.environ, **QUICK, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": os.pathsep.join(sys.path)}
+        environment = {
+            **os.environ,
+            **quick_environment(),
+            "TMPDIR": str(tmp_path / "tmp"),
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
         ended = subprocess.run(command, capture_output=True, check=False, timeout=180, env=environment, cwd=tmp_path)
     finally:
         os.umask(before)

@@ -19,7 +19,8 @@ from rocksdict import Options, Rdict
 
 from holdfast.jobs.configuration import load
 from tests.processes import command_lines
-from tests.streams import QUICK, Application
+from tests.short_lives import quick_environment
+from tests.streams import Application
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +70,13 @@ def application(folder: Path, table: dict[str, Any], **sections: Any) -> Applica
 
 
 def environment(folder: Path) -> dict[str, str]:
-    made = {**os.environ, **QUICK, **_ENVIRONMENT, "TMPDIR": str(folder / "tmp"), "HOLDFAST_TRACEBACK": "1"}
+    made = {
+        **os.environ,
+        **quick_environment(),
+        **_ENVIRONMENT,
+        "TMPDIR": str(folder / "tmp"),
+        "HOLDFAST_TRACEBACK": "1",
+    }
     return {**made, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
@@ -85,11 +92,12 @@ def said_by(app: Application, *command: str) -> tuple[int, str]:
             cwd=app.folder,
         )
         end = time.monotonic() + _PATIENCE_SECONDS
+        seen: set[tuple[Path, int, int]] = set()
         try:
             while process.poll() is None:
                 assert time.monotonic() < end, log.read_text(errors="replace")
                 assert not [line for line in command_lines(process.pid) if _MARK in line]
-                assert not list(holding(app.folder / "tmp"))
+                assert not list(holding(app.folder / "tmp", seen))
                 time.sleep(0.2)
         finally:
             if process.poll() is None:
@@ -98,13 +106,26 @@ def said_by(app: Application, *command: str) -> tuple[int, str]:
     return process.returncode, log.read_text(errors="replace")
 
 
-def holding(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the files below a folder that hold one of the secrets, with some of what is around it."""
+def holding(folder: Path, seen: set[tuple[Path, int, int]] | None = None) -> Iterator[tuple[Path, str]]:
+    """Yield the files below a folder that hold one of the secrets, with some of what is around it.
+
+    Parameters
+    ----------
+    seen : files with the size and the time at which they were looked at before; these are left out.
+    """
     for file in sorted(folder.rglob("*")):
         try:
-            content = file.read_bytes() if file.is_file() else b""
+            if not file.is_file():
+                continue
+            about = file.stat()
+            version = (file, about.st_size, about.st_mtime_ns)
+            if seen is not None and version in seen:
+                continue
+            content = file.read_bytes()
         except OSError:  # gone in between
             continue
+        if seen is not None:
+            seen.add(version)
         at = content.find(_MARK.encode())
         if at >= 0:
             yield file, repr(content[max(0, at - 80) : at + 80])

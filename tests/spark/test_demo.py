@@ -19,20 +19,23 @@ import pytest
 from holdfast.jobs.configuration import load
 from holdfast.jobs.demo import ways
 from holdfast.jobs.outputs import answers_of
-from tests.streams import QUICK
+from tests.short_lives import quick_environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "demo.txt"
-ENVIRONMENT = {**os.environ, **QUICK, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "100"}
 
 pytestmark = pytest.mark.spark
 
 
+def environment() -> dict[str, str]:
+    return {**os.environ, **quick_environment(), "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "100"}
+
+
 def called(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, timeout=300, check=False, env=ENVIRONMENT
+        [sys.executable, *command], capture_output=True, text=True, timeout=300, check=False, env=environment()
     )
 
 
@@ -120,7 +123,7 @@ def test_control_c_ends_it(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=ENVIRONMENT,
+        env=environment(),
     )
     assert broken_off(process, "2. ") == ["Interrupted."]
     assert process.returncode == 130

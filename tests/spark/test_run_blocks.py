@@ -6,6 +6,7 @@ Sources are followed by Spark in all tests. Where its executors are not the subj
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import signal
@@ -26,6 +27,7 @@ from holdfast.state import codecs
 from holdfast.state.rocks import RocksReader
 from holdfast.streaming.maintainers.stored_definition import versions_prefix
 from holdfast.tables.taxes import tax_records
+from tests.short_lives import quick_environment
 from tests.spark.test_run_delta import FEED, Source
 from tests.streams import Application, Row, refused
 
@@ -422,7 +424,8 @@ def test_the_doctor_lets_executors_try_the_blocks(spark: SparkSession, tmp_path:
         "--format",
         "json",
     ]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    environment = {**os.environ, **quick_environment()}
+    said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
     assert said.returncode == 0, said.stdout + said.stderr
     found_by = {line["check"]: line for line in map(json.loads, said.stdout.splitlines())}
     assert found_by["executors write blocks"]["status"] == "ok"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.streaming.spark.jars import spark_jars
 from tests.cluster import Cluster, driver_environment, executors_killed
+from tests.short_lives import java_options
 from tests.spark.test_run_blocks import FILES, Changes, Twins
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def test_a_table_is_followed_by_spark_submit(cluster: Cluster, tmp_path: Path) -
     script.write_text("from holdfast.jobs.command_line import main\nmain()\n", encoding="utf-8")
     own = {"spark.master", "spark.driver.extraJavaOptions"}
     flags = [f"--conf={name}={value}" for name, value in cluster.settings.items() if name not in own]
-    flags += ["--jars", ",".join(map(str, spark_jars())), "--driver-java-options", "-Xss16m"]
+    flags += ["--jars", ",".join(map(str, spark_jars())), "--driver-java-options", f"-Xss16m {java_options()}"]
     environment = driver_environment(PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     submit = [str(Path(sys.executable).parent / "spark-submit"), "--master", cluster.master, *flags, str(script)]
 
