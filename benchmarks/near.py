@@ -128,9 +128,9 @@ def _found(families: tuple[str, ...], which: str | int) -> tuple[float, frozense
         started = time.perf_counter(), time.process_time()
         found = discover(table, near=SHARE, family=",".join(families), max_context=BOUND, threads=THREADS)
         seconds.append((time.perf_counter() - started[0], time.process_time() - started[1]))
-    answer = ((near.shape.value, frozenset(near.context), *(near.target or ("",))) for near in found)
     best, processor = min(seconds)
-    return best, frozenset((shape, context, ", ".join(target)) for shape, context, *target in answer), processor
+    answer = ((near.shape.value, frozenset(near.context), ", ".join(near.target)) for near in found)
+    return best, frozenset(answer), processor
 
 
 def _naive(table: Any) -> frozenset[Any]:
