@@ -14,13 +14,13 @@ def but_for(near: NearConstraint) -> str:
 
     >>> from holdfast.constraints import NearShape
     >>> but_for(NearConstraint(NearShape.CONSTANT, ("Zip",), ("City",), 3, 55_000))
-    '3 of 55,000 rows, 0.0055 %'
+    '3 of 55,000 rows, 0.00545 %'
     >>> but_for(NearConstraint(NearShape.KEY, ("id",), (), 0, 1))
     'holds'
     """
     if not near.exceptions:
         return "holds"
-    return f"{near.exceptions:,} of {counted(near.rows, 'row')}, {100 * float(near.share):.2g} %"
+    return f"{near.exceptions:,} of {counted(near.rows, 'row')}, {100 * float(near.share):.3g} %"
 
 
 class NearConstraints(Constraints[NearConstraint]):

@@ -1,6 +1,6 @@
 """`holdfast discover --near`: read files, find what holds on each but for few rows, write it out with its exceptions.
 
-    constant    {Zip}: [] -> City  (2 of 300 rows, 0.67 %)
+    constant    {Zip}: [] -> City  (2 of 300 rows, 0.667 %)
         Zip      City
         "01907"  "Lynn"    tax.csv, line 17
         "10001"  "Albany"  tax.csv, line 20  undecided

@@ -4,7 +4,7 @@ The first columns are `_row`, the row's number from 1 on (a header is no row), a
 Invariant: the file is whole or not there.
 """
 
-import sys
+import io
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
@@ -13,7 +13,7 @@ from holdfast.constraints import UsageError, parse_near
 from holdfast.display.texts import counted
 from holdfast.jobs.addresses import Place, paths_of
 from holdfast.jobs.options import Answering
-from holdfast.jobs.output import bytes_to
+from holdfast.jobs.output import bytes_to, results_to
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,8 +52,10 @@ def list_exceptions(
     for name in rows.column_names:
         listed = listed.append_column(name, rows.column(name))
     if output is None:
-        _write(sys.stdout.buffer, listed, ".csv")
-        sys.stdout.flush()
+        written = io.BytesIO()
+        _write(written, listed, ".csv")
+        with results_to(None) as out:
+            out.write(written.getvalue().decode())
     else:
         with bytes_to(output) as stream:
             _write(stream, listed, output.suffix.lower())

@@ -65,8 +65,8 @@ NAVIGATION = {
     "How it works": [
         *("explanation/evidence", "explanation/certificate", "explanation/search", "explanation/order"),
         *("explanation/inclusion", "explanation/counting", "explanation/commit"),
-        *("architecture", "streaming", "algorithms/denial", "algorithms/order", "algorithms/inclusion"),
-        *("algorithms/rules", "reliability", "security"),
+        *("architecture", "streaming", "algorithms/denial", "algorithms/order", "algorithms/near"),
+        *("algorithms/inclusion", "algorithms/rules", "reliability", "security"),
     ],
     "Background": ["comparison", "decisions", "references", "contributing"],
 }

@@ -52,6 +52,17 @@ def test_order_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     assert shown.out + shown.err == example[2]
 
 
+def test_near_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    text = README.read_text("utf-8")
+    example = re.search(r"\$ cat zips\.csv\n(.*?)\n\n\$ holdfast (discover .*?)\n(.*?)```", text, re.DOTALL)
+    assert example is not None
+    monkeypatch.chdir(tmp_path)
+    Path("zips.csv").write_text(example[1] + "\n")
+    assert exit_code_of(example[2].split()) == 0
+    shown = capsys.readouterr()
+    assert shown.out + shown.err == example[3]
+
+
 def test_inclusion_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     text = README.read_text("utf-8")
     monkeypatch.chdir(tmp_path)
