@@ -89,7 +89,6 @@ class TableMaintainer:
         report: Report = lambda _: None,
     ) -> Self:
         """Take a table over, and find what holds on it; its rows are this maintainer's from now on."""
-        cls._prepare(rules)
         threads = threads or os.cpu_count() or 1
         space = space or whole.space("none" if bounds.max_predicates is None else "auto")
         places = tuple(whole.schema.index(column) for column in key)
@@ -114,7 +113,7 @@ class TableMaintainer:
 
     @classmethod
     def _prepare(cls, rules: Sequence[MonitoredRule]) -> None:
-        """Do what is to be done before rows are read."""
+        """Do what has to be done before the first batch."""
 
     # What is stored
 
