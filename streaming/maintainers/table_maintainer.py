@@ -216,11 +216,6 @@ class TableMaintainer:
         if self._versions is not None:
             self._versions.retention = retention
 
-    @property
-    def remembers(self) -> bool:
-        """Whether sequences of keys are remembered."""
-        return self._versions is not None
-
     # What is known of the table
 
     @property
