@@ -3,7 +3,8 @@
 Milliseconds of `apply` alone, median over batches of 1,000 rows and the slowest, of two maintainers that follow the
 same tax records with 1 % errors in turns. One keeps denial constraints of at most four predicates, the other one what
 holds but for 1 % of the rows, contexts of at most three columns, with order compatibilities or without. `anew_share` is
-the part of the border's contexts that is counted anew with a batch. What nearly holds at the end is compared with a discovery anew, which is timed.
+the part of the border that is counted anew with a batch. At the end what nearly holds is compared with a discovery
+anew, which is timed.
 """
 
 import statistics

@@ -26,7 +26,7 @@ from holdfast.jobs.folders import folder_name
 from holdfast.jobs.quantities import is_remote
 from holdfast.jobs.secrets import masked
 from holdfast.jobs.settings import BlocksSettings, Settings
-from holdfast.jobs.state_rows import Chosen, FirstRows, Report, RowsOfProcess, StateRows
+from holdfast.jobs.state_rows import FirstRows, ReadAs, RowsOfProcess, StateRows
 from holdfast.state.places import Folder, Place, StoreError, object_place
 from holdfast.state.store import Reader
 from holdfast.streaming.maintainers.held_values import files_in_use
@@ -106,29 +106,27 @@ class StateBlocks(StateRows):
         """What is noted of each table about where its rows are."""
         return {"engine": "spark", "blocks": self.address}
 
-    def file(self, place: str, options: ReadOptions, chosen: Chosen, name: str, report: Report) -> FirstRows:
-        """Read a file, or a Delta table, as a table of a name."""
+    def file(self, place: str, options: ReadOptions, read_as: ReadAs) -> FirstRows:
+        """Read a file, or a Delta table."""
         if not is_remote(place):
             path = Path(place)
             if is_delta_table(path):
-                return self._frame(place, options.version, column_names(path, options), chosen, name, report)
-            return self._read(path, options, chosen, name, report)
+                return self._frame(place, options.version, column_names(path, options), read_as)
+            return self._read(path, options, read_as)
         if PurePosixPath(place).suffix.lower() not in {"", *PARQUET} and self.is_on_this_machine:
             from holdfast.streaming.spark.places import fetched
 
             with fetched(self.executors.spark, place) as path:
-                return self._read(path, options, chosen, name, report, lambda row: f"{place}, row {row + 1}")
-        return self._frame(place, options.version, None, chosen, name, report)
+                return self._read(path, options, read_as, lambda row: f"{place}, row {row + 1}")
+        return self._frame(place, options.version, None, read_as)
 
-    def snapshot(
-        self, opened: "DeltaTable", place: str, limit: int | None, chosen: Chosen, name: str, report: Report
-    ) -> FirstRows:
+    def snapshot(self, opened: "DeltaTable", place: str, limit: int | None, read_as: ReadAs) -> FirstRows:
         """Read a version of a Delta table."""
 
         def limited(known: tuple[str, ...]) -> ReadOptions:
-            return replace(chosen(known), limit=limit)
+            return replace(read_as.chosen(known), limit=limit)
 
-        return self._frame(place, opened.version(), None, limited, name, report)
+        return self._frame(place, opened.version(), None, replace(read_as, chosen=limited))
 
     def nothing(self, table: Table) -> WholeInBlocks:
         """Return a table without rows."""
@@ -136,30 +134,22 @@ class StateBlocks(StateRows):
         return WholeInBlocks(BlockTable(source, [], self.executors))
 
     def _read(
-        self,
-        path: Path,
-        options: ReadOptions,
-        chosen: Chosen,
-        name: str,
-        report: Report,
-        where: Callable[[int], str] | None = None,
+        self, path: Path, options: ReadOptions, read_as: ReadAs, where: Callable[[int], str] | None = None
     ) -> FirstRows:
-        known = column_names(path, options)
-        read = read_blocks(path, chosen(known), self.storage(name), self.rows, self.executors, report, name)
+        known, name = column_names(path, options), read_as.name
+        asked = read_as.chosen(known), self.storage(name), self.rows, self.executors, read_as.report, name
+        read = read_blocks(path, *asked)
         return FirstRows(WholeInBlocks(read.table, where or read.locate), known, read.warnings)
 
-    def _frame(
-        self, place: str, version: int | None, known: tuple[str, ...] | None, chosen: Chosen, name: str, report: Report
-    ) -> FirstRows:
+    def _frame(self, place: str, version: int | None, known: tuple[str, ...] | None, read_as: ReadAs) -> FirstRows:
         from holdfast.streaming.spark.frames import blocks_of_frame, frame_at, only_columns, place_in_frame
 
-        frame = frame_at(self.executors.spark, place, version)
+        frame, name = frame_at(self.executors.spark, place, version), read_as.name
         known = known or tuple(frame.columns)
-        options = chosen(known)
+        options = read_as.chosen(known)
         wanted = known if options.include is None else [column for column in known if column in options.include]
-        table, warnings = blocks_of_frame(
-            *(only_columns(frame, wanted), name, options, self.storage(name), self.rows, report)
-        )
+        asked = name, options, self.storage(name), self.rows, read_as.report
+        table, warnings = blocks_of_frame(only_columns(frame, wanted), *asked)
         return FirstRows(WholeInBlocks(table, partial(place_in_frame, place)), known, warnings)
 
     @property

@@ -13,7 +13,7 @@ import pyarrow as pa
 from holdfast.constraints import Column, ColumnType, InputError, Schema, UsageError
 from holdfast.constraints.columns import unknown_name
 from holdfast.jobs.settings import Settings
-from holdfast.jobs.state_rows import Chosen, FirstRows, Report, StateRows
+from holdfast.jobs.state_rows import FirstRows, ReadAs, StateRows
 from holdfast.jobs.table_settings import DeltaSource, KafkaSource, TableSettings
 from holdfast.streaming.key_versions import first_versions
 from holdfast.tables import ReadOptions, Table, from_arrow
@@ -30,7 +30,7 @@ def first_rows(
     settings: Settings,
     spark: Callable[[], "SparkSession"],
     place: StateRows,
-    report: Report = lambda _: None,
+    report: Callable[[str], object] = lambda _: None,
 ) -> FirstRows:
     """Read a table's first rows.
 
@@ -55,7 +55,7 @@ def first_rows(
     return first
 
 
-def _file(table: TableSettings, place: StateRows, report: Report) -> FirstRows:
+def _file(table: TableSettings, place: StateRows, report: Callable[[str], object]) -> FirstRows:
     seed = table.seed
     assert seed is not None
     options = ReadOptions(
@@ -67,12 +67,12 @@ def _file(table: TableSettings, place: StateRows, report: Report) -> FirstRows:
         limit=seed.limit,
         version=seed.version,
     )
-    chosen = _chosen(table, options, seed.path)
-    return _split(table, place.file(seed.path, options, chosen, table.name, report))
+    read_as = ReadAs(table.name, _chosen(table, options, seed.path), report)
+    return _split(table, place.file(seed.path, options, read_as))
 
 
 def _snapshot(
-    table: TableSettings, source: DeltaSource, settings: Settings, place: StateRows, report: Report
+    table: TableSettings, source: DeltaSource, settings: Settings, place: StateRows, report: Callable[[str], object]
 ) -> FirstRows:
     """Return a version of a Delta table, and note which one it was."""
     from deltalake import DeltaTable
@@ -93,8 +93,8 @@ def _snapshot(
             "ALTER TABLE ... SET TBLPROPERTIES (delta.enableChangeDataFeed = true), and seed from that version on"
         )
     limit = None if table.seed is None else table.seed.limit
-    chosen = _chosen(table, ReadOptions(), source.path)
-    first = _split(table, place.snapshot(opened, source.path, limit, chosen, table.name, report))
+    read_as = ReadAs(table.name, _chosen(table, ReadOptions(), source.path), report)
+    first = _split(table, place.snapshot(opened, source.path, limit, read_as))
     return replace(first, source={"version": opened.version(), "table_id": str(metadata.id)})
 
 
@@ -144,7 +144,7 @@ def arrived_columns(settings: Settings) -> Callable[[TableSettings], dict[str, C
     return arrived
 
 
-def _chosen(table: TableSettings, options: ReadOptions, where: str) -> Chosen:
+def _chosen(table: TableSettings, options: ReadOptions, where: str) -> Callable[[tuple[str, ...]], ReadOptions]:
     """Return what says how the columns of a place are read, and refuses settings that name others."""
 
     def chosen(known: tuple[str, ...]) -> ReadOptions:

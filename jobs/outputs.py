@@ -35,8 +35,7 @@ def answers_of(configuration: Configuration) -> Answers:
 def _near(state: Path, application: str) -> list[dict[str, Any]] | None:
     """Return the inclusions that nearly hold, by the clusters of a state of this machine; None where it has none."""
     from holdfast.discovery.inclusion.result import Inclusions
-    from holdfast.state import codecs
-    from holdfast.state.commits import READY
+    from holdfast.state.commits import READY, identity_of
     from holdfast.state.rocks import RocksReader, holds_store
     from holdfast.streaming.maintainers.inclusion import stored_clusters
 
@@ -44,9 +43,8 @@ def _near(state: Path, application: str) -> list[dict[str, Any]] | None:
         if not holds_store(state):
             return None
         with RocksReader(state) as reader:
-            stored = reader.get("meta", b"identity")
-            identity = {} if stored is None else codecs.read_json(stored)
-            if (identity.get("application"), identity.get("status")) != (application, READY):
+            identity = identity_of(reader, application)
+            if identity is None or identity.status != READY:
                 return None
             kept = stored_clusters(reader)
     except HoldfastError:  # in use by a command that has it to itself, or damaged: `status` says what it is

@@ -25,7 +25,7 @@ from holdfast.jobs.backup import backup_of
 from holdfast.jobs.blocks import address_of, clear_blocks
 from holdfast.jobs.progress import Progress
 from holdfast.jobs.settings import Settings
-from holdfast.state import codecs
+from holdfast.state.commits import state_id_of
 from holdfast.state.places import Folder
 from holdfast.state.rocks import RocksReader, locked
 from holdfast.state.room import way_out
@@ -246,8 +246,7 @@ def _finish(settings: Settings, aside: Path, old: Old, progress: Progress) -> No
 def _begun(state: Path) -> str | None:
     """Return the state id of a seed that was begun; None where it had none yet."""
     with suppress(HoldfastError), RocksReader(state) as reader:
-        identity = reader.get("meta", b"identity")
-        return None if identity is None else str(codecs.read_json(identity)["state_id"])
+        return state_id_of(reader)
     return None
 
 

@@ -168,16 +168,11 @@ def _pipeline(
         settings.quarantine.window,
         settings.publish.metrics_interval.total_seconds(),
         settings.publish.status_interval.total_seconds(),
-    )
-    return Pipeline(
-        *(store, commits, tables, publisher, limits),
         settle={table.name: table.settle for table in settings.tables},
-        rules=monitored_rules(configuration),
-        alerts=waiting,
-        committed=snapshotter.maybe,
         strict={table.name for table in settings.tables if table.new_columns == "stop"},
-        values=place.values,
     )
+    rules, committed = monitored_rules(configuration), snapshotter.maybe
+    return Pipeline(store, commits, tables, publisher, limits, rules, waiting, committed, values=place.values)
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,21 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import SparkSession
 
-Report = Callable[[str], object]
-Chosen = Callable[[tuple[str, ...]], ReadOptions]
-"""Says how columns of some names are read."""
+
+@dataclass(frozen=True)
+class ReadAs:
+    """How first rows are read.
+
+    Parameters
+    ----------
+    name : of the table.
+    chosen : returns how the columns of a place are read, by the names of these.
+    report : is told what is being done.
+    """
+
+    name: str
+    chosen: Callable[[tuple[str, ...]], ReadOptions]
+    report: Callable[[str], object] = lambda _: None
 
 
 @dataclass(frozen=True)
@@ -75,13 +87,11 @@ class StateRows(ABC):
     # First rows
 
     @abstractmethod
-    def file(self, place: str, options: ReadOptions, chosen: Chosen, name: str, report: Report) -> FirstRows:
-        """Read a file, or a Delta table, as a table of a name."""
+    def file(self, place: str, options: ReadOptions, read_as: ReadAs) -> FirstRows:
+        """Read a file, or a Delta table."""
 
     @abstractmethod
-    def snapshot(
-        self, opened: "DeltaTable", place: str, limit: int | None, chosen: Chosen, name: str, report: Report
-    ) -> FirstRows:
+    def snapshot(self, opened: "DeltaTable", place: str, limit: int | None, read_as: ReadAs) -> FirstRows:
         """Read a version of a Delta table."""
 
     @abstractmethod
@@ -119,30 +129,22 @@ class RowsOfProcess(StateRows):
     def __init__(self, session: Callable[[], "SparkSession"]) -> None:
         self._session = session
 
-    def file(self, place: str, options: ReadOptions, chosen: Chosen, name: str, report: Report) -> FirstRows:  # noqa: ARG002 (read in one go)
-        """Read a file, or a Delta table, as a table of a name."""
+    def file(self, place: str, options: ReadOptions, read_as: ReadAs) -> FirstRows:
+        """Read a file, or a Delta table."""
         if is_remote(place):
             from holdfast.streaming.spark.places import fetched
 
             with fetched(self._session(), place) as path:
-                return _read(path, options, chosen, name)
-        return _read(Path(place), options, chosen, name)
+                return _read(path, options, read_as)
+        return _read(Path(place), options, read_as)
 
-    def snapshot(
-        self,
-        opened: "DeltaTable",
-        place: str,
-        limit: int | None,
-        chosen: Chosen,
-        name: str,
-        report: Report,  # noqa: ARG002 (read in one go)
-    ) -> FirstRows:
+    def snapshot(self, opened: "DeltaTable", place: str, limit: int | None, read_as: ReadAs) -> FirstRows:
         """Read a version of a Delta table."""
         from holdfast.tables.delta import read_opened
 
         data = read_opened(opened, place, limit)
         known = tuple(data.column_names)
-        table = from_arrow(data, name, chosen(known))
+        table = from_arrow(data, read_as.name, read_as.chosen(known))
         return FirstRows(WholeInMemory(table), known, table.warnings)
 
     def nothing(self, table: Table) -> WholeInMemory:
@@ -154,8 +156,8 @@ class RowsOfProcess(StateRows):
         return RowsInMemory.restored
 
 
-def _read(path: Path, options: ReadOptions, chosen: Chosen, name: str) -> FirstRows:
+def _read(path: Path, options: ReadOptions, read_as: ReadAs) -> FirstRows:
     with pipes_kept():
         known = column_names(path, options)
-        table = read_table(path, chosen(known), name)
+        table = read_table(path, read_as.chosen(known), read_as.name)
     return FirstRows(WholeInMemory(table), known, table.warnings)

@@ -105,6 +105,12 @@ def identity_of(store: Reader, application: str) -> Identity | None:
     return Identity(**known)
 
 
+def state_id_of(store: Reader) -> str | None:
+    """Return the name of a state of any application and format; None where there is none yet."""
+    stored = store.get("meta", b"identity")
+    return None if stored is None else str(codecs.read_json(stored)["state_id"])
+
+
 def last_commit(store: Reader) -> int:
     """Return the number of the last commit of a store, 0 before the first."""
     return codecs.read_number(store.get("meta", b"commit") or b"")

@@ -8,7 +8,7 @@ on from the store. Batches of all tables are serialised here.
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
 
@@ -46,18 +46,22 @@ ACROSS = ""
 
 @dataclass(frozen=True)
 class Limits:
-    """Where a stream of bad records stops the run, and how often figures are written.
+    """Where a stream of bad records stops the run, how long changes wait, and how often figures are written.
 
     Parameters
     ----------
     max_share, window : more bad records than this share among the last `window`.
     metrics_every, places_every : seconds; lines of rules are repeated as often as places.
+    settle : by table, for how many batches its changes wait.
+    strict : tables whose records may bring no fields that no column has.
     """
 
     max_share: float = 0.5
     window: int = 1_000
     metrics_every: float = 10.0
     places_every: float = 300.0
+    settle: Mapping[str, int] = field(default_factory=dict)
+    strict: Collection[str] = ()
 
 
 class Pipeline:
@@ -70,12 +74,10 @@ class Pipeline:
     tables : a maintainer for each table, by name.
     publisher : is told of each commit.
     limits : see there.
-    settle : by table, for how many batches its changes wait.
     rules : those that are monitored; the tables have theirs already.
     alerts : what somebody is told of commits.
     committed : called after each commit, before the next batch.
     now : the clock.
-    strict : tables whose records may bring no fields that no column has.
     values : where the values of inclusions lie, if they are not all in the store.
     """
 
@@ -86,12 +88,10 @@ class Pipeline:
         tables: Mapping[str, Maintainer],
         publisher: Publisher,
         limits: Limits | None = None,
-        settle: Mapping[str, int] | None = None,
         rules: Sequence[MonitoredRule] = (),
         alerts: Waiting | None = None,
         committed: Callable[[], object] = lambda: None,
         now: Clock = utc_now,
-        strict: Collection[str] = (),
         values: ValueFiles | None = None,
     ) -> None:
         if commits.identity.status != READY:
@@ -111,10 +111,11 @@ class Pipeline:
         self._value_rules = ValueRules(self._inclusion, value_rules(rules))
         self._value_rules.restore(store)
         self._reports = RuleReports(store, self._limits.places_every)
-        longest = max((settle or {}).values(), default=0)  # inclusions are across tables: they wait as one more
-        self._settling = Settling(store, {**(settle or {}), ACROSS: longest})
+        settle = self._limits.settle
+        longest = max(settle.values(), default=0)  # inclusions are across tables: they wait as one more
+        self._settling = Settling(store, {**settle, ACROSS: longest})
         self._standing = Standing(store, self._limits.places_every)
-        self._strict = frozenset(strict)
+        self._strict = frozenset(self._limits.strict)
         self._alerts = Waiting(store) if alerts is None else alerts
         self._committed = committed
         self._now = now

@@ -91,6 +91,7 @@ class Maintainer(TableMaintainer):
         bounds = Bounds(max_predicates, max_context, nearly)
         whole = data if isinstance(data, WholeTable) else WholeInMemory(as_table(data, name))
         key, known = [key] if isinstance(key, str) else key, monitored(rules, whole.schema)
+        cls._prepare(bounds, known)
         return cls.taken_over(whole, key=key, bounds=bounds, rules=known, space=space, threads=threads, report=report)
 
     @classmethod
@@ -145,21 +146,13 @@ class Maintainer(TableMaintainer):
         )
 
 
-class _Compiling(Maintainer):
-    """A maintainer that compiles kernels by what it does."""
-
-    @classmethod
-    def _prepare(cls, bounds: Bounds, rules: Sequence[MonitoredRule]) -> None:
-        pass
-
-
 @cache
 def _compile() -> None:
     """Run every kernel once on a small table, so that no batch waits for a compiler."""
     rows = pa.table({"a": [1, 1, 2, 3], "b": ["x", "y", "y", None], "c": [0.5, 1.5, 1.5, 2.5]})
     _compile_meaning(from_arrow(pa.table({"a": [1, 1, 2], "b": [1, 2, 2], "c": [2, 1, 2]}), "rows"))
     for bounds in (Bounds(0, 0), Bounds(2)):
-        maintainer = _Compiling.taken_over(WholeInMemory(from_arrow(rows, "rows")), bounds=bounds, threads=1)
+        maintainer = Maintainer.taken_over(WholeInMemory(from_arrow(rows, "rows")), bounds=bounds, threads=1)
         index = TableIndex(maintainer._rows)
         boxes = [seen_in(family.boxes, family.space, maintainer.space) for family in maintainer._families]
         index.hold(np.concatenate(boxes), trees=True)
@@ -192,7 +185,7 @@ def _compile_rules() -> None:
     table = from_arrow(rows, "rows")
     texts = ("key(b)", "b -> a", "not(t.b = s.b and t.a < s.a and t.c > s.c)", "not(t.a <= s.a and t.c > s.c)")
     rules = monitored([*texts, "not(t.a != s.c and t.b = s.b)", "not(t.a <= 0)"], table.schema)
-    maintainer = _Compiling.taken_over(WholeInMemory(table), bounds=Bounds(None), rules=rules, threads=1)
+    maintainer = Maintainer.taken_over(WholeInMemory(table), bounds=Bounds(None), rules=rules, threads=1)
     for part in (rows, rows, rows.slice(1, 2)):
         maintainer.apply(inserts=part)
         maintainer.apply(deletes=part.slice(0, 1))
@@ -204,7 +197,7 @@ def _compile_near() -> None:
     """Run the kernels of constraints that nearly hold once."""
     rows = pa.table({"a": [1, 1, 2, 3], "b": ["x", "y", "y", None], "c": [0.5, 1.5, 1.5, 2.5]})
     bounds = Bounds(None, None, NearBounds(Fraction(1, 4), 2))
-    maintainer = _Compiling.taken_over(WholeInMemory(from_arrow(rows, "rows")), bounds=bounds, threads=1)
+    maintainer = Maintainer.taken_over(WholeInMemory(from_arrow(rows, "rows")), bounds=bounds, threads=1)
     for part in (rows.slice(1, 2), rows.slice(3, 1)):
         maintainer.apply(inserts=part)
         maintainer.apply(deletes=part)

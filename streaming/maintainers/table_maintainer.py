@@ -92,7 +92,6 @@ class TableMaintainer:
         report: Report = lambda _: None,
     ) -> Self:
         """Take a table over, and find what holds on it; its rows are this maintainer's from now on."""
-        cls._prepare(bounds, rules)
         threads = threads or os.cpu_count() or 1
         space = space or whole.space("none" if bounds.max_predicates is None else "auto")
         places = tuple(whole.schema.index(column) for column in key)
@@ -120,7 +119,7 @@ class TableMaintainer:
 
     @classmethod
     def _prepare(cls, bounds: Bounds, rules: Sequence[MonitoredRule]) -> None:
-        """Do what is to be done before rows are read."""
+        """Do what has to be done before the first batch."""
 
     # What is stored
 
@@ -226,11 +225,6 @@ class TableMaintainer:
         self._versions = other._versions
         if self._versions is not None:
             self._versions.retention = retention
-
-    @property
-    def remembers(self) -> bool:
-        """Whether sequences of keys are remembered."""
-        return self._versions is not None
 
     # What is known of the table
 

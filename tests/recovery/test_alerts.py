@@ -19,7 +19,7 @@ from holdfast.streaming.alerts.posting import Answer, Receiver
 from holdfast.streaming.alerts.sending import Sender
 from holdfast.streaming.alerts.waiting import Waiting, carried, told
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer
-from holdfast.streaming.pipeline import Pipeline
+from holdfast.streaming.pipeline import Limits, Pipeline
 from holdfast.streaming.publisher import Publisher
 from holdfast.streaming.seeding import Earlier, SeededTable, restore, seed, table_rules
 from holdfast.streaming.sinks.deltalake import DeltaLakeTable
@@ -61,7 +61,7 @@ class Telling(Running):
         self.tables = restore(self.store, threads=1, rules=RULES)
         self.waiting = Waiting(self.store, ALERTS)
         self.pipeline = Pipeline(
-            *(self.store, self.commits, self.tables, self.publisher, None, {"r": settle}, RULES, self.waiting)
+            *(self.store, self.commits, self.tables, self.publisher, Limits(settle={"r": settle}), RULES, self.waiting)
         )
         receivers = {channel: Receiver(str(n)) for n, channel in enumerate(self.waiting.channels)}
         self.sender = Sender(self.waiting, receivers, post=self)

@@ -381,10 +381,8 @@ def test_a_stream_that_jumped_is_refused_and_changes_nothing(tmp_path: Path) -> 
 def test_every_published_constraint_has_its_score_and_its_place(settle: int, tmp_path: Path) -> None:
     first, history, _ = _history(random.Random(4), 12)
     running = Running(tmp_path, first)
-    limits = Limits(places_every=0.0)
-    running.pipeline = Pipeline(
-        running.store, running.commits, running.tables, running.publisher, limits, {"r": settle}, RULES
-    )
+    limits = Limits(places_every=0.0, settle={"r": settle})
+    running.pipeline = Pipeline(running.store, running.commits, running.tables, running.publisher, limits, RULES)
     for number, changes in enumerate(history):
         running.batch(number, changes)
     running.stop()
