@@ -25,7 +25,7 @@ from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
 from holdfast.streaming.maintainers.bounds import NearBounds
 from holdfast.streaming.maintainers.near.border import Border
-from holdfast.streaming.maintainers.near.changes import NearChange, changes_between
+from holdfast.streaming.maintainers.near.changes import ENTERED, EXCEPTIONS, LEFT, NearChange
 from holdfast.streaming.maintainers.near.counting import LiveCounts
 
 Candidate = tuple[Context, int]
@@ -95,7 +95,6 @@ class NearMaintainer:
         self._border = Border.of(len(ordered), [], 0)
         self._lost = 0
         self._saved: Border | None = None
-        self._constraints_before: list[NearConstraint] = []
         self.begin()
 
     def seed(self) -> None:
@@ -106,18 +105,12 @@ class NearMaintainer:
     @property
     def constraints(self) -> list[NearConstraint]:
         """What nearly holds now, in the order in which `near_set` finds it."""
-        rows, names = len(self._rows), self._rows.space.schema.names
-        found = []
-        for (context, number), exceptions in self._members.items():
-            shape, target = self._counts.targets.form(number)
-            columns = [names[c] for c in context]
-            found.append(NearConstraint(shape, columns, [names[c] for c in target], exceptions.count, rows))
-        return found
+        return [self._named(candidate, count) for candidate, count in self._members.items()]
 
     def begin(self) -> None:
         """Begin a batch: `undo` leads back to here."""
         self._before = self._memo()
-        self._constraints_before = self.constraints
+        self._had = {candidate: count.count for candidate, count in self._members.items()}
 
     @property
     def effort(self) -> NearEffort:
@@ -126,8 +119,16 @@ class NearMaintainer:
 
     @property
     def changes(self) -> tuple[NearChange, ...]:
-        """What became of the constraints since `begin`."""
-        return changes_between(self._constraints_before, self.constraints)
+        """What became of the constraints since `begin`: what left, what entered, and what has other exceptions."""
+        had, has = self._had, self._members
+        left = [NearChange(self._named(one, self._others[one].count), LEFT, had[one]) for one in had if one not in has]
+        entered = [NearChange(self._named(one, has[one]), ENTERED, None) for one in has if one not in had]
+        other = [
+            NearChange(self._named(one, count), EXCEPTIONS, had[one])
+            for one, count in has.items()
+            if one in had and had[one] != count.count
+        ]
+        return (*left, *entered, *other)
 
     def undo(self) -> None:
         """Take a batch back, after the rows are as they were. O(n log n) a member."""
@@ -269,6 +270,12 @@ class NearMaintainer:
                 order = np.argsort(both.numbers)
                 one = visible(Counted(context, both.numbers[order], both.exceptions[order]), targets, most)
             yield one
+
+    def _named(self, candidate: Candidate, count: Exceptions) -> NearConstraint:
+        context, number = candidate
+        shape, target = self._counts.targets.form(number)
+        context_names, target_names = ([self._rows.space.schema.names[c] for c in some] for some in (context, target))
+        return NearConstraint(shape, context_names, target_names, count.count, len(self._rows))
 
     def _follower(self, context: Context, number: int) -> Exceptions:
         shape, target = self._counts.targets.form(number)
