@@ -140,7 +140,10 @@ class ClassExceptions(Exceptions):
         self._totals = np.zeros(3, np.int64)
         self._groups, self._classes = _table(_FEWEST, width - 1), _table(_FEWEST, width)
         live = self._rows.live()
-        self._change(live, self._rows.copies[live])
+        self._change(live[:_AT_ONCE], self._rows.copies[live[:_AT_ONCE]])
+        if len(live) > _AT_ONCE:  # of so many groups and classes, room for as many of all rows at once
+            self._grow(self._totals[1:] * len(live) // _AT_ONCE)
+        self._change(live[_AT_ONCE:], self._rows.copies[live[_AT_ONCE:]])
 
     def follow(self, delta: RowDelta) -> None:
         """Count what changed. Amortised O(rows, and the classes of their groups)."""
@@ -160,11 +163,15 @@ class ClassExceptions(Exceptions):
             change_classes_kernel(*args)
 
     def _make_room(self, more: int) -> None:
-        """Leave half of each table free, whatever comes; larger ones leave out what has no rows any more."""
+        """Leave half of each table free, whatever comes."""
+        rooms = np.array([len(self._groups), len(self._classes)])
+        if (2 * (self._totals[1:] + more) > rooms).any():
+            self._grow(self._totals[1:] + more)
+
+    def _grow(self, expected: Ints) -> None:
+        """Take tables with room for so many groups and classes; those that have no rows any more are left out."""
         groups, classes = self._groups, self._classes
-        if 2 * (max(self._totals[1:]) + more) <= min(len(groups), len(classes)):
-            return
-        sizes = (_FEWEST << (int(3 * (taken + more)) // _FEWEST).bit_length() for taken in self._totals[1:])
+        sizes = (_FEWEST << (int(5 * count // 2) // _FEWEST).bit_length() for count in expected)
         width = len(self._columns)
         self._groups, self._classes = (_table(size, k) for size, k in zip(sizes, (width - 1, width), strict=True))
         self._totals[1:] = rehash_kernel(groups, classes, self._groups, self._classes)

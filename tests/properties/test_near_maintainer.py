@@ -18,7 +18,7 @@ from holdfast.indexes.rows import RowSet
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.maintainers.bounds import NearBounds
 from holdfast.streaming.maintainers.maintainer import Maintainer
-from holdfast.streaming.maintainers.near import counting
+from holdfast.streaming.maintainers.near import counting, maintainer
 from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
 from holdfast.tables import ReadOptions, Table, from_arrow
 from tests.oracles import near as oracle
@@ -31,10 +31,12 @@ MOST_ROWS = 7
 
 @pytest.fixture(autouse=True, scope="module")
 def small() -> Iterable[None]:
-    """Tables that grow with a few rows, and samples that are smaller than the table."""
+    """Tables that grow with a few rows, samples that are smaller than the table, and members that grow up soon."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exceptions, "_FEWEST", 2)
         patch.setattr(counting, "_SAMPLED", 1)
+        patch.setattr(maintainer, "_BATCHES_YOUNG", 2)
+        patch.setattr(maintainer, "_BATCHES_FOLLOWED", 3)
         yield
 
 
@@ -146,20 +148,20 @@ PEOPLE = {"id": range(8), "zip": [1, 1, 1, 1, 2, 2, 2, 2], "city": list("aaaabbb
 
 def test_a_wrong_record_makes_a_constraint_nearly_hold_and_its_correction_restores_it() -> None:
     people = pa.table({name: list(values) for name, values in PEOPLE.items()})
-    maintainer = Maintainer.seed(people, name="people", key="id", max_predicates=None, near="12.5%", near_context=1)
-    assert "{zip}: [] -> city" in map(str, maintainer.near)
+    followed = Maintainer.seed(people, name="people", key="id", max_predicates=None, near="12.5%", near_context=1)
+    assert "{zip}: [] -> city" in map(str, followed.near)
     wrong = pa.table({"id": [3], "zip": [1], "city": ["b"], "mood": ["x"]})
-    result = maintainer.step(inserts=wrong)
+    result = followed.step(inserts=wrong)
     assert "~ {zip}: [] -> city (0 to 1 exception of 8 rows)" in map(str, result.near)
-    (now,) = [one for one in maintainer.near if str(one) == "{zip}: [] -> city"]
+    (now,) = [one for one in followed.near if str(one) == "{zip}: [] -> city"]
     assert (now.exceptions, now.rows, now.share) == (1, 8, Fraction(1, 8))
     store = MemoryStore()
-    for batch in maintainer.save(everything=True):
+    for batch in followed.save(everything=True):
         store.write(batch)
     again = Maintainer.restore(store)
-    assert list(again.near) == list(maintainer.near)
+    assert list(again.near) == list(followed.near)
     right = pa.table({"id": [3], "zip": [1], "city": ["a"], "mood": ["x"]})
-    for one in (maintainer, again):
+    for one in (followed, again):
         assert "~ {zip}: [] -> city (1 to 0 exceptions of 8 rows)" in map(str, one.step(inserts=right).near)
         one.check_invariants()
     two_wrong = pa.table({"id": [2, 3], "zip": [1, 1], "city": ["b", "b"], "mood": ["x", "x"]})
@@ -171,8 +173,8 @@ def test_a_wrong_record_makes_a_constraint_nearly_hold_and_its_correction_restor
 
 def test_a_batch_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     people = pa.table({name: list(values) for name, values in PEOPLE.items()})
-    maintainer = Maintainer.seed(people, name="people", key="id", near=0.25)
-    before = list(maintainer.near)
+    followed = Maintainer.seed(people, name="people", key="id", near=0.25)
+    before = list(followed.near)
 
     def broken(*_: object) -> None:
         raise RuntimeError("broken")
@@ -180,8 +182,8 @@ def test_a_batch_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     with monkeypatch.context() as patch:
         patch.setattr(RowSet, "forget", broken)
         with pytest.raises(RuntimeError, match="broken"):
-            maintainer.step(deletes=pa.table({"id": [0, 1, 4]}))
-    assert list(maintainer.near) == before
-    maintainer.check_invariants()
-    assert maintainer.step(deletes=pa.table({"id": [0, 1, 4]})).near
-    maintainer.check_invariants()
+            followed.step(deletes=pa.table({"id": [0, 1, 4]}))
+    assert list(followed.near) == before
+    followed.check_invariants()
+    assert followed.step(deletes=pa.table({"id": [0, 1, 4]})).near
+    followed.check_invariants()

@@ -1,6 +1,6 @@
 """Keeps the constraints that nearly hold on one table: a function of its rows, the share and the bound alone.
 
-    members   followed row by row: their exceptions are exact after every batch
+    members   followed row by row, the young ones counted anew: their exceptions are exact after every batch
     others    what was a member lately is followed as well: what is at the limit comes and goes
     border    certain while floors say so; what is in doubt is counted anew
     search    where a member is near no more, or a candidate of the border has become near: level by level from the
@@ -12,6 +12,7 @@ contains a member's, or is contained in one of the border, for each target that 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from holdfast.constraints import Family, NearConstraint, NearShape
 from holdfast.discovery.near.counting import Context, Counted, visible
 from holdfast.discovery.near.lattice import Tasks, allowed, near_set
 from holdfast.discovery.near.targets import KEY
-from holdfast.indexes.exceptions import ClassExceptions, Exceptions, KeyExceptions, OrderExceptions
+from holdfast.indexes.exceptions import ClassExceptions, KeyExceptions, OrderExceptions
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
@@ -35,6 +36,9 @@ FAMILY = "near"
 
 _BATCHES_FOLLOWED = 16
 """What was a member is followed for so many batches more."""
+
+_BATCHES_YOUNG = 8
+"""A member is counted anew with each of so many batches before it is followed, which costs as much as some counts."""
 
 _SLACK_PART = 8
 """What is not near is counted until it has so many exceptions more than it may: this part of the rows."""
@@ -54,6 +58,40 @@ class NearEffort:
     followed: int
     counted_anew: int
     searches: int
+
+
+class Exceptions(Protocol):
+    """The exceptions of one constraint, as `indexes/exceptions.py` follows them."""
+
+    @property
+    def count(self) -> int:
+        """How many rows have to go."""
+
+    def follow(self, delta: RowDelta) -> None:
+        """Count what changed."""
+
+    def rebuild(self) -> None:
+        """Count all live rows anew."""
+
+    def check_invariants(self) -> None:
+        """Assert that all is as counted anew."""
+
+
+@dataclass
+class _Recounted:
+    """What is counted anew with every batch, since the batch with which it came."""
+
+    count: int
+    since: int
+
+    def follow(self, delta: RowDelta) -> None:
+        pass
+
+    def rebuild(self) -> None:
+        pass
+
+    def check_invariants(self) -> None:
+        pass
 
 
 @dataclass(frozen=True)
@@ -100,6 +138,7 @@ class NearMaintainer:
     def seed(self) -> None:
         """Find what nearly holds on the rows. O(n log n) a candidate at most."""
         self._search()
+        self._members = {one: self._follower(*one) for one in self._members}
         self.begin()
 
     @property
@@ -142,17 +181,21 @@ class NearMaintainer:
         self._counts.rebuild()
         for one in self._followed.values():
             one.rebuild()
+        self._recount()
 
     def follow(self, delta: RowDelta) -> None:
         """Follow a batch, before the slots of vanished rows are forgotten."""
         self._lost += delta.copies_out
         self._batches += 1
         last = self._batches - _BATCHES_FOLLOWED
-        self._others = {one: other for one, other in self._others.items() if other.last >= last}
+        self._others = {
+            one: other for one, other in self._others.items() if other.last >= last and one not in self._young
+        }
         self._counts.follow(delta.appeared)
         followed = self._followed
         for one in followed.values():
             one.follow(delta)
+        self._recount()
         most = self._most
         others = {one: followed[one] for one in self._others}
         self._border = self._border.with_counts(_exact(others), self._lost)
@@ -197,8 +240,9 @@ class NearMaintainer:
     def check_invariants(self) -> None:
         """Assert what the class promises, by counting everything anew. O(n log n) a candidate."""
         self._counts.check_invariants()
-        for member in self._members.values():
+        for candidate, member in self._members.items():
             member.check_invariants()
+            assert member.count == self._follower(*candidate).count, candidate
         most = self._most
         assert all(member.count <= most for member in self._members.values())
         assert (self._border.floors - self._lost > most).all()
@@ -225,12 +269,33 @@ class NearMaintainer:
         self._searches += 1
         targets = self._counts.targets
         found = near_set(targets, self._most, self.bounds.max_context, self._known_or_counted)
-        wanted = [(member.context, member.number) for member in found.members]
+        wanted = {(member.context, member.number): member.exceptions for member in found.members}
         kept = self._followed
         before = {one: _Other(count, self._batches) for one, count in self._members.items()}
-        self._members = {one: kept[one] if one in kept else self._follower(*one) for one in wanted}
+        young = {one: _Recounted(count, self._batches) for one, count in wanted.items() if one not in kept}
+        self._members = {one: young[one] if one in young else kept[one] for one in wanted}
         self._others = {one: other for one, other in {**self._others, **before}.items() if one not in self._members}
         self._border = Border.of(targets.columns, found.border, self._lost)
+
+    @property
+    def _young(self) -> dict[Candidate, "_Recounted"]:
+        return {one: count for one, count in self._followed.items() if isinstance(count, _Recounted)}
+
+    def _recount(self) -> None:
+        """Count young members anew; those that have stayed for some batches are followed from now on."""
+        young = self._young
+        if not young:
+            return
+        by_context: dict[Context, list[int]] = {}
+        for context, number in sorted(young):
+            by_context.setdefault(context, []).append(number)
+        tasks = [(context, np.array(numbers)) for context, numbers in by_context.items()]
+        for one in self._counts.counted(tasks, -1, len(self._rows)):
+            for number, exceptions in zip(one.numbers.tolist(), one.exceptions.tolist(), strict=True):
+                young[one.context, number].count = exceptions
+        last = self._batches - _BATCHES_YOUNG
+        grown = {one for one in young if one in self._members and young[one].since <= last}
+        self._members = {one: self._follower(*one) if one in grown else c for one, c in self._members.items()}
 
     @property
     def _followed(self) -> Mapping[Candidate, Exceptions]:
