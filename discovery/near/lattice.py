@@ -34,7 +34,8 @@ from holdfast.indexes.threads import mapped
 MOST_CONTEXTS = 1 << 20
 MOST_CANDIDATES = 1 << 25
 _SHAPES = list(NearShape)
-_FEWER = "set a smaller --max-context, leave order compatibilities out (--family key,fd), or look at fewer columns"
+_FEWER = "set a smaller --max-context, or look at fewer columns"
+_WITHOUT_ORDERS = "leave order compatibilities out (--family key,fd), "
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,8 @@ def _candidates(level: _Level, touching: Sequence[Bits], targets: NearTargets, f
                 if len(candidates) > MOST_CONTEXTS or count > MOST_CANDIDATES:
                     raise UsageError(
                         f"more than {count:,} candidates in {len(candidates):,} contexts of {len(larger)} columns, "
-                        f"and {len(found.members):,} near constraints in contexts of fewer columns so far: {_FEWER}"
+                        f"and {len(found.members):,} near constraints in contexts of fewer columns so far: "
+                        f"{_WITHOUT_ORDERS if len(targets.left) else ''}{_FEWER}"
                     )
     return candidates
 
