@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from threading import local
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from holdfast.indexes.threads import mapped
 
 MOST_CONTEXTS = 1 << 20
 MOST_CANDIDATES = 1 << 25
+_FINER = 8
 _SHAPES = list(NearShape)
 _FEWER = "set a smaller --max-context, or look at fewer columns"
 _WITHOUT_ORDERS = "leave order compatibilities out (--family key,fd), "
@@ -109,6 +111,13 @@ def near_set(
     enough = max(enough, found.most)
     touching = targets.touching()
     candidates: Mapping[Context, Bits] = {(): targets.every()}
+    counters = local()
+
+    def work(part: Sequence[tuple[Context, Ints]]) -> list[Counted]:
+        if not hasattr(counters, "own"):
+            counters.own = Counter(rows, targets)
+        return list(counted(counters.own, targets, part, found.most, enough))
+
     last = _Level({}, {})
     size = 0
     while candidates:
@@ -117,10 +126,7 @@ def near_set(
         count, near = sum(len(numbers) for _, numbers in tasks), len(found.members)
         report(f"counting {count:,} candidates in {len(tasks):,} contexts of {size} columns")
 
-        def work(part: Sequence[tuple[Context, Ints]]) -> list[Counted]:
-            return list(counted(Counter(rows, targets), targets, part, found.most, enough))
-
-        level = _kept(mapped(threads, work, cut(tasks, threads)), targets, found)
+        level = _kept(mapped(threads, work, cut(tasks, threads * _FINER)), targets, found)
         found.border.extend(_maximal(last, level, targets))
         found.counted += count
         near = len(found.members) - near
