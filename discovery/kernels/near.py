@@ -31,6 +31,7 @@ SAME, OPPOSITE = 1, 2
 _INSERTION, _QUICK = 24, 256
 _DIGIT = 11
 _FEWEST, _GROWTH = 64, 4
+_SELDOM, _LARGE = 64, 8
 
 
 @njit(cache=True, nogil=True)
@@ -191,7 +192,7 @@ def _out_of_opposite_order(keys: Ints, size: int, shift: int, left: int, tails: 
 
 
 @njit(cache=True, nogil=True)
-def swapped_pairs_kernel(rows: Rows, starts: Ints, a: Codes, b: Codes, wanted: int, enough: int) -> tuple[int, int]:
+def neighbours_kernel(rows: Rows, starts: Ints, a: Codes, b: Codes, wanted: int, enough: int) -> tuple[int, int]:
     """Return how many pairs of neighbouring rows swap in each direction: lower bounds, as no row is in two pairs.
 
     A pair costs a few nanoseconds, less than sorting its rows. The count ends when it is more than `enough` in all
@@ -210,6 +211,48 @@ def swapped_pairs_kernel(rows: Rows, starts: Ints, a: Codes, b: Codes, wanted: i
 
 
 @njit(cache=True, nogil=True)
+def across_kernel(
+    rows: Rows, starts: Ints, a: Codes, b: Codes, middle_a: int, middle_b: int, wanted: int, enough: int
+) -> tuple[int, int]:
+    """Return how many disjoint pairs of rows swap across a middle of `a` and of `b`: lower bounds too.
+
+    A row above the middle of `a` and not of `b` swaps with each one that is above that of `b` and not of `a`: a group
+    has as many such pairs as rows of the fewer kind. This refuses columns with one frequent value, of which few
+    neighbours differ.
+    """
+    same, opposite = 0, 0
+    for g in range(len(starts) - 1):
+        above, above_a, above_b, seen = 0, 0, 0, 0
+        first, last = starts[g], starts[g + 1]
+        while first < last:
+            part = min(last, first + _SELDOM)
+            for i in range(first, part):
+                is_above_a, is_above_b = a[rows[i]] > middle_a, b[rows[i]] > middle_b
+                above_a += is_above_a
+                above_b += is_above_b
+                above += is_above_a & is_above_b
+            seen, first = seen + part - first, part
+            more_same = min(above_a, above_b) - above
+            more_opposite = min(above, seen - above_a - above_b + above)
+            if (same + more_same > enough or wanted & SAME == 0) and (
+                opposite + more_opposite > enough or wanted & OPPOSITE == 0
+            ):
+                return same + more_same, opposite + more_opposite
+        same, opposite = same + more_same, opposite + more_opposite
+    return same, opposite
+
+
+@njit(cache=True, nogil=True)
+def _left(same: int, opposite: int, wanted: int, enough: int) -> int:
+    """Return the directions that are wanted and not refused."""
+    if same > enough:
+        wanted &= ~SAME
+    if opposite > enough:
+        wanted &= ~OPPOSITE
+    return wanted
+
+
+@njit(cache=True, nogil=True)
 def order_kernel(
     rows: Rows,
     starts: Ints,
@@ -217,6 +260,8 @@ def order_kernel(
     b: Codes,
     shift: int,
     bits: int,
+    middle_a: int,
+    middle_b: int,
     wanted: int,
     enough: int,
     keys: Ints,
@@ -226,20 +271,21 @@ def order_kernel(
 ) -> tuple[int, int]:
     """Return the exceptions of `a ~ b` and of its opposite direction, those that are `wanted`.
 
-    `shift` is how many bits codes of `b` have, `bits` how many those of both together. Of a large group some rows are
-    counted first, then more and more.
+    `shift` is how many bits codes of `b` have, `bits` how many those of both together. What no disjoint pairs refuse is
+    counted; of a large group some rows first, then more and more.
     """
-    same, opposite = swapped_pairs_kernel(rows, starts, a, b, wanted, enough)
-    if same > enough:
-        wanted &= ~SAME
-    elif wanted & SAME:
-        same = 0
-    if opposite > enough:
-        wanted &= ~OPPOSITE
-    elif wanted & OPPOSITE:
-        opposite = 0
+    same, opposite = neighbours_kernel(rows, starts, a, b, wanted, enough)
+    wanted = _left(same, opposite, wanted, enough)
+    if wanted and len(rows) >= _LARGE * (len(starts) - 1):
+        more_same, more_opposite = across_kernel(rows, starts, a, b, middle_a, middle_b, wanted, enough)
+        wanted = _left(more_same, more_opposite, wanted, enough)
+        same, opposite = max(same, more_same), max(opposite, more_opposite)
     if wanted == 0:
         return same, opposite
+    if wanted & SAME:
+        same = 0
+    if wanted & OPPOSITE:
+        opposite = 0
     for g in range(len(starts) - 1):
         first, last = starts[g], starts[g + 1]
         left = enough - (min(same, opposite) if wanted == SAME | OPPOSITE else same if wanted == SAME else opposite)
@@ -273,6 +319,7 @@ def orders_kernel(
     starts: Ints,
     codes: Codes,
     bits: Ints,
+    middles: Ints,
     left: Ints,
     right: Ints,
     wanted: Ints,
@@ -283,7 +330,7 @@ def orders_kernel(
     counts: Ints,
     out: Ints,
 ) -> None:
-    """Write the exceptions of order compatibilities in both directions; codes of a column have so many `bits`."""
+    """Write the exceptions of order compatibilities in both directions; codes have so many `bits`, and a middle."""
     for j in range(len(left)):
         a, b = left[j], right[j]
         out[j, 0], out[j, 1] = order_kernel(
@@ -293,6 +340,8 @@ def orders_kernel(
             codes[b],
             bits[b],
             bits[a] + bits[b],
+            middles[a],
+            middles[b],
             wanted[j],
             enough,
             keys,

@@ -98,6 +98,7 @@ class Counter:
             groups.starts,
             self.rows.codes,
             self._bits,
+            self.rows.middles,
             self._targets.left[each],
             self._targets.right[each],
             wanted,

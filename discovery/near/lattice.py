@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain
+from threading import local
 
 import numpy as np
 
@@ -34,8 +35,10 @@ from holdfast.indexes.threads import mapped
 
 MOST_CONTEXTS = 1 << 20
 MOST_CANDIDATES = 1 << 25
+_FINER = 8
 _SHAPES = list(NearShape)
-_FEWER = "set a smaller --max-context, leave order compatibilities out (--family key,fd), or look at fewer columns"
+_FEWER = "set a smaller --max-context, or look at fewer columns"
+_WITHOUT_ORDERS = "leave order compatibilities out (--family key,fd), "
 
 
 @dataclass(frozen=True)
@@ -96,11 +99,15 @@ def counting(rows: NearRows, targets: NearTargets, *, enough: int = 0, threads: 
     Counts of what is not near go on up to `enough`, for a border with more slack.
     """
 
+    counters = local()
+
     def count(tasks: Tasks, most: int) -> Iterator[Counted]:
         def work(part: Tasks) -> list[Counted]:
-            return list(counted(Counter(rows, targets), targets, part, most, max(enough, most)))
+            if not hasattr(counters, "own"):
+                counters.own = Counter(rows, targets)
+            return list(counted(counters.own, targets, part, most, max(enough, most)))
 
-        return chain.from_iterable(mapped(threads, work, cut(tasks, threads)))
+        return chain.from_iterable(mapped(threads, work, cut(tasks, threads * _FINER)))
 
     return count
 
@@ -193,7 +200,8 @@ def _candidates(level: _Level, touching: Sequence[Bits], targets: NearTargets, f
                 if len(candidates) > MOST_CONTEXTS or count > MOST_CANDIDATES:
                     raise UsageError(
                         f"more than {count:,} candidates in {len(candidates):,} contexts of {len(larger)} columns, "
-                        f"and {len(found.members):,} near constraints in contexts of fewer columns so far: {_FEWER}"
+                        f"and {len(found.members):,} near constraints in contexts of fewer columns so far: "
+                        f"{_WITHOUT_ORDERS if len(targets.left) else ''}{_FEWER}"
                     )
     return candidates
 

@@ -28,6 +28,7 @@ class NearRows:
     codes : (columns, rows), the most selective column first.
     distinct : for each of these columns a number above all its codes.
     columns : which column of the schema each of these is.
+    middles : for each of these columns the code that best halves the rows: into those up to it and above it.
     ordered : for each of these columns whether its codes order as its values do.
     rows : which of the rows that have codes count, in random order; those with copies several times.
     order : which row of the table each row that has codes is.
@@ -35,6 +36,7 @@ class NearRows:
 
     codes: Codes
     distinct: Ints
+    middles: Ints
     columns: Ints
     ordered: tuple[bool, ...]
     rows: Rows
@@ -60,11 +62,11 @@ class NearRows:
         has_order = [ordered and table.schema.columns[number].ordered_in(Family.NEAR) for number in wanted]
         _ = ordered and table.text_ranks  # made once, before threads ask for it
 
-        def coded(place: int) -> tuple[Codes, int, float]:
+        def coded(place: int) -> tuple[Codes, int, float, int]:
             column = table.columns[wanted[place]]
             codes = column_codes(column, table) if has_order[place] else column_numbers(column)
             sizes = np.bincount(codes)
-            return codes.take(order), len(sizes), float((sizes.astype(float) ** 2).sum())
+            return codes.take(order), len(sizes), float((sizes.astype(float) ** 2).sum()), _middle(sizes)
 
         found = mapped(threads, coded, range(len(wanted)))
         by_selectivity = sorted(range(len(wanted)), key=lambda place: (found[place][2], place))
@@ -74,8 +76,21 @@ class NearRows:
         return cls(
             codes,
             np.array([max(found[place][1], 1) for place in by_selectivity], np.int64),
+            np.array([found[place][3] for place in by_selectivity], np.int64),
             np.array([wanted[place] for place in by_selectivity], np.int64),
             tuple(has_order[place] for place in by_selectivity),
             np.arange(table.row_count, dtype=np.int32),
             order,
         )
+
+
+def _middle(sizes: Ints) -> int:
+    """Return the code that best halves the rows into those up to it and above it, by how many rows have each code.
+
+    >>> _middle(np.array([1, 5, 5])), _middle(np.array([0, 94, 3, 3])), _middle(np.array([0, 3]))
+    (1, 1, 0)
+    """
+    if not len(sizes):
+        return 0
+    upto = np.cumsum(sizes)
+    return int(np.argmin(np.abs(2 * upto[:-1] - upto[-1]))) if len(sizes) > 1 else 0

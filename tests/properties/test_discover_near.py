@@ -22,6 +22,7 @@ from holdfast.constraints import (
 )
 from holdfast.constraints.columns import Column, Schema
 from holdfast.discovery.discover import discover
+from holdfast.discovery.kernels import near as kernels
 from holdfast.discovery.near import lattice
 from holdfast.discovery.near.counting import Counter
 from holdfast.discovery.near.discover import discover_near, exceptions_of
@@ -171,6 +172,8 @@ def test_groups_of_all_sizes_are_counted(seed: int) -> None:
         "a": a,
         "b": np.where(rng.random(n) < 0.05, rng.integers(0, 60, n), a // 2),
         "c": rng.integers(0, 3, n),
+        "y": np.where(rng.random(n) < 0.06, rng.integers(1, 5, n), 0),
+        "z": np.where(rng.random(n) < 0.06, rng.integers(1, 5, n), 0),
     }
     table = from_arrow(pa.table(columns), "r")
     for share in (Fraction(1, 1000), Fraction(1, 20), Fraction(1, 2)):
@@ -178,7 +181,9 @@ def test_groups_of_all_sizes_are_counted(seed: int) -> None:
         for near in found:
             assert near.exceptions == _naive(table, near) <= share * n
         known = {str(near) for near in found}
-        for target, sign in itertools.product((("a", "b"), ("b", "c")), (NearShape.ORDER, NearShape.ORDER_DESC)):
+        for target, sign in itertools.product(
+            (("a", "b"), ("b", "c"), ("y", "z")), (NearShape.ORDER, NearShape.ORDER_DESC)
+        ):
             near = NearConstraint(sign, ("g",), target)
             if _naive(table, near) > share * n:
                 assert str(near) not in known
@@ -312,3 +317,38 @@ def test_top_puts_what_could_have_most_exceptions_and_has_few_first() -> None:
     assert {str(near) for _, near in best} == {str(near) for near in found}
     texts = [str(near) for _, near in best]
     assert texts.index("{AreaCode}: [] -> State") < len(texts) / 4
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_disjoint_pairs_that_swap_are_lower_bounds(seed: int) -> None:
+    """On groups of all sizes, of columns with many values and with one frequent value."""
+    rng = np.random.default_rng(seed)
+    n = 300
+    starts = np.unique(np.concatenate([[0, n], rng.integers(2, n - 2, [0, 3, 40, 5, 1][seed])]))
+    starts = starts[np.concatenate([[True], np.diff(starts) > 1])]
+    starts[-1] = n
+    rows = rng.permutation(n).astype(np.int32)
+    dense, rare = rng.integers(0, 30, n), np.where(rng.random((2, n)) < 0.1, rng.integers(1, 4, (2, n)), 0)
+    pairs = [(dense, dense // 3), (dense, rare[0]), (rare[0], rare[1]), (dense, rng.integers(0, 2, n))]
+    for a, b in [(left.astype(np.int32), right.astype(np.int32)) for left, right in pairs]:
+        exact = [0, 0]
+        for first, last in itertools.pairwise(starts.tolist()):
+            group = [(int(a[row]), int(b[row])) for row in rows[first:last]]
+            for way in (0, 1):
+                best: list[int] = []
+                ordered = sorted((x, -y if way else y) for x, y in group)
+                for i, (_, y) in enumerate(ordered):
+                    best.append(1 + max((best[j] for j in range(i) if ordered[j][1] <= y), default=0))
+                exact[way] += len(group) - max(best)
+        for found in (
+            kernels.neighbours_kernel(rows, starts, a, b, 3, n),
+            *(kernels.across_kernel(rows, starts, a, b, int(m), int(k), 3, n) for m in (0, 9, 20) for k in (0, 1, 3)),
+        ):
+            assert found[0] <= exact[0]
+            assert found[1] <= exact[1]
+    middle = kernels.across_kernel(
+        rows, np.array([0, n]), rare[0].astype(np.int32), rare[1].astype(np.int32), 0, 0, 3, n
+    )
+    assert middle[0] == min(
+        np.count_nonzero((rare[0] > 0) & (rare[1] == 0)), np.count_nonzero((rare[1] > 0) & (rare[0] == 0))
+    )
