@@ -98,7 +98,6 @@ def counting(rows: NearRows, targets: NearTargets, *, enough: int = 0, threads: 
 
     Counts of what is not near go on up to `enough`, for a border with more slack.
     """
-
     counters = local()
 
     def count(tasks: Tasks, most: int) -> Iterator[Counted]:

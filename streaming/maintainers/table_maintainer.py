@@ -337,33 +337,33 @@ class TableMaintainer:
 
         Raises `InputError`, and changes nothing, where a record has a null in its key, or is an update without a key.
         """
-        with self.holding.reached():
-            return self._applied(records)
-
-    def _applied(self, records: Records) -> BatchResult:
         started = time.perf_counter()
         check(records, self._rows.key)
         self._begin(records)
         try:
-            codes, relabelled = self._rows.encode(records.table)
-            if relabelled:
-                self.holding.rebuild()
-                self._rules.rebuild()
-                if self._near is not None:
-                    self._near.rebuild()
-            netted = net(records, codes, self._rows, self._latest(records))
-            delta = self._rows.change(netted.codes, netted.signs)
-            changes = [] if delta.is_empty else self._followed(delta)
-            self._rules.apply(delta)
-            if self._near is not None and len(delta.changed):
-                self._near.follow(delta)
-            values = () if self._follows is None else self._follows(self._rows, self.holding.with_values(delta))
-            self._rows.forget()
-            self._remember(records, netted)
-            return self._result(netted, delta, changes, values, started)
+            with self.holding.reached():
+                return self._applied(records, started)
         except BaseException:
             self._undo()
             raise
+
+    def _applied(self, records: Records, started: float) -> BatchResult:
+        codes, relabelled = self._rows.encode(records.table)
+        if relabelled:
+            self.holding.rebuild()
+            self._rules.rebuild()
+            if self._near is not None:
+                self._near.rebuild()
+        netted = net(records, codes, self._rows, self._latest(records))
+        delta = self._rows.change(netted.codes, netted.signs)
+        changes = [] if delta.is_empty else self._followed(delta)
+        self._rules.apply(delta)
+        if self._near is not None and len(delta.changed):
+            self._near.follow(delta)
+        values = () if self._follows is None else self._follows(self._rows, self.holding.with_values(delta))
+        self._rows.forget()
+        self._remember(records, netted)
+        return self._result(netted, delta, changes, values, started)
 
     def _begin(self, records: Records) -> None:
         """Begin a batch: `_undo` leads back to here."""
