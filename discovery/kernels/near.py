@@ -192,20 +192,32 @@ def _out_of_opposite_order(keys: Ints, size: int, shift: int, left: int, tails: 
 
 
 @njit(cache=True, nogil=True)
+def _is_decided(found: int, enough: int, seen: int, rows: int) -> bool:
+    """Whether a lower bound is enough, or after an eighth of the rows so small that the rest will hardly help."""
+    return found > enough or (8 * seen >= rows and 4 * found * rows < 3 * enough * seen)
+
+
+@njit(cache=True, nogil=True)
 def neighbours_kernel(rows: Rows, starts: Ints, a: Codes, b: Codes, wanted: int, enough: int) -> tuple[int, int]:
     """Return how many pairs of neighbouring rows swap in each direction: lower bounds, as no row is in two pairs.
 
-    A pair costs a few nanoseconds, less than sorting its rows. The count ends when it is more than `enough` in all
-    directions that are `wanted`.
+    A pair costs a few nanoseconds, less than sorting its rows. The count ends when it is decided (`_is_decided`) in all
+    directions that are `wanted`; what it returns is a lower bound wherever it ends.
     """
-    same, opposite = 0, 0
+    same, opposite, total = 0, 0, len(rows)
     for g in range(len(starts) - 1):
-        for i in range(starts[g], starts[g + 1] - 1, 2):
-            t, s = rows[i], rows[i + 1]
-            a_rises, a_falls, b_rises, b_falls = a[t] < a[s], a[t] > a[s], b[t] < b[s], b[t] > b[s]
-            same += (a_rises & b_falls) | (a_falls & b_rises)
-            opposite += (a_rises & b_rises) | (a_falls & b_falls)
-            if (same > enough or wanted & SAME == 0) and (opposite > enough or wanted & OPPOSITE == 0):
+        first, last = starts[g], starts[g + 1]
+        while first < last - 1:
+            part = min(last - 1, first + _SELDOM)
+            for i in range(first, part, 2):
+                t, s = rows[i], rows[i + 1]
+                a_rises, a_falls, b_rises, b_falls = a[t] < a[s], a[t] > a[s], b[t] < b[s], b[t] > b[s]
+                same += (a_rises & b_falls) | (a_falls & b_rises)
+                opposite += (a_rises & b_rises) | (a_falls & b_falls)
+            first = part if part < last - 1 else last
+            if (wanted & SAME == 0 or _is_decided(same, enough, first, total)) and (
+                wanted & OPPOSITE == 0 or _is_decided(opposite, enough, first, total)
+            ):
                 return same, opposite
     return same, opposite
 
@@ -218,11 +230,12 @@ def across_kernel(
 
     A row above the middle of `a` and not of `b` swaps with each one that is above that of `b` and not of `a`: a group
     has as many such pairs as rows of the fewer kind. This refuses columns with one frequent value, of which few
-    neighbours differ.
+    neighbours differ. It ends as `neighbours_kernel` does.
     """
-    same, opposite = 0, 0
+    same, opposite, total = 0, 0, len(rows)
     for g in range(len(starts) - 1):
         above, above_a, above_b, seen = 0, 0, 0, 0
+        more_same, more_opposite = 0, 0
         first, last = starts[g], starts[g + 1]
         while first < last:
             part = min(last, first + _SELDOM)
@@ -234,8 +247,8 @@ def across_kernel(
             seen, first = seen + part - first, part
             more_same = min(above_a, above_b) - above
             more_opposite = min(above, seen - above_a - above_b + above)
-            if (same + more_same > enough or wanted & SAME == 0) and (
-                opposite + more_opposite > enough or wanted & OPPOSITE == 0
+            if (wanted & SAME == 0 or _is_decided(same + more_same, enough, first, total)) and (
+                wanted & OPPOSITE == 0 or _is_decided(opposite + more_opposite, enough, first, total)
             ):
                 return same + more_same, opposite + more_opposite
         same, opposite = same + more_same, opposite + more_opposite
