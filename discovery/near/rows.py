@@ -66,7 +66,7 @@ class NearRows:
             column = table.columns[wanted[place]]
             codes = column_codes(column, table) if has_order[place] else column_numbers(column)
             sizes = np.bincount(codes)
-            return codes.take(order), len(sizes), float((sizes.astype(float) ** 2).sum()), _middle(sizes)
+            return codes.take(order), len(sizes), float((sizes.astype(float) ** 2).sum()), middle_of(sizes)
 
         found = mapped(threads, coded, range(len(wanted)))
         by_selectivity = sorted(range(len(wanted)), key=lambda place: (found[place][2], place))
@@ -84,10 +84,10 @@ class NearRows:
         )
 
 
-def _middle(sizes: Ints) -> int:
+def middle_of(sizes: Ints) -> int:
     """Return the code that best halves the rows into those up to it and above it, by how many rows have each code.
 
-    >>> _middle(np.array([1, 5, 5])), _middle(np.array([0, 94, 3, 3])), _middle(np.array([0, 3]))
+    >>> middle_of(np.array([1, 5, 5])), middle_of(np.array([0, 94, 3, 3])), middle_of(np.array([0, 3]))
     (1, 1, 0)
     """
     if not len(sizes):

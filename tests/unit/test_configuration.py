@@ -140,7 +140,7 @@ spark: {spark.sql.shuffle.partitions: 2}
         assert settings.state == "/srv/app/var/state"
         assert settings.trigger.interval == datetime.timedelta(seconds=1)
         assert settings.spark == {"spark.sql.shuffle.partitions": "2"}
-        assert settings.constraints.families == tuple(Family)
+        assert settings.constraints.families == (Family.DENIAL, Family.ORDER, Family.INCLUSION)
         airport, tax = settings.tables
         assert str(airport.columns["elevation_ft"].type) == "integer"
         assert airport.columns["region"].ordered is True

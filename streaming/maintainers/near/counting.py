@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from holdfast.discovery.near.counting import Context, Counted, visible
 from holdfast.discovery.near.lattice import Tasks, counting
-from holdfast.discovery.near.rows import NearRows
+from holdfast.discovery.near.rows import NearRows, middle_of
 from holdfast.discovery.near.targets import NearTargets
 from holdfast.indexes.rows import RowSet
 from holdfast.indexes.slot_numbers import SlotNumbers
@@ -45,7 +45,7 @@ class LiveCounts:
         self._random = np.random.default_rng(0)
         self._shuffled: Rows = np.zeros(0, np.int32)
         self._live: Rows | None = None
-        self._ranks: dict[tuple[int, int], tuple[Rows, int]] = {}
+        self._ranks: dict[tuple[int, int], tuple[Rows, int, int]] = {}
         self.targets = NearTargets(self._near_rows(self._numbers.numbers, self._numbers.known, self._shuffled))
 
     def follow(self, appeared: Ints) -> None:
@@ -115,17 +115,19 @@ class LiveCounts:
     def _ranked(self, some: Rows, columns: Sequence[int]) -> NearRows:
         """Return some rows with codes that order as values do, in the columns that are needed."""
         codes = np.zeros((len(self.ordered), len(some)), np.int32)
-        known = np.ones(len(self.ordered), np.int64)
+        known, middles = np.ones((2, len(self.ordered)), np.int64)
         for column in columns:
             if (len(some), column) not in self._ranks:
-                values, ranks = np.unique(self._rows.codes[some, column], return_inverse=True)
-                self._ranks[len(some), column] = ranks.astype(np.int32), len(values)
-            codes[column], known[column] = self._ranks[len(some), column]
-        return self._near_rows(codes, known, np.arange(len(some), dtype=np.int32))
+                _, ranks, sizes = np.unique(self._rows.codes[some, column], return_inverse=True, return_counts=True)
+                self._ranks[len(some), column] = ranks.astype(np.int32), len(sizes), middle_of(sizes)
+            codes[column], known[column], middles[column] = self._ranks[len(some), column]
+        return self._near_rows(codes, known, np.arange(len(some), dtype=np.int32), middles)
 
-    def _near_rows(self, codes: Rows, known: Ints, rows: Rows) -> NearRows:
+    def _near_rows(self, codes: Rows, known: Ints, rows: Rows, middles: Ints | None = None) -> NearRows:
+        """Return what is counted; middles of columns are only asked for orders."""
         columns = np.arange(len(self.ordered))
-        return NearRows(codes, np.maximum(known, 1), columns, self.ordered, rows, columns)
+        middles = np.zeros(len(columns), np.int64) if middles is None else middles
+        return NearRows(codes, np.maximum(known, 1), middles, columns, self.ordered, rows, columns)
 
     def _forget(self) -> None:
         """Make what was made of the rows of a batch anew when it is asked for."""
