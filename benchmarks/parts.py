@@ -3,7 +3,8 @@
 Labels of values in order (`indexes/labels.py`) beside a sorted dictionary, placing values by our hash beside that of
 pandas, clusters of inclusions by how many there are, the decision which constraints say anything
 (`discovery/denial/meaning.py`) beside the search that finds them, and the marks of rows that are gone from blocks
-(`discovery/blocks/marks.py`) beside lists of their numbers. Seconds are processor time, of the fastest of some runs.
+(`discovery/blocks/marks.py`) beside lists of their numbers, and exceptions of near constraints that follow a batch
+(`indexes/exceptions.py`), by shape. Seconds are processor time, of the fastest of some runs.
 """
 
 import tempfile
@@ -25,8 +26,10 @@ from holdfast.discovery.blocks.storage import KEPT, Storage
 from holdfast.discovery.denial.meaning import Meaning
 from holdfast.discovery.denial.seeding import seed_denial
 from holdfast.discovery.inclusion.clusters import Clusters, Member
+from holdfast.indexes.exceptions import ClassExceptions, Exceptions, KeyExceptions, OrderExceptions
 from holdfast.indexes.labels import Labels
 from holdfast.indexes.order_keys import TextKeys
+from holdfast.indexes.rows import RowSet
 from holdfast.tables import EncodedColumn, ReadOptions, from_arrow, space_of
 
 _TEXTS = 1_000_000
@@ -76,6 +79,8 @@ def points() -> Iterator[Point]:
                 "mb": round(size / 1e6, 3), "list_mb": round(8 * marks / 1e6, 3), "ratio": round(8 * marks / size, 1),
                 "batch_seconds": batch, "read_seconds": read, "block_seconds": met,
             }  # fmt: skip
+    for rows in (30_000, 1_000_000):
+        yield {"part": "exceptions", "rows": rows, "batch": "1,000 in, 1,000 out", **measured(_exceptions, rows).answer}
 
 
 def _texts(seed: int, count: int) -> list[str]:
@@ -186,3 +191,37 @@ def _marks(share: float, is_random: bool) -> tuple[int, int, float, float, float
         found = marked_among(storage, block, runs)
         assert abs(len(found) / _BLOCK - share) < share / 4
         return len(gone), size, batch, read, _best(lambda: marked_among(storage, block, runs))
+
+
+def _exceptions(rows: int) -> Point:
+    """Return the median milliseconds of one batch for a key, a functional dependency and an order compatibility."""
+    rng = np.random.default_rng(1)
+
+    def records(count: int, first: int) -> Any:
+        zips, salary = rng.integers(0, 30_000, count), rng.integers(0, 200_000, count)
+        city, tax = (np.where(rng.random(count) < 0.005, 0, right) for right in (zips // 3, salary // 5))
+        columns = {"id": first + np.arange(count), "zip": zips, "city": city, "salary": salary, "tax": tax}
+        return from_arrow(pa.table(columns), "r")
+
+    table = records(rows, 0)
+    held = RowSet(space_of(table, "none"), ["id"])
+    held.fill(table)
+    followed: dict[str, Exceptions] = {
+        "key": KeyExceptions(held, [1, 3]),
+        "constant": ClassExceptions(held, [1], 2),
+        "order": OrderExceptions(held, [], (3, 4), descending=False),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in followed}
+    for batch in range(11):
+        old = table.between(batch * 1_000, (batch + 1) * 1_000)
+        held.begin()
+        codes = np.concatenate([held.encode(some)[0] for some in (records(1_000, rows + batch * 1_000), old)])
+        delta = held.change(codes, np.repeat([1, -1], 1_000))
+        for name, exceptions in followed.items():
+            start = time.process_time()
+            exceptions.follow(delta)
+            seconds[name].append(time.process_time() - start)
+        held.forget()
+    for exceptions in followed.values():
+        exceptions.check_invariants()
+    return {f"{name}_ms": round(float(np.median(took[1:])) * 1_000, 2) for name, took in seconds.items()}

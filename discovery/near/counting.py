@@ -178,6 +178,8 @@ def counted(
 def visible(one: Counted, targets: NearTargets, most: int) -> Counted:
     """Return what is known of a context without the targets that another one hides which is near in it."""
     near = one.numbers[one.exceptions <= most]
+    if not len(near):
+        return one
     if KEY in near:
         kept = one.numbers == KEY
     else:

@@ -316,11 +316,11 @@ class NearMaintainer:
             if not context:
                 lower[numbers == KEY] = most + 1  # there is no key without columns
             sure = exact | (lower > most)
-            known[context] = visible(Counted(context, numbers[sure], lower[sure]), targets, most)
-            every = Counted(context, numbers, np.where(sure, lower, most + 1))
-            left = np.setdiff1d(visible(every, targets, most).numbers, numbers[sure])
-            if len(left):
-                open_.append((context, left))
+            seen = visible(Counted(context, numbers, np.where(sure, lower, most + 1)), targets, most)
+            is_known = sure[np.searchsorted(numbers, seen.numbers)]
+            known[context] = Counted(context, seen.numbers[is_known], seen.exceptions[is_known])
+            if not is_known.all():
+                open_.append((context, seen.numbers[~is_known]))
         counted = {one.context: one for one in self._counts.counted(open_, most, self._enough)}
         self._counted_anew += sum(len(numbers) for _, numbers in open_)
         for context, _ in tasks:
