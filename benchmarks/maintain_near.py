@@ -14,16 +14,16 @@ from typing import Any
 
 from benchmarks.measuring import Point, measured
 
-BATCH, BATCHES, THREADS = 1_000, 50, 2
-TABLES = ((100_000, "WIDE"), (30_000, "NARROW"), (100_000, "NARROW"), (300_000, "NARROW"), (1_000_000, "NARROW"))
+BATCH, THREADS = 1_000, 2
+GROWTH = (30_000, 100_000, 300_000, 1_000_000)
 
 
 def points() -> Iterator[Point]:
-    for rows, columns in TABLES:
-        for orders in (False, True):
-            run = measured(_history, rows, columns, orders)
-            table = f"tax {rows:,} x {run.answer.pop('columns')}, 1 % errors"
-            yield {"table": table, "orders": orders, **run.answer, "peak_mb": run.peak_mb}
+    tables = [(100_000, "WIDE", False, 50), (100_000, "WIDE", True, 5)]
+    for rows, columns, orders, batches in (*tables, *((rows, "NARROW", False, 20) for rows in GROWTH)):
+        run = measured(_history, rows, columns, orders, batches)
+        table = f"tax {rows:,} x {run.answer.pop('columns')}, 1 % errors"
+        yield {"table": table, "orders": orders, **run.answer, "peak_mb": run.peak_mb}
     run = measured(_restarts, 1_000_000)
     yield {"table": "tax 1,000,000 x 8, 1 % errors", "part": "restart", **run.answer, "peak_mb": run.peak_mb}
 
@@ -34,7 +34,7 @@ def _seeded(records: Any, key: tuple[str, ...], families: Any) -> Any:
     return Maintainer.seed(from_arrow(records, "tax"), key=key, threads=THREADS, **families)
 
 
-def _history(rows: int, columns: str, orders: bool) -> Point:
+def _history(rows: int, columns: str, orders: bool, batches: int) -> Point:
     """Insert, delete and update, both maintainers in turns."""
     import numpy as np
     import pyarrow as pa
@@ -43,11 +43,11 @@ def _history(rows: int, columns: str, orders: bool) -> Point:
     from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
     from holdfast.tables import taxes
 
-    every = taxes.tax_records(rows + 2 * BATCHES * BATCH, getattr(taxes, columns), error_rate=0.01).combine_chunks()
+    every = taxes.tax_records(rows + 2 * batches * BATCH, getattr(taxes, columns), error_rate=0.01).combine_chunks()
     seed, more = every.slice(0, rows), every.slice(rows)
     key = ("AreaCode", "Phone") if columns == "WIDE" else ()
     every = None
-    found: Point = {"columns": len(seed.column_names), "batch": BATCH, "batches": BATCHES}
+    found: Point = {"columns": len(seed.column_names), "batch": BATCH, "batches": batches}
     maintainers = {}
     nearly = {"max_predicates": None, "near": "1%", "near_orders": orders}
     for name, families in (("denial", {"max_predicates": 4}), ("near", nearly)):
@@ -58,10 +58,10 @@ def _history(rows: int, columns: str, orders: bool) -> Point:
     found |= {"near": len(near.near), "border": near.near_effort.border}
     types = ReadOptions(types={column.name: column.type for column in near.schema})
 
-    def run(kind: str, batches: list[Any], operation: int) -> None:
+    def run(kind: str, some: list[Any], operation: int) -> None:
         seconds: dict[str, list[float]] = {name: [] for name in maintainers}
         before = near.near_effort
-        for one in batches:
+        for one in some:
             table = from_arrow(one, "tax", types)
             for name, maintainer in maintainers.items():
                 records = Records(table, np.full(table.row_count, operation, np.int8))
@@ -71,17 +71,17 @@ def _history(rows: int, columns: str, orders: bool) -> Point:
             found[f"{name}_{kind}_ms"] = round(statistics.median(took) * 1_000, 1)
             found[f"{name}_{kind}_slowest_ms"] = round(max(took) * 1_000, 1)
         found[f"{kind}_ratio"] = round(found[f"near_{kind}_ms"] / found[f"denial_{kind}_ms"], 2)
-        anew = (after.counted_anew - before.counted_anew) / BATCHES
+        anew = (after.counted_anew - before.counted_anew) / batches
         found[f"{kind}_anew_share"] = round(anew / max(after.border, 1), 4)
         found[f"{kind}_searches"] = after.searches - before.searches
 
     def slices(records: Any, start: int) -> list[Any]:
-        return [records.slice(start + i * BATCH, BATCH) for i in range(BATCHES)]
+        return [records.slice(start + i * BATCH, BATCH) for i in range(batches)]
 
     run("insert", slices(more, 0), INSERT)
     run("delete", slices(seed, 0), DELETE)
     if key:
-        old, other = seed.slice(BATCHES * BATCH, BATCHES * BATCH), more.slice(BATCHES * BATCH, BATCHES * BATCH)
+        old, other = seed.slice(batches * BATCH, batches * BATCH), more.slice(batches * BATCH, batches * BATCH)
         if len(old) == len(other):
             changed = pa.table({n: (old if n in key else other).column(n) for n in seed.column_names})
             run("update", slices(changed, 0), INSERT)
