@@ -10,7 +10,7 @@ Invariant: between batches all members are near, no candidate of the border is, 
 contains a member's, or is contained in one of the border, for each target that no other one hides.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,6 +36,9 @@ FAMILY = "near"
 
 _BATCHES_FOLLOWED = 16
 """What was a member is followed for so many batches more."""
+
+_ROWS_A_GROUP = 8
+"""A context has so many rows in a group, or its constants are counted anew."""
 
 _BATCHES_YOUNG = 8
 """A member is counted anew with each of so many batches before it is followed, which costs as much as some counts."""
@@ -138,7 +141,7 @@ class NearMaintainer:
     def seed(self) -> None:
         """Find what nearly holds on the rows. O(n log n) a candidate at most."""
         self._search()
-        self._members = {one: self._follower(*one) for one in self._members}
+        self._grow_up(set(self._members))
         self.begin()
 
     @property
@@ -231,9 +234,9 @@ class NearMaintainer:
         )
         self._lost = head["lost"]
         self._border = Border(self._border.columns, tuple(map(tuple, contexts)), numbers, floors)
-        self._members = {
-            (tuple(context), number): self._follower(tuple(context), number) for context, number in head["members"]
-        }
+        self._members = {(tuple(context), number): _Recounted(0, 0) for context, number in head["members"]}
+        self._recount()
+        self._grow_up(set(self._members))
         self._saved = self._border
         self.begin()
 
@@ -294,8 +297,25 @@ class NearMaintainer:
             for number, exceptions in zip(one.numbers.tolist(), one.exceptions.tolist(), strict=True):
                 young[one.context, number].count = exceptions
         last = self._batches - _BATCHES_YOUNG
-        grown = {one for one in young if one in self._members and young[one].since <= last}
+        self._grow_up({one for one in young if one in self._members and young[one].since == last})
+
+    def _grow_up(self, some: Collection[Candidate]) -> None:
+        """Follow some members from now on, but for constants whose context has many groups.
+
+        A table of all groups would be larger than the rows, and a count anew is quick where groups are small.
+        """
+        asked = sorted({context for context, number in some if context and self._is_constant(number)})
+        rows = len(self._rows)
+        alone = {
+            one.context
+            for one in self._counts.counted([(context, np.array([KEY])) for context in asked], -1, rows)
+            if (rows - int(one.exceptions[0])) * _ROWS_A_GROUP > rows
+        }
+        grown = {one for one in some if not (one[0] in alone and self._is_constant(one[1]))}
         self._members = {one: self._follower(*one) if one in grown else c for one, c in self._members.items()}
+
+    def _is_constant(self, number: int) -> bool:
+        return self._counts.targets.form(number)[0] is NearShape.CONSTANT
 
     @property
     def _followed(self) -> Mapping[Candidate, Exceptions]:
