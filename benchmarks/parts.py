@@ -26,7 +26,7 @@ from holdfast.discovery.blocks.storage import KEPT, Storage
 from holdfast.discovery.denial.meaning import Meaning
 from holdfast.discovery.denial.seeding import seed_denial
 from holdfast.discovery.inclusion.clusters import Clusters, Member
-from holdfast.indexes.exceptions import ClassExceptions, Exceptions, KeyExceptions, OrderExceptions
+from holdfast.indexes.exceptions import ClassExceptions, Exceptions, KeyExceptions
 from holdfast.indexes.labels import Labels
 from holdfast.indexes.order_keys import TextKeys
 from holdfast.indexes.rows import RowSet
@@ -194,7 +194,7 @@ def _marks(share: float, is_random: bool) -> tuple[int, int, float, float, float
 
 
 def _exceptions(rows: int) -> Point:
-    """Return the median milliseconds of one batch for a key, a functional dependency and an order compatibility."""
+    """Return the median milliseconds of one batch for a key and a functional dependency."""
     rng = np.random.default_rng(1)
 
     def records(count: int, first: int) -> Any:
@@ -209,7 +209,6 @@ def _exceptions(rows: int) -> Point:
     followed: dict[str, Exceptions] = {
         "key": KeyExceptions(held, [1, 3]),
         "constant": ClassExceptions(held, [1], 2),
-        "order": OrderExceptions(held, [], (3, 4), descending=False),
     }
     seconds: dict[str, list[float]] = {name: [] for name in followed}
     for batch in range(11):

@@ -1,4 +1,4 @@
-"""How many rows have to go for a key, a functional dependency or an order compatibility to hold.
+"""How many rows have to go for a key or a functional dependency to hold.
 
 Rows that agree on some columns, the context, are a *group*; those of a group that agree on a dependent, too, a *class*.
 
@@ -9,11 +9,6 @@ Rows that agree on some columns, the context, are a *group*; those of a group th
 
 The last number of a place is FREE where nothing is, and LAST where no class comes behind. Groups and classes stay in
 their places when their last rows go, until the tables grow, so every search ends.
-
-An order compatibility has rows in order instead:
-
-    order    (n,)  int32  slots, by the codes of the context, of the first column, of the second one, then by slot
-    weights  (n,)  int64  copies of these rows
 """
 
 from typing import Any
@@ -179,101 +174,3 @@ def rehash_kernel(groups: Codes, classes: Codes, new_groups: Codes, new_classes:
             new_groups[group, -1] = place
             kept_classes += 1
     return kept_groups, kept_classes
-
-
-# Order compatibilities
-
-
-@njit(cache=True, nogil=True)
-def _compared(codes: Codes, slot: int, other: int, columns: Ints, count: int, signs: Ints) -> Any:
-    """Return -1, 0 or 1 as one row is before, like or behind another one in the first so many columns."""
-    for k in range(count):
-        a, b = codes[slot, columns[k]], codes[other, columns[k]]
-        if a != b:
-            return signs[k] if a > b else -signs[k]
-    return 0
-
-
-@njit(cache=True, nogil=True)
-def places_kernel(codes: Codes, order: Places, slots: Ints, columns: Ints, signs: Ints, out: Ints) -> None:
-    """Fill `out` with the place of each row in the order, or the one that it would have."""
-    for i in range(len(slots)):
-        low, high = 0, len(order)
-        while low < high:
-            middle = (low + high) >> 1
-            found = _compared(codes, order[middle], slots[i], columns, len(columns), signs)
-            if found < 0 or (found == 0 and order[middle] < slots[i]):
-                low = middle + 1
-            else:
-                high = middle
-        out[i] = low
-
-
-@njit(cache=True, nogil=True)
-def groups_kernel(codes: Codes, order: Places, places: Ints, slots: Ints, columns: Ints, out: Ints) -> None:
-    """Fill `out` with where the group of each row begins and ends in the order; it is at a place, or would be."""
-    for i in range(len(slots)):
-        row = codes[slots[i]]
-        low, high, step = places[i], places[i], 1
-        while low > 0 and _same(codes[order[low - 1]], row, columns):
-            high = low - 1
-            low = max(0, low - step)
-            step *= 2
-        while low < high:
-            middle = (low + high) >> 1
-            if _same(codes[order[middle]], row, columns):
-                high = middle
-            else:
-                low = middle + 1
-        out[i, 0] = low
-        low, high, step = places[i], places[i], 1
-        while high < len(order) and _same(codes[order[high]], row, columns):
-            low = high + 1
-            high = min(len(order), high + step)
-            step *= 2
-        while low < high:
-            middle = (low + high) >> 1
-            if _same(codes[order[middle]], row, columns):
-                low = middle + 1
-            else:
-                high = middle
-        out[i, 1] = low
-
-
-@njit(cache=True, nogil=True)
-def longest_kernel(codes: Codes, order: Places, weights: Ints, column: int, sign: int, groups: Ints) -> Any:
-    """Return how many copies of rows stay at most, in some groups together, where a column never falls in the order.
-
-    `groups` (g, 2) says where each begins and ends; with `sign` -1 the column never rises. Patience: `ends[i]` is the
-    least value that i + 1 copies can end with; the search begins at the last one, near which most values belong.
-    """
-    most = 0
-    for g in range(len(groups)):
-        most = max(most, weights[groups[g, 0] : groups[g, 1]].sum())
-    ends = np.empty(most, np.int64)
-    total = 0
-    for g in range(len(groups)):
-        length = 0
-        for i in range(groups[g, 0], groups[g, 1]):
-            value = codes[order[i], column]
-            low, high, step = length, length, 1
-            while low > 0 and _is_behind(ends[low - 1], value, sign):
-                high = low - 1
-                low = max(0, low - step)
-                step *= 2
-            while low < high:
-                middle = (low + high) >> 1
-                if _is_behind(ends[middle], value, sign):
-                    high = middle
-                else:
-                    low = middle + 1
-            for at in range(low, low + weights[i]):
-                ends[at] = value
-            length = max(length, low + weights[i])
-        total += length
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _is_behind(value: int, other: int, sign: int) -> bool:
-    return value > other if sign > 0 else value < other

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.constraints import PredicateSpace
 from holdfast.indexes import exceptions, rows
-from holdfast.indexes.exceptions import ClassExceptions, Exceptions, KeyExceptions, OrderExceptions
+from holdfast.indexes.exceptions import ClassExceptions, Exceptions, KeyExceptions
 from holdfast.indexes.rows import RowSet
 from holdfast.tables import ReadOptions, Table, from_arrow
 
@@ -37,26 +36,11 @@ def _table(some: Sequence[Row]) -> Table:
     return from_arrow(pa.table(columns, TYPES), "t", ReadOptions())
 
 
-def _below(value: int | None) -> tuple[bool, int]:
-    return (value is not None, value or 0)
-
-
 def _groups(some: Sequence[Row], context: Sequence[int]) -> list[list[Row]]:
     found: dict[Row, list[Row]] = {}
     for row in some:
         found.setdefault(tuple(row[c] for c in context), []).append(row)
     return list(found.values())
-
-
-def _holds_in_order(some: Sequence[Row], a: int, b: int, *, descending: bool) -> bool:
-    """No two rows are a swap, by the definition."""
-    for t in some:
-        for s in some:
-            if _below(t[a]) < _below(s[a]):
-                falls, rises = _below(t[b]) > _below(s[b]), _below(t[b]) < _below(s[b])
-                if rises if descending else falls:
-                    return False
-    return True
 
 
 def _expected(some: Sequence[Row], counted: Exceptions) -> int:
@@ -67,32 +51,14 @@ def _expected(some: Sequence[Row], counted: Exceptions) -> int:
             *context, dependent = counted._columns.tolist()
             largest = [max(Counter(row[dependent] for row in group).values()) for group in _groups(some, context)]
             return len(some) - sum(largest)
-        case OrderExceptions():
-            *context, a, b = counted._columns.tolist()
-            descending = bool(counted._signs[-1] < 0)
-            return sum(_fewest(group, a, b, descending=descending) for group in _groups(some, context))
         case _:
             raise AssertionError(counted)
-
-
-def _fewest(some: Sequence[Row], a: int, b: int, *, descending: bool) -> int:
-    """Try all sets of rows that go, the small ones first."""
-    for count in range(len(some)):
-        for left in combinations(some, len(some) - count):
-            if _holds_in_order(left, a, b, descending=descending):
-                return count
-    return 0
 
 
 def _all(table: RowSet) -> list[Exceptions]:
     return [
         *(KeyExceptions(table, columns) for columns in ([0], [1, 2], [0, 1, 2])),
         *(ClassExceptions(table, context, a) for context, a in (([], 0), ([0], 1), ([2, 1], 0))),
-        *(
-            OrderExceptions(table, context, pair, descending=descending)
-            for context, pair in (([], (0, 1)), ([2], (0, 1)), ([0], (2, 1)), ([0, 1], (2, 1)))
-            for descending in (False, True)
-        ),
     ]
 
 
@@ -130,7 +96,7 @@ def test_exceptions_are_the_fewest_rows_that_have_to_go(first: list[Row], batche
 
 
 def test_many_rows_with_copies() -> None:
-    """Large groups, and a long sequence in order but for some rows, against counts anew."""
+    """Large groups, and many of them, against counts anew."""
     rng = np.random.default_rng(3)
     table = RowSet(PredicateSpace(_table([]).schema))
     first = [(int(n // 7), int(n), int(n % 5)) for n in range(700)]
@@ -149,4 +115,4 @@ def test_many_rows_with_copies() -> None:
             one.follow(delta)
             one.check_invariants()
         table.forget()
-    assert len({one.count for one in counted}) > 6
+    assert len({one.count for one in counted}) > 2

@@ -1,6 +1,6 @@
 """Keeps the constraints that nearly hold on one table: a function of its rows, the share and the bound alone.
 
-    members   followed row by row, the young ones counted anew: their exceptions are exact after every batch
+    members   followed row by row, or counted anew with every batch: their exceptions are always exact
     others    what was a member lately is followed as well: what is at the limit comes and goes
     border    certain while floors say so; what is in doubt is counted anew
     search    where a member is near no more, or a candidate of the border has become near: level by level from the
@@ -20,7 +20,7 @@ from holdfast.constraints import Family, NearConstraint, NearShape
 from holdfast.discovery.near.counting import Context, Counted, visible
 from holdfast.discovery.near.lattice import Tasks, allowed, near_set
 from holdfast.discovery.near.targets import KEY
-from holdfast.indexes.exceptions import ClassExceptions, KeyExceptions, OrderExceptions
+from holdfast.indexes.exceptions import ClassExceptions, KeyExceptions
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
@@ -245,12 +245,12 @@ class NearMaintainer:
         self._counts.check_invariants()
         for candidate, member in self._members.items():
             member.check_invariants()
-            assert member.count == self._follower(*candidate).count, candidate
+            assert member.count == self._exactly(*candidate), candidate
         most = self._most
         assert all(member.count <= most for member in self._members.values())
         assert (self._border.floors - self._lost > most).all()
         for place, context in enumerate(self._border.contexts):
-            exact = self._follower(context, int(self._border.numbers[place])).count
+            exact = self._exactly(context, int(self._border.numbers[place]))
             assert exact >= self._border.floors[place] - self._lost, (context, exact)
         anew = NearMaintainer(self._rows, self.bounds, self._threads)
         anew.seed()
@@ -300,9 +300,10 @@ class NearMaintainer:
         self._grow_up({one for one in young if one in self._members and young[one].since == last})
 
     def _grow_up(self, some: Collection[Candidate]) -> None:
-        """Follow some members from now on, but for constants whose context has many groups.
+        """Follow keys and constants from now on, but for constants whose context has many groups.
 
-        A table of all groups would be larger than the rows, and a count anew is quick where groups are small.
+        A table of all groups would be larger than the rows, and a count anew is quick where groups are small. Orders
+        are quicker counted anew than followed, whatever the groups.
         """
         asked = sorted({context for context, number in some if context and self._is_constant(number)})
         rows = len(self._rows)
@@ -311,7 +312,7 @@ class NearMaintainer:
             for one in self._counts.counted([(context, np.array([KEY])) for context in asked], -1, rows)
             if (rows - int(one.exceptions[0])) * _ROWS_A_GROUP > rows
         }
-        grown = {one for one in some if not (one[0] in alone and self._is_constant(one[1]))}
+        grown = {one for one in some if one[1] == KEY or (self._is_constant(one[1]) and one[0] not in alone)}
         self._members = {one: self._follower(*one) if one in grown else c for one, c in self._members.items()}
 
     def _is_constant(self, number: int) -> bool:
@@ -363,13 +364,14 @@ class NearMaintainer:
         return NearConstraint(shape, context_names, target_names, count.count, len(self._rows))
 
     def _follower(self, context: Context, number: int) -> Exceptions:
-        shape, target = self._counts.targets.form(number)
-        if shape is NearShape.KEY:
+        if number == KEY:
             return KeyExceptions(self._rows, context)
-        if shape is NearShape.CONSTANT:
-            return ClassExceptions(self._rows, context, target[0])
-        pair = target[0], target[1]
-        return OrderExceptions(self._rows, context, pair, descending=shape is NearShape.ORDER_DESC)
+        _, (dependent, *_) = self._counts.targets.form(number)
+        return ClassExceptions(self._rows, context, dependent)
+
+    def _exactly(self, context: Context, number: int) -> int:
+        (one,) = self._counts.counted([(context, np.array([number]))], -1, len(self._rows))
+        return int(one.exceptions[0])
 
 
 def _exact(followed: Mapping[Candidate, Exceptions]) -> Iterator[Counted]:
