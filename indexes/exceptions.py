@@ -50,7 +50,7 @@ class Exceptions(ABC):
 
     @abstractmethod
     def rebuild(self) -> None:
-        """Count all live rows anew. O(n log n) at most."""
+        """Count all live rows anew. O(n)."""
 
     @abstractmethod
     def follow(self, delta: RowDelta) -> None:
@@ -58,7 +58,7 @@ class Exceptions(ABC):
 
     @abstractmethod
     def anew(self) -> "Exceptions":
-        """Return the same counted anew. O(n log n) at most."""
+        """Return the exceptions of the same constraint, counted anew. O(n)."""
 
     def check_invariants(self) -> None:
         """Assert that all is as counted anew."""

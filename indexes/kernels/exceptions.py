@@ -22,7 +22,6 @@ from holdfast.indexes.kernels.rows import EMPTY, GONE
 Codes = NDArray[np.int64]
 Ints = NDArray[np.int64]
 Places = NDArray[np.int32]
-Flags = NDArray[np.bool_]
 
 FREE, LAST = -2, -1
 _TOUCHED = -1

@@ -1,4 +1,4 @@
-"""Contexts that are not near, each with how many exceptions it has at least: as long as that is enough, it is so.
+"""Targets in contexts that are not near, each with a lower bound of its exceptions, which proves that it is not.
 
 An insert never lowers the exceptions of a constraint, and a delete lowers them by one at most. So a candidate that had
 `x` exceptions when it was counted has at least `x` less the rows that left since. Instead of lowering all counts with
@@ -8,7 +8,8 @@ Invariant: a candidate's floor less the rows that left is at most its exceptions
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,6 @@ from numpy.typing import NDArray
 from holdfast.discovery.near.counting import Context, Counted
 
 Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,18 +57,24 @@ class Border:
         return [(context, np.array(sorted(numbers))) for context, numbers in sorted(by_context.items())]
 
     def with_counts(self, counts: Iterable[Counted], lost: int) -> "Border":
-        """Return it with some candidates counted anew."""
+        """Return the border with the floors of candidates that were counted anew; others are ignored. O(counts)."""
         new = {
-            (one.context, number): exceptions
+            self._places[one.context, number]: exceptions + lost
             for one in counts
             for number, exceptions in zip(one.numbers.tolist(), one.exceptions.tolist(), strict=True)
+            if (one.context, number) in self._places
         }
+        if not new:
+            return self
         floors = self.floors.copy()
-        for place in range(len(self)):
-            found = new.get((self.contexts[place], int(self.numbers[place])))
-            if found is not None:
-                floors[place] = found + lost
-        return Border(self.columns, self.contexts, self.numbers, floors)
+        floors[list(new)] = list(new.values())
+        found = replace(self, floors=floors)
+        found.__dict__["_places"] = self._places  # the same candidates
+        return found
+
+    @cached_property
+    def _places(self) -> dict[tuple[Context, int], int]:
+        return {one: place for place, one in enumerate(zip(self.contexts, self.numbers.tolist(), strict=True))}
 
     def floors_in(self, targets: int) -> "FloorsIn":
         """Return what is known of any context, by those that contain it."""

@@ -70,7 +70,7 @@ class LiveCounts:
         for context, numbers in orders:
             known = found.get(context)
             every = Counted(context, numbers, np.full(len(numbers), enough + 1))
-            asked = every if known is None else visible(_together(known, every), self.targets, most)
+            asked = every if known is None else visible(together(known, every), self.targets, most)
             asked_orders = asked.numbers[asked.numbers > self.targets.constants]
             if len(asked_orders):
                 left.append((context, asked_orders))
@@ -78,7 +78,7 @@ class LiveCounts:
         for context, _ in tasks:
             parts = [part[context] for part in (found, of_orders) if context in part]
             if parts:
-                yield parts[0] if len(parts) == 1 else _together(*parts)
+                yield parts[0] if len(parts) == 1 else together(*parts)
 
     def check_invariants(self) -> None:
         """Assert what numbers promise. O(n log n)."""
@@ -144,9 +144,8 @@ class LiveCounts:
         return self._live
 
 
-def _together(one: Counted, other: Counted) -> Counted:
-    return Counted(
-        one.context,
-        np.concatenate([one.numbers, other.numbers]),
-        np.concatenate([one.exceptions, other.exceptions]),
-    )
+def together(one: Counted, other: Counted) -> Counted:
+    """Return the counts of different targets in one context, by targets in order."""
+    numbers = np.concatenate([one.numbers, other.numbers])
+    order = np.argsort(numbers)
+    return Counted(one.context, numbers[order], np.concatenate([one.exceptions, other.exceptions])[order])

@@ -27,7 +27,7 @@ from holdfast.state.store import Reader, WriteBatch
 from holdfast.streaming.maintainers.bounds import NearBounds
 from holdfast.streaming.maintainers.near.border import Border
 from holdfast.streaming.maintainers.near.changes import ENTERED, EXCEPTIONS, LEFT, NearChange
-from holdfast.streaming.maintainers.near.counting import LiveCounts
+from holdfast.streaming.maintainers.near.counting import LiveCounts, together
 
 Candidate = tuple[Context, int]
 
@@ -35,7 +35,7 @@ FAMILY = "near"
 """What a state has of near constraints."""
 
 _BATCHES_FOLLOWED = 16
-"""What was a member is followed for so many batches more."""
+"""A constraint that was a member is followed for so many batches more."""
 
 _ROWS_A_GROUP = 8
 """A context has so many rows in a group, or its constants are counted anew."""
@@ -53,8 +53,8 @@ class NearEffort:
 
     Parameters
     ----------
-    border, followed : how many contexts of targets are not near, and how many are followed row by row.
-    counted_anew, searches : counts since the start.
+    border, followed : how many candidates are kept as not near, and how many are counted with every batch.
+    counted_anew, searches : candidates that were counted out of turn, and searches, since the start.
     """
 
     border: int
@@ -63,8 +63,8 @@ class NearEffort:
     searches: int
 
 
-class Exceptions(Protocol):
-    """The exceptions of one constraint, as `indexes/exceptions.py` follows them."""
+class _Count(Protocol):
+    """The exceptions of one constraint: followed (`indexes/exceptions.py`), or counted anew with every batch."""
 
     @property
     def count(self) -> int:
@@ -99,15 +99,15 @@ class _Recounted:
 
 @dataclass(frozen=True)
 class _Other:
-    """What was a member, and after which batch."""
+    """A constraint that was a member, and the last batch with which it was."""
 
-    count: Exceptions
+    count: _Count
     last: int
 
 
 @dataclass(frozen=True)
 class _Memo:
-    members: Mapping[Candidate, Exceptions]
+    members: Mapping[Candidate, _Count]
     others: Mapping[Candidate, _Other]
     border: Border
     lost: int
@@ -130,7 +130,7 @@ class NearMaintainer:
         self._rows = rows
         self._counts = LiveCounts(rows, ordered, threads)
         self._threads = threads
-        self._members: Mapping[Candidate, Exceptions] = {}
+        self._members: Mapping[Candidate, _Count] = {}
         self._others: Mapping[Candidate, _Other] = {}
         self._batches = 0
         self._border = Border.of(len(ordered), [], 0)
@@ -191,9 +191,8 @@ class NearMaintainer:
         self._lost += delta.copies_out
         self._batches += 1
         last = self._batches - _BATCHES_FOLLOWED
-        self._others = {
-            one: other for one, other in self._others.items() if other.last >= last and one not in self._young
-        }
+        young = self._young
+        self._others = {one: other for one, other in self._others.items() if other.last >= last and one not in young}
         self._counts.follow(delta.appeared)
         followed = self._followed
         for one in followed.values():
@@ -319,7 +318,7 @@ class NearMaintainer:
         return self._counts.targets.form(number)[0] is NearShape.CONSTANT
 
     @property
-    def _followed(self) -> Mapping[Candidate, Exceptions]:
+    def _followed(self) -> Mapping[Candidate, _Count]:
         return {**{one: other.count for one, other in self._others.items()}, **self._members}
 
     def _known_or_counted(self, tasks: Tasks, most: int) -> Iterator[Counted]:
@@ -347,23 +346,16 @@ class NearMaintainer:
         for context, _ in tasks:
             one = known[context]
             if context in counted:
-                other = counted[context]
-                both = Counted(
-                    context,
-                    np.concatenate([one.numbers, other.numbers]),
-                    np.concatenate([one.exceptions, other.exceptions]),
-                )
-                order = np.argsort(both.numbers)
-                one = visible(Counted(context, both.numbers[order], both.exceptions[order]), targets, most)
+                one = visible(together(one, counted[context]), targets, most)
             yield one
 
-    def _named(self, candidate: Candidate, count: Exceptions) -> NearConstraint:
+    def _named(self, candidate: Candidate, count: _Count) -> NearConstraint:
         context, number = candidate
         shape, target = self._counts.targets.form(number)
         context_names, target_names = ([self._rows.space.schema.names[c] for c in some] for some in (context, target))
         return NearConstraint(shape, context_names, target_names, count.count, len(self._rows))
 
-    def _follower(self, context: Context, number: int) -> Exceptions:
+    def _follower(self, context: Context, number: int) -> _Count:
         if number == KEY:
             return KeyExceptions(self._rows, context)
         _, (dependent, *_) = self._counts.targets.form(number)
@@ -374,6 +366,6 @@ class NearMaintainer:
         return int(one.exceptions[0])
 
 
-def _exact(followed: Mapping[Candidate, Exceptions]) -> Iterator[Counted]:
+def _exact(followed: Mapping[Candidate, _Count]) -> Iterator[Counted]:
     for (context, number), one in followed.items():
         yield Counted(context, np.array([number]), np.array([one.count]))
