@@ -30,6 +30,20 @@ _CONSTRAINT = (
     ("kind", _TEXT, "key, constant, functional_dependency, ..."),
     ("size", _COUNT, "how many column pairs it constrains"),
 )
+_NEAR = (
+    ("constraint_id", _TEXT, "SHA-256 of family, table and text: the same whatever its exceptions are"),
+    ("table_name", _TEXT, "the table on which it nearly holds"),
+    ("shape", _TEXT, "key, constant (a functional dependency too), order or order_desc"),
+    ("context", _TEXT, "the columns on which rows agree, of a key its own columns, as JSON"),
+    ("target", _TEXT, "no column (key), one, or the two that are ordered, as JSON"),
+    ("constraint", _TEXT, "the constraint without its exceptions, as a text that can be parsed"),
+    ("sentence", _TEXT, "the constraint in plain words, with how many exceptions it has"),
+)
+_COUNTS = (
+    ("exceptions", _COUNT, "the least number of rows without which it holds, as of the commit"),
+    ("rows", _COUNT, "rows of the table, as of the commit"),
+    ("share", pa.float64(), "exceptions as a share of the rows"),
+)
 
 
 @dataclass(frozen=True)
@@ -95,6 +109,7 @@ CONSTRAINT_CHANGES = Shape(
         ("witness", _TEXT, "the rows that prove it, as JSON"),
         ("cause", _TEXT, "data, seed, rebuild or config"),
         ("constraints_after", _COUNT, "how many constraints the table had then"),
+        ("exceptions", _COUNT, "of a constraint that is violated and nearly holds: how many exceptions it has"),
     ),
     partition_by=("date",),
     change_feed=True,
@@ -229,10 +244,60 @@ VIOLATIONS = Shape(
     aged_by="committed_at",
 )
 
+NEAR_CONSTRAINTS = Shape(
+    "near_constraints",
+    "The constraints that nearly hold now: without their exceptions, few rows, they hold.",
+    (
+        *_EVERYWHERE,
+        *_NEAR,
+        *_COUNTS,
+        ("strength", pa.float64(), "of a constant, how far its exceptions are below chance, up to 1; null otherwise"),
+        ("since_commit", _COUNT, "the commit with which it entered"),
+        ("since", _TIME, "when that was"),
+    ),
+    change_feed=True,
+    key="constraint_id",
+)
+NEAR_CHANGES = Shape(
+    "near_changes",
+    "Every constraint that began to nearly hold, or does no more, or has more or fewer exceptions.",
+    (
+        *_EVERYWHERE,
+        ("source", _TEXT, "the table whose changes brought it about"),
+        ("batch_id", _COUNT, "batch of that source"),
+        ("committed_at", _TIME, "when"),
+        ("date", pa.date32(), "the day of committed_at"),
+        *_NEAR,
+        ("change", _TEXT, "entered, left or exceptions"),
+        ("exceptions_before", _COUNT, "its exceptions before; null where it entered"),
+        *_COUNTS,
+        ("examples", _TEXT, "rows that are exceptions since this commit, as JSON: a few of them"),
+        ("cause", _TEXT, "data, seed, rebuild or config"),
+    ),
+    partition_by=("date",),
+    change_feed=True,
+)
+EXCEPTIONS = Shape(
+    "exceptions",
+    "Examples of rows that are exceptions of constraints that nearly hold now: at most ten of each constraint.",
+    (
+        *_EVERYWHERE,
+        ("example_id", _TEXT, "SHA-256 of the constraint and of the row"),
+        ("constraint_id", _TEXT, "the constraint, as in near_constraints"),
+        ("table_name", _TEXT, "its table"),
+        ("constraint", _TEXT, "the constraint as a text that can be parsed"),
+        ("row_key", _TEXT, "key of the row, as JSON; null where the table has none"),
+        ("row", _TEXT, "its values, as JSON"),
+        ("undecided", pa.bool_(), "whether another row could go in its place"),
+        ("since", _TIME, "since when it is shown"),
+    ),
+    key="example_id",
+)
+
 SHAPES = {
     shape.name: shape
     for shape in (
         *(CONSTRAINT_CHANGES, CONSTRAINTS, RULE_STATUS, VIOLATIONS, BATCHES, TABLES),
-        *(QUARANTINE, METRICS),
+        *(QUARANTINE, METRICS, NEAR_CONSTRAINTS, NEAR_CHANGES, EXCEPTIONS),
     )
 }
