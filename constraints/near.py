@@ -120,6 +120,10 @@ class NearConstraint:
             return key(self.context)
         return OrderDependency(self.context, self.target, opposite=self.shape is NearShape.ORDER_DESC)
 
+    def counted(self, exceptions: int, rows: int) -> "NearConstraint":
+        """Return the same with how many exceptions it has."""
+        return NearConstraint(self.shape, self.context, self.target, exceptions, rows)
+
     def canonical(self, schema: Schema) -> "NearConstraint":
         """Return it with context and targets in the table's column order."""
         context, target = (sorted(names, key=schema.index) for names in (self.context, self.target))

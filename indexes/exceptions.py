@@ -22,11 +22,15 @@ from holdfast.indexes.kernels.exceptions import (
     insert_alike_kernel,
     rehash_kernel,
     remove_alike_kernel,
+    standing_alike_kernel,
+    standing_kernel,
 )
 from holdfast.indexes.kernels.rows import EMPTY
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
 
 Ints = NDArray[np.int64]
+Standing = NDArray[np.int8]
+"""Of rows: `NONE` for no exception, `CERTAIN`, or `UNDECIDED` (`kernels/exceptions.py`)."""
 
 _FEWEST, _AT_ONCE = 1 << 10, 1 << 13
 
@@ -55,6 +59,10 @@ class Exceptions(ABC):
     @abstractmethod
     def follow(self, delta: RowDelta) -> None:
         """Count what changed, before the slots of vanished rows are forgotten."""
+
+    @abstractmethod
+    def standing(self, slots: Slots) -> Standing:
+        """Return whether some live rows are exceptions. O(rows, and those of their groups)."""
 
     @abstractmethod
     def anew(self) -> "Exceptions":
@@ -95,6 +103,12 @@ class KeyExceptions(Exceptions):
             self._hold(self._table[self._table >= 0].astype(np.int64), len(delta.appeared))
         self._groups += insert_alike_kernel(codes, self._columns, self._table, delta.appeared)
         self._taken += len(delta.appeared)
+
+    def standing(self, slots: Slots) -> Standing:
+        """Return whether some live rows are exceptions."""
+        found = np.zeros(len(slots), np.int8)
+        standing_alike_kernel(self._rows.codes, self._rows.copies, self._columns, self._table, slots, found)
+        return found
 
     def anew(self) -> Exceptions:
         """Return the same counted anew."""
@@ -143,6 +157,12 @@ class ClassExceptions(Exceptions):
     def follow(self, delta: RowDelta) -> None:
         """Count what changed. Amortised O(rows, and the classes of their groups)."""
         self._change(delta.changed, delta.copies)
+
+    def standing(self, slots: Slots) -> Standing:
+        """Return whether some live rows are exceptions."""
+        found = np.zeros(len(slots), np.int8)
+        standing_kernel(self._rows.codes, slots, self._columns, self._groups, self._classes, found)
+        return found
 
     def anew(self) -> Exceptions:
         """Return the same counted anew."""

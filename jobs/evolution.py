@@ -142,9 +142,9 @@ class _Change:
         its_rules = table_rules(rules, table.name)
         if self.refused:
             return TablePlan(table, self._number, self._record, said=tuple(said))
-        bounds = bounds_of(self._settings)
+        bounds = bounds_of(table, self._settings)
         is_new = [made.column for made in columns] != list(self._schema.columns)
-        is_new |= any(key in differing for key in ("key", "max_predicates", "max_context", "cross_columns"))
+        is_new |= any(key in differing for key in ("key", "max_predicates", "max_context", "near", "cross_columns"))
         if not is_new:
             wide = uncoded(self._definition.coding, self._schema, its_rules)
             said += [f"rule {one.rule.name} compares what nothing compared before" for one in wide]

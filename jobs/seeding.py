@@ -14,9 +14,10 @@ from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.first_rows import first_rows
 from holdfast.jobs.settings import DenialSettings, Settings
 from holdfast.jobs.state_rows import FirstRows, StateRows
-from holdfast.jobs.table_settings import DeltaSource, FilesSource, KafkaSource, TableSettings
+from holdfast.jobs.table_settings import DeltaSource, FilesSource, KafkaSource, NearSettings, TableSettings
+from holdfast.streaming.maintainers.bounds import Bounds, NearBounds
 from holdfast.streaming.maintainers.holding import WholeTable
-from holdfast.streaming.maintainers.maintainer import Bounds, Maintainer
+from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.seeding import SeededTable, table_rules, value_rules
 from holdfast.streaming.table_records import TableRecord
@@ -77,10 +78,10 @@ def _maintained(
     report: Callable[[str], object],
 ) -> Maintainer:
     """Search a table, where its rows are."""
-    rows, bounds = first.rows, bounds_of(settings)
+    rows, bounds = first.rows, bounds_of(table, settings)
     cross = cross_columns(settings, rows.schema) if bounds.max_predicates is not None else "none"
-    return Maintainer.seed(
-        rows, key=table.key or (), **vars(bounds), rules=rules, space=rows.space(cross), report=report
+    return Maintainer.seeded(
+        rows, key=table.key or (), bounds=bounds, rules=rules, space=rows.space(cross), report=report
     )
 
 
@@ -143,16 +144,24 @@ def columns_of_values(rules: Sequence[MonitoredRule]) -> set[ColumnRef]:
     return found
 
 
-def bounds_of(settings: Settings) -> Bounds:
-    """Return which families are maintained, and how large their constraints may be."""
-    denial, order = settings.constraints.denial, settings.constraints.order
-    return Bounds(None if denial is None else denial.max_predicates, None if order is None else order.max_context)
+def bounds_of(table: TableSettings, settings: Settings) -> Bounds:
+    """Return which families are maintained on a table, and how large their constraints may be."""
+    denial, order, near = settings.constraints.denial, settings.constraints.order, table.near
+    return Bounds(
+        None if denial is None else denial.max_predicates,
+        None if order is None else order.max_context,
+        None if near is None else NearBounds(near.share, near.max_context, _has_orders(near, settings)),
+    )
+
+
+def _has_orders(near: NearSettings, settings: Settings) -> bool:
+    return settings.engine == "embedded" if near.orders is None else near.orders
 
 
 def relevant_settings(table: TableSettings, settings: Settings) -> dict[str, Any]:
     """Return what of a configuration a table's state depends on."""
     denial = settings.constraints.denial or DenialSettings()
-    source = table.source
+    source, bounds = table.source, bounds_of(table, settings)
     return {
         "key": list(table.key or ()),
         "columns": {
@@ -168,7 +177,9 @@ def relevant_settings(table: TableSettings, settings: Settings) -> dict[str, Any
         "sequence": table.sequence,
         "sequence_retention": None if table.sequence_retention is None else table.sequence_retention.total_seconds(),
         "source": _which(source),
-        **vars(bounds_of(settings)),
+        "max_predicates": bounds.max_predicates,
+        "max_context": bounds.max_context,
+        "near": None if bounds.near is None else bounds.near.fields(),
         "inclusion": settings.constraints.inclusion is not None,
         "cross_columns": denial.cross_columns
         if isinstance(denial.cross_columns, str)

@@ -8,11 +8,12 @@ import codecs
 import datetime
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from holdfast.constraints import ColumnType, UsageError, parse_type
+from holdfast.constraints import ColumnType, UsageError, parse_share, parse_type
 from holdfast.constraints.columns import unknown_name
 from holdfast.jobs.quantities import (
     AtLeastOne,
@@ -23,6 +24,7 @@ from holdfast.jobs.quantities import (
     StoragePlace,
     Text,
     shown,
+    spelled,
 )
 from holdfast.jobs.settings_model import Section
 
@@ -140,6 +142,33 @@ class SeedSettings(Section):
         if value != "all" and not (isinstance(value, list) and all(isinstance(name, str) and name for name in value)):
             raise ValueError(f"expected all, or a list of column names, given {shown(value)}")
         return value
+
+
+def _near_share(value: Any) -> Fraction:
+    given = spelled(value)
+    try:
+        if isinstance(given, bool) or not isinstance(given, int | float | str | Fraction):
+            raise UsageError("")
+        return parse_share(given)
+    except UsageError:
+        raise ValueError(f"expected a share of the rows from 0% to 50%, such as 1%; given {shown(value)}") from None
+
+
+class NearSettings(Section):
+    """Constraints that nearly hold: which share of the rows may be exceptions, and how large they may be."""
+
+    share: Annotated[Fraction, BeforeValidator(_near_share)] = Fraction(1, 100)
+    """Share of the rows that may be exceptions, at most 50%."""
+    max_context: Count = 3
+    """Most columns of a key, or in the context of another constraint; `0`: any number."""
+    orders: Flag | None = None
+    """Whether order compatibilities are kept, beside keys and functional dependencies; where it is left out: with
+    `engine: embedded`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _share_alone(cls, given: Any) -> Any:
+        return given if isinstance(given, dict) else {"share": given}
 
 
 class FilesSource(Section):
@@ -263,6 +292,15 @@ class TableSettings(Section):
     """Batches that a change must survive before it is published."""
     new_columns: Literal["ignore", "stop"] = "ignore"
     """`stop` ends the run before the first record with a field that no column has."""
+    near: NearSettings | None = None
+    """Constraints that nearly hold on the table: `near: 1%`, or a mapping; none where it is left out."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_is_on(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "near" in given and given["near"] is None:
+            given["near"] = {}
+        return given
 
     @property
     def known_columns(self) -> frozenset[str] | None:

@@ -7,6 +7,7 @@
 Invariant: certain rows are in every smallest removal, undecided ones in some and not in all, all others in none.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import NearConstraint, NearShape
 from holdfast.discovery.kernels.near import Ints, removed_classes_kernel, removed_points_kernel
-from holdfast.discovery.near.counting import Counter, Groups
+from holdfast.discovery.near.counting import Context, Counter, Groups
 from holdfast.discovery.near.rows import NearRows
-
-_UNDECIDED = 2
+from holdfast.indexes.exceptions import Standing
+from holdfast.indexes.kernels.exceptions import UNDECIDED
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,25 +52,36 @@ def removal(rows: NearRows, counter: Counter, near: NearConstraint, names: list[
     counter : of the rows; asked for constraints of one context after the other it keeps the groups.
     names : of the columns of `rows`.
     """
-    groups = counter.groups(tuple(sorted(names.index(name) for name in near.context)))
-    state = np.zeros(rows.count, np.int8)
-    target = [names.index(name) for name in near.target]
-    pairs: int | None = None
-    if near.shape is NearShape.KEY:
-        sizes = np.diff(groups.starts)
-        state[groups.rows] = _UNDECIDED
-        exceptions, pairs = groups.key_exceptions, int((sizes * (sizes - 1)).sum())
-    elif near.shape is NearShape.CONSTANT:
-        room = np.full((int(rows.distinct[target[0]]), 2), -1, np.int64)
-        exceptions, pairs = removed_classes_kernel(groups.rows, groups.starts, rows.codes[target[0]], room, state)
-    else:
-        exceptions = _ordered(rows, groups, target, near.shape is NearShape.ORDER_DESC, state)
-    found = np.flatnonzero(state)
+    context = tuple(sorted(names.index(name) for name in near.context))
+    standing, exceptions, pairs = standing_of(rows, counter, near.shape, context, [names.index(n) for n in near.target])
+    found = np.flatnonzero(standing)
     found = found[np.argsort(rows.order[found])]
-    return Removal(rows.order[found], state[found] == _UNDECIDED, exceptions, pairs)
+    return Removal(rows.order[found], standing[found] == UNDECIDED, exceptions, pairs)
 
 
-def _ordered(rows: NearRows, groups: Groups, target: list[int], opposite: bool, state: NDArray[np.int8]) -> int:
+def standing_of(
+    rows: NearRows, counter: Counter, shape: NearShape, context: Context, target: Sequence[int]
+) -> tuple[Standing, int, int | None]:
+    """Return whether each row that has codes is an exception, how many there are, and the violating pairs.
+
+    Parameters
+    ----------
+    context, target : columns of `rows`.
+    """
+    groups = counter.groups(context)
+    standing = np.zeros(rows.codes.shape[1], np.int8)
+    if shape is NearShape.KEY:
+        sizes = np.diff(groups.starts)
+        standing[groups.rows] = UNDECIDED
+        return standing, groups.key_exceptions, int((sizes * (sizes - 1)).sum())
+    if shape is NearShape.CONSTANT:
+        room = np.full((int(rows.distinct[target[0]]), 2), -1, np.int64)
+        found = removed_classes_kernel(groups.rows, groups.starts, rows.codes[target[0]], room, standing)
+        return standing, *found
+    return standing, _ordered(rows, groups, target, shape is NearShape.ORDER_DESC, standing), None
+
+
+def _ordered(rows: NearRows, groups: Groups, target: Sequence[int], opposite: bool, standing: Standing) -> int:
     """Note the exceptions of an order compatibility; return how many rows a smallest removal has."""
     members = groups.rows
     a, b = (rows.codes[column][members].astype(np.int64) for column in target)
@@ -83,4 +95,4 @@ def _ordered(rows: NearRows, groups: Groups, target: list[int], opposite: bool, 
     size = int(sizes.max(initial=0))
     trees, points = np.zeros((size + 2, 2), np.int64), np.empty((size + 1, 5), np.int64)
     covered = np.empty(size + 1, np.int64)
-    return int(removed_points_kernel(members[by], groups.starts, a[by], b[by], trees, points, covered, state))
+    return int(removed_points_kernel(members[by], groups.starts, a[by], b[by], trees, points, covered, standing))

@@ -24,6 +24,8 @@ Ints = NDArray[np.int64]
 Places = NDArray[np.int32]
 
 FREE, LAST = -2, -1
+NONE, CERTAIN, UNDECIDED = 0, 1, 2
+"""Whether a row is in no smallest removal, in all of them, or in some."""
 _TOUCHED = -1
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
@@ -89,6 +91,21 @@ def remove_alike_kernel(codes: Codes, columns: Ints, table: Places, slots: Ints)
     return lost
 
 
+@njit(cache=True, nogil=True)
+def standing_alike_kernel(
+    codes: Codes, copies: Ints, columns: Ints, table: Places, slots: Ints, out: NDArray[np.int8]
+) -> None:
+    """Write whether rows that are in a hash table are exceptions of the key: undecided, where others are like them."""
+    for i in range(len(slots)):
+        row, alike = codes[slots[i]], 0
+        place = _mixed(row, columns) & (len(table) - 1)
+        while table[place] != EMPTY and alike < 2:
+            if table[place] != GONE and _same(codes[table[place]], row, columns):
+                alike += copies[table[place]]
+            place = (place + 1) & (len(table) - 1)
+        out[i] = UNDECIDED if alike > 1 else NONE
+
+
 # Functional dependencies
 
 
@@ -151,6 +168,24 @@ def change_classes_kernel(
             at = classes[at, -1]
         totals[0] += largest
         groups[group, -2] = largest
+
+
+@njit(cache=True, nogil=True)
+def standing_kernel(
+    codes: Codes, slots: Ints, columns: Ints, groups: Codes, classes: Codes, out: NDArray[np.int8]
+) -> None:
+    """Write whether rows are exceptions: those that are not of a largest class, and those of several largest ones."""
+    for i in range(len(slots)):
+        row = codes[slots[i]]
+        group, own = _place_of(row, columns[:-1], groups), _place_of(row, columns, classes)
+        if classes[own, -3] < groups[group, -2]:
+            out[i] = CERTAIN
+            continue
+        largest, at = 0, groups[group, -1]
+        while at != LAST:
+            largest += classes[at, -3] == groups[group, -2]
+            at = classes[at, -1]
+        out[i] = UNDECIDED if largest > 1 else NONE
 
 
 @njit(cache=True, nogil=True)

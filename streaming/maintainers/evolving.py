@@ -64,7 +64,7 @@ def evolved(old: Maintainer, definition: Definition, report: Callable[[str], obj
     columns = tuple(definition.columns)
     schema = Schema(old.name, tuple(made.column for made in columns))
     whole = old.holding.whole().made_anew(schema, partial(_in_columns, columns))
-    maintainer = Maintainer.taken_over(
+    maintainer = Maintainer.seeded(
         whole,
         key=definition.key,
         bounds=definition.bounds,

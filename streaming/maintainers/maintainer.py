@@ -91,8 +91,13 @@ class Maintainer(TableMaintainer):
         bounds = Bounds(max_predicates, max_context, nearly)
         whole = data if isinstance(data, WholeTable) else WholeInMemory(as_table(data, name))
         key, known = [key] if isinstance(key, str) else key, monitored(rules, whole.schema)
-        cls._prepare(bounds, known)
-        return cls.taken_over(whole, key=key, bounds=bounds, rules=known, space=space, threads=threads, report=report)
+        return cls.seeded(whole, key=key, bounds=bounds, rules=known, space=space, threads=threads, report=report)
+
+    @classmethod
+    def seeded(cls, whole: WholeTable, *, bounds: Bounds, rules: Sequence[MonitoredRule] = (), **given: Any) -> Self:
+        """Take a table over as `taken_over` does, with all kernels compiled before."""
+        cls._prepare(bounds, rules)
+        return cls.taken_over(whole, bounds=bounds, rules=rules, **given)
 
     @classmethod
     def _prepare(cls, bounds: Bounds, rules: Sequence[MonitoredRule]) -> None:

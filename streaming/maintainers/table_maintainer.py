@@ -390,7 +390,8 @@ class TableMaintainer:
     def _held(self) -> Slots:
         """Return the slots that certificates and rules refer to."""
         found = [family.certificate.pairs[family.certificate.held].ravel() for family in self._families]
-        held = np.unique(np.concatenate([NO_SLOTS, self._rules.held, *found]))
+        shown = NO_SLOTS if self._near is None else self._near.held
+        held = np.unique(np.concatenate([NO_SLOTS, self._rules.held, shown, *found]))
         return held[held >= 0]
 
     def _followed(self, delta: RowDelta) -> list[ConstraintChange]:

@@ -18,7 +18,8 @@ from holdfast.indexes.rows import RowSet
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.maintainers.bounds import NearBounds
 from holdfast.streaming.maintainers.maintainer import Maintainer
-from holdfast.streaming.maintainers.near import counting, maintainer
+from holdfast.streaming.maintainers.near import counting, maintainer, shown
+from holdfast.streaming.maintainers.near.changes import NearExample
 from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
 from holdfast.tables import ReadOptions, Table, from_arrow
 from tests.oracles import near as oracle
@@ -50,6 +51,20 @@ def _exceptions(some: tuple[Row, ...], one: oracle.Near) -> int:
     return oracle.exceptions(some, one)
 
 
+@cache
+def _removed(some: tuple[Row, ...], one: oracle.Near) -> dict[Row, bool]:
+    return {some[place]: is_undecided for place, is_undecided in oracle.removed(some, one).items()}
+
+
+def _values(one: NearExample) -> Row:
+    found: list[int | None] = [one.row.values[name] for name in COLUMNS]  # type: ignore[misc]  # (integers here)
+    return tuple(found)
+
+
+def _shown(one: NearExample) -> tuple[str, Row]:
+    return str(one.constraint), _values(one)
+
+
 def expected(some: Sequence[Row], share: Fraction, bound: int) -> dict[oracle.Near, int]:
     """Return the near set by its definition, with the exceptions of each."""
     rows = tuple(sorted(some, key=repr))
@@ -65,15 +80,18 @@ shares = st.sampled_from([Fraction(0), Fraction(1, 10), Fraction(1, 5), Fraction
 class Histories(RuleBasedStateMachine):
     """Any history of batches, with undos and restarts."""
 
-    @initialize(rows=st.lists(table_rows, max_size=MOST_ROWS), share=shares, bound=st.integers(1, 3))
-    def seed(self, rows: list[Row], share: Fraction, bound: int) -> None:
-        self.share, self.bound = share, bound
+    @initialize(rows=st.lists(table_rows, max_size=MOST_ROWS), share=shares, bound=st.integers(1, 3), few=st.booleans())
+    def seed(self, rows: list[Row], share: Fraction, bound: int, few: bool) -> None:
+        """Begin; where only `few` members are searched with a batch, nothing may be shown of others."""
+        self.share, self.bound, self.few = share, bound, few
+        shown._ROWS_A_BATCH = 1 if few else 1 << 18
         self.live = Counter(rows)
         self.rows = RowSet(PredicateSpace(_table([]).schema))
         self.rows.fill(_table(rows))
         self.store = MemoryStore()
         self.near = NearMaintainer(self.rows, NearBounds(share, bound))
         self.near.seed()
+        self.told = {_shown(one): one.undecided for one in self.near.shown}
         self._save(everything=True)
 
     @rule(
@@ -102,6 +120,9 @@ class Histories(RuleBasedStateMachine):
             self.rows.undo()
             self.near.undo()
             return
+        for one in self.near.shown_no_more:
+            del self.told[_shown(one)]
+        self.told |= {_shown(one): one.undecided for one in self.near.shown_now}
         self.rows.forget()
         self.live.update(changes)
         self.live = +self.live
@@ -131,6 +152,19 @@ class Histories(RuleBasedStateMachine):
         assert all(one.rows == len(rows) for one in self.near.constraints)
         assert found == expected(rows, self.share, self.bound)
         self.near.check_invariants()
+        self._what_is_shown_is_an_exception(rows, place)
+
+    def _what_is_shown_is_an_exception(self, rows: list[Row], place: dict[str, int]) -> None:
+        assert {_shown(one): one.undecided for one in self.near.shown} == self.told
+        for one in self.near.shown:
+            constraint = one.constraint
+            context, target = (tuple(place[name] for name in some) for some in (constraint.context, constraint.target))
+            removed = _removed(tuple(sorted(rows, key=repr)), oracle.Near(constraint.shape.value, context, target))
+            assert removed[_values(one)] == one.undecided, (str(constraint), one.row)
+        named = {str(one.constraint) for one in self.near.shown}
+        broken = {str(one) for one in self.near.constraints if one.exceptions}
+        assert named <= broken
+        assert self.few or named == broken
 
     def _save(self, *, everything: bool = False) -> None:
         for batch in self.rows.save(b"r", everything=everything):

@@ -1,9 +1,11 @@
-"""What a batch did to the constraints that nearly hold."""
+"""What a batch did to the constraints that nearly hold, and which rows are shown as their exceptions."""
 
+import hashlib
+import json
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.constraints import NearConstraint, constraint_fields
+from holdfast.constraints import NearConstraint, RowImage, constraint_fields
 from holdfast.display.texts import counted
 
 ENTERED, LEFT, EXCEPTIONS = "entered", "left", "exceptions"
@@ -39,3 +41,24 @@ class NearChange:
 
     def __str__(self) -> str:
         return f"{_SIGNS[self.change]} {self.constraint} ({self.text})"
+
+
+@dataclass(frozen=True, eq=False)
+class NearExample:
+    """A row that is an exception.
+
+    Parameters
+    ----------
+    constraint : that nearly holds.
+    row : the row.
+    undecided : whether another row of its group could go in its place.
+    """
+
+    constraint: NearConstraint
+    row: RowImage
+    undecided: bool
+
+    def example_id(self, table: str) -> str:
+        """Return a name of what is shown: the same row of the same constraint has the same name in every state."""
+        text = json.dumps([table, str(self.constraint), self.row.to_json()], ensure_ascii=False, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()

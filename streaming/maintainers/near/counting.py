@@ -9,11 +9,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.discovery.near.counting import Context, Counted, visible
+from holdfast.constraints import NearShape
+from holdfast.discovery.near.counting import Context, Counted, Counter, visible
 from holdfast.discovery.near.lattice import Tasks, counting
+from holdfast.discovery.near.removal import standing_of
 from holdfast.discovery.near.rows import NearRows, middle_of
 from holdfast.discovery.near.targets import NearTargets
-from holdfast.indexes.rows import RowSet
+from holdfast.indexes.exceptions import Standing
+from holdfast.indexes.kernels.exceptions import NONE
+from holdfast.indexes.rows import RowSet, Slots
 from holdfast.indexes.slot_numbers import SlotNumbers
 
 Ints = NDArray[np.int64]
@@ -79,6 +83,20 @@ class LiveCounts:
             parts = [part[context] for part in (found, of_orders) if context in part]
             if parts:
                 yield parts[0] if len(parts) == 1 else together(*parts)
+
+    def exceptions(self, context: Context, number: int) -> tuple[Slots, Standing]:
+        """Return the slots of all exceptions of a candidate, and the standing of each. O(n log n)."""
+        shape, target = self.targets.form(number)
+        slots = self._random_rows()
+        if shape.targets == 2:  # a place for every copy of a row
+            rows = self._ranked(slots, sorted({*context, *target}))
+        else:
+            rows = self._near_rows(self._numbers.numbers, self._numbers.known, slots)
+            slots = np.arange(rows.codes.shape[1], dtype=np.int32)
+        counter = Counter(rows, NearTargets(rows, frozenset({NearShape.KEY})))
+        standing, _, _ = standing_of(rows, counter, shape, context, target)
+        found, first = np.unique(slots[standing > NONE], return_index=True)
+        return found.astype(np.int64), standing[standing > NONE][first]
 
     def check_invariants(self) -> None:
         """Assert what numbers promise. O(n log n)."""

@@ -20,16 +20,16 @@ from holdfast.constraints import Family, NearConstraint, NearShape
 from holdfast.discovery.near.counting import Context, Counted, visible
 from holdfast.discovery.near.lattice import Tasks, allowed, near_set
 from holdfast.discovery.near.targets import KEY
-from holdfast.indexes.exceptions import ClassExceptions, KeyExceptions
-from holdfast.indexes.rows import RowDelta, RowSet
+from holdfast.indexes.exceptions import ClassExceptions, KeyExceptions, Standing
+from holdfast.indexes.kernels.exceptions import UNDECIDED
+from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
 from holdfast.streaming.maintainers.bounds import NearBounds
 from holdfast.streaming.maintainers.near.border import Border
-from holdfast.streaming.maintainers.near.changes import ENTERED, EXCEPTIONS, LEFT, NearChange
+from holdfast.streaming.maintainers.near.changes import ENTERED, EXCEPTIONS, LEFT, NearChange, NearExample
 from holdfast.streaming.maintainers.near.counting import LiveCounts, together
-
-Candidate = tuple[Context, int]
+from holdfast.streaming.maintainers.near.shown import Candidate, ShownExceptions
 
 FAMILY = "near"
 """What a state has of near constraints."""
@@ -76,6 +76,9 @@ class _Count(Protocol):
     def rebuild(self) -> None:
         """Count all live rows anew."""
 
+    def standing(self, slots: Slots) -> Standing | None:
+        """Return whether some live rows are exceptions; None where only a search tells."""
+
     def check_invariants(self) -> None:
         """Assert that all is as counted anew."""
 
@@ -91,6 +94,9 @@ class _Recounted:
         pass
 
     def rebuild(self) -> None:
+        pass
+
+    def standing(self, slots: Slots) -> None:
         pass
 
     def check_invariants(self) -> None:
@@ -136,22 +142,46 @@ class NearMaintainer:
         self._border = Border.of(len(ordered), [], 0)
         self._lost = 0
         self._saved: Border | None = None
+        self._shown = ShownExceptions(rows, lambda one: self._counts.exceptions(*one), self._named)
+        self._saved_shown = self._shown.shown
         self.begin()
 
     def seed(self) -> None:
         """Find what nearly holds on the rows. O(n log n) a candidate at most."""
         self._search()
         self._grow_up(set(self._members))
+        self._shown.seed(self._members)
         self.begin()
 
     @property
     def constraints(self) -> list[NearConstraint]:
         """What nearly holds now, in the order in which `near_set` finds it."""
-        return [self._named(candidate, count) for candidate, count in self._members.items()]
+        return [self._with_count(candidate, count) for candidate, count in self._members.items()]
+
+    @property
+    def shown(self) -> list[NearExample]:
+        """The rows that are shown as exceptions."""
+        return [example for found in self._shown.shown.values() for example in found.values()]
+
+    @property
+    def shown_now(self) -> tuple[NearExample, ...]:
+        """The rows that are shown since `begin`, or are marked otherwise."""
+        return self._shown.added
+
+    @property
+    def shown_no_more(self) -> tuple[NearExample, ...]:
+        """The rows that are not shown any more since `begin`."""
+        return self._shown.removed
+
+    @property
+    def held(self) -> Slots:
+        """The slots of the rows that are shown."""
+        return self._shown.held
 
     def begin(self) -> None:
         """Begin a batch: `undo` leads back to here."""
         self._before = self._memo()
+        self._shown.begin()
         self._had = {candidate: count.count for candidate, count in self._members.items()}
 
     @property
@@ -163,10 +193,11 @@ class NearMaintainer:
     def changes(self) -> tuple[NearChange, ...]:
         """What became of the constraints since `begin`: what left, what entered, and what has other exceptions."""
         had, has = self._had, self._members
-        left = [NearChange(self._named(one, self._others[one].count), LEFT, had[one]) for one in had if one not in has]
-        entered = [NearChange(self._named(one, has[one]), ENTERED, None) for one in has if one not in had]
+        gone = {one: self._others[one].count for one in had if one not in has}
+        left = [NearChange(self._with_count(one, count), LEFT, had[one]) for one, count in gone.items()]
+        entered = [NearChange(self._with_count(one, has[one]), ENTERED, None) for one in has if one not in had]
         other = [
-            NearChange(self._named(one, count), EXCEPTIONS, had[one])
+            NearChange(self._with_count(one, count), EXCEPTIONS, had[one])
             for one, count in has.items()
             if one in had and had[one] != count.count
         ]
@@ -177,6 +208,7 @@ class NearMaintainer:
         before = self._before
         self._members, self._others = before.members, before.others
         self._border, self._lost = before.border, before.lost
+        self._shown.undo()
         self.rebuild()
 
     def rebuild(self) -> None:
@@ -208,6 +240,7 @@ class NearMaintainer:
         is_near = any((one.exceptions <= most).any() for one in anew)
         if is_near or any(member.count > most for member in self._members.values()):
             self._search()
+        self._shown.follow(delta, self._members)
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since it was last saved, or everything."""
@@ -221,7 +254,9 @@ class NearMaintainer:
             batch.put(FAMILY, prefix + b"numbers", codecs.codes(border.numbers))
         if before is None or before.floors is not border.floors:
             batch.put(FAMILY, prefix + b"floors", codecs.codes(border.floors))
-        self._saved = border
+        if everything or self._saved_shown is not self._shown.shown:
+            batch.put(FAMILY, prefix + b"shown", codecs.json_bytes(self._shown.fields()))
+        self._saved, self._saved_shown = border, self._shown.shown
         yield batch
 
     def restore(self, store: Reader, prefix: bytes) -> None:
@@ -236,7 +271,8 @@ class NearMaintainer:
         self._members = {(tuple(context), number): _Recounted(0, 0) for context, number in head["members"]}
         self._recount()
         self._grow_up(set(self._members))
-        self._saved = self._border
+        self._shown.restore(codecs.read_json(store.get(FAMILY, prefix + b"shown") or b"[]"))
+        self._saved, self._saved_shown = self._border, self._shown.shown
         self.begin()
 
     def check_invariants(self) -> None:
@@ -251,6 +287,11 @@ class NearMaintainer:
         for place, context in enumerate(self._border.contexts):
             exact = self._exactly(context, int(self._border.numbers[place]))
             assert exact >= self._border.floors[place] - self._lost, (context, exact)
+        for candidate, found in self._shown.shown.items():
+            slots, standing = self._counts.exceptions(*candidate)
+            known = dict(zip(slots.tolist(), standing.tolist(), strict=True))
+            assert found, candidate
+            assert all(example.undecided == (known[slot] == UNDECIDED) for slot, example in found.items()), candidate
         anew = NearMaintainer(self._rows, self.bounds, self._threads)
         anew.seed()
         assert anew.constraints == self.constraints
@@ -349,11 +390,14 @@ class NearMaintainer:
                 one = visible(together(one, counted[context]), targets, most)
             yield one
 
-    def _named(self, candidate: Candidate, count: _Count) -> NearConstraint:
+    def _named(self, candidate: Candidate) -> NearConstraint:
         context, number = candidate
         shape, target = self._counts.targets.form(number)
         context_names, target_names = ([self._rows.space.schema.names[c] for c in some] for some in (context, target))
-        return NearConstraint(shape, context_names, target_names, count.count, len(self._rows))
+        return NearConstraint(shape, context_names, target_names)
+
+    def _with_count(self, candidate: Candidate, count: _Count) -> NearConstraint:
+        return self._named(candidate).counted(count.count, len(self._rows))
 
     def _follower(self, context: Context, number: int) -> _Count:
         if number == KEY:
