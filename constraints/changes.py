@@ -74,6 +74,7 @@ class ConstraintChange:
         removed rows that had held it back, where known) for an appearance.
     by : the constraint that implies it now, or the one whose loss exposed it.
     witness : the proof.
+    exceptions : of a violated constraint that nearly holds, how many it has; None where that is not known to be so.
     """
 
     constraint: Constraint
@@ -81,6 +82,7 @@ class ConstraintChange:
     reason: Reason
     by: Constraint | None = None
     witness: Violation | None = None
+    exceptions: int | None = None
 
     def __post_init__(self) -> None:
         if self.reason is Reason.VIOLATED and self.witness is None:
@@ -100,10 +102,12 @@ class ConstraintChange:
             "reason": self.reason.value,
             "by": None if self.by is None else str(self.by),
             "witness": [] if self.witness is None else self.witness.to_json(),
+            **({} if self.exceptions is None else {"exceptions": self.exceptions}),
             **constraint_fields(self.constraint, self.table),
         }
 
     def __str__(self) -> str:
         sign = "+" if self.appeared else "-"
         by = f" by {self.by}" if self.by is not None else ""
-        return f"{sign} {self.constraint} ({self.reason.value}{by})"
+        left = "" if self.exceptions is None else f"; holds but for {self.exceptions:,}"
+        return f"{sign} {self.constraint} ({self.reason.value}{by}{left})"

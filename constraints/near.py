@@ -25,7 +25,7 @@ from holdfast.constraints.names import quoted
 from holdfast.constraints.operators import Operator
 from holdfast.constraints.order import OrderDependency
 from holdfast.constraints.parsing import parse_rule_body
-from holdfast.constraints.rules import Body, Threshold
+from holdfast.constraints.rules import Threshold
 from holdfast.constraints.types import Family
 
 LARGEST_SHARE = Fraction(1, 2)
@@ -162,11 +162,18 @@ def parse_near(text: str) -> NearConstraint:
     >>> str(parse_near("Zip -> City")), str(parse_near("not(t.a = s.a)")), str(parse_near("{X}: A ~ B desc"))
     ('{Zip}: [] -> City', 'key(a)', '{X}: A ~ B desc')
     """
-    return near_form(parse_rule_body(text))
+    body = parse_rule_body(text)
+    found = near_form(body)
+    if found is None:
+        raise UsageError(
+            f"'{body}': exceptions are counted of keys, functional dependencies and order dependencies only: expected "
+            "key(A, B), A -> B, {A}: [] -> B, {A}: B ~ C or {A}: B ~ C desc"
+        )
+    return found
 
 
-def near_form(body: Body) -> NearConstraint:
-    """Return a constraint as one that may nearly hold, or refuse it where no number of exceptions is known."""
+def near_form(body: object) -> NearConstraint | None:
+    """Return a constraint as one that may nearly hold; None where exceptions are not counted of its kind."""
     if isinstance(body, OrderDependency):
         if body.is_constant:
             return NearConstraint(NearShape.CONSTANT, body.context, body.target)
@@ -176,10 +183,7 @@ def near_form(body: Body) -> NearConstraint:
         equal = [p.left for p in body.predicates if p.operator is Operator.EQUAL]
         unequal = [p.left for p in body.predicates if p.operator is Operator.UNEQUAL]
         return NearConstraint(NearShape.CONSTANT if unequal else NearShape.KEY, equal, unequal)
-    raise UsageError(
-        f"'{body}': exceptions are counted of keys, functional dependencies and order dependencies only: expected "
-        "key(A, B), A -> B, {A}: [] -> B, {A}: B ~ C or {A}: B ~ C desc"
-    )
+    return None
 
 
 def parse_share(given: int | float | str | Fraction) -> Fraction:

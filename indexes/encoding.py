@@ -23,7 +23,7 @@ from holdfast.indexes.labels import Labels, Relabelled
 from holdfast.indexes.order_keys import NumberKeys, TextKeys
 from holdfast.indexes.texts import NULL, Texts
 from holdfast.state import codecs
-from holdfast.state.store import Store, WriteBatch
+from holdfast.state.store import Reader, WriteBatch
 from holdfast.tables import EncodedColumn, Table
 from holdfast.tables.columnar import encoded
 from holdfast.tables.keys import Flags, arrow_type_of, narrow_values, needs_dictionary
@@ -171,7 +171,7 @@ class Encoding:
         for domain in dict.fromkeys(self._domains):
             yield from domain.save(prefix, everything=everything)
 
-    def restore(self, store: Store, prefix: bytes, codes: Codes) -> None:
+    def restore(self, store: Reader, prefix: bytes, codes: Codes) -> None:
         """Take over what was saved, as far as the rows, which have these codes, have it."""
         kinds = codecs.read_json(store.get("meta", prefix + b"domains") or b"[]")
         for members in _domains(self._space):
@@ -209,7 +209,7 @@ class Direct:
         """Nothing is kept that would have to be saved."""
         return iter(())
 
-    def restore(self, store: Store, prefix: bytes) -> None:
+    def restore(self, store: Reader, prefix: bytes) -> None:
         """Nothing was saved."""
 
 

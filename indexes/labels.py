@@ -31,7 +31,7 @@ from holdfast.indexes.kernels.texts import FREE
 from holdfast.indexes.order_keys import OrderKeys
 from holdfast.indexes.texts import NULL
 from holdfast.state import codecs
-from holdfast.state.store import Store, WriteBatch
+from holdfast.state.store import Reader, WriteBatch
 from holdfast.tables import EncodedColumn
 from holdfast.tables.keys import floats
 
@@ -245,7 +245,7 @@ class Labels:
             yield batch
         self._changed = []
 
-    def restore(self, store: Store, prefix: bytes) -> None:
+    def restore(self, store: Reader, prefix: bytes) -> None:
         """Take over what was saved. O(n)."""
         found = list(store.scan("values", prefix + self._key))
         labels = np.array([codecs.read_number(key) - _HIGHEST for key, _ in found], np.int64)

@@ -20,7 +20,7 @@ from holdfast.indexes.encoding import Codes, Encoding, Relabelled
 from holdfast.indexes.row_hash import RowHash, first_equal
 from holdfast.state import codecs
 from holdfast.state.pieces import Pieces
-from holdfast.state.store import Store, WriteBatch
+from holdfast.state.store import Reader, WriteBatch
 from holdfast.tables import Table
 from holdfast.tables.columnar import encoded
 
@@ -252,7 +252,7 @@ class RowSet:
             yield from self._pieces.save(prefix, changed, lambda slots: self.copies[slots] != 0, self._stored)
         self._changed, self._all_changed = [np.zeros(0, np.int64)], False
 
-    def restore(self, store: Store, prefix: bytes) -> None:
+    def restore(self, store: Reader, prefix: bytes) -> None:
         """Take over what was saved. O(n)."""
         found = list(self._pieces.restore(store, prefix))
         self._take(max((int(piece.records.max(initial=-1)) for piece, _ in found), default=-1) + 1)

@@ -16,7 +16,7 @@ from holdfast.indexes.interned import Interned
 from holdfast.indexes.kernels.texts import FREE
 from holdfast.state import codecs
 from holdfast.state.pieces import Pieces
-from holdfast.state.store import Store, WriteBatch
+from holdfast.state.store import Reader, WriteBatch
 from holdfast.tables import EncodedColumn
 
 Codes = NDArray[np.int64]
@@ -92,7 +92,7 @@ class Texts:
             yield from self._pieces.save(prefix + b"t", changed, lambda codes: size[codes] != FREE, self._stored)
         self._changed = [np.zeros(0, np.int64)]
 
-    def restore(self, store: Store, prefix: bytes) -> None:
+    def restore(self, store: Reader, prefix: bytes) -> None:
         """Take over what was saved. O(strings)."""
         found = list(self._pieces.restore(store, prefix + b"t"))
         codes = [piece.records for piece, _ in found]

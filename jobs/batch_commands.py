@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from holdfast.constraints import Family
 from holdfast.jobs import options
@@ -182,13 +183,14 @@ def check(files: tuple[Place, ...], rules: Path | None, rule_texts: tuple[str, .
 
 
 @click.command(short_help="List the rows for which a constraint does not hold.")
-@click.argument("file", type=ReadablePlace(), metavar="FILE")
+@click.argument("source", type=ReadablePlace(), metavar="FILE|CONF")
 @click.argument("constraint", metavar="CONSTRAINT")
+@click.option("--table", metavar="NAME", help="With CONF: which of its tables, where there are several.")
 @options.reading
 @click.option("--output", type=options.NEW_FILE, metavar="FILE", help="Write them there (.csv or .parquet).")
 @options.quiet
-def exceptions(file: Place, constraint: str, **given: Any) -> None:
-    """List the fewest rows of a file without which a constraint holds.
+def exceptions(source: Place, constraint: str, table: str | None, **given: Any) -> None:
+    """List the fewest rows without which a constraint holds: of a file, or of a table that is followed.
 
     \b
     CONSTRAINT is any of
@@ -197,17 +199,28 @@ def exceptions(file: Place, constraint: str, **given: Any) -> None:
       {State}: Salary ~ Rate
       {State}: Age ~ Birth desc
 
-    The rows have the columns of the file behind their number from 1 on and whether they are undecided: where several
-    choices are equally few, each of their rows is listed as undecided. Without --output they are CSV on standard
-    output.
+    Of a file the rows have its columns behind their number from 1 on and whether they are undecided: where several
+    choices are equally few, each of their rows is listed as undecided. CONF, a configuration (.yaml or .yml), stands
+    for the rows in its state, also while `holdfast run` runs; these have no number. Without --output the rows are CSV
+    on standard output.
     """  # noqa: D301
-    from holdfast.jobs.exceptions import list_exceptions
+    from holdfast.jobs.exceptions import exceptions_of_file, exceptions_of_state
 
-    refuse_addresses([file])
-    reading = _reading(given)
-    refuse_overwriting({"--output": given["output"]}, [file])
+    refuse_addresses([source])
     answering = options.Answering(as_json=False, output=given["output"], quiet=given["quiet"])
-    list_exceptions(file, constraint, reading, answering, threads=given["threads"])
+    refuse_overwriting({"--output": given["output"]}, [source])
+    if isinstance(source, Path) and source.suffix.lower() in {".yaml", ".yml"}:
+        _refuse_reading()
+        from holdfast.jobs.configuration import load
+        from holdfast.jobs.overwriting import refuse_overwriting_live
+
+        configuration = load(source)
+        refuse_overwriting_live(given["output"], configuration)
+        exceptions_of_state(configuration, constraint, answering, table=table, threads=given["threads"])
+        return
+    if table is not None:
+        raise click.UsageError("--table goes with a configuration: leave it out, or name CONF in place of FILE.")
+    exceptions_of_file(source, constraint, _reading(given), answering, threads=given["threads"])
 
 
 @click.command(short_help="Apply a file of changes, batch by batch.")
@@ -297,6 +310,14 @@ def _spread(given: dict[str, Any], files: tuple[Place, ...]) -> "Spread | None":
 
 def _answering(given: dict[str, Any]) -> options.Answering:
     return options.Answering(given["format_"] == "json", given["output"], given["quiet"], given["sentences"])
+
+
+def _refuse_reading() -> None:
+    """Refuse options about how a file is read: a configuration has its own."""
+    context = click.get_current_context()
+    for name in ("strings", "typed_header", "null", "encoding", "delimiter", "limit"):
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise click.UsageError(f"--{name.replace('_', '-')} is about a file: leave it out with a configuration.")
 
 
 def _reading(given: dict[str, Any]) -> "ReadOptions":

@@ -246,7 +246,8 @@ class _Checked:
             self.rules.append(rule)
 
     def check_alerts(self) -> None:
-        tables = [name for _, name in self.names("tables")]
+        tables = dict.fromkeys((name for _, name in self.names("tables")), True)  # until more is known of it
+        tables |= {table.name: table.near is not None for _, table in self.tables}
         rules = [name for _, name in self.names("rules")]
         for i, alert in self.sections("alerts", AlertSettings):
             self.note(consistency.check_alert(alert, self.constraints, tables, rules), ("alerts", i))

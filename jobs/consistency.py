@@ -5,7 +5,7 @@ elsewhere. Invariant: checks look at settings alone, never at the disk or the ne
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import PurePosixPath
 from urllib.parse import unquote
@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from holdfast.constraints.columns import unknown_name
 from holdfast.jobs.problems import Path
 from holdfast.jobs.quantities import contains, is_remote
-from holdfast.jobs.settings import AlertSettings, BlocksSettings, ConstraintsSettings, PrometheusSettings
+from holdfast.jobs.settings import NEAR, AlertSettings, BlocksSettings, ConstraintsSettings, PrometheusSettings
 from holdfast.jobs.table_settings import DeltaSource, FilesSource, KafkaSource, TableSettings
 
 Finding = tuple[Path, str]
@@ -167,8 +167,8 @@ def check_constraints(
     constraints: ConstraintsSettings, rules: Sequence[object], tables: Sequence[TableSettings]
 ) -> Iterator[Finding]:
     """Yield what is wrong with the families that are switched on."""
-    if not constraints.families and not rules:
-        yield (), "nothing to maintain: add 'constraints' (denial, order, inclusion) or 'rules'"
+    if not (constraints.families or rules or any(table.near for table in tables)):
+        yield (), "nothing to maintain: add 'constraints' (denial, order, inclusion), 'rules', or 'near' to a table"
     denial = constraints.denial
     if denial is None or isinstance(denial.cross_columns, str):
         return
@@ -206,13 +206,24 @@ def prometheus_warnings(prometheus: PrometheusSettings) -> Iterator[Finding]:
 
 
 def check_alert(
-    alert: AlertSettings, constraints: ConstraintsSettings | None, tables: Sequence[str], rules: Sequence[str]
+    alert: AlertSettings,
+    constraints: ConstraintsSettings | None,
+    tables: Mapping[str, bool],
+    rules: Sequence[str],
 ) -> Iterator[Finding]:
-    """Yield what is wrong with one alert; paths start below it."""
+    """Yield what is wrong with one alert; paths start below it.
+
+    Parameters
+    ----------
+    tables : by name, whether constraints are kept that nearly hold on it.
+    """
     if alert.rule is not None and alert.rule not in rules:
         yield ("rule",), unknown_name("there is no rule", alert.rule, rules)
     if alert.table is not None and alert.table not in tables:
-        yield ("table",), unknown_name("there is no table", alert.table, tables)
+        yield ("table",), unknown_name("there is no table", alert.table, list(tables))
+    if set(alert.on) <= set(NEAR) and not (tables.get(alert.table, True) if alert.table else any(tables.values())):
+        where = f"table {alert.table}" if alert.table else "a table"
+        yield ("on",), f"is about constraints that nearly hold, and none are kept: add 'near: 1%' to {where}"
     if constraints is None or alert.family is None:
         return
     if alert.family not in {family.value for family in constraints.families}:

@@ -1,53 +1,120 @@
 """`holdfast exceptions`: all rows that are the exceptions of a constraint, as CSV or Parquet.
 
-The first columns are `_row`, the row's number from 1 on (a header is no row), and `_undecided`; the table's follow.
+Of a file the first columns are `_row`, the row's number from 1 on (a header is no row), and `_undecided`; of a table
+that is followed, whose rows have no numbers, `_undecided` alone. The table's columns come behind.
+
 Invariant: the file is whole or not there.
 """
 
 import io
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from holdfast.constraints import UsageError, parse_near
+from holdfast.constraints import StateMissing, StateRefused, UsageError, parse_near
+from holdfast.constraints.columns import unknown_name
 from holdfast.display.texts import counted
 from holdfast.jobs.addresses import Place, paths_of
+from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.options import Answering
 from holdfast.jobs.output import bytes_to, results_to
+from holdfast.jobs.progress import Progress
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from holdfast.tables import ReadOptions
+    from holdfast.tables import ReadOptions, Table
 
 ROW, UNDECIDED = "_row", "_undecided"
 _FORMATS = (".csv", ".parquet")
 
 
-def list_exceptions(
+def exceptions_of_file(
     file: Place, text: str, reading: "ReadOptions", answering: Answering, *, threads: int | None = None
 ) -> None:
     """Write the exceptions of a constraint on a file."""
-    import pyarrow as pa
-
-    from holdfast.discovery.near.discover import exceptions_of
     from holdfast.tables import read_table
 
-    constraint = parse_near(text)
-    output = answering.output
-    if output is not None and output.suffix.lower() not in _FORMATS:
-        raise UsageError(f"--output {output}: the ending tells the format: expected .csv or .parquet")
+    _refuse_unknown_format(answering.output)
+    parse_near(text)  # before anything is read
     progress = answering.progress()
-    with progress.task(f"reading {file.name}") as task:
+    with progress.task(f"reading {file.name}"):
         table = read_table(paths_of([file])[0], reading)
         for warning in table.warnings:
             progress.note(f"warning: {warning}")
-        for name in (ROW, UNDECIDED):
-            if name in table.schema:
-                raise UsageError(f"{file} has a column {name}, as the list of exceptions has: rename it")
-        task.describe(f"counting exceptions of {constraint}")
+    _write_exceptions(table, text, answering.output, progress, threads=threads, numbered=True)
+
+
+def exceptions_of_state(
+    configuration: Configuration, text: str, answering: Answering, *, table: str | None, threads: int | None = None
+) -> None:
+    """Write the exceptions of a constraint on a table that is followed, as of its last commit."""
+    _refuse_unknown_format(answering.output)
+    parse_near(text)
+    name = _named(configuration, table)
+    progress = answering.progress()
+    with progress.task(f"reading table {name}") as task:
+        rows, commit = _stored_rows(configuration, name)
+        task.describe(f"table {name}: {counted(rows.row_count, 'row')} as of commit {commit:,}")
+    progress.note(f"table {name} as of commit {commit:,}")
+    _write_exceptions(rows, text, answering.output, progress, threads=threads, numbered=False)
+
+
+def _named(configuration: Configuration, table: str | None) -> str:
+    """Return the table that is asked for, or the only one."""
+    names = [one.name for one in configuration.settings.tables]
+    if table is None and len(names) > 1:
+        raise UsageError(f"{configuration.file} has several tables: say --table, one of {', '.join(names)}")
+    if table is not None and table not in names:
+        raise UsageError(unknown_name(f"{configuration.file} has no table called", table, names))
+    return table or names[0]
+
+
+def _stored_rows(configuration: Configuration, name: str) -> tuple["Table", int]:
+    """Return the rows of a table, and the commit as of which they are; another process may write to the state."""
+    from holdfast.state.commits import READY
+    from holdfast.state.judging import identity_read
+    from holdfast.state.rocks import RocksReader, holds_store
+    from holdfast.streaming.maintainers.holding import RowsDefinition
+    from holdfast.streaming.maintainers.in_memory import RowsInMemory
+    from holdfast.streaming.maintainers.stored_definition import table_prefix
+    from holdfast.streaming.state_view import StateView
+
+    state = Path(configuration.settings.state)
+    if not holds_store(state):
+        raise StateMissing(f"{state} holds no state yet: holdfast run {configuration.file} makes it")
+    with RocksReader(state) as reader:
+        identity = identity_read(reader, configuration.settings.name)
+        view = StateView(reader)
+        if identity is None or identity.status != READY or name not in view.tables:
+            raise StateMissing(f"{state} has no table {name} yet: holdfast run {configuration.file} seeds it")
+        if view.tables[name].engine == "spark":
+            raise StateRefused(
+                f"the rows of table {name} are in blocks, which this command does not read: the output table "
+                "exceptions has some of them, and holdfast exceptions FILE lists all of a file"
+            )
+        known = view.definition(name)
+        definition = RowsDefinition(known.space, known.key, known.coding)
+        holding = RowsInMemory.restored(reader, table_prefix(view.numbers[name]), definition)
+        return holding.whole().table, view.commit
+
+
+def _write_exceptions(
+    table: "Table", text: str, output: Path | None, progress: Progress, *, threads: int | None, numbered: bool
+) -> None:
+    """Write the exceptions of a constraint on a table."""
+    import pyarrow as pa
+
+    from holdfast.discovery.near.discover import exceptions_of
+
+    constraint = parse_near(text)
+    for name in (ROW, UNDECIDED) if numbered else (UNDECIDED,):
+        if name in table.schema:
+            raise UsageError(f"{table.schema.table} has a column {name}, as the list of exceptions has: rename it")
+    with progress.task(f"counting exceptions of {constraint}"):
         found = exceptions_of(table, constraint, threads=threads or 1)
-    listed = pa.table({ROW: found.rows + 1, UNDECIDED: found.undecided})
+    listed = pa.table({ROW: found.rows + 1, UNDECIDED: found.undecided} if numbered else {UNDECIDED: found.undecided})
     rows = table.taken(found.rows).to_arrow()
     for name in rows.column_names:
         listed = listed.append_column(name, rows.column(name))
@@ -65,6 +132,11 @@ def list_exceptions(
         f"{table.schema.table}: {constraint}: {counted(found.exceptions, 'exception')} of "
         f"{counted(table.row_count, 'row')}; {certain:,} certain, {undecided:,} undecided"
     )
+
+
+def _refuse_unknown_format(output: Path | None) -> None:
+    if output is not None and output.suffix.lower() not in _FORMATS:
+        raise UsageError(f"--output {output}: the ending tells the format: expected .csv or .parquet")
 
 
 def _write(stream: BinaryIO, rows: "pa.Table", ending: str) -> None:

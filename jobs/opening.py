@@ -148,8 +148,17 @@ def published(settings: Settings, commits: Commits, session: Callable[[], "Spark
 
     lasts = [asked(name, "SELECT max(commit) AS last FROM {published}")[0]["last"] or 0 for name in outputs]
     broken = {row["rule"] for row in asked("rule_status", _BROKEN)}
-    constraints = asked("constraints", "SELECT * FROM {published}")
-    return Earlier(constraints, asked("violations", _SHOWN), broken, max(lasts))
+    merged = {
+        name: asked(name, "SELECT * FROM {published}") for name in ("constraints", "near_constraints", "exceptions")
+    }
+    return Earlier(
+        constraints=merged["constraints"],
+        examples=asked("violations", _SHOWN),
+        near=merged["near_constraints"],
+        exceptions=merged["exceptions"],
+        broken=broken,
+        commit=max(lasts),
+    )
 
 
 def log_of(settings: Settings, commits: Commits) -> CommitLog:

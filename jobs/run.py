@@ -257,6 +257,13 @@ def _report(progress: Progress, done: "Done") -> None:
         progress.note(f"  {change}", event="change", fields=which)
     if len(result.changes) > _SHOWN_CHANGES:
         progress.note(f"  and {len(result.changes) - _SHOWN_CHANGES} more: see constraint_changes")
+    turned = [change for change in result.near if change.is_turn]
+    for near in turned[:_SHOWN_CHANGES]:
+        counts = {"exceptions_before": near.before, "exceptions": near.constraint.exceptions}
+        about = {"table": done.table, "constraint": str(near.constraint), "change": near.change, **counts}
+        progress.note(f"  {near}", event="near_change", fields=about)
+    if len(turned) > _SHOWN_CHANGES:
+        progress.note(f"  and {len(turned) - _SHOWN_CHANGES} more: see near_changes")
     for state in result.rules:
         _note_rule(progress, state)
 

@@ -38,6 +38,7 @@ OWN_PLACES = ("state", "backup", "output", "checkpoint")
 RULE_FORMS = ("forbid", "require", "key", "fd", "od", "inclusion")
 CHANGES = ("appeared", "disappeared")
 STATES = ("broken", "recovered")
+NEAR = ("nearly", "restored", "left")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OWN_HEADERS = frozenset(
     {"content-type", "content-length", "transfer-encoding", "host", "connection", "idempotency-key"}
@@ -226,8 +227,12 @@ class BlocksSettings(Section):
 class AlertSettings(Section):
     """Whom to tell about what."""
 
-    on: Annotated[tuple[Literal["broken", "recovered", "appeared", "disappeared"], ...], Field(min_length=1)]
-    """What is told: `broken`, `recovered`, `appeared`, `disappeared`."""
+    on: Annotated[
+        tuple[Literal["broken", "recovered", "appeared", "disappeared", "nearly", "restored", "left"], ...],
+        Field(min_length=1),
+    ]
+    """What is told: `broken`, `recovered` of rules; `appeared`, `disappeared` of constraints; `nearly`, `restored`,
+    `left` of constraints that nearly hold."""
     webhook: Text
     """Where it is sent, by `POST`."""
     headers: Mapping[str, Option] = {}

@@ -23,6 +23,8 @@ from holdfast.state.rocks import RocksReader, holds_store
 from holdfast.streaming.rule_reports import Line
 from holdfast.streaming.state_view import StateView
 
+_NEAR = ("near", "near_broken")
+
 
 def show_status(configuration: Configuration, answering: Answering) -> int:
     """Print how each table is; return the exit code."""
@@ -76,6 +78,8 @@ def _table(view: StateView, name: str, rules: Sequence[Line]) -> dict[str, Any]:
         "table": name,
         "rows": progress.rows,
         "constraints": progress.constraints,
+        "near": progress.near,
+        "near_broken": progress.near_broken,
         "owed": progress.owed,
         "batch_id": None if last is None else last.batch_id,
         "end_offsets": None if last is None else last.end,
@@ -107,7 +111,9 @@ def _print(whole: dict[str, Any], tables: list[dict[str, Any]], out: TextIO, ans
     waiting = whole["commits_to_publish"]
     published = "all published" if not waiting else f"{waiting} to be published"
     out.write(f"{whole['application']}: commit {whole['commit']:,}, {published}\n\n")
-    headings = ("table", "rows", "constraints", "last batch", "committed", "lag", "last change", "quarantined")
+    has_near = any(table["near"] is not None for table in tables)
+    nearly = ("nearly hold", "with exceptions") if has_near else ()
+    headings = ("table", "rows", "constraints", *nearly, "last batch", "committed", "lag", "last change", "quarantined")
     lines = [headings]
     for table in tables:
         lag = table["lag_seconds"]
@@ -116,6 +122,7 @@ def _print(whole: dict[str, Any], tables: list[dict[str, Any]], out: TextIO, ans
                 table["table"],
                 f"{table['rows']:,}",
                 f"{table['constraints']:,}",
+                *("-" if table[name] is None else f"{table[name]:,}" for name in _NEAR[: len(nearly)]),
                 "-" if table["batch_id"] is None else str(table["batch_id"]),
                 _ago(table["committed_at"]),
                 "-" if lag is None else f"{lag:,.1f} s",

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from holdfast.constraints import InclusionDependency, Rule
+from holdfast.constraints import InclusionDependency, Rule, Threshold
 from holdfast.jobs.configuration import Configuration, load
 from holdfast.jobs.options import Answering
 from holdfast.jobs.output import json_line, printable, results_to
@@ -107,6 +107,9 @@ def _table_lines(table: TableSettings) -> Iterator[str]:
         snapshot = table.source is not None and table.source.format == "delta"
         yield f"  {'seed':<11} {'the snapshot of its source' if snapshot else 'none: starts empty'}"
     yield f"  {'source':<11} {_source_text(table)}"
+    if table.near is not None:
+        most = f"contexts of at most {table.near.max_context}" if table.near.max_context else "contexts of all sizes"
+        yield f"  {'near':<11} {Threshold(share=table.near.share)} of the rows may be exceptions, {most}"
     if table.sequence is not None:
         kept = "" if table.sequence_retention is None else f", kept for {duration_text(table.sequence_retention)}"
         yield f"  {'sequence':<11} {table.sequence}{kept}"
@@ -162,6 +165,7 @@ def _fields(configuration: Configuration) -> dict[str, Any]:
                 "seed": None if table.seed is None else table.seed.path,
                 "source": None if table.source is None else table.source.format,
                 "encoding": getattr(table.source, "encoding", None),
+                "near": None if table.near is None else str(Threshold(share=table.near.share)),
             }
             for table in settings.tables
         ],

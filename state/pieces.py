@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.state import codecs
-from holdfast.state.store import Store, WriteBatch
+from holdfast.state.store import Reader, WriteBatch
 
 Numbers = NDArray[np.int64]
 
@@ -103,7 +103,7 @@ class Pieces:
         self._counting = self._stored = len(records)
         yield from self._written(prefix, records, records[:0], cleaned, body)
 
-    def restore(self, store: Store, prefix: bytes) -> Iterator[tuple[Piece, bytes]]:
+    def restore(self, store: Reader, prefix: bytes) -> Iterator[tuple[Piece, bytes]]:
         """Yield all pieces in order with what is in them: each is to be read over those before it. O(records)."""
         for key, value in store.scan(self._family, prefix):
             records, ended = (int(count) for count in np.frombuffer(value, "<i8", 2))

@@ -115,27 +115,27 @@ class OutputRows:
 
     def change(self, row: Row, about: Row, score: float | None = None) -> None:
         """Note one change, and what it makes of the current constraints."""
-        self._add("constraint_changes", {**row, "committed_at": self.at, "date": self.at[:10]})
+        self.add("constraint_changes", {**row, "committed_at": self.at, "date": self.at[:10]})
         if row["change"] == "appeared":
             rule = NULLS_IGNORED if about["family"] == "ind" else NULLS_RULE
             since = {"since_commit": self.commit, "since": self.at, "nulls_rule": rule}
-            self._add("constraints", {**about, **since, "score": score})
+            self.add("constraints", {**about, **since, "score": score})
         else:
-            self._add("constraints", {"constraint_id": about["constraint_id"], "_gone": True})
+            self.add("constraints", {"constraint_id": about["constraint_id"], "_gone": True})
 
     def places(self, rows: Sequence[Row]) -> None:
         """Note new places of constraints."""
         for row in rows:
-            self._add("constraints", row)
+            self.add("constraints", row)
 
     def table_gone(self, name: str) -> None:
         """Note that a table is not monitored any more."""
-        self._add("tables", {"table_name": name, "_gone": True})
+        self.add("tables", {"table_name": name, "_gone": True})
 
     def table(self, maintainer: Maintainer, excluded: Sequence[str] = (), *, inclusion: bool = False) -> None:
         """Note a monitored table."""
         space = maintainer.space
-        self._add(
+        self.add(
             "tables",
             {
                 "table_name": space.schema.table,
@@ -151,7 +151,7 @@ class OutputRows:
     def batch(self, batch: "AppliedBatch") -> None:
         """Note what a batch did, and the records that could not be read."""
         result, position = batch.result, batch.position
-        self._add(
+        self.add(
             "batches",
             {
                 "source": batch.source,
@@ -176,7 +176,7 @@ class OutputRows:
             },
         )
         for record in batch.bad:
-            self._add(
+            self.add(
                 "quarantine",
                 {
                     "source": batch.source,
@@ -192,7 +192,7 @@ class OutputRows:
     def rule(self, line: Row) -> None:
         """Note what is known of a monitored rule (`rule_reports.py`)."""
         words = {"sentence": said(line)} if "constraint" in line else {}  # one that is monitored no more has no text
-        self._add("rule_status", {**line, **words, "committed_at": self.at})
+        self.add("rule_status", {**line, **words, "committed_at": self.at})
 
     def violation(self, rule: str, table: str | None, example: RuleExample, change: str) -> None:
         """Note that a violation is shown, or not any more."""
@@ -204,7 +204,7 @@ class OutputRows:
                 as_json(image["key"]) if image["key"] else None,
                 as_json(image["row"]),
             )
-        self._add("violations", {**row, "change": change, "committed_at": self.at})
+        self.add("violations", {**row, "change": change, "committed_at": self.at})
 
     def examples(self, states: Sequence[RuleState]) -> None:
         """Note the violations that are shown no more, then those that are shown now."""
@@ -221,16 +221,17 @@ class OutputRows:
                 if left.pop(example.example_id, None) is None:
                     self.violation(state.rule.name, state.rule.table, example, "added")
         for row in left.values():
-            self._add("violations", {**row, "change": "removed", "committed_at": self.at})
+            self.add("violations", {**row, "change": "removed", "committed_at": self.at})
 
     def metrics(self, source: str, values: Mapping[str, float]) -> None:
         """Note figures of a table."""
         labels = as_json({"source": source})
         for metric, value in values.items():
             row = {"metric": metric, "value": float(value), "labels": labels}
-            self._add("metrics", {**row, "committed_at": self.at, "date": self.at[:10]})
+            self.add("metrics", {**row, "committed_at": self.at, "date": self.at[:10]})
 
-    def _add(self, table: str, row: Row) -> None:
+    def add(self, table: str, row: Row) -> None:
+        """Note a row of an output table."""
         self.payload.setdefault(table, []).append({**self.common, **row})
 
 
@@ -257,6 +258,7 @@ def described(
             "witness": as_json(fields["witness"]),
             "cause": "data",
             "constraints_after": after[change.table],
+            "exceptions": change.exceptions,
         }
         yield Described(row, about, change.constraint)
 

@@ -29,6 +29,7 @@ from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.streaming.maintainers.value_rules import ValueRules
+from holdfast.streaming.near_rows import near_of_batch
 from holdfast.streaming.output_rows import Position, described
 from holdfast.streaming.publisher import Publisher
 from holdfast.streaming.rule_reports import Line, RuleReports
@@ -187,6 +188,7 @@ class Pipeline:
                 source, position, came, result, across, self._counts(), took, draft.seconds, lag_records, left_out
             )
             self._publish_changes(draft, batch)
+            near_of_batch(draft.rows, self._tables[source], position.batch_id, result)
             draft.rows.batch(batch)
             rules = self._publish_rules(draft, result.rules, source)
             self._figures.publish(draft, batch, self._publisher.behind)

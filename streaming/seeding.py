@@ -30,10 +30,11 @@ from holdfast.streaming.maintainers.near.maintainer import FAMILY as NEAR
 from holdfast.streaming.maintainers.rule_state import RuleState
 from holdfast.streaming.maintainers.rules import RULES, MonitoredRule
 from holdfast.streaming.maintainers.value_rules import ValueRules
+from holdfast.streaming.near_rows import near_of_seed
 from holdfast.streaming.output_rows import Row
 from holdfast.streaming.rule_reports import STATUS, RuleReports
 from holdfast.streaming.standing import Scored, Standing
-from holdfast.streaming.table_records import TableProgress, TableRecord, progress_of, tables_of
+from holdfast.streaming.table_records import TableProgress, TableRecord, near_counts, progress_of, tables_of
 
 Clock = Callable[[], datetime.datetime]
 
@@ -78,7 +79,8 @@ class Earlier:
 
     Parameters
     ----------
-    constraints, examples : rows of the `constraints` and `violations` tables: what they say is not said again.
+    constraints, examples, near, exceptions : rows of the output tables `constraints`, `violations`, `near_constraints`
+        and `exceptions`: what they say is not said again.
     broken : the rules that were broken as it was published last.
     commit : the last one that is in the outputs.
     waiting : messages that were not delivered.
@@ -88,6 +90,8 @@ class Earlier:
 
     constraints: Sequence[Row] = ()
     examples: Sequence[Row] = ()
+    near: Sequence[Row] = ()
+    exceptions: Sequence[Row] = ()
     broken: Collection[str] = ()
     commit: int = 0
     waiting: Sequence[bytes] = ()
@@ -139,6 +143,7 @@ def seed(
     _publish_constraints(store, maintainers, inclusion, earlier.constraints, cause, draft)
     states = _states_of_rules(store, maintainers, followed, rules, draft)
     draft.rows.first_examples(states, earlier.examples)
+    near_of_seed(draft.rows, maintainers, earlier.near, earlier.exceptions, cause)
     lines = RuleReports(store).publish(states, None, draft)
     put_carried(earlier.waiting, draft.change)
     Waiting(store, alerts).decide(draft.rows, turned(states, lines, earlier.broken), draft.change)
@@ -189,6 +194,7 @@ def _publish_constraints(
             rows=maintainer.row_count,
             constraints=counts[name],
             owed=maintainer.owed,
+            **near_counts(maintainer.near_counts),
             commit=draft.number,
             at=at,
         )

@@ -70,6 +70,8 @@ class TableProgress(_Stored):
     Parameters
     ----------
     rows, constraints, owed : how many it has, and how many deletes are owed.
+    near, near_broken : how many constraints nearly hold, and how many of them have exceptions; None where they are not
+        maintained.
     commit, at : the last one that is about it, and its time.
     changed_commit, changed_at : the last one that changed its constraints.
     lag_seconds, lag_records : behind its source.
@@ -80,6 +82,8 @@ class TableProgress(_Stored):
     rows: int | None = None
     constraints: int | None = None
     owed: int = 0
+    near: int | None = None
+    near_broken: int | None = None
     commit: int | None = None
     at: str | None = None
     changed_commit: int | None = None
@@ -101,6 +105,7 @@ class TableProgress(_Stored):
             rows=result.rows,
             constraints=batch.constraints,
             owed=result.owed,
+            **near_counts(result.near_counts),
             commit=commit,
             at=at,
             lag_seconds=batch.lag_seconds,
@@ -123,3 +128,9 @@ def tables_of(store: Reader) -> list[tuple[int, TableRecord]]:
 def progress_of(store: Reader, table: str) -> TableProgress:
     """Return how far a table is."""
     return TableProgress.of(codecs.read_json(store.get("progress", table.encode()) or b"{}"))
+
+
+def near_counts(counted: tuple[int, int] | None) -> dict[str, Any]:
+    """Return the values of `TableProgress` about constraints that nearly hold."""
+    near, broken = counted or (None, None)
+    return {"near": near, "near_broken": broken}

@@ -7,6 +7,7 @@
 Columns are numbered as `NearRows` has them. Invariant: a target names a context's columns only if it is its key.
 """
 
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -88,6 +89,15 @@ class NearTargets:
     def asks_for(self, bits: Bits) -> bool:
         """Whether a set holds more than keys that are not looked for."""
         return bool(bits.any()) if NearShape.KEY in self._shapes else bool((bits & ~self._key).any())
+
+    def number(self, shape: NearShape, target: Sequence[int]) -> int | None:
+        """Return the target of a shape and columns, in ascending order; None where it is none of these."""
+        if shape is NearShape.KEY:
+            return KEY
+        if shape is NearShape.CONSTANT:
+            return 1 + target[0] if self.constants else None
+        pair = np.flatnonzero((self.left == target[0]) & (self.right == target[1]))
+        return 1 + self.constants + 2 * int(pair[0]) + (shape is NearShape.ORDER_DESC) if len(pair) else None
 
     def form(self, number: int) -> tuple[NearShape, tuple[int, ...]]:
         """Return shape and columns of a target."""

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from holdfast.constraints import Family, InclusionDependency, parse_constraint
+from holdfast.streaming.maintainers.near.changes import IMPLIED, LEFT
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
 from holdfast.streaming.output_rows import OutputRows, Row, as_json, said
 from holdfast.streaming.rule_reports import Line
@@ -19,8 +20,13 @@ from holdfast.streaming.rule_reports import Line
 BROKEN, RECOVERED = "broken", "recovered"
 STATES = frozenset({BROKEN, RECOVERED})
 CHANGES = frozenset({"appeared", "disappeared"})
+NEARLY, RESTORED = "nearly", "restored"
+NEAR = frozenset({NEARLY, RESTORED, LEFT})
+"""A constraint has its first exceptions and nearly holds; it holds again without any; it nearly holds no more."""
 
 MOST_CHANGES = 100
+NEAR_KEY = "\0near"
+"""Tells the message about near constraints apart from those about rules, none of which is called so."""
 _MOST_BYTES = 256_000
 
 
@@ -30,7 +36,7 @@ class Alert:
 
     Parameters
     ----------
-    on : among `STATES` and `CHANGES`.
+    on : among `STATES`, `CHANGES` and `NEAR`.
     rule, table : of which rule, or which table, alone; of an inclusion either of its tables.
     family, kind : of which constraints alone.
     """
@@ -55,6 +61,10 @@ class Alert:
             and self.family in {None, change["family"]}
             and self.kind in {None, change["kind"]}
         )
+
+    def asks_for_near(self, change: Row) -> bool:
+        """Whether it is about a row of `near_changes`."""
+        return _near_word(change) in self.on and self.table in {None, change["table_name"]}
 
     def asks_for_rule(self, line: Line) -> bool:
         """Whether it is about a rule that broke or recovered, by its row of `rule_status`."""
@@ -118,7 +128,10 @@ def messages(alerts: Sequence[Alert], rows: OutputRows, rules: Sequence[Turned])
     rows : what the commit publishes.
     rules : those that broke or recovered with it.
     """
-    changes = [row for row in rows.payload.get("constraint_changes", ()) if row["cause"] != "seed"]
+    changes, near = (
+        [row for row in rows.payload.get(table, ()) if row["cause"] != "seed"]
+        for table in ("constraint_changes", "near_changes")
+    )
     found = []
     for alert in alerts:
         asked = [rule for rule in rules if alert.asks_for_rule(rule.line)]
@@ -126,12 +139,16 @@ def messages(alerts: Sequence[Alert], rows: OutputRows, rules: Sequence[Turned])
         matching = [row for row in changes if alert.asks_for(row)]
         if matching:
             found.append(_message(alert, rows, _of_changes(matching)))
+        nearly = [row for row in near if alert.asks_for_near(row)]
+        if nearly:
+            found.append(_message(alert, rows, _of_near(nearly), NEAR_KEY))
     return found
 
 
-def _message(alert: Alert, rows: OutputRows, about: Mapping[str, Any], rule: str | None = None) -> Message:
+def _message(alert: Alert, rows: OutputRows, about: Mapping[str, Any], part: str | None = None) -> Message:
+    """Return what an alert tells of a commit; `part` tells its messages about one commit apart."""
     common = rows.common
-    key = _hashed(common["state_id"], rows.commit, alert.content, rule)
+    key = _hashed(common["state_id"], rows.commit, alert.content, part)
     head = {name: common[name] for name in ("application", "state_id", "commit")}
     return Message(alert.content, key, {**head, "committed_at": rows.at, **about})
 
@@ -189,6 +206,39 @@ def _change(row: Row) -> dict[str, Any]:
         "reason": row.get("reason"),
         "by": row.get("by"),
         "witness": json.loads(row.get("witness") or "[]"),
+    }
+
+
+def _near_word(row: Row) -> str | None:
+    """Return what became of a constraint, by its row of `near_changes`; None where it has other exceptions only."""
+    if row["change"] == LEFT:
+        return None if row["reason"] == IMPLIED else LEFT
+    had = row["exceptions_before"] or 0
+    if bool(had) == bool(row["exceptions"]):
+        return None
+    return RESTORED if had else NEARLY
+
+
+def _of_near(changes: Sequence[Row]) -> dict[str, Any]:
+    tables = {row["table_name"] for row in changes}
+    words = [_near_word(row) for row in changes]
+    shown = [_near_change(row) for row in changes[:MOST_CHANGES]]
+    return {
+        "alert": sorted({word for word in words if word is not None}),
+        "table": tables.pop() if len(tables) == 1 else None,
+        "count": len(changes),
+        **{word: words.count(word) for word in (NEARLY, RESTORED, LEFT)},
+        "changes": list(_fitting(shown, lambda change: {**change, "examples": None})),
+    }
+
+
+def _near_change(row: Row) -> dict[str, Any]:
+    names = ("shape", "constraint_id", "constraint", "sentence", "exceptions", "exceptions_before", "rows", "share")
+    return {
+        "change": _near_word(row),
+        "table": row["table_name"],
+        **{name: row[name] for name in names},
+        "examples": json.loads(row.get("examples") or "[]"),
     }
 
 

@@ -80,7 +80,7 @@ class Waiting:
             self._told = list(self._delivered)
             waiting = list(self._keys)
         decided: dict[bytes, tuple[Channel, Message]] = {}
-        if self._alerts and (rules or "constraint_changes" in rows.payload):
+        if self._alerts and (rules or {"constraint_changes", "near_changes"} & rows.payload.keys()):
             found = {alert.content: messages([alert], rows, rules) for alert in set(self._alerts)}
             for channel in self.channels:
                 for message in found[channel[0]]:

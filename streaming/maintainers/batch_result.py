@@ -7,7 +7,7 @@ from holdfast.constraints import ConstraintChange
 from holdfast.display.changes import Changes
 from holdfast.display.texts import counted
 from holdfast.streaming.maintainers.inclusion import ColumnChange
-from holdfast.streaming.maintainers.near.changes import NearChange
+from holdfast.streaming.maintainers.near.changes import NearChange, NearExample
 from holdfast.streaming.maintainers.rule_state import RuleState
 
 
@@ -30,6 +30,8 @@ class BatchResult:
     emptied : whether all rows of before went, so that `values` are all that there are.
     rules : what is known of each monitored rule now.
     near : what became of constraints that nearly hold.
+    near_counts : how many constraints nearly hold, and how many of them have exceptions.
+    exceptions_shown, exceptions_hidden : rows that are shown as exceptions of these since the batch, and no longer.
     left_out : fields that no column has, and that were seen first with this batch: each with its first record.
     """
 
@@ -51,6 +53,9 @@ class BatchResult:
     emptied: bool = False
     rules: tuple[RuleState, ...] = ()
     near: tuple[NearChange, ...] = ()
+    near_counts: tuple[int, int] | None = None
+    exceptions_shown: tuple[NearExample, ...] = ()
+    exceptions_hidden: tuple[NearExample, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:

@@ -20,7 +20,7 @@ from holdfast.discovery.violations import ViolationSearch
 from holdfast.indexes.masks import seen_in
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.indexes.table_index import WITNESSES, TableIndex
-from holdfast.state.store import Store
+from holdfast.state.store import Reader
 from holdfast.streaming.maintainers.bounds import NearBounds
 from holdfast.streaming.maintainers.counting import CountingInMemory
 from holdfast.streaming.maintainers.holding import (
@@ -178,7 +178,7 @@ class RowsInMemory(Holding):
         self.index.check_invariants()
 
     @classmethod
-    def restored(cls, store: Store, prefix: bytes, definition: RowsDefinition) -> "RowsInMemory":
+    def restored(cls, store: Reader, prefix: bytes, definition: RowsDefinition) -> "RowsInMemory":
         """Take over what was saved. O(n)."""
         rows = definition.empty()
         rows.restore(store, prefix)

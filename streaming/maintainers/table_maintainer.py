@@ -9,6 +9,7 @@ exception in a batch leaves everything as it was before it.
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Self
 
@@ -16,7 +17,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdfast.constraints import ConstraintChange, DenialConstraint, Family, NearConstraint, PredicateSpace, Schema
+from holdfast.constraints import (
+    ConstraintChange,
+    DenialConstraint,
+    Family,
+    NearConstraint,
+    PredicateSpace,
+    Reason,
+    Schema,
+    near_form,
+)
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.ranking import scores_on
 from holdfast.discovery.reported import Reported, ReportedSet
@@ -33,7 +43,8 @@ from holdfast.streaming.maintainers.denial import DenialMaintainer
 from holdfast.streaming.maintainers.holding import NO_SLOTS, Holding, Report, Restore, RowsDefinition, WholeTable
 from holdfast.streaming.maintainers.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.inclusion import ColumnChange, changed_values
-from holdfast.streaming.maintainers.near.maintainer import NearEffort
+from holdfast.streaming.maintainers.near.changes import NearExample
+from holdfast.streaming.maintainers.near.maintainer import NearEffort, NearMaintainer
 from holdfast.streaming.maintainers.order import OrderMaintainer
 from holdfast.streaming.maintainers.reasons import Reasons
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
@@ -326,6 +337,20 @@ class TableMaintainer:
         return total
 
     @property
+    def near_counts(self) -> tuple[int, int] | None:
+        """How many constraints nearly hold, and how many of them have exceptions; None where they are not kept."""
+        return None if self._near is None else self._near.counts
+
+    @property
+    def near_examples(self) -> list[NearExample]:
+        """The rows that are shown as exceptions of constraints that nearly hold."""
+        return [] if self._near is None else self._near.shown
+
+    def near_strengths(self, some: Sequence[NearConstraint]) -> list[float | None]:
+        """Return how strong some constraints are that nearly hold; None of order compatibilities. O(n log n)."""
+        return [] if self._near is None else self._near.strengths(some)
+
+    @property
     def near_effort(self) -> NearEffort | None:
         """What batches cost the constraints that nearly hold."""
         return None if self._near is None else self._near.effort
@@ -360,6 +385,7 @@ class TableMaintainer:
         self._rules.apply(delta)
         if self._near is not None and len(delta.changed):
             self._near.follow(delta)
+            changes = self._with_exceptions(changes, self._near)
         values = () if self._follows is None else self._follows(self._rows, self.holding.with_values(delta))
         self._rows.forget()
         self._remember(records, netted)
@@ -406,6 +432,15 @@ class TableMaintainer:
         self.holding.serve_changed()
         return sorted(changes, key=lambda change: change.appeared)
 
+    def _with_exceptions(self, changes: list[ConstraintChange], near: NearMaintainer) -> list[ConstraintChange]:
+        """Return changes with how many exceptions violated constraints have that nearly hold."""
+        forms = [near_form(change.constraint) if change.reason is Reason.VIOLATED else None for change in changes]
+        counts = iter(near.exceptions_of([form for form in forms if form is not None]))
+        return [
+            change if form is None else replace(change, exceptions=next(counts))
+            for change, form in zip(changes, forms, strict=True)
+        ]
+
     def _latest(self, records: Records) -> NDArray[np.int64] | None:
         """Return what is known of the records' keys."""
         if self._versions is None:
@@ -451,6 +486,9 @@ class TableMaintainer:
             values=tuple(values),
             rules=tuple(self._rules.states),
             near=() if self._near is None else self._near.changes,
+            near_counts=self.near_counts,
+            exceptions_shown=() if self._near is None else self._near.shown_now,
+            exceptions_hidden=() if self._near is None else self._near.shown_no_more,
             emptied=self.holding.has_emptied,
         )
 

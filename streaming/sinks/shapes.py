@@ -251,12 +251,13 @@ NEAR_CONSTRAINTS = Shape(
         *_EVERYWHERE,
         *_NEAR,
         *_COUNTS,
-        ("strength", pa.float64(), "of a constant, how far its exceptions are below chance, up to 1; null otherwise"),
+        ("strength", pa.float64(), "as of since_commit, the part of possible exceptions not there; null for orders"),
         ("since_commit", _COUNT, "the commit with which it entered"),
         ("since", _TIME, "when that was"),
     ),
     change_feed=True,
     key="constraint_id",
+    amendable=("commit", "sentence", "exceptions", "rows", "share"),
 )
 NEAR_CHANGES = Shape(
     "near_changes",
@@ -269,6 +270,7 @@ NEAR_CHANGES = Shape(
         ("date", pa.date32(), "the day of committed_at"),
         *_NEAR,
         ("change", _TEXT, "entered, left or exceptions"),
+        ("reason", _TEXT, "of one that left: violated (too many exceptions) or implied (by one that says more)"),
         ("exceptions_before", _COUNT, "its exceptions before; null where it entered"),
         *_COUNTS,
         ("examples", _TEXT, "rows that are exceptions since this commit, as JSON: a few of them"),

@@ -9,6 +9,7 @@ from holdfast.constraints import NearConstraint, RowImage, constraint_fields
 from holdfast.display.texts import counted
 
 ENTERED, LEFT, EXCEPTIONS = "entered", "left", "exceptions"
+VIOLATED, IMPLIED = "violated", "implied"
 _SIGNS = {ENTERED: "+", LEFT: "-", EXCEPTIONS: "~"}
 
 
@@ -21,23 +22,31 @@ class NearChange:
     constraint : with the exceptions that it has now, one that left too.
     change : `entered`, `left` or `exceptions`.
     before : its exceptions before the batch; None where it entered.
+    reason : of one that left with a batch: `violated` by too many rows, or `implied` by one that says more.
     """
 
     constraint: NearConstraint
     change: str
     before: int | None
+    reason: str | None = None
+
+    @property
+    def is_turn(self) -> bool:
+        """Whether more than the number of exceptions changed: it entered, left, got its first ones, or has none now."""
+        return self.change != EXCEPTIONS or not (self.before and self.constraint.exceptions)
 
     @property
     def text(self) -> str:
         """What happened to it, after its constraint."""
         now = counted(self.constraint.exceptions, "exception")
         before = "" if self.before in {None, self.constraint.exceptions} else f"{self.before:,} to "
-        did = "" if self.change == EXCEPTIONS else f"{self.change}, "
+        did = "" if self.change == EXCEPTIONS else f"{self.change}, " if self.reason is None else f"{self.reason}, "
         return f"{did}{before}{now} of {self.constraint.rows:,} rows"
 
     def fields(self, table: str) -> dict[str, Any]:
         """Return the change as plain values, with the constraint's own fields last."""
-        return {"change": self.change, "before": self.before, **constraint_fields(self.constraint, table)}
+        said = {"change": self.change, "reason": self.reason, "before": self.before}
+        return {**said, **constraint_fields(self.constraint, table)}
 
     def __str__(self) -> str:
         return f"{_SIGNS[self.change]} {self.constraint} ({self.text})"

@@ -10,11 +10,12 @@ Invariant: between batches all members are near, no candidate of the border is, 
 contains a member's, or is contained in one of the border, for each target that no other one hides.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.constraints import Family, NearConstraint, NearShape
 from holdfast.discovery.near.counting import Context, Counted, visible
@@ -27,7 +28,15 @@ from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
 from holdfast.streaming.maintainers.bounds import NearBounds
 from holdfast.streaming.maintainers.near.border import Border
-from holdfast.streaming.maintainers.near.changes import ENTERED, EXCEPTIONS, LEFT, NearChange, NearExample
+from holdfast.streaming.maintainers.near.changes import (
+    ENTERED,
+    EXCEPTIONS,
+    IMPLIED,
+    LEFT,
+    VIOLATED,
+    NearChange,
+    NearExample,
+)
 from holdfast.streaming.maintainers.near.counting import LiveCounts, together
 from holdfast.streaming.maintainers.near.shown import Candidate, ShownExceptions
 
@@ -159,6 +168,11 @@ class NearMaintainer:
         return [self._with_count(candidate, count) for candidate, count in self._members.items()]
 
     @property
+    def counts(self) -> tuple[int, int]:
+        """How many nearly hold, and how many of them have exceptions."""
+        return len(self._members), sum(member.count > 0 for member in self._members.values())
+
+    @property
     def shown(self) -> list[NearExample]:
         """The rows that are shown as exceptions."""
         return [example for found in self._shown.shown.values() for example in found.values()]
@@ -178,6 +192,39 @@ class NearMaintainer:
         """The slots of the rows that are shown."""
         return self._shown.held
 
+    def strengths(self, some: Sequence[NearConstraint]) -> list[float | None]:
+        """Return for some members which part of the exceptions that there could be is not there (`near/ranking.py`).
+
+        None for an order compatibility. O(n log n) for each context that is new to it.
+        """
+        asked = [self._candidate(one) for one in some]
+        rows = len(self._rows)
+        above = {one for one in asked if one is not None and one[0] and self._is_constant(one[1])}
+        needed = {part for context, number in above for part in ((context, KEY), ((), number))}
+        counts = self._counted_exactly(needed, rows)
+        found: list[float | None] = []
+        for one, candidate in zip(some, asked, strict=True):
+            if candidate is None or one.shape.targets == 2:
+                found.append(None)
+                continue
+            context, number = candidate
+            possible = max(rows - 1, 0)
+            if candidate in above:
+                possible = min(possible, counts[context, KEY], counts[(), number])
+            found.append(1.0 - one.exceptions / possible if possible else 0.0)
+        return found
+
+    def exceptions_of(self, some: Sequence[NearConstraint]) -> list[int | None]:
+        """Return the exceptions of some constraints, None of those that do not nearly hold. O(n log n) for each."""
+        most, followed = self._most, self._followed
+        floors = self._border.floors_in(len(self._counts.targets))
+        asked = [self._candidate(one) for one in some]
+        candidates = {one for one in asked if one is not None}
+        known = {one: followed[one].count for one in candidates if one in followed}
+        doubtful = [one for one in candidates if one not in known and floors(one[0])[one[1]] - self._lost <= most]
+        known |= self._counted_exactly(doubtful, most)
+        return [None if one is None or known.get(one, most + 1) > most else known[one] for one in asked]
+
     def begin(self) -> None:
         """Begin a batch: `undo` leads back to here."""
         self._before = self._memo()
@@ -194,7 +241,11 @@ class NearMaintainer:
         """What became of the constraints since `begin`: what left, what entered, and what has other exceptions."""
         had, has = self._had, self._members
         gone = {one: self._others[one].count for one in had if one not in has}
-        left = [NearChange(self._with_count(one, count), LEFT, had[one]) for one, count in gone.items()]
+        most = self._most
+        left = [
+            NearChange(self._with_count(one, count), LEFT, had[one], IMPLIED if count.count <= most else VIOLATED)
+            for one, count in gone.items()
+        ]
         entered = [NearChange(self._with_count(one, has[one]), ENTERED, None) for one in has if one not in had]
         other = [
             NearChange(self._with_count(one, count), EXCEPTIONS, had[one])
@@ -329,13 +380,8 @@ class NearMaintainer:
         young = self._young
         if not young:
             return
-        by_context: dict[Context, list[int]] = {}
-        for context, number in sorted(young):
-            by_context.setdefault(context, []).append(number)
-        tasks = [(context, np.array(numbers)) for context, numbers in by_context.items()]
-        for one in self._counts.counted(tasks, -1, len(self._rows)):
-            for number, exceptions in zip(one.numbers.tolist(), one.exceptions.tolist(), strict=True):
-                young[one.context, number].count = exceptions
+        for one, exceptions in self._counted_exactly(young, len(self._rows)).items():
+            young[one].count = exceptions
         last = self._batches - _BATCHES_YOUNG
         self._grow_up({one for one in young if one in self._members and young[one].since == last})
 
@@ -390,6 +436,22 @@ class NearMaintainer:
                 one = visible(together(one, counted[context]), targets, most)
             yield one
 
+    def _counted_exactly(self, some: Collection[Candidate], enough: int) -> dict[Candidate, int]:
+        """Return the exceptions of candidates; of those with more than `enough` a number that is larger than that."""
+        found = self._counts.counted(_by_contexts(some), -1, enough)
+        return {
+            (one.context, number): exceptions
+            for one in found
+            for number, exceptions in zip(one.numbers.tolist(), one.exceptions.tolist(), strict=True)
+        }
+
+    def _candidate(self, one: NearConstraint) -> Candidate | None:
+        """Return the candidate that a constraint is; None where it is none of this table."""
+        index = self._rows.space.schema.index
+        context, target = (tuple(sorted(map(index, names))) for names in (one.context, one.target))
+        number = self._counts.targets.number(one.shape, target)
+        return None if number is None else (context, number)
+
     def _named(self, candidate: Candidate) -> NearConstraint:
         context, number = candidate
         shape, target = self._counts.targets.form(number)
@@ -413,3 +475,11 @@ class NearMaintainer:
 def _exact(followed: Mapping[Candidate, _Count]) -> Iterator[Counted]:
     for (context, number), one in followed.items():
         yield Counted(context, np.array([number]), np.array([one.count]))
+
+
+def _by_contexts(some: Collection[Candidate]) -> list[tuple[Context, NDArray[np.int64]]]:
+    """Return candidates by contexts, both in ascending order."""
+    by_context: dict[Context, list[int]] = {}
+    for context, number in sorted(some):
+        by_context.setdefault(context, []).append(number)
+    return [(context, np.array(numbers)) for context, numbers in by_context.items()]
