@@ -88,11 +88,13 @@ def _stored_rows(configuration: Configuration, name: str) -> tuple["Table", int]
         identity = identity_read(reader, configuration.settings.name)
         view = StateView(reader)
         if identity is None or identity.status != READY or name not in view.tables:
-            raise StateMissing(f"{state} has no table {name} yet: holdfast run {configuration.file} seeds it")
+            raise StateMissing(
+                f"{state} is being seeded, or holds no table {name} yet: holdfast run {configuration.file} seeds it"
+            )
         if view.tables[name].engine == "spark":
             raise StateRefused(
-                f"the rows of table {name} are in blocks, which this command does not read: the output table "
-                "exceptions has some of them, and holdfast exceptions FILE lists all of a file"
+                f"the rows of table {name} are in blocks, which this command does not read: use the output table "
+                "exceptions, which has some of them, or name a file in place of the configuration"
             )
         known = view.definition(name)
         definition = RowsDefinition(known.space, known.key, known.coding)

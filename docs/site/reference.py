@@ -10,6 +10,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from functools import cache
 from itertools import pairwise
 from types import UnionType
@@ -203,6 +204,7 @@ def _expected(model: type[BaseModel], name: str, field: FieldInfo) -> str:
 
 _OTHERS = {
     "cross_columns": "`auto`, `none`, or pairs of columns",
+    "share": "a share of the rows, such as `1%`",
     "type": "a column type",
     "encoding": "a name of an encoding",
     "delimiter": "one character",
@@ -239,8 +241,8 @@ def _written(value: Any) -> str:
         return duration_text(value)
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, float):
-        return f"{value * 100:g}%"
+    if isinstance(value, float | Fraction):
+        return f"{float(value * 100):g}%"
     if isinstance(value, int) and value >= 1_000_000:
         return f"{value // 1_000_000} MB"
     if isinstance(value, tuple):

@@ -611,12 +611,13 @@ class TestWhatNearlyHolds:
             (6, "entered", None, 2),
         ]
         assert list(told[0]) == [
-            *("batch", "change", "before", "family", "table", "constraint", "id"),
+            *("batch", "change", "reason", "before", "family", "table", "constraint", "id"),
             *("shape", "context", "target", "exceptions", "rows", "share", "size"),
         ]
         assert (told[0]["family"], told[0]["shape"], told[0]["context"], told[0]["target"]) == (
             *("near", "constant", ["zip"], ["city"]),
         )
+        assert [line["reason"] for line in told] == [None, None, None, None, "violated", None]
         assert (told[0]["rows"], told[0]["share"]) == (8, 0.125)
 
     def test_texts(self, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
@@ -627,7 +628,7 @@ class TestWhatNearlyHolds:
             f"~ {self.ZIP_CITY} (0 to 1 exception of 8 rows)",
             "    Rows with the same zip have the same city, but for 1 of 8 rows.",
         ]
-        assert f"- {self.ZIP_CITY} (left, 2 to 3 exceptions of 8 rows)" in lines
+        assert f"- {self.ZIP_CITY} (violated, 2 to 3 exceptions of 8 rows)" in lines
         assert f"+ {self.ZIP_CITY} (entered, 2 exceptions of 8 rows)" in lines
         assert "people: 8 rows, 3 columns; " in replayed.err
         assert " near constraints" in replayed.err
