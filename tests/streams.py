@@ -36,6 +36,7 @@ from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.table_records import tables_of
 from holdfast.tables import Table, from_arrow
 from holdfast.tables.keys import arrow_type_of
+from tests.near_outputs import check_near
 from tests.short_lives import quick_environment
 
 if TYPE_CHECKING:
@@ -150,6 +151,7 @@ class Application:
             assert sorted(row["constraint"] for row in held if row["table_name"] == name) == sorted(expected), name
             assert summed[name] == expected, name
         assert not any(left for name, left in summed.items() if name not in tables), "of tables that are left out"
+        self.check_near({name: list(rows) for name, rows in tables.items()})
         self.check_batches()
         self.check_rules({name: list(rows) for name, rows in tables.items()})
         if bad is not None:
@@ -159,6 +161,14 @@ class Application:
                 found[row["table_name"]][Path(row["record_id"]).name] += 1
             expected_bad = {name: Counter(bad.get(name, ())) for name in tables}
             assert found == expected_bad, self.output("quarantine")
+
+    def check_near(self, tables: Mapping[str, list[Row]]) -> None:
+        """Assert that what nearly holds, and its examples, are those of these rows."""
+        outputs = {name: self.output(name) for name in ("near_constraints", "near_changes", "exceptions")}
+        for name, rows in tables.items():
+            (about,) = (row for row in self.output("tables") if row["table_name"] == name)
+            table = DeltaColumns([about], name).table(rows)
+            check_near(table, json.loads(about["bounds"]).get("near"), outputs)
 
     def check_batches(self) -> None:
         """Assert that each batch of each table was published once, and each commit has its batch or its seed."""

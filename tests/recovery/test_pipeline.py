@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from holdfast.constraints import InputError, Rule, StateRefused, Threshold, constraint_id, parse_rule_body
+from holdfast.constraints import InputError, Rule, StateRefused, Threshold, parse_rule_body, parse_share
 from holdfast.constraints.sentences import sentence
 from holdfast.discovery.blocks.block import Rows as BlockRows
 from holdfast.discovery.blocks.block import write_blocks
@@ -27,13 +27,13 @@ from holdfast.discovery.discover import discover
 from holdfast.discovery.inclusion.clusters import Clusters
 from holdfast.discovery.inclusion.discover import discover_inclusions
 from holdfast.discovery.inclusion.seeding import column_values
-from holdfast.discovery.near.discover import exceptions_of
 from holdfast.state.commits import READY, Commits, StateCheckpointMismatch
 from holdfast.state.log import CommitLog
 from holdfast.state.places import Folder
 from holdfast.state.rocks import RocksStore
 from holdfast.state.snapshots import Snapshots
 from holdfast.streaming.arrivals import Arrivals, BadRecord
+from holdfast.streaming.maintainers.bounds import NearBounds
 from holdfast.streaming.maintainers.held_values import HeldValues, files_in_use
 from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
@@ -49,6 +49,7 @@ from holdfast.streaming.sinks.deltalake import DeltaLakeTable
 from holdfast.streaming.sinks.shapes import SHAPES
 from holdfast.streaming.snapshotting import Snapshotter
 from holdfast.tables import Table, from_arrow
+from tests.near_outputs import check_near
 
 Rows = list[tuple[int, int, str]]
 NEAR = "34%"
@@ -181,35 +182,11 @@ def _check_outputs(folder: Path, current: Rows, batches: int, files: ValueFiles 
     (about,) = DeltaTable(folder / "out" / "tables").to_pyarrow_table().to_pylist()
     assert about["fingerprint"] == space.fingerprint
     _check_rules(folder, table, current)
-    _check_near(folder, table, current)
-
-
-def _check_near(folder: Path, table: Table, current: Rows) -> None:
-    expected = {str(one): one for one in discover(table, near=NEAR, threads=1)}
-    held = DeltaTable(folder / "out" / "near_constraints").to_pyarrow_table().to_pylist()
-    assert {row["constraint"]: row["exceptions"] for row in held} == {c: one.exceptions for c, one in expected.items()}
-    assert len(held) == len(expected)
-    for row in held:
-        one = expected[row["constraint"]]
-        said = (row["shape"], json.loads(row["context"]), json.loads(row["target"]), row["constraint_id"])
-        assert said == (one.shape.value, list(one.context), list(one.target), constraint_id(one, "r"))
-        assert row["share"] == round(row["exceptions"] / row["rows"], 9) if row["rows"] else row["share"] == 0
-        assert row["since_commit"] <= row["commit"]
-    changes = DeltaTable(folder / "out" / "near_changes").to_pyarrow_table().sort_by("commit").to_pylist()
-    summed: dict[str, int] = {}
-    for change in changes:
-        assert summed.pop(change["constraint"], None) == change["exceptions_before"]
-        if change["change"] != "left":
-            summed[change["constraint"]] = change["exceptions"]
-    assert summed == {c: one.exceptions for c, one in expected.items()}
-    shown = DeltaTable(folder / "out" / "exceptions").to_pyarrow_table().to_pylist()
-    assert {row["constraint"] for row in shown} == {c for c, one in expected.items() if one.exceptions}
-    for row in shown:
-        removed = exceptions_of(table, expected[row["constraint"]])
-        undecided = dict(zip(removed.rows.tolist(), removed.undecided.tolist(), strict=True))
-        place = next(i for i, one in enumerate(current) if one[0] == json.loads(row["row_key"])["k"])
-        assert json.loads(row["row"]) == dict(zip("kab", current[place], strict=True))
-        assert undecided[place] == row["undecided"]
+    outputs = {
+        name: DeltaTable(folder / "out" / name).to_pyarrow_table().to_pylist()
+        for name in ("near_constraints", "near_changes", "exceptions")
+    }
+    check_near(table, NearBounds(parse_share(NEAR)).fields(), outputs)
 
 
 def _check_rules(folder: Path, table: Table, current: Rows) -> None:

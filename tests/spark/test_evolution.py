@@ -111,6 +111,36 @@ def test_families_and_rules_are_switched_again_and_again(spark: SparkSession, tm
     app.drained(ALL, "rule grows compares what nothing compared before")
 
 
+def test_near_constraints_are_switched_on_widened_and_off(spark: SparkSession, tmp_path: Path) -> None:
+    app = Edited(tmp_path, 3)
+    app.come(4)
+    app.drained(ALL)
+    assert not app.output("near_changes")
+    assert app.status()["people"]["near"] is None
+    app.edit(near={"share": "10%", "max_context": 1})
+    app.drained(ALL, "'near' is {'share': '1/10', 'max_context': 1, 'orders': True}, and was not set", "made anew")
+    held = app.output("near_constraints")
+    assert held
+    assert app.status()["people"]["near"] == len(held)
+    assert app.status()["people"]["near_broken"] == sum(row["exceptions"] > 0 for row in held)
+    app.edit(near="40%")
+    app.come()
+    app.drained(ALL, "'near' is {'share': '2/5', 'max_context': 3, 'orders': True}")
+    told = app.output("constraint_changes")
+    nearly = [row for row in told if row["exceptions"] is not None]
+    assert nearly
+    assert all((row["change"], row["reason"]) == ("disappeared", "violated") for row in nearly)
+    app.come()
+    app.drained(ALL)
+    app.edit(near=None)  # a key without a value: its defaults
+    app.drained(ALL, "'near' is {'share': '1/100', 'max_context': 3, 'orders': True}")
+    app.configure(tables=[PEOPLE])
+    app.drained(ALL, "'near' is not set, and was")
+    assert not app.output("near_constraints")
+    assert not app.output("exceptions")
+    assert {row["cause"] for row in app.output("near_changes")} == {"config", "data"}
+
+
 def test_columns_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
     app = Edited(tmp_path)
     app.come(4)

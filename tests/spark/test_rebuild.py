@@ -23,6 +23,7 @@ TABLE: dict[str, Any] = {
     "key": ["k"],
     "columns": {"k": "integer", "a": "integer", "b": "string"},
     "source": {"format": "files", "path": "./changes", "encoding": "json", "options": {"maxFilesPerTrigger": "1"}},
+    "near": "34%",
 }
 RULES = [
     {"name": "depends", "table": "t", "fd": "a -> b"},

@@ -27,6 +27,7 @@ def test_a_run_that_is_killed_then_interrupted_then_stopped(spark: SparkSession,
         "key": ["k"],
         "columns": {"k": "integer", "a": "integer", "b": "string"},
         "source": {"format": "files", "path": "./changes", "encoding": "json", "options": {"maxFilesPerTrigger": "1"}},
+        "near": {"share": "34%", "max_context": 2},
     }
     families = {"denial": {"max_predicates": 3}, "order": {}, "inclusion": {}}
     rules = [
