@@ -37,8 +37,8 @@ MOST_CONTEXTS = 1 << 20
 MOST_CANDIDATES = 1 << 25
 _FINER = 8
 _SHAPES = list(NearShape)
-_FEWER = "set a smaller --max-context, or look at fewer columns"
-_WITHOUT_ORDERS = "leave order compatibilities out (--family key,fd), "
+_FEWER = "set a smaller --max-context (near.max_context in a configuration), or look at fewer columns"
+_WITHOUT_ORDERS = "leave order compatibilities out (--family key,fd; near.orders: false), "
 
 
 @dataclass(frozen=True)

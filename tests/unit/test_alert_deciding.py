@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.constraints import Rule, Violation, parse_rule_body
+from holdfast.constraints import NearConstraint, NearShape, Rule, Violation, parse_rule_body
 from holdfast.constraints.changes import RowImage
 from holdfast.state.commits import READY, Commits, Identity
 from holdfast.state.store import WriteBatch
@@ -19,6 +19,7 @@ from holdfast.streaming.alerts.posting import Answer, Receiver
 from holdfast.streaming.alerts.sending import Sender
 from holdfast.streaming.alerts.waiting import Waiting, carried, put_carried, told
 from holdfast.streaming.commit_draft import CommitDraft
+from holdfast.streaming.maintainers.near.changes import ENTERED, EXCEPTIONS, IMPLIED, LEFT, VIOLATED, NearChange
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
 from holdfast.streaming.output_rows import OutputRows
 from holdfast.streaming.rule_reports import RuleReports
@@ -147,6 +148,60 @@ class TestBodies:
         (message,) = messages([Alert(frozenset({"disappeared"}))], rows_of(changes=150, witness=wide), [])
         assert len(json.dumps(message.body)) < 300_000
         assert [len(change["witness"] or ()) for change in message.body["changes"]] == [1] * 3 + [0] * 97
+
+
+class TestNear:
+    ALERTS = frozenset({"nearly", "restored", "left"})
+
+    def _told(self, *changes: NearChange, cause: str = "data", **asked: Any) -> list[Message]:
+        rows = rows_of()
+        for change in changes:
+            told = {"table_name": "tax", "change": change.change, "reason": change.reason, "cause": cause}
+            told |= {"exceptions_before": change.before, "sentence": "A sentence.", **change.constraint.fields()}
+            told |= {"constraint_id": "i", "constraint": str(change.constraint)}
+            rows.add("near_changes", {**told, "examples": json.dumps([{"key": {}, "row": {"a": 1}}])})
+        return messages([Alert(**{"on": self.ALERTS, **asked})], rows, [])
+
+    def test_what_turns(self) -> None:
+        def near(exceptions: int) -> NearConstraint:
+            return NearConstraint(NearShape.CONSTANT, ("zip",), ("city",), exceptions, 8)
+
+        turns: list[tuple[NearChange, str | None]] = [
+            (NearChange(near(1), EXCEPTIONS, 0), "nearly"),
+            (NearChange(near(2), EXCEPTIONS, 1), None),
+            (NearChange(near(0), EXCEPTIONS, 1), "restored"),
+            (NearChange(near(0), ENTERED, None), None),
+            (NearChange(near(1), ENTERED, None), "nearly"),
+            (NearChange(near(3), LEFT, 1, VIOLATED), "left"),
+            (NearChange(near(3), LEFT, 1), "left"),
+            (NearChange(near(0), LEFT, 0, IMPLIED), None),
+        ]
+        for change, word in turns:
+            found = self._told(change)
+            assert [message.body["alert"] for message in found] == ([] if word is None else [[word]]), change
+            for message in found:
+                (told,) = message.body["changes"]
+                assert (told["change"], told["exceptions_before"]) == (word, change.before)
+                assert (told["constraint"], told["exceptions"]) == ("{zip}: [] -> city", change.constraint.exceptions)
+                assert told["examples"] == [{"key": {}, "row": {"a": 1}}]
+            assert bool(self._told(change, on=frozenset({"left"}))) == (word == "left")
+            assert not self._told(change, table="other")
+            assert not self._told(change, cause="seed")
+
+    def test_many_are_one_message_beside_that_about_constraints(self) -> None:
+        change = NearChange(NearConstraint(NearShape.KEY, ("a",), (), 1, 8), EXCEPTIONS, 0)
+        rows = rows_of(changes=2)
+        rows.payload["near_changes"] = [
+            {**change.constraint.fields(), "table_name": "tax", "change": "exceptions", "reason": None, "cause": "data"}
+            | {"exceptions_before": 0, "sentence": "", "constraint_id": f"n{n}", "constraint": "key(a)"}
+            for n in range(150)
+        ]
+        found = messages([Alert(self.ALERTS | {"disappeared"})], rows, [])
+        assert [message.body["count"] for message in found] == [2, 150]
+        assert len({message.key for message in found}) == 2
+        body = found[1].body
+        assert (body["nearly"], body["restored"], body["left"], body["table"]) == (150, 0, 0, "tax")
+        assert [change["constraint_id"] for change in body["changes"]] == [f"n{n}" for n in range(100)]
 
 
 class TestWaiting:

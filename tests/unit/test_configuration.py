@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from fractions import Fraction
 from importlib import resources
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from holdfast.constraints import Family, OrderDependency, Severity, UsageError
 from holdfast.jobs.configuration import Configuration, load, read_configuration
 from holdfast.jobs.problems import ConfigurationError, Place, written
 from holdfast.jobs.secrets import masked, masked_settings
+from holdfast.jobs.seeding import bounds_of
 from holdfast.jobs.settings import Settings
 from holdfast.jobs.table_settings import DeltaSource, FilesSource, KafkaSource
 from holdfast.jobs.validate import summary
@@ -638,6 +640,11 @@ class TestRules:
         )
         assert "excludes" in only_error(with_table("seed: {path: a.csv}", "exclude: [City]"))[2]
 
+    def test_near_alone_is_enough(self) -> None:
+        text = TOP + TABLE.rstrip() + "\n    near: 1%\n"
+        assert read(text).settings.tables[0].near is not None
+        read(text + "alerts:\n  - {on: [nearly, restored, left], webhook: 'http://h'}\n")
+
     def test_nothing_to_do(self) -> None:
         assert "nothing to maintain" in only_error(TOP + TABLE)[2]
         assert read(TOP + TABLE + "constraints: {order: {}}\n").settings.constraints.families == (Family.ORDER,)
@@ -658,8 +665,46 @@ class TestRules:
         assert only_error(GOOD + f"constraints: {constraints}\n")[1] == path
 
     @pytest.mark.parametrize(
+        ("near", "expected"),
+        [
+            ("", (Fraction(1, 100), 3, True)),
+            (" {}", (Fraction(1, 100), 3, True)),
+            (" 0.1%", (Fraction(1, 1000), 3, True)),
+            (" 0.25", (Fraction(1, 4), 3, True)),
+            (" 0", (Fraction(0), 3, True)),
+            (" {share: 50%, max_context: 0, orders: false}", (Fraction(1, 2), 0, False)),
+        ],
+    )
+    def test_near(self, near: str, expected: tuple[Fraction, int, bool]) -> None:
+        settings = read(with_table("seed: {path: t.csv}", f"near:{near}")).settings
+        bounds = bounds_of(settings.tables[0], settings).near
+        assert bounds is not None
+        assert (bounds.share, bounds.max_context, bounds.orders) == expected
+
+    @pytest.mark.parametrize(
+        ("near", "path", "part"),
+        [
+            ("51%", "tables[0].near", "expected a share of the rows from 0% to 50%, such as 1%; given '51%'"),
+            ("-1", "tables[0].near", "expected a share of the rows"),
+            ("true", "tables[0].near", "expected a share of the rows"),
+            ("many", "tables[0].near", "expected a share of the rows"),
+            ("[1%]", "tables[0].near", "given a list"),
+            ("{share: 60%}", "tables[0].near.share", "expected a share of the rows"),
+            ("{share: 1%, most: 3}", "tables[0].near.most", "unknown key 'most'"),
+            ("{max_context: -1}", "tables[0].near.max_context", "expected"),
+            ("{orders: maybe}", "tables[0].near.orders", "expected true or false"),
+        ],
+    )
+    def test_near_refusals(self, near: str, path: str, part: str) -> None:
+        found = errors(with_table("seed: {path: t.csv}", f"near: {near}"))
+        assert [at for _, at, _ in found] == [path]
+        assert part in found[0][2]
+
+    @pytest.mark.parametrize(
         ("alert", "path"),
         [
+            ("{on: [nearly], webhook: 'http://h'}", "alerts[0].on"),
+            ("{on: [left], rule: zip_city, webhook: 'http://h'}", "alerts[0]"),
             ("{on: [broken], rule: nope, webhook: 'http://h'}", "alerts[0].rule"),
             ("{on: [], webhook: 'http://h'}", "alerts[0].on"),
             ("{on: [appeared], rule: zip_city, webhook: 'http://h'}", "alerts[0]"),
