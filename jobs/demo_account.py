@@ -5,7 +5,7 @@ Invariant: what is printed is what happened; what is left out is counted. Lines 
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,15 @@ from rich import box
 from rich.padding import Padding
 from rich.table import Table as Grid
 
-from holdfast.constraints import ConstraintChange, DenialConstraint, DenialKind, RowImage, Schema
+from holdfast.constraints import (
+    ConstraintChange,
+    DenialConstraint,
+    DenialKind,
+    NearConstraint,
+    RowImage,
+    Schema,
+    near_form,
+)
 from holdfast.constraints.operators import Operator
 from holdfast.constraints.sentences import sentence
 from holdfast.streaming.sinks.shapes import SHAPES
@@ -88,7 +96,9 @@ class Account:
         for kind in _ORDER:
             listed += [c for c in constraints if c.kind is kind][: _LISTED.get(kind, 1)]
         bound = f"of at most {maintainer.bounds.max_predicates} predicates"
-        self._console.print(f"   {len(constraints)} constraints {bound}: {_counts(constraints)}.\n")
+        self._console.print(f"   {len(constraints)} constraints {bound}: {_counts(constraints)}.")
+        near = f"{len(maintainer.near)} keys and functional dependencies"
+        self._console.print(f"   {near} are followed while they nearly hold, too: for all but 1 % of the rows.\n")
         for constraint in listed:
             self._say("", constraint)
         if rest := [c for c in constraints if c not in listed]:
@@ -112,8 +122,10 @@ class Account:
         changes = [change for result in results for change in result.changes]
         ordered = sorted(changes, key=lambda change: self._by_interest(change.constraint))
         seen: list[object] = []
+        restored = {near.constraint for result in results for near in result.near if near.is_restored}
         for change in ordered[:_MOST_CHANGES]:
             self._change(change, seen)
+            self._nearly(change, restored, results[-1].rows)
         if rest := [change.constraint for change in ordered[_MOST_CHANGES:]]:
             self._console.print(f"   Not shown: {_counts(rest)}, all in constraint_changes.")
         if not changes:
@@ -177,6 +189,14 @@ class Account:
         if rows:
             seen.append(keys)
             self._witness(constraint, rows)
+
+    def _nearly(self, change: ConstraintChange, restored: Collection[NearConstraint], rows: int) -> None:
+        """Print how many exceptions a constraint has that is violated, or that it has none any more."""
+        near = near_form(change.constraint)
+        if change.exceptions is not None:
+            self._console.print(f"     it nearly holds: but for {change.exceptions} of {rows} rows")
+        elif near is not None and str(near) in {str(one) for one in restored}:
+            self._console.print("     it nearly held meanwhile, and holds again")
 
     def _witness(self, constraint: DenialConstraint, rows: Sequence[RowImage]) -> None:
         """Print rows side by side: what tells them apart, and what the constraint compares."""

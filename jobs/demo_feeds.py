@@ -31,6 +31,7 @@ tables:
     key: [{key}]
     seed: {{path: ./{table}.csv}}
     source: {{{source}}}
+    near: {{share: 1%, orders: false}}
 
 constraints:
   denial: {{max_predicates: 3, cross_columns: none}}

@@ -246,7 +246,7 @@ VIOLATIONS = Shape(
 
 NEAR_CONSTRAINTS = Shape(
     "near_constraints",
-    "The constraints that nearly hold now: without their exceptions, few rows, they hold.",
+    "The constraints that nearly hold now: for all rows but a few, their exceptions.",
     (
         *_EVERYWHERE,
         *_NEAR,

@@ -33,7 +33,12 @@ class NearChange:
     @property
     def is_turn(self) -> bool:
         """Whether more than the number of exceptions changed: it entered, left, got its first ones, or has none now."""
-        return self.change != EXCEPTIONS or not (self.before and self.constraint.exceptions)
+        return self.change != EXCEPTIONS or not self.before or self.is_restored
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether its last exceptions are gone."""
+        return self.change == EXCEPTIONS and not self.constraint.exceptions
 
     @property
     def text(self) -> str:
