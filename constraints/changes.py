@@ -109,5 +109,6 @@ class ConstraintChange:
     def __str__(self) -> str:
         sign = "+" if self.appeared else "-"
         by = f" by {self.by}" if self.by is not None else ""
-        left = "" if self.exceptions is None else f"; holds but for {self.exceptions:,}"
+        rows = "row" if self.exceptions == 1 else "rows"
+        left = "" if self.exceptions is None else f"; holds but for {self.exceptions:,} {rows}"
         return f"{sign} {self.constraint} ({self.reason.value}{by}{left})"
