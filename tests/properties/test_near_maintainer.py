@@ -19,6 +19,7 @@ from holdfast.state.memory import MemoryStore
 from holdfast.streaming.maintainers.bounds import NearBounds
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.near import counting, maintainer
+from holdfast.streaming.maintainers.near.counts import ordered_in
 from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
 from holdfast.tables import ReadOptions, Table, from_arrow
 from tests.oracles import near as oracle
@@ -35,7 +36,7 @@ def small() -> Iterable[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exceptions, "_FEWEST", 2)
         patch.setattr(counting, "_SAMPLED", 1)
-        patch.setattr(maintainer, "_BATCHES_YOUNG", 2)
+        patch.setattr(counting, "_BATCHES_YOUNG", 2)
         patch.setattr(maintainer, "_BATCHES_FOLLOWED", 3)
         yield
 
@@ -72,7 +73,7 @@ class Histories(RuleBasedStateMachine):
         self.rows = RowSet(PredicateSpace(_table([]).schema))
         self.rows.fill(_table(rows))
         self.store = MemoryStore()
-        self.near = NearMaintainer(self.rows, NearBounds(share, bound))
+        self.near = self._maintainer()
         self.near.seed()
         self._save(everything=True)
 
@@ -113,7 +114,7 @@ class Histories(RuleBasedStateMachine):
         rows = RowSet(PredicateSpace(_table([]).schema))
         rows.restore(self.store, b"r")
         self.rows = rows
-        self.near = NearMaintainer(rows, NearBounds(self.share, self.bound))
+        self.near = self._maintainer()
         self.near.restore(self.store, b"n")
 
     @invariant()
@@ -131,6 +132,11 @@ class Histories(RuleBasedStateMachine):
         assert all(one.rows == len(rows) for one in self.near.constraints)
         assert found == expected(rows, self.share, self.bound)
         self.near.check_invariants()
+
+    def _maintainer(self) -> NearMaintainer:
+        bounds = NearBounds(self.share, self.bound)
+        ordered = ordered_in(self.rows.space.schema.columns, bounds)
+        return NearMaintainer(self.rows, bounds, counting.LiveCounts(self.rows, ordered))
 
     def _save(self, *, everything: bool = False) -> None:
         for batch in self.rows.save(b"r", everything=everything):

@@ -10,38 +10,29 @@ Invariant: between batches all members are near, no candidate of the border is, 
 contains a member's, or is contained in one of the border, for each target that no other one hides.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from holdfast.constraints import Family, NearConstraint, NearShape
+from holdfast.constraints import NearConstraint
 from holdfast.discovery.near.counting import Context, Counted, visible
 from holdfast.discovery.near.lattice import Tasks, allowed, near_set
 from holdfast.discovery.near.targets import KEY
-from holdfast.indexes.exceptions import ClassExceptions, KeyExceptions
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
 from holdfast.streaming.maintainers.bounds import NearBounds
 from holdfast.streaming.maintainers.near.border import Border
 from holdfast.streaming.maintainers.near.changes import ENTERED, EXCEPTIONS, LEFT, NearChange
-from holdfast.streaming.maintainers.near.counting import LiveCounts, together
-
-Candidate = tuple[Context, int]
+from holdfast.streaming.maintainers.near.counting import together
+from holdfast.streaming.maintainers.near.counts import Candidate, Count, Followed, NearCounts
 
 FAMILY = "near"
 """What a state has of near constraints."""
 
 _BATCHES_FOLLOWED = 16
 """A constraint that was a member is followed for so many batches more."""
-
-_ROWS_A_GROUP = 8
-"""A context has so many rows in a group, or its constants are counted anew."""
-
-_BATCHES_YOUNG = 8
-"""A member is counted anew with each of so many batches before it is followed, which costs as much as some counts."""
 
 _SLACK_PART = 8
 """What is not near is counted until it has so many exceptions more than it may: this part of the rows."""
@@ -63,51 +54,17 @@ class NearEffort:
     searches: int
 
 
-class _Count(Protocol):
-    """The exceptions of one constraint: followed (`indexes/exceptions.py`), or counted anew with every batch."""
-
-    @property
-    def count(self) -> int:
-        """How many rows have to go."""
-
-    def follow(self, delta: RowDelta) -> None:
-        """Count what changed."""
-
-    def rebuild(self) -> None:
-        """Count all live rows anew."""
-
-    def check_invariants(self) -> None:
-        """Assert that all is as counted anew."""
-
-
-@dataclass
-class _Recounted:
-    """What is counted anew with every batch, since the batch with which it came."""
-
-    count: int
-    since: int
-
-    def follow(self, delta: RowDelta) -> None:
-        pass
-
-    def rebuild(self) -> None:
-        pass
-
-    def check_invariants(self) -> None:
-        pass
-
-
 @dataclass(frozen=True)
 class _Other:
     """A constraint that was a member, and the last batch with which it was."""
 
-    count: _Count
+    count: Count
     last: int
 
 
 @dataclass(frozen=True)
 class _Memo:
-    members: Mapping[Candidate, _Count]
+    members: Followed
     others: Mapping[Candidate, _Other]
     border: Border
     lost: int
@@ -120,20 +77,18 @@ class NearMaintainer:
     ----------
     rows : the table; codes of columns that have an order in near constraints are in it.
     bounds : what is maintained.
-    threads : how many to use.
+    counts : counts exceptions on the rows.
     """
 
-    def __init__(self, rows: RowSet, bounds: NearBounds, threads: int = 1) -> None:
-        ordered = [bounds.orders and column.ordered_in(Family.NEAR) for column in rows.space.schema.columns]
+    def __init__(self, rows: RowSet, bounds: NearBounds, counts: NearCounts) -> None:
         self.bounds = bounds
         self._counted_anew = self._searches = 0
         self._rows = rows
-        self._counts = LiveCounts(rows, ordered, threads)
-        self._threads = threads
-        self._members: Mapping[Candidate, _Count] = {}
+        self._counts = counts
+        self._members: Followed = {}
         self._others: Mapping[Candidate, _Other] = {}
         self._batches = 0
-        self._border = Border.of(len(ordered), [], 0)
+        self._border = Border.of(counts.targets.columns, [], 0)
         self._lost = 0
         self._saved: Border | None = None
         self.begin()
@@ -141,7 +96,7 @@ class NearMaintainer:
     def seed(self) -> None:
         """Find what nearly holds on the rows. O(n log n) a candidate at most."""
         self._search()
-        self._grow_up(set(self._members))
+        self._members = self._counts.first({one: count.count for one, count in self._members.items()})
         self.begin()
 
     @property
@@ -181,25 +136,20 @@ class NearMaintainer:
 
     def rebuild(self) -> None:
         """Follow rows whose values have other codes, before they change. O(n log n) a member."""
-        self._counts.rebuild()
-        for one in self._followed.values():
-            one.rebuild()
-        self._recount()
+        self._counts.rebuild(self._followed)
 
     def follow(self, delta: RowDelta) -> None:
         """Follow a batch, before the slots of vanished rows are forgotten."""
         self._lost += delta.copies_out
         self._batches += 1
         last = self._batches - _BATCHES_FOLLOWED
-        young = self._young
-        self._others = {one: other for one, other in self._others.items() if other.last >= last and one not in young}
-        self._counts.follow(delta.appeared)
-        followed = self._followed
-        for one in followed.values():
-            one.follow(delta)
-        self._recount()
+        kept = {one: o for one, o in self._others.items() if o.last >= last and self._counts.outlasts(o.count)}
+        self._others = kept
+        followed = self._counts.follow(delta, self._followed)
+        self._members = {one: followed[one] for one in self._members}
+        self._others = {one: _Other(followed[one], other.last) for one, other in kept.items()}
         most = self._most
-        others = {one: followed[one] for one in self._others}
+        others = {one: followed[one] for one in kept}
         self._border = self._border.with_counts(_exact(others), self._lost)
         doubtful = np.flatnonzero(self._border.floors - self._lost <= most)
         self._counted_anew += len(doubtful)
@@ -213,7 +163,8 @@ class NearMaintainer:
         """Yield what changed since it was last saved, or everything."""
         batch, border, before = WriteBatch(), self._border, None if everything else self._saved
         members = [[list(context), number] for context, number in self._members]
-        head = {"lost": self._lost, "members": members}
+        counts = [count.count for count in self._members.values()]
+        head = {"lost": self._lost, "members": members, "counts": counts}
         batch.put(FAMILY, prefix, codecs.json_bytes(head))
         if before is None or before.contexts is not border.contexts:
             contexts = [list(context) for context in border.contexts]
@@ -233,25 +184,24 @@ class NearMaintainer:
         )
         self._lost = head["lost"]
         self._border = Border(self._border.columns, tuple(map(tuple, contexts)), numbers, floors)
-        self._members = {(tuple(context), number): _Recounted(0, 0) for context, number in head["members"]}
-        self._recount()
-        self._grow_up(set(self._members))
+        members = [(tuple(context), number) for context, number in head["members"]]
+        self._members = self._counts.first(dict(zip(members, head["counts"], strict=True)))
         self._saved = self._border
         self.begin()
 
     def check_invariants(self) -> None:
         """Assert what the class promises, by counting everything anew. O(n log n) a candidate."""
-        self._counts.check_invariants()
-        for candidate, member in self._members.items():
-            member.check_invariants()
-            assert member.count == self._exactly(*candidate), candidate
+        self._counts.check_invariants(self._followed)
+        exact = self._counts.exactly(self._followed)
+        assert exact == {candidate: count.count for candidate, count in self._followed.items()}
         most = self._most
         assert all(member.count <= most for member in self._members.values())
         assert (self._border.floors - self._lost > most).all()
-        for place, context in enumerate(self._border.contexts):
-            exact = self._exactly(context, int(self._border.numbers[place]))
-            assert exact >= self._border.floors[place] - self._lost, (context, exact)
-        anew = NearMaintainer(self._rows, self.bounds, self._threads)
+        border = list(zip(self._border.contexts, self._border.numbers.tolist(), strict=True))
+        exact = self._counts.exactly(border)
+        for candidate, floor in zip(border, self._border.floors.tolist(), strict=True):
+            assert exact[candidate] >= floor - self._lost, candidate
+        anew = NearMaintainer(self._rows, self.bounds, self._counts.anew())
         anew.seed()
         assert anew.constraints == self.constraints
 
@@ -274,51 +224,13 @@ class NearMaintainer:
         wanted = {(member.context, member.number): member.exceptions for member in found.members}
         kept = self._followed
         before = {one: _Other(count, self._batches) for one, count in self._members.items()}
-        young = {one: _Recounted(count, self._batches) for one, count in wanted.items() if one not in kept}
-        self._members = {one: young[one] if one in young else kept[one] for one in wanted}
+        new = self._counts.entered({one: count for one, count in wanted.items() if one not in kept})
+        self._members = {one: new[one] if one in new else kept[one] for one in wanted}
         self._others = {one: other for one, other in {**self._others, **before}.items() if one not in self._members}
         self._border = Border.of(targets.columns, found.border, self._lost)
 
     @property
-    def _young(self) -> dict[Candidate, "_Recounted"]:
-        return {one: count for one, count in self._followed.items() if isinstance(count, _Recounted)}
-
-    def _recount(self) -> None:
-        """Count young members anew; those that have stayed for some batches are followed from now on."""
-        young = self._young
-        if not young:
-            return
-        by_context: dict[Context, list[int]] = {}
-        for context, number in sorted(young):
-            by_context.setdefault(context, []).append(number)
-        tasks = [(context, np.array(numbers)) for context, numbers in by_context.items()]
-        for one in self._counts.counted(tasks, -1, len(self._rows)):
-            for number, exceptions in zip(one.numbers.tolist(), one.exceptions.tolist(), strict=True):
-                young[one.context, number].count = exceptions
-        last = self._batches - _BATCHES_YOUNG
-        self._grow_up({one for one in young if one in self._members and young[one].since == last})
-
-    def _grow_up(self, some: Collection[Candidate]) -> None:
-        """Follow keys and constants from now on, but for constants whose context has many groups.
-
-        A table of all groups would be larger than the rows, and a count anew is quick where groups are small. Orders
-        are quicker counted anew than followed, whatever the groups.
-        """
-        asked = sorted({context for context, number in some if context and self._is_constant(number)})
-        rows = len(self._rows)
-        alone = {
-            one.context
-            for one in self._counts.counted([(context, np.array([KEY])) for context in asked], -1, rows)
-            if (rows - int(one.exceptions[0])) * _ROWS_A_GROUP > rows
-        }
-        grown = {one for one in some if one[1] == KEY or (self._is_constant(one[1]) and one[0] not in alone)}
-        self._members = {one: self._follower(*one) if one in grown else c for one, c in self._members.items()}
-
-    def _is_constant(self, number: int) -> bool:
-        return self._counts.targets.form(number)[0] is NearShape.CONSTANT
-
-    @property
-    def _followed(self) -> Mapping[Candidate, _Count]:
+    def _followed(self) -> Followed:
         return {**{one: other.count for one, other in self._others.items()}, **self._members}
 
     def _known_or_counted(self, tasks: Tasks, most: int) -> Iterator[Counted]:
@@ -349,23 +261,13 @@ class NearMaintainer:
                 one = visible(together(one, counted[context]), targets, most)
             yield one
 
-    def _named(self, candidate: Candidate, count: _Count) -> NearConstraint:
+    def _named(self, candidate: Candidate, count: Count) -> NearConstraint:
         context, number = candidate
         shape, target = self._counts.targets.form(number)
         context_names, target_names = ([self._rows.space.schema.names[c] for c in some] for some in (context, target))
         return NearConstraint(shape, context_names, target_names, count.count, len(self._rows))
 
-    def _follower(self, context: Context, number: int) -> _Count:
-        if number == KEY:
-            return KeyExceptions(self._rows, context)
-        _, (dependent, *_) = self._counts.targets.form(number)
-        return ClassExceptions(self._rows, context, dependent)
 
-    def _exactly(self, context: Context, number: int) -> int:
-        (one,) = self._counts.counted([(context, np.array([number]))], -1, len(self._rows))
-        return int(one.exceptions[0])
-
-
-def _exact(followed: Mapping[Candidate, _Count]) -> Iterator[Counted]:
+def _exact(followed: Followed) -> Iterator[Counted]:
     for (context, number), one in followed.items():
         yield Counted(context, np.array([number]), np.array([one.count]))
