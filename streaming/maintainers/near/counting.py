@@ -13,23 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.constraints import NearShape
-from holdfast.discovery.near.counting import Context, Counted, visible
+from holdfast.discovery.near.counting import Candidate, Context, Counted, by_context, visible
 from holdfast.discovery.near.lattice import Tasks, counting
 from holdfast.discovery.near.rows import NearRows, middle_of
 from holdfast.discovery.near.targets import KEY, NearTargets
 from holdfast.indexes.exceptions import ClassExceptions, Exceptions, KeyExceptions
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.indexes.slot_numbers import SlotNumbers
-from holdfast.streaming.maintainers.near.counts import (
-    Candidate,
-    Count,
-    Followed,
-    Ints,
-    NearCounts,
-    by_candidate,
-    by_context,
-)
+from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts, by_candidate
 
+Ints = NDArray[np.int64]
 Rows = NDArray[np.int32]
 
 _ROWS_A_GROUP = 8

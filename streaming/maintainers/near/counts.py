@@ -7,20 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from holdfast.constraints import Column, Family
-from holdfast.discovery.near.counting import Context, Counted
+from holdfast.discovery.near.counting import Candidate, Counted
 from holdfast.discovery.near.lattice import Tasks
 from holdfast.discovery.near.targets import NearTargets
 from holdfast.indexes.rows import RowDelta
 from holdfast.streaming.maintainers.bounds import NearBounds
-
-Candidate = tuple[Context, int]
-"""A target in a context, both by number."""
-
-Ints = NDArray[np.int64]
 
 
 class Count(Protocol):
@@ -88,14 +80,6 @@ class NearCounts(ABC):
 def ordered_in(columns: Iterable[Column], bounds: NearBounds) -> list[bool]:
     """Return for each column whether order compatibilities that are maintained may name it."""
     return [bounds.orders and column.ordered_in(Family.NEAR) for column in columns]
-
-
-def by_context(candidates: Iterable[Candidate]) -> list[tuple[Context, Ints]]:
-    """Return candidates by contexts, in ascending order."""
-    found: dict[Context, list[int]] = {}
-    for context, number in sorted(candidates):
-        found.setdefault(context, []).append(number)
-    return [(context, np.array(numbers)) for context, numbers in found.items()]
 
 
 def by_candidate(counts: Iterable[Counted]) -> dict[Candidate, int]:

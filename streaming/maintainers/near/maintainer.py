@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.constraints import NearConstraint
-from holdfast.discovery.near.counting import Context, Counted, visible
+from holdfast.discovery.near.counting import Candidate, Context, Counted, visible
 from holdfast.discovery.near.lattice import Tasks, allowed, near_set
 from holdfast.discovery.near.targets import KEY
 from holdfast.indexes.rows import RowDelta, RowSet
@@ -26,7 +26,7 @@ from holdfast.streaming.maintainers.bounds import NearBounds
 from holdfast.streaming.maintainers.near.border import Border
 from holdfast.streaming.maintainers.near.changes import ENTERED, EXCEPTIONS, LEFT, NearChange
 from holdfast.streaming.maintainers.near.counting import together
-from holdfast.streaming.maintainers.near.counts import Candidate, Count, Followed, NearCounts
+from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts
 
 FAMILY = "near"
 """What a state has of near constraints."""
