@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.constraints import InclusionDependency, NearConstraint, PredicateSpace, UsageError, Value
+from holdfast.constraints import InclusionDependency, NearConstraint, NearShape, PredicateSpace, UsageError, Value
 from holdfast.discovery.blocks.block import Block, rows_of
 from holdfast.discovery.blocks.near import SHAPES, BlockCounts, unordered_targets
 from holdfast.discovery.blocks.seeding import seed_blocks
@@ -108,6 +108,18 @@ class NearInBlocks(NearDiscovered):
         )
 
 
+def counted_shapes(families: Iterable[str]) -> frozenset[NearShape]:
+    """Return the shapes of some families, or refuse those that are not counted in blocks."""
+    families = list(families)
+    shapes = shapes_of(families)
+    if not shapes <= SHAPES:
+        raise UsageError(
+            f"family '{','.join(families)}': order compatibilities that nearly hold are found where one process holds "
+            f"the rows, and these are in blocks: leave out od (name {','.join(NEAR_FAMILIES)})"
+        )
+    return shapes
+
+
 def discover_near_blocks(
     table: BlockTable,
     share: Fraction,
@@ -123,13 +135,7 @@ def discover_near_blocks(
     share : of the rows that may be exceptions.
     max_context : contexts have at most so many columns; 0 for any number.
     """
-    families = list(families)
-    shapes = shapes_of(families)
-    if not shapes <= SHAPES:
-        raise UsageError(
-            f"family '{','.join(families)}': order compatibilities that nearly hold are found where one process holds "
-            f"the rows, and those of table {table.schema.table} are in blocks: leave out od (name key,fd)"
-        )
+    shapes = counted_shapes(families)
     explained = Explained("blocks")
     started = time.perf_counter()
     heaviest = table.heaviest
