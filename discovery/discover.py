@@ -142,13 +142,7 @@ def discover(
     """Find all constraints that hold, or nearly hold, on a table in memory, or in a file; see `holdfast.discover`."""
     threads = threads or os.cpu_count() or 1
     if near is not None:
-        if space is not None:
-            raise UsageError("near constraints compare columns with themselves alone: leave out space, or near")
-        share, families = (
-            parse_share(near),
-            FAMILIES if family is None else str(getattr(family, "value", family)).split(","),
-        )
-        shapes_of(families)
+        share, families = near_asked(near, tuple(FAMILIES) if family is None else family, space)
         return discover_near(
             as_table(data, name), share, max_context, families=families, threads=threads, report=report
         )
@@ -161,6 +155,19 @@ def discover(
         space = (space or space_of(table)).of_family(kind)
         found = seed_denial(table, space, max_predicates, threads=threads, report=report)
     return Discovered(table, space, ReportedSet(space, found.masks), found.explained)
+
+
+def near_asked(
+    near: float | str | Fraction, family: str | Family | Sequence[str], space: PredicateSpace | None
+) -> tuple[Fraction, list[str]]:
+    """Return the share and the families of near constraints that are asked for, or refuse them."""
+    if space is not None:
+        raise UsageError("near constraints compare columns with themselves alone: leave out space, or near")
+    share = parse_share(near)
+    named = family.value if isinstance(family, Family) else family
+    families = named.split(",") if isinstance(named, str) else list(named)
+    shapes_of(families)
+    return share, families
 
 
 def family_of(given: str | Family) -> Family:

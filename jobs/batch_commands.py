@@ -38,7 +38,7 @@ FILES = click.argument("files", nargs=-1, required=True, type=ReadablePlace(), m
     "--examples",
     type=options.Count(),
     metavar="N",
-    help="With --near, show so many exceptions of each constraint at most [default: 3].",
+    help="With --near, show so many exceptions of each constraint at most [default: 3; --spark: 0].",
 )
 @options.reading
 @options.sentences
@@ -48,7 +48,8 @@ def discover(files: tuple[Place, ...], **given: Any) -> None:
 
     FILE is CSV (.gz too), Parquet, Arrow or a Delta table; with --spark also the address of Parquet or of a Delta
     table. Inclusion dependencies are looked for across all files, the other families in each. With --near, what holds
-    but for a share of the rows: keys, functional dependencies and order compatibilities, with their exceptions.
+    but for a share of the rows: keys, functional dependencies and order compatibilities, with their exceptions; with
+    --spark as well, keys and functional dependencies with how many exceptions each has.
     """
     near = given["near"]
     families = options.families_of(given["family"], near=near is not None)
@@ -72,14 +73,15 @@ def discover(files: tuple[Place, ...], **given: Any) -> None:
             reading,
             _answering(given),
             share=near,
-            families=families,
+            families=None if given["family"] is None else families,
             max_context=given["max_context"],
             space_file=given["space"],
             threads=given["threads"],
             explain=given["explain"],
             top=given["top"],
             as_rules=given["as_rules"],
-            examples=3 if given["examples"] is None else given["examples"],
+            examples=given["examples"] if given["examples"] is not None else 0 if given["spark"] else 3,
+            spread=spread,
         )
         return
     if families == ("ind",):
@@ -285,8 +287,10 @@ def _refuse_beside_near(given: dict[str, Any], families: tuple[str, ...]) -> Non
         if given["examples"] is not None:
             raise click.UsageError("--examples is for rows: inclusions show values that are missing.")
         return
-    if given["spark"]:
-        raise click.UsageError("--near counts exceptions in this process: leave out --spark.")
+    if given["spark"] and given["family"] is not None and "od" in families:
+        raise click.UsageError("--spark counts exceptions of --family key,fd: leave out od, or --spark.")
+    if given["spark"] and given["examples"]:
+        raise click.UsageError("--examples lists rows in this process: leave it out, or --spark.")
     if given["write_space"]:
         raise click.UsageError("--write-space is for column pairs that are compared: leave out --near.")
 

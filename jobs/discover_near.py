@@ -9,7 +9,7 @@ Invariant: results are written when all files are done with, so an error or an i
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -20,15 +20,17 @@ from holdfast.display.near import but_for
 from holdfast.display.texts import counted
 from holdfast.jobs.addresses import Place, paths_of
 from holdfast.jobs.check_lines import aligned, shown_value
-from holdfast.jobs.engines import engine
+from holdfast.jobs.engines import Spread, engine
 from holdfast.jobs.options import Answering
 from holdfast.jobs.output import json_line, one_line, results_to
 from holdfast.jobs.saying import said_fields, said_lines
 from holdfast.jobs.space_files import read_space, reading_in
 
 if TYPE_CHECKING:
+    from holdfast.discovery.detection.check import Checked
     from holdfast.discovery.near.discover import NearDiscovered
     from holdfast.discovery.near.removal import Removal
+    from holdfast.display.verdicts import Verdicts
     from holdfast.jobs.found_rules import Found
     from holdfast.jobs.progress import Progress, Task
     from holdfast.tables import ReadOptions, Table
@@ -46,7 +48,7 @@ def discover_near_files(
     answering: Answering,
     *,
     share: Fraction,
-    families: Sequence[str],
+    families: Sequence[str] | None,
     max_context: int,
     space_file: Path | None,
     threads: int | None,
@@ -54,9 +56,9 @@ def discover_near_files(
     top: int | None,
     as_rules: bool,
     examples: int,
+    spread: Spread | None = None,
 ) -> None:
-    """Discover the near constraints of each file."""
-    from holdfast.discovery.near.discover import discover_near
+    """Discover the near constraints of each file: of some families, or of all that are counted where its rows are."""
     from holdfast.tables import table_names
 
     files = list(files)
@@ -70,34 +72,40 @@ def discover_near_files(
         reading, name = reading_in(space, reading), space.schema.table
     progress = answering.progress()
     found: list[tuple[NearDiscovered, list[_Line], list[Removal] | None]] = []
-    with engine(None, progress) as way:
+    tables: dict[str, Any] = {}
+    rules: list[str] = []
+    with engine(spread, progress) as way:
+        if families is None and "od" not in way.near_families:
+            progress.note("order compatibilities (od) are left out: they are found without --spark alone")
         for file in files:
             with progress.task(f"reading {file.name}") as task:
-                table: Table = way.read(file, reading, name, task.describe)
+                table = way.read(file, reading, name, task.describe)
                 for warning in way.warnings(table):
                     progress.note(f"warning: {warning}")
-                called = table.schema.table
-                near = discover_near(
+                called = way.schema(table).table
+                near = way.near(
                     table,
                     share,
                     max_context,
-                    families=families,
-                    threads=threads or os.cpu_count() or 1,
-                    report=partial(_describe, task, called),
+                    families or way.near_families,
+                    threads or os.cpu_count() or 1,
+                    partial(_describe, task, called),
                 )
                 task.describe(f"{called}: {'ranking' if top is not None else 'naming'} {len(near):,} constraints")
                 lines = _lines(near, top)
                 task.describe(f"{called}: listing exceptions of {len(lines):,} constraints")
                 removals = near.removals(one for one, _ in lines) if examples and not as_rules else None
                 found.append((near, lines, removals))
-    with results_to(answering.output) as out:
+                tables[called] = table
         if as_rules:
-            with progress.task("counting violating rows") as task:
-                out.writelines(_rule_lines([(near, lines) for near, lines, _ in found], answering.output, threads))
-        else:
-            for near, lines, removals in found:
-                write = _json_lines if answering.as_json else _text_lines
-                out.writelines(map(one_line, write(near.table, lines, removals, examples, answering)))
+            with progress.task("counting violating rows"):
+                count = partial(way.check, tables, examples=0, threads=threads)
+                rules = list(_rule_lines([(near, lines) for near, lines, _ in found], answering.output, count))
+    with results_to(answering.output) as out:
+        out.writelines(rules)
+        for near, lines, removals in () if as_rules else found:
+            write = _json_lines if answering.as_json else _text_lines
+            out.writelines(map(one_line, write(near.table, lines, removals, examples, answering)))
     for near, _, _ in found:
         if explain:
             _explain(near, progress)
@@ -170,18 +178,18 @@ def _example_lines(table: "Table", constraint: NearConstraint, removal: "Removal
 
 
 def _rule_lines(
-    found: Sequence[tuple["NearDiscovered", Sequence[_Line]]], output: Path | None, threads: int | None
+    found: Sequence[tuple["NearDiscovered", Sequence[_Line]]],
+    output: Path | None,
+    count: Callable[[Sequence[Rule]], "Verdicts[Checked]"],
 ) -> Iterator[str]:
     """Return a rules file whose rules accept as many violating rows as there are now."""
-    from holdfast.discovery.detection.check import check_tables
     from holdfast.jobs.found_rules import rule_lines
 
     every = [(near.table.schema.table, constraint) for near, lines in found for constraint, _ in lines]
     inexact = list(dict.fromkeys(one for one in every if one[1].exceptions))
     rules = [Rule(str(constraint), table, constraint.exact) for table, constraint in inexact]
-    tables = {near.table.schema.table: near.table for near, _ in found}
-    counts = check_tables(tables, rules, examples=0, threads=threads)
-    accepted: dict[Found, int] = {one: of.violating_rows or 0 for one, of in zip(inexact, counts, strict=True)}
+    counts = zip(inexact, count(rules), strict=True)
+    accepted: dict[Found, int] = {one: checked.violating_rows or 0 for one, checked in counts}
     return rule_lines(every, output, several=len(found) > 1, thresholds=accepted)
 
 

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.discovery.detection.check import Checked
     from holdfast.discovery.discover import Discovered
     from holdfast.discovery.inclusion.discover import DiscoveredInclusions
+    from holdfast.discovery.near.discover import NearDiscovered
     from holdfast.display.verdicts import Verdicts
     from holdfast.streaming.spark.executors import SparkExecutors
     from holdfast.tables import ReadOptions, Table
@@ -76,6 +78,23 @@ class Engine(ABC, Generic[Read]):
     def discover(self, table: Read, space: PredicateSpace, bound: int, threads: int, report: Report) -> "Discovered":
         """Find what holds on a table."""
 
+    @property
+    @abstractmethod
+    def near_families(self) -> tuple[str, ...]:
+        """The families of near constraints that are counted here."""
+
+    @abstractmethod
+    def near(
+        self,
+        table: Read,
+        share: Fraction,
+        max_context: int,
+        families: Sequence[str],
+        threads: int,
+        report: Report,
+    ) -> "NearDiscovered":
+        """Find what nearly holds on a table."""
+
     @abstractmethod
     def check(self, tables: Mapping[str, Read], rules: Sequence[Rule], **asked: Any) -> "Verdicts[Checked]":
         """Count what breaks rules, as `check_tables` does."""
@@ -124,6 +143,27 @@ class ThisProcess(Engine["Table"]):
             threads=threads,
             report=report,
         )
+
+    @property
+    def near_families(self) -> tuple[str, ...]:
+        """All families of near constraints."""
+        from holdfast.discovery.near.discover import FAMILIES
+
+        return tuple(FAMILIES)
+
+    def near(
+        self,
+        table: "Table",
+        share: Fraction,
+        max_context: int,
+        families: Sequence[str],
+        threads: int,
+        report: Report,
+    ) -> "NearDiscovered":
+        """Find what nearly holds on a table."""
+        from holdfast.discovery.near.discover import discover_near
+
+        return discover_near(table, share, max_context, families=families, threads=threads, report=report)
 
     def check(self, tables: "Mapping[str, Table]", rules: Sequence[Rule], **asked: Any) -> "Verdicts[Checked]":
         """Count what breaks rules."""
@@ -192,6 +232,27 @@ class OnSpark(Engine["BlocksOfFile"]):
         from holdfast.discovery.blocks.discover import discover_blocks
 
         return discover_blocks(table.table, space, bound, threads=threads, report=report)
+
+    @property
+    def near_families(self) -> tuple[str, ...]:
+        """Those that need no order of values."""
+        from holdfast.discovery.blocks.discover import NEAR_FAMILIES
+
+        return NEAR_FAMILIES
+
+    def near(
+        self,
+        table: "BlocksOfFile",
+        share: Fraction,
+        max_context: int,
+        families: Sequence[str],
+        threads: int,  # noqa: ARG002  (executors count)
+        report: Report,
+    ) -> "NearDiscovered":
+        """Find what nearly holds on a table."""
+        from holdfast.discovery.blocks.discover import discover_near_blocks
+
+        return discover_near_blocks(table.table, share, max_context, families=families, report=report)
 
     def check(self, tables: "Mapping[str, BlocksOfFile]", rules: Sequence[Rule], **asked: Any) -> "Verdicts[Checked]":
         """Count what breaks rules."""

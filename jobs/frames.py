@@ -73,7 +73,7 @@ def discover(
     data : a table of ours, a pandas, Arrow or Spark data frame, or the path of a file.
     name : what a data frame is called.
     family : `dc`, denial constraints (the default), or `od`, order dependencies. With `near` some of `key`, `fd` and
-        `od`, with commas between them; all of these where none is given.
+        `od`, with commas between them; all of these where none is given, of a Spark data frame all but `od`.
     max_predicates : denial constraints on at most so many column pairs; 0 for all.
     max_context : order dependencies and near constraints with at most so many columns in the context; 0 for all.
     near : the share of the rows that may be exceptions, from 0 to 0.5 or "50%"; None for constraints that hold.
@@ -113,11 +113,20 @@ def discover(
         }
         found: Discovered | NearDiscovered = discover_here(data, **asked)
         return found
-    if near is not None:
-        raise UsageError("exceptions are counted in this process: give a pandas or Arrow frame, or a path, with near")
-    from holdfast.discovery.blocks.discover import discover_blocks, space_of_blocks
-    from holdfast.discovery.discover import family_of
+    from holdfast.discovery.blocks.discover import (
+        NEAR_FAMILIES,
+        counted_shapes,
+        discover_blocks,
+        discover_near_blocks,
+        space_of_blocks,
+    )
+    from holdfast.discovery.discover import family_of, near_asked
 
+    if near is not None:
+        share, families = near_asked(near, NEAR_FAMILIES if family is None else family, space)
+        counted_shapes(families)
+        with _in_blocks({name: data}, work, report) as tables:
+            return discover_near_blocks(tables[name], share, max_context, families=families, report=report)
     kind = family_of(Family.DENIAL if family is None else family)
     threads = threads or os.cpu_count() or 1
     with _in_blocks({name: data}, work, report) as tables:

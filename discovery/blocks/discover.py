@@ -1,15 +1,17 @@
 """Discovery on tables in blocks: what `discover` and `discover_inclusions` are on tables in memory."""
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from holdfast.constraints import InclusionDependency, PredicateSpace, Value
+from holdfast.constraints import InclusionDependency, NearConstraint, NearShape, PredicateSpace, UsageError, Value
 from holdfast.discovery.blocks.block import Block, rows_of
+from holdfast.discovery.blocks.near import SHAPES, BlockCounts, unordered_targets
 from holdfast.discovery.blocks.seeding import seed_blocks
 from holdfast.discovery.blocks.table import BlockTable, Report, Source
 from holdfast.discovery.blocks.values import clusters_of, missing_values, overlaps_of
@@ -18,6 +20,11 @@ from holdfast.discovery.discover import Discovered
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.inclusion.discover import DiscoveredInclusions
 from holdfast.discovery.inclusion.result import Inclusions
+from holdfast.discovery.near.counting import Candidate, Counted
+from holdfast.discovery.near.discover import NearDiscovered, shapes_of
+from holdfast.discovery.near.lattice import Member, Tasks, allowed, near_set
+from holdfast.discovery.near.ranking import Bounds, bounding
+from holdfast.discovery.near.removal import Removal
 from holdfast.discovery.ranking import PairSample
 from holdfast.discovery.reported import ReportedSet
 
@@ -72,6 +79,81 @@ def _sample_of(table: BlockTable, space: PredicateSpace) -> PairSample:
 
 def _paired(source: Source, space: PredicateSpace, blocks: tuple[Block, ...]) -> PairSample:
     return PairSample.of(pair_codes(rows_of(source.read_all(blocks), source.schema).table, space), space)
+
+
+NEAR_FAMILIES = ("key", "fd")
+"""The families of near constraints that are counted in blocks."""
+
+
+@dataclass(frozen=True, repr=False)
+class NearInBlocks(NearDiscovered):
+    """What nearly holds on a table in blocks.
+
+    Parameters
+    ----------
+    bounds : the exceptions of the candidates by which constraints are ranked.
+    """
+
+    bounds: Mapping[Candidate, int] = field(kw_only=True)
+
+    def _scored(self, members: Sequence[Member]) -> list[tuple[float, Member]]:
+        bounds = Bounds(self.table.row_count, self.targets, lambda *one: self.bounds[one])
+        return [(bounds.score(member), member) for member in members]
+
+    def removals(self, constraints: Iterable[NearConstraint]) -> list[Removal]:  # noqa: ARG002 (refused)
+        """Refuse: exceptions are listed of rows in memory."""
+        raise UsageError(
+            "which rows are the exceptions is not listed of tables in blocks: run holdfast exceptions FILE CONSTRAINT, "
+            "where one process can hold the table, or holdfast check FILE --rule CONSTRAINT --spark"
+        )
+
+
+def counted_shapes(families: Iterable[str]) -> frozenset[NearShape]:
+    """Return the shapes of some families, or refuse those that are not counted in blocks."""
+    families = list(families)
+    shapes = shapes_of(families)
+    if not shapes <= SHAPES:
+        raise UsageError(
+            f"family '{','.join(families)}': order compatibilities that nearly hold are found where one process holds "
+            f"the rows, and these are in blocks: leave out od (name {','.join(NEAR_FAMILIES)})"
+        )
+    return shapes
+
+
+def discover_near_blocks(
+    table: BlockTable,
+    share: Fraction,
+    max_context: int = 3,
+    *,
+    families: Iterable[str] = NEAR_FAMILIES,
+    report: Report = lambda _: None,
+) -> NearInBlocks:
+    """Find all near constraints of some families on a table, as `discover_near` does, but for order compatibilities.
+
+    Parameters
+    ----------
+    share : of the rows that may be exceptions.
+    max_context : contexts have at most so many columns; 0 for any number.
+    """
+    shapes = counted_shapes(families)
+    explained = Explained("blocks")
+    started = time.perf_counter()
+    heaviest = table.heaviest
+    columns = np.array(sorted(range(len(table.schema)), key=lambda c: (heaviest[c], c)), np.int64)
+    explained.add("sample", started)
+    targets = unordered_targets(columns, shapes)
+    counts = BlockCounts(table, targets)
+    most = allowed(share, table.row_count)
+
+    def count(tasks: Tasks, most: int) -> Iterator[Counted]:
+        return counts.counted(tasks, most, most)
+
+    found = near_set(targets, most, max_context, count, explained=explained, report=report)
+    started = time.perf_counter()
+    report("counting what constraints are ranked by")
+    bounds = counts.exactly({one for member in found.members for one in bounding(member, targets)})
+    explained.add(f"{len(bounds):,} counts that rank constraints", started)
+    return NearInBlocks(table.without_rows(), share, max_context, targets, found, explained, bounds=bounds)
 
 
 @dataclass(frozen=True)

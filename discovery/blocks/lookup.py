@@ -107,8 +107,26 @@ def row_hashes(table: Table, columns: Sequence[int]) -> Hashes:
     """Return a hash of each row's values in some columns: equal rows have equal ones, in whatever table they are."""
     found = np.zeros(table.row_count, np.uint64)
     for c in columns:
-        found = _mixed(found * _ODD + _hashes(table.columns[c]))
+        found = hashed_with(found, value_hashes(table.columns[c]))
     return found
+
+
+def hashed_with(found: Hashes, more: Hashes) -> Hashes:
+    """Return hashes of rows in some columns and one more, by those of its values."""
+    return _mixed(found * _ODD + more)
+
+
+def value_hashes(column: EncodedColumn) -> Hashes:
+    """Return a hash of each value of a column: equal values have equal ones, in whatever table they are."""
+    if column.dictionary is None:
+        found = _mixed(column.keys.view(np.uint64) * _ODD)
+    else:
+        distinct, _ = column.counts
+        hashes = np.append(hashed(canonical(column, distinct)), _OF_NULL)
+        found = hashes[np.searchsorted(distinct, column.keys)]
+    if column.valid is not None:
+        found = np.where(column.valid, found, _OF_NULL)
+    return np.asarray(found)
 
 
 # What a task does
@@ -181,18 +199,6 @@ def _numbered(source: Source, task: tuple[Block, RowNumbers]) -> pa.Table:
 def _between(source: Source, column: int, low: int, high: int, block: Block) -> pa.Table:
     rows, field = source.read(block), pc.field(str(column))
     return rows.filter((field >= low) & (field <= high)).combine_chunks()
-
-
-def _hashes(column: EncodedColumn) -> Hashes:
-    if column.dictionary is None:
-        found = _mixed(column.keys.view(np.uint64) * _ODD)
-    else:
-        distinct, _ = column.counts
-        hashes = np.append(hashed(canonical(column, distinct)), _OF_NULL)
-        found = hashes[np.searchsorted(distinct, column.keys)]
-    if column.valid is not None:
-        found = np.where(column.valid, found, _OF_NULL)
-    return np.asarray(found)
 
 
 def _mixed(numbers: Hashes) -> Hashes:

@@ -5,7 +5,7 @@ their place in the walk. Rows that are alone in their group fall away. A count e
 it is a lower bound, which proves that a constraint has more exceptions. It is never estimated.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,9 @@ from holdfast.discovery.near.targets import KEY, NearTargets
 
 Context = tuple[int, ...]
 """Columns in ascending order, numbered as `NearRows` has them."""
+
+Candidate = tuple[Context, int]
+"""A target in a context, both by number."""
 
 _DIGITS = 1 << 11
 
@@ -173,6 +176,14 @@ def counted(
         found[order] = counter.orders(groups, numbers[order], enough)
         kept = (numbers < first_order) | order
         yield Counted(context, numbers[kept], found[kept])
+
+
+def by_context(candidates: Iterable[Candidate]) -> list[tuple[Context, Ints]]:
+    """Return candidates by contexts, in ascending order."""
+    found: dict[Context, list[int]] = {}
+    for context, number in sorted(candidates):
+        found.setdefault(context, []).append(number)
+    return [(context, np.array(numbers)) for context, numbers in found.items()]
 
 
 def visible(one: Counted, targets: NearTargets, most: int) -> Counted:

@@ -1,12 +1,14 @@
-"""Constraints that nearly hold on a table in memory: found, ranked, and with their exceptions.
+"""Constraints that nearly hold on a table: found, ranked, and with their exceptions, here where rows are in memory.
 
 Invariant: what is found is a function of the table's rows and types, the share, the bound and the families alone.
 """
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from holdfast.constraints import NearConstraint, NearShape, UsageError
@@ -45,18 +47,16 @@ class NearDiscovered(Sequence[NearConstraint]):
     ----------
     table : what was searched.
     share, max_context : how many of its rows may be exceptions, and how many columns a context has at most (0: any).
-    found : the near set and its border, by numbers of columns and targets of `rows` and `targets`.
+    targets, found : the near set and its border, by numbers of columns and targets.
     explained : times.
     """
 
     table: Table
     share: Fraction
     max_context: int
-    rows: NearRows
     targets: NearTargets
     found: NearSet
     explained: Explained
-    threads: int = 1
 
     def __iter__(self) -> Iterator[NearConstraint]:
         return map(self.constraint, self.found.members)
@@ -78,14 +78,14 @@ class NearDiscovered(Sequence[NearConstraint]):
 
     def constraint(self, member: Member) -> NearConstraint:
         """Return a member of the near set as a constraint on columns with names."""
-        names = self.rows.names(self.table.schema)
+        names = [self.table.schema.names[column] for column in self.targets.of_table.tolist()]
         shape, target = self.targets.form(member.number)
         near = NearConstraint(
             shape,
             (names[column] for column in member.context),
             (names[column] for column in target),
             member.exceptions,
-            self.rows.count,
+            self.table.row_count,
         )
         return near.canonical(self.table.schema)
 
@@ -120,16 +120,39 @@ class NearDiscovered(Sequence[NearConstraint]):
 
         O(n log n) a constraint, whatever `count` is.
         """
-        members = sorted(self.found.members, key=lambda member: member.context)
-
-        def scored(part: Sequence[Member]) -> list[tuple[float, Member]]:
-            bounds = Bounds(Counter(self.rows, self.targets), self.targets, {})
-            return [(bounds.score(member), member) for member in part]
-
-        every = [one for part in mapped(self.threads, scored, cut(members, self.threads)) for one in part]
+        every = self._scored(sorted(self.found.members, key=lambda member: member.context))
         place = {(member.context, member.number): i for i, member in enumerate(self.found.members)}
         every.sort(key=lambda one: (-one[0], place[one[1].context, one[1].number]))
         return Ranked(((score, self.constraint(member)) for score, member in every[:count]), self.table.schema.table)
+
+    @abstractmethod
+    def _scored(self, members: Sequence[Member]) -> list[tuple[float, Member]]:
+        """Return some members with their scores; those of one context are neighbours."""
+
+    @abstractmethod
+    def removals(self, constraints: Iterable[NearConstraint]) -> list[Removal]:
+        """Return which rows are the exceptions of some constraints, whether they nearly hold or not."""
+
+
+@dataclass(frozen=True, repr=False)
+class NearInMemory(NearDiscovered):
+    """What nearly holds on a table in memory.
+
+    Parameters
+    ----------
+    rows : of the table, as codes.
+    threads : how many to use.
+    """
+
+    rows: NearRows
+    threads: int = 1
+
+    def _scored(self, members: Sequence[Member]) -> list[tuple[float, Member]]:
+        def scored(part: Sequence[Member]) -> list[tuple[float, Member]]:
+            bounds = Bounds(self.rows.count, self.targets, cache(Counter(self.rows, self.targets).exceptions))
+            return [(bounds.score(member), member) for member in part]
+
+        return [one for part in mapped(self.threads, scored, cut(members, self.threads)) for one in part]
 
     def removals(self, constraints: Iterable[NearConstraint]) -> list[Removal]:
         """Return which rows are the exceptions of some constraints, whether they nearly hold or not."""
@@ -144,7 +167,7 @@ def discover_near(
     families: Iterable[str] = tuple(FAMILIES),
     threads: int = 1,
     report: Callable[[str], object] = lambda _: None,
-) -> NearDiscovered:
+) -> NearInMemory:
     """Find all near constraints of some families (`FAMILIES`) on a table.
 
     Parameters
@@ -162,7 +185,7 @@ def discover_near(
     targets = NearTargets(rows, shapes)
     count = counting(rows, targets, threads=threads)
     found = near_set(targets, allowed(share, rows.count), max_context, count, explained=explained, report=report)
-    return NearDiscovered(table, share, max_context, rows, targets, found, explained, threads)
+    return NearInMemory(table, share, max_context, targets, found, explained, rows, threads)
 
 
 def shapes_of(families: Iterable[str]) -> frozenset[NearShape]:

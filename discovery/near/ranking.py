@@ -8,10 +8,11 @@
   in a context that is nearly a key, is chance.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdfast.constraints import NearShape
-from holdfast.discovery.near.counting import Counter
+from holdfast.discovery.near.counting import Candidate, Context
 from holdfast.discovery.near.lattice import Member
 from holdfast.discovery.near.targets import KEY, NearTargets
 
@@ -21,11 +22,18 @@ _OPERATORS = {NearShape.KEY: 0, NearShape.CONSTANT: 1, NearShape.ORDER: 2, NearS
 
 @dataclass(frozen=True)
 class Bounds:
-    """Counts that bound those of members, by context and target; each is counted once."""
+    """Ranks members by the counts that bound theirs.
 
-    counter: Counter
+    Parameters
+    ----------
+    rows : how many the table has.
+    targets : of the table.
+    count : returns the exceptions of a candidate; it is asked for those that `bounding` names.
+    """
+
+    rows: int
     targets: NearTargets
-    known: dict[tuple[tuple[int, ...], int], int]
+    count: Callable[[Context, int], int]
 
     def score(self, member: Member) -> float:
         """Return how much a member of the near set tells a person."""
@@ -41,17 +49,13 @@ class Bounds:
 
     def possible(self, member: Member) -> int:
         """Return a number of exceptions that a member cannot exceed, by its columns and parts alone."""
-        shape, target = self.targets.form(member.number)
-        if shape is NearShape.KEY:
-            return max(self.counter.rows.count - 1, 0)
-        above = [self._count(member.context, KEY) if member.context else max(self.counter.rows.count - 1, 0)]
-        if member.context:
-            above.append(self._count((), member.number))
-        if len(target) == 2:
-            above += [self._count(member.context, 1 + column) for column in target]
-        return min(above)
+        return min([max(self.rows - 1, 0), *(self.count(*one) for one in bounding(member, self.targets))])
 
-    def _count(self, context: tuple[int, ...], number: int) -> int:
-        if (context, number) not in self.known:
-            self.known[context, number] = self.counter.exceptions(context, number)
-        return self.known[context, number]
+
+def bounding(member: Member, targets: NearTargets) -> list[Candidate]:
+    """Return the candidates whose exceptions bound those of a member."""
+    shape, target = targets.form(member.number)
+    if shape is NearShape.KEY:
+        return []
+    found: list[Candidate] = [(member.context, KEY), ((), member.number)] if member.context else []
+    return found + [(member.context, 1 + column) for column in target if len(target) == 2]

@@ -51,6 +51,7 @@ from holdfast.streaming.maintainers.holding import (
     boxes_of,
 )
 from holdfast.streaming.maintainers.in_memory import RowsInMemory
+from holdfast.streaming.maintainers.near.counting_blocks import CountsInBlocks
 from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
 from holdfast.streaming.maintainers.residents import Residents
 from holdfast.streaming.maintainers.watches import Watch
@@ -250,12 +251,15 @@ class RowsInBlocks(Holding):
         """Return what counts the violations of rules."""
         return CountingInBlocks(self.rows, watches)
 
-    def near(self, bounds: NearBounds) -> NearMaintainer:  # noqa: ARG002 (refused whatever they are)
-        """Refuse: exceptions are counted on rows in memory."""
-        raise UsageError(
-            f"table {self.rows.space.schema.table}: constraints that nearly hold are maintained where rows are in "
-            "memory, and its rows are in blocks: leave them out, or hold the rows in memory (engine: embedded)"
-        )
+    def near(self, bounds: NearBounds) -> NearMaintainer:
+        """Return what keeps the constraints that nearly hold, which is still to be seeded or restored."""
+        if bounds.orders:
+            raise UsageError(
+                f"table {self.rows.space.schema.table}: order compatibilities that nearly hold are maintained where "
+                "rows are in memory, and its rows are in blocks: leave them out (keys and functional dependencies "
+                "alone: near_orders=False), or hold the rows in memory (engine: embedded)"
+            )
+        return NearMaintainer(self.rows, bounds, CountsInBlocks(self.rows))
 
     def sample(self, space: PredicateSpace) -> PairSample:
         """Return random pairs of rows of a sample that is taken now and then."""

@@ -33,6 +33,8 @@ from holdfast.streaming.maintainers.holding import (
     WholeTable,
     boxes_of,
 )
+from holdfast.streaming.maintainers.near.counting import LiveCounts
+from holdfast.streaming.maintainers.near.counts import ordered_in
 from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
 from holdfast.streaming.maintainers.watches import Watch
 from holdfast.streaming.netting import no_key_is_twice
@@ -160,7 +162,8 @@ class RowsInMemory(Holding):
 
     def near(self, bounds: NearBounds) -> NearMaintainer:
         """Return what keeps the constraints that nearly hold, which is still to be seeded or restored."""
-        return NearMaintainer(self.rows, bounds, self.threads)
+        ordered = ordered_in(self.rows.space.schema.columns, bounds)
+        return NearMaintainer(self.rows, bounds, LiveCounts(self.rows, ordered, self.threads))
 
     def sample(self, space: PredicateSpace) -> PairSample:
         """Return random pairs of rows."""

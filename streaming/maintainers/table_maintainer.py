@@ -383,7 +383,7 @@ class TableMaintainer:
         delta = self._rows.change(netted.codes, netted.signs)
         changes = [] if delta.is_empty else self._followed(delta)
         self._rules.apply(delta)
-        if self._near is not None and len(delta.changed):
+        if self._near is not None and (delta.copies_in or delta.copies_out):
             self._near.follow(delta)
             changes = self._with_exceptions(changes, self._near)
         values = () if self._follows is None else self._follows(self._rows, self.holding.with_values(delta))

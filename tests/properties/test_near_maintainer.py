@@ -20,6 +20,7 @@ from holdfast.streaming.maintainers.bounds import NearBounds
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.near import counting, maintainer, shown
 from holdfast.streaming.maintainers.near.changes import NearExample
+from holdfast.streaming.maintainers.near.counts import ordered_in
 from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
 from holdfast.tables import ReadOptions, Table, from_arrow
 from tests.oracles import near as oracle
@@ -36,7 +37,7 @@ def small() -> Iterable[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exceptions, "_FEWEST", 2)
         patch.setattr(counting, "_SAMPLED", 1)
-        patch.setattr(maintainer, "_BATCHES_YOUNG", 2)
+        patch.setattr(counting, "_BATCHES_YOUNG", 2)
         patch.setattr(maintainer, "_BATCHES_FOLLOWED", 3)
         yield
 
@@ -89,7 +90,7 @@ class Histories(RuleBasedStateMachine):
         self.rows = RowSet(PredicateSpace(_table([]).schema))
         self.rows.fill(_table(rows))
         self.store = MemoryStore()
-        self.near = NearMaintainer(self.rows, NearBounds(share, bound))
+        self.near = self._maintainer()
         self.near.seed()
         self.told = {_shown(one): one.undecided for one in self.near.shown}
         self._save(everything=True)
@@ -134,7 +135,7 @@ class Histories(RuleBasedStateMachine):
         rows = RowSet(PredicateSpace(_table([]).schema))
         rows.restore(self.store, b"r")
         self.rows = rows
-        self.near = NearMaintainer(rows, NearBounds(self.share, self.bound))
+        self.near = self._maintainer()
         self.near.restore(self.store, b"n")
 
     @invariant()
@@ -165,6 +166,11 @@ class Histories(RuleBasedStateMachine):
         broken = {str(one) for one in self.near.constraints if one.exceptions}
         assert named <= broken
         assert self.few or named == broken
+
+    def _maintainer(self) -> NearMaintainer:
+        bounds = NearBounds(self.share, self.bound)
+        ordered = ordered_in(self.rows.space.schema.columns, bounds)
+        return NearMaintainer(self.rows, bounds, counting.LiveCounts(self.rows, ordered))
 
     def _save(self, *, everything: bool = False) -> None:
         for batch in self.rows.save(b"r", everything=everything):
@@ -199,7 +205,7 @@ def test_a_wrong_record_makes_a_constraint_nearly_hold_and_its_correction_restor
         assert "~ {zip}: [] -> city (1 to 0 exceptions of 8 rows)" in map(str, one.step(inserts=right).near)
         one.check_invariants()
     two_wrong = pa.table({"id": [2, 3], "zip": [1, 1], "city": ["b", "b"], "mood": ["x", "x"]})
-    assert "- {zip}: [] -> city (left, 0 to 2 exceptions of 8 rows)" in map(str, again.step(inserts=two_wrong).near)
+    assert "- {zip}: [] -> city (violated, 0 to 2 exceptions of 8 rows)" in map(str, again.step(inserts=two_wrong).near)
     assert "+ {zip}: [] -> city (entered, 1 exception of 8 rows)" in map(
         str, again.step(inserts=right.set_column(0, "id", [[2]])).near
     )

@@ -92,6 +92,30 @@ def test_discover(file: str, search: str, folder: Path, tmp_path: Path, capsys: 
     assert list(work.iterdir()) == []
 
 
+def test_discover_what_nearly_holds(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], spark: SparkSession
+) -> None:
+    given = ("discover", folder / "tax.parquet", "--near", "1%")
+    spread = ("--spark", "--block-rows", 300, "--work", tmp_path / "work")
+    code, expected, _ = said(capsys, *given, "--family", "key,fd", "--examples", 0, "--top", 1000)
+    found = said(capsys, *given, *spread, "--top", 1000)
+    assert (found[0], code) == (0, 0)
+    assert found[1] == expected
+    assert any(line["exceptions"] for line in expected)
+    assert len(expected) > 5
+    assert "order compatibilities (od) are left out" in found[2]
+    assert list((tmp_path / "work").iterdir()) == []
+    rules = [tmp_path / "here.yaml", tmp_path / "there.yaml"]
+    for path, more in zip(rules, [(), spread], strict=True):
+        assert exit_code_of([*map(str, (*given, "--family", "key,fd", "--as-rules", "--output", path, *more))]) == 0
+    assert rules[0].read_text() == rules[1].read_text()
+    frame = spark.read.parquet(str(folder / "tax.parquet"))
+    of_frame = holdfast.discover(frame, name="tax", near="1%")
+    assert [str(one) for one in of_frame] == [line["constraint"] for line in said(capsys, *given, *spread)[1]]
+    with pytest.raises(UsageError, match="leave out od"):
+        holdfast.discover(frame, near="1%", family="od")
+
+
 def test_discover_inclusions(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "zips.csv"
     pa.csv.write_csv(pa.table({"zip": [f"{i:05}" for i in range(501, 20_000, 3)], "n": range(6_500)[:6500]}), other)

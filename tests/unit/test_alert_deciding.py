@@ -156,7 +156,12 @@ class TestNear:
     def _told(self, *changes: NearChange, cause: str = "data", **asked: Any) -> list[Message]:
         rows = rows_of()
         for change in changes:
-            told = {"table_name": "tax", "change": change.change, "reason": change.reason, "cause": cause}
+            told: dict[str, Any] = {
+                "table_name": "tax",
+                "change": change.change,
+                "reason": change.reason,
+                "cause": cause,
+            }
             told |= {"exceptions_before": change.before, "sentence": "A sentence.", **change.constraint.fields()}
             told |= {"constraint_id": "i", "constraint": str(change.constraint)}
             rows.add("near_changes", {**told, "examples": json.dumps([{"key": {}, "row": {"a": 1}}])})

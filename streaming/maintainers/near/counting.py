@@ -1,33 +1,51 @@
-"""Counts exceptions of candidates on the live rows of a table: of few candidates, in the middle of a batch.
+"""Counts exceptions of candidates on the rows of a table in memory: of few candidates, in the middle of a batch.
 
 Constants and keys are counted on numbers of values that follow the rows. Orders need ranks, which are made for a sample
 first: where its exceptions, which all rows have at least, are more than enough, no other row is looked at.
+
+What stays for some batches is followed row by row (`indexes/exceptions.py`), where that is quicker than a count anew.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.constraints import NearShape
-from holdfast.discovery.near.counting import Context, Counted, Counter, visible
+from holdfast.discovery.near.counting import Candidate, Context, Counted, Counter, by_context, visible
 from holdfast.discovery.near.lattice import Tasks, counting
 from holdfast.discovery.near.removal import standing_of
 from holdfast.discovery.near.rows import NearRows, middle_of
-from holdfast.discovery.near.targets import NearTargets
-from holdfast.indexes.exceptions import Standing
+from holdfast.discovery.near.targets import KEY, NearTargets
+from holdfast.indexes.exceptions import ClassExceptions, Exceptions, KeyExceptions, Standing
 from holdfast.indexes.kernels.exceptions import NONE
-from holdfast.indexes.rows import RowSet, Slots
+from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.indexes.slot_numbers import SlotNumbers
+from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts, by_candidate
 
 Ints = NDArray[np.int64]
 Rows = NDArray[np.int32]
+
+_ROWS_A_GROUP = 8
+"""A context has so many rows in a group, or its constants are counted anew."""
+
+_BATCHES_YOUNG = 8
+"""A member is counted anew with each of so many batches before it is followed, which costs as much as some counts."""
 
 _SAMPLED = 3
 """A sample has so many times as many rows as are enough exceptions."""
 
 
-class LiveCounts:
+@dataclass
+class _Recounted:
+    """What is counted anew with every batch, since the batch with which it came."""
+
+    count: int
+    since: int
+
+
+class LiveCounts(NearCounts):
     """Counts candidates on the live rows.
 
     Parameters
@@ -49,21 +67,12 @@ class LiveCounts:
         self._random = np.random.default_rng(0)
         self._shuffled: Rows = np.zeros(0, np.int32)
         self._live: Rows | None = None
+        self._batches = 0
         self._ranks: dict[tuple[int, int], tuple[Rows, int, int]] = {}
         self.targets = NearTargets(self._near_rows(self._numbers.numbers, self._numbers.known, self._shuffled))
 
-    def follow(self, appeared: Ints) -> None:
-        """Take rows over that came, before the slots of vanished ones are forgotten."""
-        self._numbers.follow(appeared)
-        self._forget()
-
-    def rebuild(self) -> None:
-        """Take all live rows over anew. O(n) a column."""
-        self._numbers.rebuild()
-        self._forget()
-
     def counted(self, tasks: Tasks, most: int, enough: int) -> Iterator[Counted]:
-        """Count candidates; a count of more than `enough` may be one of some rows alone, and is then a lower bound."""
+        """Count candidates on the rows as they are now."""
         plain, orders = [], []
         for context, numbers in tasks:
             is_order = numbers > self.targets.constants
@@ -84,8 +93,40 @@ class LiveCounts:
             if parts:
                 yield parts[0] if len(parts) == 1 else together(*parts)
 
-    def exceptions(self, context: Context, number: int) -> tuple[Slots, Standing]:
+    def exactly(self, candidates: Collection[Candidate]) -> dict[Candidate, int]:
+        """Return the exceptions of some candidates. O(n log n) each."""
+        return by_candidate(self.counted(by_context(candidates), -1, len(self._rows)))
+
+    def entered(self, counts: Mapping[Candidate, int]) -> Followed:
+        """Count some candidates anew with each batch, as most leave again."""
+        return {candidate: _Recounted(count, self._batches) for candidate, count in counts.items()}
+
+    def first(self, counts: Mapping[Candidate, int]) -> Followed:
+        """Follow all of them as what has stayed. O(n) each."""
+        return self._grown(self.entered(counts), counts)
+
+    def follow(self, delta: RowDelta, followed: Followed) -> Followed:
+        """Follow a batch; what was counted anew for some batches is followed from now on."""
+        self._batches += 1
+        self._numbers.follow(delta.appeared)
+        self._forget()
+        for one in _kept(followed):
+            one.follow(delta)
+        self._recount(followed)
+        last = self._batches - _BATCHES_YOUNG
+        return self._grown(followed, {one for one, count in _young(followed).items() if count.since == last})
+
+    def outlasts(self, count: Count) -> bool:
+        """Whether a candidate is followed row by row."""
+        return isinstance(count, Exceptions)
+
+    def standing(self, count: Count, slots: Slots) -> Standing | None:
+        """Return whether some live rows are exceptions of what is followed row by row."""
+        return count.standing(slots) if isinstance(count, Exceptions) else None
+
+    def exceptions(self, candidate: Candidate) -> tuple[Slots, Standing]:
         """Return the slots of all exceptions of a candidate, and the standing of each. O(n log n)."""
+        context, number = candidate
         shape, target = self.targets.form(number)
         slots = self._random_rows()
         if shape.targets == 2:  # a place for every copy of a row
@@ -98,9 +139,49 @@ class LiveCounts:
         found, first = np.unique(slots[standing > NONE], return_index=True)
         return found.astype(np.int64), standing[standing > NONE][first]
 
-    def check_invariants(self) -> None:
-        """Assert what numbers promise. O(n log n)."""
+    def rebuild(self, followed: Followed) -> None:
+        """Take all live rows over anew. O(n log n) a candidate that is followed."""
+        self._numbers.rebuild()
+        self._forget()
+        for one in _kept(followed):
+            one.rebuild()
+        self._recount(followed)
+
+    def anew(self) -> "LiveCounts":
+        """Return what counts the same rows, and knows nothing of them yet."""
+        return LiveCounts(self._rows, self.ordered, self._threads)
+
+    def check_invariants(self, followed: Followed) -> None:
+        """Assert what numbers promise, and what follows rows. O(n log n)."""
         self._numbers.check_invariants()
+        for one in _kept(followed):
+            one.check_invariants()
+
+    def _recount(self, followed: Followed) -> None:
+        young = _young(followed)
+        for candidate, count in self.exactly(young).items():
+            young[candidate].count = count
+
+    def _grown(self, followed: Followed, some: Collection[Candidate]) -> Followed:
+        """Follow some keys and constants row by row, but for constants whose context has many groups.
+
+        A table of all groups would be larger than the rows, and a count anew is quick where groups are small. Orders
+        are quicker counted anew than followed, whatever the groups.
+        """
+        keys = {(context, KEY) for context, number in some if context and self._is_constant(number)}
+        rows = len(self._rows)
+        many = {context for (context, _), count in self.exactly(keys).items() if (rows - count) * _ROWS_A_GROUP > rows}
+        grown = {one for one in some if one[1] == KEY or (self._is_constant(one[1]) and one[0] not in many)}
+        return {one: self._follower(*one) if one in grown else count for one, count in followed.items()}
+
+    def _is_constant(self, number: int) -> bool:
+        return self.targets.form(number)[0] is NearShape.CONSTANT
+
+    def _follower(self, context: Context, number: int) -> Exceptions:
+        if number == KEY:
+            return KeyExceptions(self._rows, context)
+        _, (dependent, *_) = self.targets.form(number)
+        return ClassExceptions(self._rows, context, dependent)
 
     def _by_numbers(self, tasks: Tasks, most: int, enough: int) -> Iterator[tuple[Context, Counted]]:
         if tasks:
@@ -167,3 +248,13 @@ def together(one: Counted, other: Counted) -> Counted:
     numbers = np.concatenate([one.numbers, other.numbers])
     order = np.argsort(numbers)
     return Counted(one.context, numbers[order], np.concatenate([one.exceptions, other.exceptions])[order])
+
+
+def _young(followed: Followed) -> dict[Candidate, _Recounted]:
+    """Return what is counted anew with every batch."""
+    return {one: count for one, count in followed.items() if isinstance(count, _Recounted)}
+
+
+def _kept(followed: Followed) -> Iterator[Exceptions]:
+    """Yield what is followed row by row."""
+    return (count for count in followed.values() if isinstance(count, Exceptions))

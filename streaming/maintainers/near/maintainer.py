@@ -10,19 +10,15 @@ Invariant: between batches all members are near, no candidate of the border is, 
 contains a member's, or is contained in one of the border, for each target that no other one hides.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast.constraints import Family, NearConstraint, NearShape
-from holdfast.discovery.near.counting import Context, Counted, visible
+from holdfast.constraints import NearConstraint, NearShape
+from holdfast.discovery.near.counting import Candidate, Context, Counted, by_context, visible
 from holdfast.discovery.near.lattice import Tasks, allowed, near_set
 from holdfast.discovery.near.targets import KEY
-from holdfast.indexes.exceptions import ClassExceptions, KeyExceptions, Standing
-from holdfast.indexes.kernels.exceptions import UNDECIDED
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
@@ -37,20 +33,15 @@ from holdfast.streaming.maintainers.near.changes import (
     NearChange,
     NearExample,
 )
-from holdfast.streaming.maintainers.near.counting import LiveCounts, together
-from holdfast.streaming.maintainers.near.shown import Candidate, ShownExceptions
+from holdfast.streaming.maintainers.near.counting import together
+from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts, by_candidate
+from holdfast.streaming.maintainers.near.shown import ShownExceptions
 
 FAMILY = "near"
 """What a state has of near constraints."""
 
 _BATCHES_FOLLOWED = 16
 """A constraint that was a member is followed for so many batches more."""
-
-_ROWS_A_GROUP = 8
-"""A context has so many rows in a group, or its constants are counted anew."""
-
-_BATCHES_YOUNG = 8
-"""A member is counted anew with each of so many batches before it is followed, which costs as much as some counts."""
 
 _SLACK_PART = 8
 """What is not near is counted until it has so many exceptions more than it may: this part of the rows."""
@@ -72,57 +63,17 @@ class NearEffort:
     searches: int
 
 
-class _Count(Protocol):
-    """The exceptions of one constraint: followed (`indexes/exceptions.py`), or counted anew with every batch."""
-
-    @property
-    def count(self) -> int:
-        """How many rows have to go."""
-
-    def follow(self, delta: RowDelta) -> None:
-        """Count what changed."""
-
-    def rebuild(self) -> None:
-        """Count all live rows anew."""
-
-    def standing(self, slots: Slots) -> Standing | None:
-        """Return whether some live rows are exceptions; None where only a search tells."""
-
-    def check_invariants(self) -> None:
-        """Assert that all is as counted anew."""
-
-
-@dataclass
-class _Recounted:
-    """What is counted anew with every batch, since the batch with which it came."""
-
-    count: int
-    since: int
-
-    def follow(self, delta: RowDelta) -> None:
-        pass
-
-    def rebuild(self) -> None:
-        pass
-
-    def standing(self, slots: Slots) -> None:
-        pass
-
-    def check_invariants(self) -> None:
-        pass
-
-
 @dataclass(frozen=True)
 class _Other:
     """A constraint that was a member, and the last batch with which it was."""
 
-    count: _Count
+    count: Count
     last: int
 
 
 @dataclass(frozen=True)
 class _Memo:
-    members: Mapping[Candidate, _Count]
+    members: Followed
     others: Mapping[Candidate, _Other]
     border: Border
     lost: int
@@ -135,30 +86,28 @@ class NearMaintainer:
     ----------
     rows : the table; codes of columns that have an order in near constraints are in it.
     bounds : what is maintained.
-    threads : how many to use.
+    counts : counts exceptions on the rows.
     """
 
-    def __init__(self, rows: RowSet, bounds: NearBounds, threads: int = 1) -> None:
-        ordered = [bounds.orders and column.ordered_in(Family.NEAR) for column in rows.space.schema.columns]
+    def __init__(self, rows: RowSet, bounds: NearBounds, counts: NearCounts) -> None:
         self.bounds = bounds
         self._counted_anew = self._searches = 0
         self._rows = rows
-        self._counts = LiveCounts(rows, ordered, threads)
-        self._threads = threads
-        self._members: Mapping[Candidate, _Count] = {}
+        self._counts = counts
+        self._members: Followed = {}
         self._others: Mapping[Candidate, _Other] = {}
         self._batches = 0
-        self._border = Border.of(len(ordered), [], 0)
+        self._border = Border.of(counts.targets.columns, [], 0)
         self._lost = 0
         self._saved: Border | None = None
-        self._shown = ShownExceptions(rows, lambda one: self._counts.exceptions(*one), self._named)
+        self._shown = ShownExceptions(rows, counts, self._named)
         self._saved_shown = self._shown.shown
         self.begin()
 
     def seed(self) -> None:
         """Find what nearly holds on the rows. O(n log n) a candidate at most."""
         self._search()
-        self._grow_up(set(self._members))
+        self._members = self._counts.first({one: count.count for one, count in self._members.items()})
         self._shown.seed(self._members)
         self.begin()
 
@@ -195,23 +144,18 @@ class NearMaintainer:
     def strengths(self, some: Sequence[NearConstraint]) -> list[float | None]:
         """Return for some members which part of the exceptions that there could be is not there (`near/ranking.py`).
 
-        None for an order compatibility. O(n log n) for each context that is new to it.
+        None for an order compatibility. O(n log n) for each context and each dependent.
         """
         asked = [self._candidate(one) for one in some]
-        rows = len(self._rows)
-        above = {one for one in asked if one is not None and one[0] and self._is_constant(one[1])}
-        needed = {part for context, number in above for part in ((context, KEY), ((), number))}
-        counts = self._counted_exactly(needed, rows)
+        above = {candidate for candidate in asked if candidate is not None and self._is_dependency(candidate)}
+        counts = self._counts.exactly({part for context, number in above for part in ((context, KEY), ((), number))})
         found: list[float | None] = []
         for one, candidate in zip(some, asked, strict=True):
-            if candidate is None or one.shape.targets == 2:
-                found.append(None)
-                continue
-            context, number = candidate
-            possible = max(rows - 1, 0)
+            possible = max(len(self._rows) - 1, 0)
             if candidate in above:
-                possible = min(possible, counts[context, KEY], counts[(), number])
-            found.append(1.0 - one.exceptions / possible if possible else 0.0)
+                possible = min(possible, counts[candidate[0], KEY], counts[(), candidate[1]])
+            strength = 1.0 - one.exceptions / possible if possible else 0.0
+            found.append(None if candidate is None or one.shape.targets == 2 else strength)
         return found
 
     def exceptions_of(self, some: Sequence[NearConstraint]) -> list[int | None]:
@@ -219,10 +163,10 @@ class NearMaintainer:
         most, followed = self._most, self._followed
         floors = self._border.floors_in(len(self._counts.targets))
         asked = [self._candidate(one) for one in some]
-        candidates = {one for one in asked if one is not None}
-        known = {one: followed[one].count for one in candidates if one in followed}
-        doubtful = [one for one in candidates if one not in known and floors(one[0])[one[1]] - self._lost <= most]
-        known |= self._counted_exactly(doubtful, most)
+        candidates = {candidate for candidate in asked if candidate is not None}
+        known = {candidate: followed[candidate].count for candidate in candidates if candidate in followed}
+        doubtful = [one for one in candidates - known.keys() if floors(one[0])[one[1]] - self._lost <= most]
+        known |= by_candidate(self._counts.counted(by_context(doubtful), -1, most))
         return [None if one is None or known.get(one, most + 1) > most else known[one] for one in asked]
 
     def begin(self) -> None:
@@ -239,9 +183,8 @@ class NearMaintainer:
     @property
     def changes(self) -> tuple[NearChange, ...]:
         """What became of the constraints since `begin`: what left, what entered, and what has other exceptions."""
-        had, has = self._had, self._members
+        had, has, most = self._had, self._members, self._most
         gone = {one: self._others[one].count for one in had if one not in has}
-        most = self._most
         left = [
             NearChange(self._with_count(one, count), LEFT, had[one], IMPLIED if count.count <= most else VIOLATED)
             for one, count in gone.items()
@@ -264,25 +207,20 @@ class NearMaintainer:
 
     def rebuild(self) -> None:
         """Follow rows whose values have other codes, before they change. O(n log n) a member."""
-        self._counts.rebuild()
-        for one in self._followed.values():
-            one.rebuild()
-        self._recount()
+        self._counts.rebuild(self._followed)
 
     def follow(self, delta: RowDelta) -> None:
         """Follow a batch, before the slots of vanished rows are forgotten."""
         self._lost += delta.copies_out
         self._batches += 1
         last = self._batches - _BATCHES_FOLLOWED
-        young = self._young
-        self._others = {one: other for one, other in self._others.items() if other.last >= last and one not in young}
-        self._counts.follow(delta.appeared)
-        followed = self._followed
-        for one in followed.values():
-            one.follow(delta)
-        self._recount()
+        kept = {one: o for one, o in self._others.items() if o.last >= last and self._counts.outlasts(o.count)}
+        self._others = kept
+        followed = self._counts.follow(delta, self._followed)
+        self._members = {one: followed[one] for one in self._members}
+        self._others = {one: _Other(followed[one], other.last) for one, other in kept.items()}
         most = self._most
-        others = {one: followed[one] for one in self._others}
+        others = {one: followed[one] for one in kept}
         self._border = self._border.with_counts(_exact(others), self._lost)
         doubtful = np.flatnonzero(self._border.floors - self._lost <= most)
         self._counted_anew += len(doubtful)
@@ -297,7 +235,8 @@ class NearMaintainer:
         """Yield what changed since it was last saved, or everything."""
         batch, border, before = WriteBatch(), self._border, None if everything else self._saved
         members = [[list(context), number] for context, number in self._members]
-        head = {"lost": self._lost, "members": members}
+        counts = [count.count for count in self._members.values()]
+        head = {"lost": self._lost, "members": members, "counts": counts}
         batch.put(FAMILY, prefix, codecs.json_bytes(head))
         if before is None or before.contexts is not border.contexts:
             contexts = [list(context) for context in border.contexts]
@@ -319,31 +258,26 @@ class NearMaintainer:
         )
         self._lost = head["lost"]
         self._border = Border(self._border.columns, tuple(map(tuple, contexts)), numbers, floors)
-        self._members = {(tuple(context), number): _Recounted(0, 0) for context, number in head["members"]}
-        self._recount()
-        self._grow_up(set(self._members))
+        members = [(tuple(context), number) for context, number in head["members"]]
+        self._members = self._counts.first(dict(zip(members, head["counts"], strict=True)))
         self._shown.restore(codecs.read_json(store.get(FAMILY, prefix + b"shown") or b"[]"))
         self._saved, self._saved_shown = self._border, self._shown.shown
         self.begin()
 
     def check_invariants(self) -> None:
         """Assert what the class promises, by counting everything anew. O(n log n) a candidate."""
-        self._counts.check_invariants()
-        for candidate, member in self._members.items():
-            member.check_invariants()
-            assert member.count == self._exactly(*candidate), candidate
+        self._counts.check_invariants(self._followed)
+        exact = self._counts.exactly(self._followed)
+        assert exact == {candidate: count.count for candidate, count in self._followed.items()}
         most = self._most
         assert all(member.count <= most for member in self._members.values())
         assert (self._border.floors - self._lost > most).all()
-        for place, context in enumerate(self._border.contexts):
-            exact = self._exactly(context, int(self._border.numbers[place]))
-            assert exact >= self._border.floors[place] - self._lost, (context, exact)
-        for candidate, found in self._shown.shown.items():
-            slots, standing = self._counts.exceptions(*candidate)
-            known = dict(zip(slots.tolist(), standing.tolist(), strict=True))
-            assert found, candidate
-            assert all(example.undecided == (known[slot] == UNDECIDED) for slot, example in found.items()), candidate
-        anew = NearMaintainer(self._rows, self.bounds, self._threads)
+        border = list(zip(self._border.contexts, self._border.numbers.tolist(), strict=True))
+        exact = self._counts.exactly(border)
+        for candidate, floor in zip(border, self._border.floors.tolist(), strict=True):
+            assert exact[candidate] >= floor - self._lost, candidate
+        self._shown.check_invariants()
+        anew = NearMaintainer(self._rows, self.bounds, self._counts.anew())
         anew.seed()
         assert anew.constraints == self.constraints
 
@@ -366,46 +300,13 @@ class NearMaintainer:
         wanted = {(member.context, member.number): member.exceptions for member in found.members}
         kept = self._followed
         before = {one: _Other(count, self._batches) for one, count in self._members.items()}
-        young = {one: _Recounted(count, self._batches) for one, count in wanted.items() if one not in kept}
-        self._members = {one: young[one] if one in young else kept[one] for one in wanted}
+        new = self._counts.entered({one: count for one, count in wanted.items() if one not in kept})
+        self._members = {one: new[one] if one in new else kept[one] for one in wanted}
         self._others = {one: other for one, other in {**self._others, **before}.items() if one not in self._members}
         self._border = Border.of(targets.columns, found.border, self._lost)
 
     @property
-    def _young(self) -> dict[Candidate, "_Recounted"]:
-        return {one: count for one, count in self._followed.items() if isinstance(count, _Recounted)}
-
-    def _recount(self) -> None:
-        """Count young members anew; those that have stayed for some batches are followed from now on."""
-        young = self._young
-        if not young:
-            return
-        for one, exceptions in self._counted_exactly(young, len(self._rows)).items():
-            young[one].count = exceptions
-        last = self._batches - _BATCHES_YOUNG
-        self._grow_up({one for one in young if one in self._members and young[one].since == last})
-
-    def _grow_up(self, some: Collection[Candidate]) -> None:
-        """Follow keys and constants from now on, but for constants whose context has many groups.
-
-        A table of all groups would be larger than the rows, and a count anew is quick where groups are small. Orders
-        are quicker counted anew than followed, whatever the groups.
-        """
-        asked = sorted({context for context, number in some if context and self._is_constant(number)})
-        rows = len(self._rows)
-        alone = {
-            one.context
-            for one in self._counts.counted([(context, np.array([KEY])) for context in asked], -1, rows)
-            if (rows - int(one.exceptions[0])) * _ROWS_A_GROUP > rows
-        }
-        grown = {one for one in some if one[1] == KEY or (self._is_constant(one[1]) and one[0] not in alone)}
-        self._members = {one: self._follower(*one) if one in grown else c for one, c in self._members.items()}
-
-    def _is_constant(self, number: int) -> bool:
-        return self._counts.targets.form(number)[0] is NearShape.CONSTANT
-
-    @property
-    def _followed(self) -> Mapping[Candidate, _Count]:
+    def _followed(self) -> Followed:
         return {**{one: other.count for one, other in self._others.items()}, **self._members}
 
     def _known_or_counted(self, tasks: Tasks, most: int) -> Iterator[Counted]:
@@ -436,14 +337,10 @@ class NearMaintainer:
                 one = visible(together(one, counted[context]), targets, most)
             yield one
 
-    def _counted_exactly(self, some: Collection[Candidate], enough: int) -> dict[Candidate, int]:
-        """Return the exceptions of candidates; of those with more than `enough` a number that is larger than that."""
-        found = self._counts.counted(_by_contexts(some), -1, enough)
-        return {
-            (one.context, number): exceptions
-            for one in found
-            for number, exceptions in zip(one.numbers.tolist(), one.exceptions.tolist(), strict=True)
-        }
+    def _is_dependency(self, candidate: Candidate) -> bool:
+        """Whether a candidate is a functional dependency with a column on its left."""
+        context, number = candidate
+        return bool(context) and self._counts.targets.form(number)[0] is NearShape.CONSTANT
 
     def _candidate(self, one: NearConstraint) -> Candidate | None:
         """Return the candidate that a constraint is; None where it is none of this table."""
@@ -458,28 +355,10 @@ class NearMaintainer:
         context_names, target_names = ([self._rows.space.schema.names[c] for c in some] for some in (context, target))
         return NearConstraint(shape, context_names, target_names)
 
-    def _with_count(self, candidate: Candidate, count: _Count) -> NearConstraint:
+    def _with_count(self, candidate: Candidate, count: Count) -> NearConstraint:
         return self._named(candidate).counted(count.count, len(self._rows))
 
-    def _follower(self, context: Context, number: int) -> _Count:
-        if number == KEY:
-            return KeyExceptions(self._rows, context)
-        _, (dependent, *_) = self._counts.targets.form(number)
-        return ClassExceptions(self._rows, context, dependent)
 
-    def _exactly(self, context: Context, number: int) -> int:
-        (one,) = self._counts.counted([(context, np.array([number]))], -1, len(self._rows))
-        return int(one.exceptions[0])
-
-
-def _exact(followed: Mapping[Candidate, _Count]) -> Iterator[Counted]:
+def _exact(followed: Followed) -> Iterator[Counted]:
     for (context, number), one in followed.items():
         yield Counted(context, np.array([number]), np.array([one.count]))
-
-
-def _by_contexts(some: Collection[Candidate]) -> list[tuple[Context, NDArray[np.int64]]]:
-    """Return candidates by contexts, both in ascending order."""
-    by_context: dict[Context, list[int]] = {}
-    for context, number in sorted(some):
-        by_context.setdefault(context, []).append(number)
-    return [(context, np.array(numbers)) for context, numbers in by_context.items()]

@@ -9,20 +9,20 @@ where some smallest removal leaves it in the table.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.constraints import NearConstraint
-from holdfast.discovery.near.counting import Context
+from holdfast.discovery.near.counting import Candidate, Context
 from holdfast.indexes.exceptions import Standing
 from holdfast.indexes.kernels.exceptions import NONE, UNDECIDED
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.streaming.maintainers.near.changes import NearExample
+from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts
 from holdfast.streaming.maintainers.row_images import RowImages
 
-Candidate = tuple[Context, int]
 Found = Mapping[int, NearExample]
 """The rows that are shown of one constraint, by their slots."""
 
@@ -32,35 +32,24 @@ _ROWS_A_BATCH, _ROWS_A_SEED = 1 << 18, 1 << 25
 """How many rows are looked at for members of which nothing is shown: at least one member a batch is searched."""
 
 
-class Member(Protocol):
-    """A constraint that nearly holds."""
-
-    @property
-    def count(self) -> int:
-        """Its exceptions."""
-
-    def standing(self, slots: Slots) -> Standing | None:
-        """Return whether some live rows are exceptions; None where only a search tells."""
-
-
 class ShownExceptions:
     """The rows that are shown.
 
     Parameters
     ----------
     rows : the table.
-    search : returns all exceptions of a constraint, as slots and their standing.
+    counts : of its constraints.
     named : returns the constraint of a candidate, with its exceptions.
     """
 
     def __init__(
         self,
         rows: RowSet,
-        search: Callable[[Candidate], tuple[Slots, Standing]],
+        counts: NearCounts,
         named: Callable[[Candidate], NearConstraint],
     ) -> None:
         self._rows = rows
-        self._search = search
+        self._counts = counts
         self._named = named
         self._images = RowImages(rows)
         self._searched: dict[Candidate, int] = {}
@@ -101,13 +90,13 @@ class ShownExceptions:
         """Take a batch back."""
         self.shown = self._before
 
-    def seed(self, members: Mapping[Candidate, Member]) -> None:
+    def seed(self, members: Followed) -> None:
         """Show exceptions of members."""
         self._images = RowImages(self._rows)
         self.shown = self._with_searched({}, members, _ROWS_A_SEED)
         self.begin()
 
-    def follow(self, delta: RowDelta, members: Mapping[Candidate, Member]) -> None:
+    def follow(self, delta: RowDelta, members: Followed) -> None:
         """Follow a batch, before the slots of vanished rows are forgotten."""
         self._batches += 1
         self._images = RowImages(self._rows)
@@ -116,7 +105,7 @@ class ShownExceptions:
         for one, member in members.items():
             kept = self._kept(one, member, delta) if one in self.shown else {}
             if len(came) and len(kept) < min(MOST_SHOWN, member.count):
-                kept = self._with_rows(one, kept, came, member.standing(came))
+                kept = self._with_rows(one, kept, came, self._counts.standing(member, came))
             if kept:
                 shown[one] = kept
         self.shown = self._with_searched(shown, members, _ROWS_A_BATCH)
@@ -139,13 +128,21 @@ class ShownExceptions:
         }
         self.begin()
 
-    def _kept(self, one: Candidate, member: Member, delta: RowDelta) -> Found:
+    def check_invariants(self) -> None:
+        """Assert that what is shown is right. O(n log n) a constraint."""
+        for one, found in self.shown.items():
+            slots, standing = self._counts.exceptions(one)
+            known = dict(zip(slots.tolist(), standing.tolist(), strict=True))
+            assert found, one
+            assert all(example.undecided == (known[slot] == UNDECIDED) for slot, example in found.items()), one
+
+    def _kept(self, one: Candidate, member: Count, delta: RowDelta) -> Found:
         """Return what is shown of a member and still true."""
         found = {slot: example for slot, example in self.shown[one].items() if self._rows.copies[slot] > 0}
         slots = np.array(list(found), np.int64)
         if not member.count or not len(slots):
             return {}
-        standing = member.standing(slots)
+        standing = self._counts.standing(member, slots)
         if standing is None:
             touched = self._touched(slots, delta.changed, one[0])
             return {slot: found[slot] for slot in slots[~touched].tolist()}
@@ -177,7 +174,7 @@ class ShownExceptions:
         return found
 
     def _with_searched(
-        self, shown: Mapping[Candidate, Found], members: Mapping[Candidate, Member], rows: int
+        self, shown: Mapping[Candidate, Found], members: Followed, rows: int
     ) -> Mapping[Candidate, Found]:
         """Return what is shown with rows of members of which nothing is, as far as that may take."""
         empty = [one for one, member in members.items() if member.count and one not in shown]
@@ -186,9 +183,10 @@ class ShownExceptions:
         found = dict(shown)
         for one in sorted(due[: max(1, rows // max(1, len(self._rows)))]):
             self._searched[one] = self._batches
-            slots, standing = self._search(one)
+            slots, standing = self._counts.exceptions(one)
             order = np.argsort(standing, kind="stable")  # certain ones first
-            found[one] = self._with_rows(one, {}, slots[order], standing[order])
+            if len(slots):
+                found[one] = self._with_rows(one, {}, slots[order], standing[order])
         return found
 
     def _example(self, one: Candidate, slot: int, *, undecided: bool) -> NearExample:
