@@ -204,10 +204,10 @@ class Answers:
         return {"near": self._near_held.total, "with_exceptions": self._near_held.with_exceptions, "moved": moved}
 
     def _naming_near(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return changes of which those that nearly hold have the identity of their near constraint."""
+        """Return changes, with how constraints that nearly held then do now: identity and exceptions, or None."""
         for row in rows:
-            nearly = row["exceptions"] is not None
-            row["near_id"] = self._near_held.id_of(row["table_name"], row["constraint"]) if nearly else None
+            held = None if row["exceptions"] is None else self._near_held.of(row["table_name"], row["constraint"])
+            row["near"] = None if held is None else {name: held[name] for name in ("constraint_id", "exceptions")}
         return rows
 
     def _inclusions(self, _given: Parameters) -> Answer:

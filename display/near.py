@@ -92,12 +92,12 @@ class NearChanges(Listing[OneChange]):
     --------
     >>> import pandas as pd
     >>> from holdfast import Maintainer
-    >>> people = pd.DataFrame({"zip": ["x1", "x1", "x1", "x2"], "city": ["a", "a", "a", "b"]})
+    >>> people = pd.DataFrame({"zip": ["x1"] * 4 + ["x2"] * 4, "city": ["a"] * 4 + ["b"] * 4})
     >>> maintainer = Maintainer.seed(people, name="people", near="20%", near_orders=False)
     >>> result = maintainer.step(inserts=pd.DataFrame({"zip": ["x1"], "city": ["c"]}))
     >>> print(result.near.bundle()["text/plain"])
     1 near change: 0 entered, 0 left, 1 with other exceptions
-    ~ {zip}: [] -> city (0 to 1 exception of 5 rows)
+    ~ {zip}: [] -> city (0 to 1 exception of 9 rows)
     >>> result.near.to_pandas()[["change", "exceptions_before", "exceptions"]].values.tolist()
     [['exceptions', 0, 1]]
     """

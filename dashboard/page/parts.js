@@ -71,8 +71,10 @@ function reason(row) {
 // A constraint that went, and holds but for few rows.
 function nearly(row) {
   if (row.exceptions === null || row.exceptions === undefined) return null;
-  return el("p", { class: "reason" }, `It still holds but for ${counted(row.exceptions, "row")}. `,
-    row.near_id ? el("a", { href: link("near", { id: row.near_id }) }, "its exceptions") : null);
+  const then = counted(row.exceptions, "row");
+  if (!row.near) return el("p", { class: "reason" }, `It held but for ${then} then.`);
+  const now = row.near.exceptions === row.exceptions ? "" : `, ${count(row.near.exceptions)} by now`;
+  return el("p", { class: "reason" }, `It still holds but for ${then}${now}: `, el("a", { href: link("near", { id: row.near.constraint_id }) }, "its exceptions"));
 }
 
 function keysOf(witness) {

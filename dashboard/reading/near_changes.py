@@ -1,6 +1,6 @@
 """What became of the constraints that nearly hold: an index of all changes in memory, details from the files.
 
-    index    commit, time, identity, kind, cause and counts of each change, 43 bytes; ordered by commit
+    index    commit, time, identity, kind, cause and counts of each change, 42 bytes; ordered by commit
     course   of one constraint: how many exceptions it had when
     movers   the constraints whose exceptions changed most in a time
     details  texts and rows, read for the changes that are shown

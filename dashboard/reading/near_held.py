@@ -55,8 +55,8 @@ class NearHeld(ListedTable):
         """How many of them have exceptions."""
         return self.counts("having").get(SOME, 0)
 
-    def id_of(self, table: str, text: str) -> str | None:
-        """Return the identity of a constraint that was written in another family's way; None where it is not near."""
+    def of(self, table: str, text: str) -> dict[str, Any] | None:
+        """Return a constraint that was written in another family's way; None where it does not nearly hold now."""
         try:
             near = parse_near(text)
         except HoldfastError:  # of no shape that may nearly hold, or of a later version
@@ -65,7 +65,8 @@ class NearHeld(ListedTable):
             if self._ids_of != self._version:
                 self._ids = {_same(row): row["constraint_id"] for row in self._table.select(_NAMED).to_pylist()}
                 self._ids_of = self._version
-            return self._ids.get((table, near.shape.value, frozenset(near.context), frozenset(near.target)))
+            found = self._ids.get((table, near.shape.value, frozenset(near.context), frozenset(near.target)))
+        return None if found is None else self.row(found)
 
     def _prepared(self, found: pa.Table) -> pa.Table:
         holds = pc.coalesce(pc.equal(found["exceptions"], 0), pa.scalar(value=False))

@@ -245,7 +245,7 @@ def many_near(written: Written, constraints: int, changes: int, days: int = 30, 
     parts = [near_constraint(text, 0, 1_000_000, f"table_{number % 5}") for number, text in enumerate(texts)]
     counts = [0] * constraints
     step = datetime.timedelta(days=days) / max(changes, 1)
-    first, start = written.commit + 1, written.at
+    first, start = written.commit + 1, FIRST
     rows: list[Row] = []
     for number in range(changes):
         is_seed = number < constraints

@@ -200,13 +200,15 @@ def test_pages_of_its_changes_stay_those_of_one_moment(written: Written, answers
 def test_a_change_says_that_its_constraint_still_nearly_holds(written: Written, answers: Answers, text: str) -> None:
     written.put(flattened([written.disappeared(ZIP_CITY, [BOSTON, CAMBRIDGE], exceptions=3), written.near(text, 3)]))
     first, *others = answers.ask("changes", {})["rows"]
-    assert (first["exceptions"], first["near_id"]) == (3, identity(NEAR_ZIP_CITY))
-    assert {row["exceptions"] for row in others} == {row["near_id"] for row in others} == {None}
-    assert answers.ask("overview", {})["recent"][0]["near_id"] == first["near_id"]
-    written.put(written.near_left(text, 90, 3))
-    assert [(row["exceptions"], row["near_id"]) for row in answers.ask("changes", {"limit": "1"})["rows"]] == [
-        (3, None)
-    ]
+    one = identity(NEAR_ZIP_CITY)
+    assert (first["exceptions"], first["near"]) == (3, {"constraint_id": one, "exceptions": 3})
+    assert [(row["exceptions"], row["near"]) for row in others] == [(None, None)] * len(others)
+    written.put(written.near(text, 5, 3))
+    (now, *_) = answers.ask("overview", {})["recent"]
+    assert (now["exceptions"], now["near"]) == (3, {"constraint_id": one, "exceptions": 5})
+    written.put(written.near_left(text, 90, 5))
+    (gone, *_) = answers.ask("changes", {"limit": "1"})["rows"]
+    assert (gone["exceptions"], gone["near"]) == (3, None)
 
 
 def test_which_tables_are_followed(written: Written, answers: Answers) -> None:
