@@ -1,5 +1,7 @@
 """How long does somebody wait for a view of the page, with 50,000 constraints and 1,000,000 changes?
 
+Beside them 1,000 constraints nearly hold, with 100,000 changes of their exceptions.
+
 `from nothing`: a new process opens the tables and answers the overview, the first answer of all, for which the changes
 are read. `question`: milliseconds of each further answer, the median of five. `browser`: milliseconds from the start of
 `holdfast dashboard` until its address is printed, and from opening an address in Chromium until the view is shown,
@@ -19,9 +21,10 @@ from typing import Any
 
 from benchmarks.measuring import Point, measured
 from tests.dashboard.browser import browser, chromium
-from tests.dashboard.tables import Written, many
+from tests.dashboard.tables import Written, many, many_near
 
 HELD, CHANGES = 50_000, 1_000_000
+NEAR, NEAR_CHANGES = 1_000, 100_000
 _ROUNDS = 5
 _QUESTIONS: dict[str, tuple[str, dict[str, str]]] = {
     "overview": ("overview", {}),
@@ -32,14 +35,17 @@ _QUESTIONS: dict[str, tuple[str, dict[str, str]]] = {
     "constraints, searched": ("constraints", {"q": "column_3 amount_7"}),
     "counts over time": ("history", {}),
     "batches of a month": ("batches", {"span": "month"}),
+    "what nearly holds": ("near", {}),
+    "what nearly holds, searched": ("near", {"q": "column_3 group_7"}),
+    "exceptions that moved most in a month": ("near", {"span": "month"}),
 }
-_VIEWS = ("", "page/icon.svg", "#/changes", "#/constraints?q=column_3", "#/pipeline?span=month")
+_VIEWS = ("", "page/icon.svg", "#/changes", "#/constraints?q=column_3", "#/near", "#/pipeline?span=month")
 
 
 def points() -> Iterator[Point]:
     with tempfile.TemporaryDirectory() as folder:
         place, application, file = measured(_made, folder).answer  # elsewhere: its memory is not theirs
-        whole = {"constraints": HELD, "changes": CHANGES}
+        whole = {"constraints": HELD, "changes": CHANGES, "near": NEAR, "near_changes": NEAR_CHANGES}
         run = measured(_from_nothing, place, application)
         yield {"question": "from nothing", **whole, "ms": round(run.seconds * 1_000), "peak_mb": run.peak_mb}
         run = measured(_each, place, application)
@@ -53,6 +59,7 @@ def points() -> Iterator[Point]:
 def _made(folder: str) -> tuple[str, str, Path]:
     made = Written(Path(folder))
     many(made, HELD, CHANGES)
+    many_near(made, NEAR, NEAR_CHANGES)
     return str(made.place), made.application, made.file
 
 
@@ -73,7 +80,9 @@ def _each(place: str, application: str) -> dict[str, float]:
     answers = _answers(place, application)
     answers.ask("overview", {})
     took = {}
-    for name, (question, given) in _QUESTIONS.items():
+    (first, *_) = answers.ask("near", {"limit": "1"})["rows"]
+    one = {"one near constraint": ("near_constraint", {"id": first["constraint_id"]})}
+    for name, (question, given) in {**_QUESTIONS, **one}.items():
         times = []
         for _ in range(_ROUNDS):
             began = time.perf_counter()

@@ -4,6 +4,7 @@ Invariant: a parameter is checked before anything is read; a question has the sa
 """
 
 import datetime
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -15,6 +16,14 @@ from holdfast.dashboard.reading.batches import BATCHES, METRICS, SPANS, batches,
 from holdfast.dashboard.reading.changes import CHANGES, WORDS, Changes, Wanted
 from holdfast.dashboard.reading.held import FILTERS, ORDERS, Held
 from holdfast.dashboard.reading.inclusions import Near, near_inclusions
+from holdfast.dashboard.reading.near_changes import NEAR_CHANGES, NearChanges
+from holdfast.dashboard.reading.near_held import (
+    NEAR_FILTERS,
+    NEAR_ORDERS,
+    NearHeld,
+    exceptions_of,
+    followed_on,
+)
 from holdfast.dashboard.reading.outputs import Outputs
 from holdfast.dashboard.reading.quarantined import QUARANTINE, quarantined
 from holdfast.dashboard.reading.rules import STATUS, Rules
@@ -25,6 +34,7 @@ Parameters = Mapping[str, str]
 MOST_AT_ONCE = 500
 _FEW = 25
 _RECENT = 12
+_MOVERS = 8
 _POINTS = 240
 _LONGEST_WORD = 2_000
 
@@ -46,6 +56,8 @@ class Answers:
         self._changes = Changes(outputs)
         self._held = Held(outputs)
         self._rules = Rules(outputs)
+        self._near_held = NearHeld(outputs)
+        self._near_changes = NearChanges(outputs)
         self._lock = threading.Lock()
         self._looked = -every
         self._questions: dict[str, Callable[[Parameters], Answer]] = {
@@ -54,6 +66,8 @@ class Answers:
             "constraints": self._constraint_page,
             "rules": self._rule_list,
             "history": self._history,
+            "near": self._near_page,
+            "near_constraint": self._near_constraint,
             "inclusions": self._inclusions,
             "batches": self._batches,
             "quarantine": self._quarantine,
@@ -92,7 +106,7 @@ class Answers:
         return {**found, "application": self.outputs.application, "state": state}
 
     def _answered(self, asked: Callable[[Parameters], Answer], given: Parameters) -> Answer:
-        for part in (self._changes, self._held, self._rules):
+        for part in (self._changes, self._held, self._rules, self._near_held, self._near_changes):
             part.refresh()
         return asked(given)
 
@@ -115,7 +129,8 @@ class Answers:
                 "broken": [rule for rule in rules if rule["broken"]],
                 "violated": sum(not rule["broken"] and not rule["holds"] for rule in rules),
             },
-            "recent": self._changes.page(Wanted({"cause": "data"}), 0, _RECENT)["rows"],
+            "recent": self._naming_near(self._changes.page(Wanted({"cause": "data"}), 0, _RECENT)["rows"]),
+            "near": self._near_overview(SPANS[span]),
             "quarantined": self.outputs.count(QUARANTINE),
         }
 
@@ -123,13 +138,14 @@ class Answers:
         wanted = Wanted(
             {name: given[name] for name in WORDS if given.get(name)},
             _text(given, "q"),
-            given.get("id") or None,
+            _identity(given),
             _number(given, "until", None),
             _day(given, "day"),
         )
         page = self._changes.page(wanted, *_slice(given))
         return {
             **page,
+            "rows": self._naming_near(page["rows"]),
             "known": self._changes.total,
             "left_out": self._changes.left_out,
             "values": {name: self._changes.values(name) for name in WORDS},
@@ -149,6 +165,51 @@ class Answers:
         now = self._held.counts("family", words)
         return {"families": self._changes.history(words, now, _POINTS)}
 
+    def _near_page(self, given: Parameters) -> Answer:
+        words = {name: given[name] for name in NEAR_FILTERS if given.get(name)}
+        order = _one_of(given, "order", tuple(NEAR_ORDERS), "share")
+        span = _one_of(given, "span", tuple(SPANS), "day")
+        return {
+            **self._near_held.page(words, _text(given, "q"), order, *_slice(given)),
+            **self._near_totals(SPANS[span]),
+            "values": {name: self._near_held.counts(name) for name in NEAR_FILTERS},
+            "span": span,
+            "followed": followed_on(self.outputs),
+            "left_out": self._near_changes.left_out,
+        }
+
+    def _near_constraint(self, given: Parameters) -> Answer:
+        """Return one constraint: as it nearly holds now, its course, its changes, and rows that are exceptions."""
+        identity = _identity(given)
+        if identity is None:
+            raise UsageError("id is missing: expected the constraint_id of a near constraint")
+        held = self._near_held.row(identity)
+        changes = self._near_changes.page(identity, _number(given, "until", None), *_slice(given))
+        return {
+            **changes,
+            "held": held,
+            "course": self._near_changes.course(identity, _POINTS),
+            "exceptions": None if held is None else exceptions_of(self.outputs, identity, held["constraint"]),
+        }
+
+    def _near_overview(self, span: datetime.timedelta) -> Answer | None:
+        """Return how many near constraints there are and whose exceptions moved most; None where there are none."""
+        return self._near_totals(span) if self._near_held.total or self._near_changes.total else None
+
+    def _near_totals(self, span: datetime.timedelta) -> Answer:
+        until = self._newest()
+        moved = None
+        if until is not None:
+            moved = self._near_changes.moved(*_within(until, span), _MOVERS)
+        return {"near": self._near_held.total, "with_exceptions": self._near_held.with_exceptions, "moved": moved}
+
+    def _naming_near(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return changes, with how constraints that nearly held then do now: identity and exceptions, or None."""
+        for row in rows:
+            held = None if row["exceptions"] is None else self._near_held.of(row["table_name"], row["constraint"])
+            row["near"] = None if held is None else {name: held[name] for name in ("constraint_id", "exceptions")}
+        return rows
+
     def _inclusions(self, _given: Parameters) -> Answer:
         return near_inclusions(self._changes, self._held, self._rules, self._near)
 
@@ -166,12 +227,17 @@ class Answers:
     def _newest(self) -> datetime.datetime | None:
         """Return when the newest commit was that any table tells of."""
         places = ((CHANGES, "committed_at"), (BATCHES, "committed_at"), (STATUS, "committed_at"))
-        known = [self.outputs.newest(*place) for place in (*places, (METRICS, "committed_at"))]
+        others = ((METRICS, "committed_at"), (NEAR_CHANGES, "committed_at"))
+        known = [self.outputs.newest(*place) for place in (*places, *others)]
         return max((moment for moment in known if moment is not None), default=None)
 
     def _changed(self, until: datetime.datetime, span: datetime.timedelta) -> Answer:
-        end = _microseconds(until) + 1_000  # statistics of files are cut to milliseconds
-        return self._changes.since(_microseconds(until - span), end)
+        return self._changes.since(*_within(until, span))
+
+
+def _within(until: datetime.datetime, span: datetime.timedelta) -> tuple[int, int]:
+    """Return the first and the last microsecond of a span; statistics of files are cut to milliseconds."""
+    return _microseconds(until - span), _microseconds(until) + 1_000
 
 
 def _microseconds(moment: datetime.datetime) -> int:
@@ -219,6 +285,18 @@ def _one_of(given: Parameters, name: str, expected: tuple[str, ...], otherwise: 
     if text not in expected:
         raise UsageError(f"{name} is '{text[:100]}': expected one of {', '.join(expected)}")
     return text
+
+
+def _identity(given: Parameters) -> str | None:
+    text = given.get("id")
+    if not text:
+        return None
+    if not _IDENTITY.fullmatch(text):
+        raise UsageError(f"id is '{text[:100]}': expected the 64 hexadecimal digits of a constraint_id")
+    return text
+
+
+_IDENTITY = re.compile("[0-9a-f]{64}")
 
 
 def _text(given: Parameters, name: str) -> str:

@@ -17,7 +17,8 @@ from typing import Any
 from holdfast.dashboard.answers import MOST_AT_ONCE, Answer, Answers
 from holdfast.dashboard.serving import PAGE
 
-MOST_CHANGES, MOST_CONSTRAINTS, MOST_RECORDS = 1_000, 5_000, 200
+MOST_CHANGES, MOST_CONSTRAINTS, MOST_NEAR, MOST_RECORDS = 1_000, 5_000, 2_000, 200
+MOST_DETAILED = 60
 _MOST_COURSES = 50
 
 _IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "\./(\w+\.js)";\n', re.MULTILINE)
@@ -51,17 +52,28 @@ def page_with(answers: Answers, now: datetime.datetime) -> str:
 def written(answers: Answers) -> dict[str, Any]:
     """Return the answers that a file holds: short ones whole, of long lists the first rows and how many there are."""
     overview = answers.ask("overview", {})
+    nearly = {} if overview["near"] is None else _near(answers)
     tables = ["", *(row["table_name"] for row in overview["tables"][:_MOST_COURSES])]
     return {
         "overview": overview,
         "changes": _first(answers, "changes", MOST_CHANGES),
         "constraints": _first(answers, "constraints", MOST_CONSTRAINTS),
+        **nearly,
         "quarantine": _first(answers, "quarantine", MOST_RECORDS),
         "rules": answers.ask("rules", {}),
         "inclusions": answers.ask("inclusions", {}),
         "history": {name: answers.ask("history", {"table_name": name}) for name in tables},
         "batches": {name: answers.ask("batches", {"table_name": name}) for name in tables},
     }
+
+
+def _near(answers: Answers) -> dict[str, Any]:
+    """Return what nearly holds; of those that moved most or have fewest exceptions, changes and rows too."""
+    listed = _first(answers, "near", MOST_NEAR)
+    moved = [] if listed["moved"] is None else listed["moved"]["rows"]
+    first = [row["constraint_id"] for row in (*moved, *listed["rows"]) if row["exceptions"]]
+    detailed = list(dict.fromkeys(first))[:MOST_DETAILED]
+    return {"near": listed, "near_constraint": {one: answers.ask("near_constraint", {"id": one}) for one in detailed}}
 
 
 def as_data(value: Any) -> str:

@@ -1,12 +1,33 @@
-"""Near constraints as a notebook shows them: with how many rows are exceptions."""
+"""Near constraints, and what batches did to them, as a notebook shows them: with how many rows are exceptions."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from holdfast.constraints import NearConstraint
+from holdfast.constraints.sentences import sentence
 from holdfast.display.constraints import Constraints
 from holdfast.display.html import Cell
+from holdfast.display.listing import Listing, by_count
 from holdfast.display.texts import counted
+
+
+class NearChanged(Protocol):
+    """A near constraint that entered the near set, left it, or has other exceptions."""
+
+    @property
+    def constraint(self) -> NearConstraint:
+        """The constraint, with the exceptions that it has now."""
+
+    @property
+    def change(self) -> str:
+        """`entered`, `left` or `exceptions`."""
+
+    @property
+    def before(self) -> int | None:
+        """Its exceptions before the batch; None where it entered."""
+
+
+OneChange = TypeVar("OneChange", bound=NearChanged)
 
 
 def but_for(near: NearConstraint) -> str:
@@ -57,3 +78,70 @@ class NearConstraints(Constraints[NearConstraint]):
         """Return family, kind, text, words and identity, and how many rows are exceptions."""
         fields = item.fields()
         return {**super().record(item), **{name: fields[name] for name in ("exceptions", "rows", "share")}}
+
+
+class NearChanges(Listing[OneChange]):
+    """What a batch did to the near constraints of one table.
+
+    Parameters
+    ----------
+    changes : in the order in which they are shown.
+    table : which table they are of.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from holdfast import Maintainer
+    >>> people = pd.DataFrame({"zip": ["x1"] * 4 + ["x2"] * 4, "city": ["a"] * 4 + ["b"] * 4})
+    >>> maintainer = Maintainer.seed(people, name="people", near="20%", near_orders=False)
+    >>> result = maintainer.step(inserts=pd.DataFrame({"zip": ["x1"], "city": ["c"]}))
+    >>> print(result.near.bundle()["text/plain"])
+    1 near change: 0 entered, 0 left, 1 with other exceptions
+    ~ {zip}: [] -> city (0 to 1 exception of 9 rows)
+    >>> result.near.to_pandas()[["change", "exceptions_before", "exceptions"]].values.tolist()
+    [['exceptions', 0, 1]]
+    """
+
+    headings: ClassVar[Sequence[str]] = ("near change", "constraint", "exceptions")
+    dtypes: ClassVar[Mapping[str, str]] = {
+        "change": "string",
+        **NearConstraints.dtypes,
+        "exceptions_before": "Int64",
+    }
+
+    def __init__(self, changes: Iterable[OneChange] = (), table: str = "") -> None:
+        super().__init__(changes)
+        self.table = table
+
+    def heading(self, total: int) -> str:
+        """Say how many constraints entered and left the near set, and how many have other exceptions."""
+        counts = by_count(self, lambda item: item.change)
+        entered, left, others = (counts.get(name, 0) for name in ("entered", "left", "exceptions"))
+        return f"{counted(total, 'near change')}: {entered:,} entered, {left:,} left, {others:,} with other exceptions"
+
+    def cells(self, item: OneChange) -> Sequence[Cell]:
+        """Return sign and change, words and text, and how many rows were and are exceptions."""
+        text = f"{self.table}: {item.constraint}" if self.table else str(item.constraint)
+        return _change_of(item), Cell(sentence(item.constraint.exact), text), Cell(_course_of(item))
+
+    def record(self, item: OneChange) -> Mapping[str, Any]:
+        """Return the change, the constraint's values, and how many rows were exceptions before."""
+        near = NearConstraints([], self.table).record(item.constraint)
+        return {"change": item.change, **near, "exceptions_before": item.before}
+
+
+def _change_of(item: NearChanged) -> Cell:
+    """Return in a few words what happened to a near constraint, and whether that is good or bad."""
+    if item.change == "entered":
+        return Cell("+ entered", tone="good")
+    if item.change == "left":
+        return Cell("− left", tone="bad")
+    if item.constraint.exceptions > (item.before or 0):
+        return Cell("▲ more exceptions", tone="bad")
+    return Cell("▼ fewer exceptions", tone="good")
+
+
+def _course_of(item: NearChanged) -> str:
+    """Return how many rows were exceptions, where that is another number, and how many are."""
+    now = but_for(item.constraint)
+    return now if item.before in {None, item.constraint.exceptions} else f"{item.before:,} before, now {now}"

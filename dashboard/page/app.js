@@ -17,7 +17,7 @@ let turn = 0, shown = "", seen = null, missed = false, isPaused = false, isConne
 
 function where() {
   const [view, query] = location.hash.slice(2).split(/\?(.*)/s);
-  const name = Object.hasOwn(VIEWS, view) ? view : "overview";
+  const name = Object.hasOwn(VIEWS, view) && answers.has(VIEWS[view].needs) ? view : "overview";
   return [name, Object.fromEntries(new URLSearchParams(query ?? ""))];
 }
 
@@ -127,7 +127,7 @@ pause.addEventListener("click", () => {
 addEventListener("hashchange", () => show());
 addEventListener("popstate", () => show());
 
-document.getElementById("views").append(...Object.entries(VIEWS).map(([name, view]) =>
+document.getElementById("views").append(...Object.entries(VIEWS).filter(([, view]) => answers.has(view.needs)).map(([name, view]) =>
   el("li", {}, el("a", { href: link(name), "data-view": name }, view.title))));
 if (!answers.isLive) {
   pause.remove();

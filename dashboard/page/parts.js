@@ -3,10 +3,23 @@
 import { el, link, value } from "./dom.js";
 import { plot, spark } from "./plot.js";
 import { rows } from "./rows.js";
-import { FAMILIES, ago, count, counted, kindOf, moment } from "./words.js";
+import { FAMILIES, SPANS, ago, count, counted, kindOf, moment } from "./words.js";
 
 export const FIRST = 25;
 const LONGEST = 175;
+
+export function title(text, ...after) {
+  return el("div", { class: "title" }, el("h1", {}, text), ...after);
+}
+
+export function spans(view, chosen, parameters) {
+  return el("ul", { class: "spans", "aria-label": "Span of time" }, Object.entries(SPANS).map(([name, text]) =>
+    el("li", {}, el("a", { href: link(view, { ...parameters, span: name }), "aria-current": name === chosen ? "true" : null, "data-stay": true }, text))));
+}
+
+export function scrolled(label, table) {
+  return el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": label }, table);
+}
 
 // A bar of filters whose state is the address: [{name, label, values: {value: count}, words: {value: text}}].
 export function filters(parameters, selects, { search, sort, upTo } = {}) {
@@ -55,6 +68,15 @@ function reason(row) {
   return told ? el("p", { class: "reason" }, told(row)) : null;
 }
 
+// A constraint that went, and holds but for few rows.
+function nearly(row) {
+  if (row.exceptions === null || row.exceptions === undefined) return null;
+  const then = counted(row.exceptions, "row");
+  if (!row.near) return el("p", { class: "reason" }, `It held but for ${then} then.`);
+  const now = row.near.exceptions === row.exceptions ? "" : `, ${count(row.near.exceptions)} by now`;
+  return el("p", { class: "reason" }, `It still holds but for ${then}${now}: `, el("a", { href: link("near", { id: row.near.constraint_id }) }, "its exceptions"));
+}
+
 function keysOf(witness) {
   return JSON.stringify(witness?.columns.map((column, place) => column.key && witness.rows.map((row) => row[place])));
 }
@@ -66,7 +88,7 @@ export function change(row, before) {
     el("div", { class: "body" }, constraint(row),
       el("p", { class: "about" }, tableLink(row, "changes"), el("span", {}, kindOf(row)),
         el("a", { href: link("changes", { id: row.constraint_id }) }, "history")),
-      proof(row, before, appeared ? "The row that is gone" : "The rows that break it, side by side")));
+      nearly(row), proof(row, before, appeared ? "The row that is gone" : "The rows that break it, side by side")));
 }
 
 // The rows that were just seen are there for who wants them again.

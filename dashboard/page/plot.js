@@ -20,15 +20,16 @@ function timeText(ms, wide) {
   return wide > 2 * 86400000 ? day(ms) : clock(ms);
 }
 
-// lines: [{name, points: [[ms, number]]}]; stepped lines stay where they are until the next point.
+// lines: [{name, points: [[ms, number]]}]; stepped lines stay where they are until the next point, and end where the
+// number is null.
 export function plot(title, lines, { format = count, stepped = true, narrow = false } = {}) {
   const width = narrow || innerWidth < 640 ? NARROW : WIDE;
-  const drawn = lines.filter((line) => line.points.length);
+  const drawn = lines.filter((line) => known(line).length);
   if (!drawn.length) return el("figure", { class: "plot" }, el("figcaption", {}, title), el("p", { class: "quiet" }, "Nothing yet."));
   const every = drawn.flatMap((line) => line.points);
   const first = Math.min(...every.map((point) => point[0]));
   const last = Math.max(...every.map((point) => point[0]), first + 1);
-  const ticks = steps(0, Math.max(...every.map((point) => point[1]), 0));
+  const ticks = steps(0, Math.max(...every.map((point) => point[1] ?? 0), 0));
   const [low, high] = [ticks[0], Math.max(ticks.at(-1), ticks[0] + 1e-9)];
   const x = (ms) => LEFT + ((ms - first) / (last - first)) * (width - LEFT - RIGHT);
   const y = (number) => TOP + (1 - (number - low) / (high - low)) * DEEP;
@@ -46,32 +47,38 @@ export function plot(title, lines, { format = count, stepped = true, narrow = fa
 }
 
 function drawing(line, number, x, y, stepped, format, last) {
-  let path = "";
-  line.points.forEach(([ms, amount], place) => {
-    const [across, down] = [x(ms).toFixed(1), y(amount).toFixed(1)];
-    path += place === 0 ? `M${across} ${down}` : stepped ? `H${across}V${down}` : `L${across} ${down}`;
-  });
-  if (stepped) path += `H${x(last).toFixed(1)}`;
-  const dots = line.points.map(([ms, amount]) =>
+  let path = "", isOpen = false;
+  for (const [ms, amount] of line.points) {
+    const across = x(ms).toFixed(1);
+    if (amount === null) path += isOpen && stepped ? `H${across}` : "";
+    else path += !isOpen ? `M${across} ${y(amount).toFixed(1)}` : stepped ? `H${across}V${y(amount).toFixed(1)}` : `L${across} ${y(amount).toFixed(1)}`;
+    isOpen = amount !== null;
+  }
+  if (stepped && isOpen) path += `H${x(last).toFixed(1)}`;
+  const dots = known(line).map(([ms, amount]) =>
     svg("circle", { class: `dot-${number % 4}`, cx: x(ms).toFixed(1), cy: y(amount).toFixed(1), r: line.points.length > 60 ? 1.5 : 3 },
       svg("title", {}, `${day(ms)}, ${clock(ms)}: ${format(amount)}${line.name ? ` ${line.name}` : ""}`)));
   return [svg("path", { class: `line-${number % 4}`, d: path }), ...dots];
 }
 
-function legend(lines) {
-  if (lines.length < 2) return null;
-  return el("span", { class: "legend" }, lines.map((line, number) => el("span", { class: `key-${number % 4}` }, line.name)));
+function known(line) {
+  return line.points.filter((point) => point[1] !== null);
 }
 
-function told(title, lines, format) {
-  const parts = lines.map(({ name, points }) => `${name || "value"} from ${format(points[0][1])} to ${format(points.at(-1)[1])}`);
-  return `${title}: ${parts.join("; ")}`;
+function legend(drawn) {
+  if (drawn.length < 2) return null;
+  return el("span", { class: "legend" }, drawn.map((line, number) => el("span", { class: `key-${number % 4}` }, line.name)));
 }
 
-function table(title, lines, format) {
-  const rows = lines.flatMap((line) => line.points.slice(-50).map((point) => [line.name, ...point]));
+function told(what, drawn, format) {
+  const parts = drawn.map((line) => `${line.name || "value"} from ${format(known(line)[0][1])} to ${format(known(line).at(-1)[1])}`);
+  return `${what}: ${parts.join("; ")}`;
+}
+
+function table(what, drawn, format) {
+  const rows = drawn.flatMap((line) => known(line).slice(-50).map((point) => [line.name, ...point]));
   return el("details", { class: "as-table" }, el("summary", {}, "As a table"),
-    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${title}, as a table` }, el("table", {},
+    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${what}, as a table` }, el("table", {},
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "When"), el("th", { scope: "col" }, "What"), el("th", { scope: "col" }, "How much"))),
       el("tbody", {}, rows.reverse().map(([name, ms, amount]) =>
         el("tr", {}, el("td", {}, `${day(ms)}, ${clock(ms)}`), el("td", {}, name || ""), el("td", { class: "number" }, format(amount))))))));

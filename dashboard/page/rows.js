@@ -33,6 +33,28 @@ function heading(witness, number) {
   return keys.map(([column, text], place) => [place ? ", " : "", value(column.name), " ", value(text === null ? "null" : text, { class: "strong" })]);
 }
 
+// Rows one below the other, the columns spoken of and the key first; `about` says of each row whether it is certain.
+export function listed(found, label, table) {
+  const [shown, others] = [[], []];
+  found.columns.forEach((column, place) => (column.spoken || column.key ? shown : others).push(place));
+  if (!shown.length) shown.push(...others.splice(0));
+  const marked = found.about.some((one) => one.undecided !== null && one.undecided !== undefined);
+  const more = others.length || found.left_out ? el("details", {},
+    el("summary", {}, counted(others.length + (found.left_out ?? 0), "other column")),
+    table(`${label}, all columns`, lines(found, [...shown, ...others], marked)),
+    found.left_out ? el("p", { class: "quiet" }, `${counted(found.left_out, "more column")} not shown.`) : null) : null;
+  return el("div", { class: "proof" }, table(label, lines(found, shown, marked)), more);
+}
+
+function lines(found, places, marked) {
+  return el("table", { class: "plain" },
+    el("thead", {}, el("tr", {}, marked && el("th", { scope: "col" }, "Exception"),
+      places.map((place) => el("th", { scope: "col" }, value(found.columns[place].name, { class: found.columns[place].spoken ? "strong" : null }))))),
+    el("tbody", {}, found.rows.map((row, number) => el("tr", { class: found.about[number].undecided ? "undecided" : null },
+      marked && el("td", {}, found.about[number].undecided ? "? undecided" : "certain"),
+      places.map((place) => el("td", {}, content(row[place])))))));
+}
+
 export function rows(witness, label) {
   if (!witness) return null;
   if (!witness.columns.length) {

@@ -24,6 +24,10 @@ class Served {
     return answer;
   }
 
+  has() {
+    return true;
+  }
+
   // Tell of each commit, and of each change between being connected and not.
   follow(arrived, connected) {
     const events = new EventSource("api/events");
@@ -51,11 +55,24 @@ class Written {
     if (question === "constraints") {
       return page(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence"]), SORTED[parameters.order] ?? null);
     }
+    if (question === "near") return page(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence"]) && isNear(row, parameters), NEAR_SORTED[parameters.order] ?? null);
+    if (question === "near_constraint") return answer[parameters.id] ?? this.without(parameters.id);
     if (question === "quarantine") {
       return page(answer, parameters, (row) =>
         (!parameters.table_name || row.table_name === parameters.table_name) && (!parameters.reason || row.reason.includes(parameters.reason)));
     }
     return answer;
+  }
+
+  // A near constraint whose changes are not in the file.
+  without(id) {
+    const row = this.data.answers.near.rows.find((one) => one.constraint_id === id) ?? null;
+    return { held: row, total: 0, rows: [], course: [], exceptions: null, isShort: true };
+  }
+
+  // Whether a view has what it shows; most need nothing.
+  has(question) {
+    return !question || question in this.data.answers;
   }
 
   follow() {
@@ -68,6 +85,17 @@ const SORTED = {
   oldest: (a, b) => a.since_commit - b.since_commit,
   text: (a, b) => (a.constraint < b.constraint ? -1 : 1),
 };
+
+const NEAR_SORTED = {
+  most: (a, b) => b.share - a.share,
+  strength: (a, b) => (b.strength ?? -1) - (a.strength ?? -1),
+  newest: SORTED.newest,
+  text: (a, b) => (a.table_name + a.constraint < b.table_name + b.constraint ? -1 : 1),
+};
+
+function isNear(row, parameters) {
+  return (!parameters.shape || row.shape === parameters.shape) && (!parameters.having || parameters.having === (row.exceptions ? "some" : "none"));
+}
 
 function fits(row, parameters, searched) {
   const text = searched.map((name) => row[name] ?? "").join("\n").toLowerCase();

@@ -1,31 +1,22 @@
 // The views: each asks its questions and returns what the page is to show.
 
 import { el, link, value } from "./dom.js";
-import { FIRST, change, changes, constraint, course, filters, more, rule, stateOf, tableLink } from "./parts.js";
+import { near, nearSummary } from "./near.js";
+import { FIRST, change, changes, constraint, course, filters, more, rule, scrolled, spans, stateOf, tableLink, title } from "./parts.js";
 import { plot } from "./plot.js";
 import { rows } from "./rows.js";
-import { FAMILIES, KINDS, ago, bytes, count, counted, day, duration, kindOf, moment } from "./words.js";
-
-const SPANS = { hour: "last hour", day: "last day", week: "last week", month: "last month" };
+import { FAMILIES, KINDS, SPANS, ago, bytes, count, counted, day, duration, kindOf, moment } from "./words.js";
 
 export const VIEWS = {
   overview: { title: "Overview", show: overview },
   changes: { title: "Changes", show: changeList },
   rules: { title: "Rules", show: rules },
   constraints: { title: "Constraints", show: constraints },
+  near: { title: "Nearly holds", show: near, needs: "near" },
   inclusions: { title: "Inclusions", show: inclusions },
   pipeline: { title: "Pipeline", show: pipeline },
   quarantine: { title: "Quarantine", show: quarantine },
 };
-
-function title(text, ...after) {
-  return el("div", { class: "title" }, el("h1", {}, text), ...after);
-}
-
-function spans(view, chosen, parameters) {
-  return el("ul", { class: "spans", "aria-label": "Span of time" }, Object.entries(SPANS).map(([name, text]) =>
-    el("li", {}, el("a", { href: link(view, { ...parameters, span: name }), "aria-current": name === chosen ? "true" : null, "data-stay": true }, text))));
-}
 
 function tile(number, text, href, kind) {
   return el("li", { class: `tile ${kind ?? ""}` }, el("a", { href }, el("span", { class: "figure" }, number), el("span", {}, text)));
@@ -46,13 +37,15 @@ async function overview(ask, parameters) {
       tile(`−${count(went)}`, `constraints went, ${SPANS[about.span]}`, link("changes", { change: "disappeared", cause: "data" }), went ? "gone" : ""),
       tile(`+${count(came)}`, `came, ${SPANS[about.span]}`, link("changes", { change: "appeared", cause: "data" }), came ? "come" : ""),
       tile(count(about.held), "constraints hold", link("constraints")),
+      about.near ? tile(count(about.near.with_exceptions), "nearly hold, with exceptions", link("near", { having: "some" })) : null,
       tile(count(about.quarantined), "records in quarantine", link("quarantine"), about.quarantined ? "warn" : "")),
     el("div", { class: "columns" },
       el("div", {},
         broken.length ? el("section", {}, el("h2", {}, "Broken rules"), broken.map((row) => rule(row))) : null,
         el("section", {}, el("h2", {}, "Latest changes"),
           about.recent.length ? changes(about.recent) : el("p", { class: "quiet" }, "Nothing has changed since the tables were first looked at."),
-          about.recent.length ? el("p", {}, el("a", { href: link("changes") }, "All changes")) : null)),
+          about.recent.length ? el("p", {}, el("a", { href: link("changes") }, "All changes")) : null),
+        about.near ? nearSummary(about.near, about.span) : null),
       el("aside", { "aria-label": "How many hold" },
         course(history.families, { narrow: true }),
         el("h2", {}, "Tables"),
@@ -152,17 +145,13 @@ async function inclusions(ask) {
   ];
 }
 
-function nearTable(near) {
-  if (!near.length) return el("p", { class: "quiet" }, "No pair of columns has 80 % of its values covered and some missing.");
+function nearTable(found) {
+  if (!found.length) return el("p", { class: "quiet" }, "No pair of columns has 80 % of its values covered and some missing.");
   return scrolled("Inclusions that nearly hold", el("table", { class: "plain" },
     el("thead", {}, el("tr", {}, ["Inclusion", "Covered", "Values missing", "Rows they are in"].map((name, place) => el("th", { scope: "col", class: place ? "number" : null }, name)))),
-    el("tbody", {}, near.map((row) => el("tr", {}, el("th", { scope: "row" }, el("code", {}, value(row.constraint))),
+    el("tbody", {}, found.map((row) => el("tr", {}, el("th", { scope: "row" }, el("code", {}, value(row.constraint))),
       el("td", { class: "number" }, `${(row.coverage * 100).toFixed(2)} %`), el("td", { class: "number" }, count(row.missing_values)),
       el("td", { class: "number" }, count(row.missing_occurrences)))))));
-}
-
-function scrolled(label, table) {
-  return el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": label }, table);
 }
 
 async function pipeline(ask, parameters) {

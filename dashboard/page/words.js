@@ -14,6 +14,9 @@ export const KINDS = {
 export const FAMILIES = { dc: "denial constraints", od: "order dependencies", ind: "inclusion dependencies" };
 const ONE_OF = { dc: "denial constraint", od: "order dependency", ind: "inclusion dependency" };
 
+export const SHAPES = { key: "key", constant: "functional dependency", order: "order", order_desc: "descending order" };
+export const SPANS = { hour: "last hour", day: "last day", week: "last week", month: "last month" };
+
 let writtenAt = null;
 
 // A file that was written some time ago tells ages as of then.
@@ -27,6 +30,11 @@ export function count(number) {
 
 export function counted(number, one, many) {
   return `${count(number)} ${number === 1 ? one : many ?? `${one}s`}`;
+}
+
+// A share of the rows, however small.
+export function percent(share) {
+  return `${Number((share * 100).toPrecision(3))} %`;
 }
 
 export function kindOf(row) {

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
+from holdfast.dashboard.reading.arrays import Positions, ints, last_of_each, short_ids
 from holdfast.dashboard.reading.outputs import Outputs, any_of
 from holdfast.dashboard.reading.wording import in_words, witness
 
@@ -32,10 +33,10 @@ _INDEXED = ("commit", "committed_at", "constraint_id", *WORDS)
 _DETAILS = (
     *("commit", "committed_at", "source", "batch_id", "table_name", "referenced_table", "family", "constraint_id"),
     *("constraint", "sentence", "kind", "change", "reason", "by", "witness", "cause", "constraints_after"),
+    "exceptions",
 )
 _CELLS = ds.field("constraint"), ds.field("sentence"), ds.field("by")
 
-Positions = NDArray[np.intp]
 Words = NDArray[np.int16]
 
 
@@ -150,7 +151,7 @@ class Changes:
                 signs = np.where(self._words["change"][matching] == self._number("change", "appeared"), 1, -1)
                 counts = np.cumsum(signs)
                 counts += now.get(family, 0) - counts[-1]
-                last = _last_of_each(times, points)
+                last = last_of_each(times, points)
                 found[family] = np.column_stack([times[last], counts[last]]).tolist()
             return found
 
@@ -159,9 +160,9 @@ class Changes:
         parts: list[list[NDArray[Any]]] = []
         for batch in found:
             columns = [
-                _ints(batch["commit"]),
-                _ints(batch["committed_at"].cast(pa.int64())),
-                _short_ids(batch["constraint_id"]),
+                ints(batch["commit"]),
+                ints(batch["committed_at"].cast(pa.int64())),
+                short_ids(batch["constraint_id"]),
             ]
             parts.append([*columns, *(self._numbers(name, batch[name]) for name in WORDS)])
         if not parts:
@@ -181,7 +182,7 @@ class Changes:
         encoded = column.dictionary_encode(null_encoding="encode")
         known = self._vocabulary[name]
         places = [known.setdefault(word, len(known)) for word in encoded.dictionary.to_pylist()]
-        return np.array(places, np.int16)[_ints(encoded.indices)] if places else np.zeros(0, np.int16)
+        return np.array(places, np.int16)[ints(encoded.indices)] if places else np.zeros(0, np.int16)
 
     def _number(self, name: str, word: str) -> int:
         return self._vocabulary[name].get(word, -1)
@@ -197,7 +198,7 @@ class Changes:
         if wanted.day is not None:
             matching &= self._times < np.datetime64(wanted.day + datetime.timedelta(days=1), "us").astype(np.int64)
         if wanted.constraint_id is not None:
-            matching &= self._ids == _short_ids(pa.chunked_array([[wanted.constraint_id]]))[0]
+            matching &= self._ids == short_ids(pa.chunked_array([[wanted.constraint_id]]))[0]
         if wanted.text.strip():
             searched = np.zeros(self.total, np.bool_)
             searched[self._search(wanted.text)] = True
@@ -209,7 +210,7 @@ class Changes:
         asked = " ".join(text.lower().split()), self._version
         if asked not in self._searched:
             found = self._outputs.read(CHANGES, ("commit", "constraint_id"), _has_words(text))
-            marks = _marks(_ints(found["commit"]), _short_ids(found["constraint_id"]))
+            marks = _marks(ints(found["commit"]), short_ids(found["constraint_id"]))
             if len(self._searched) >= _MOST_SEARCHES:
                 self._searched.clear()
             self._searched[asked] = np.flatnonzero(np.isin(_marks(self._commits, self._ids), marks))
@@ -227,7 +228,7 @@ class Changes:
             )
             where &= reduce(or_, prefixes)
         found = self._outputs.read(CHANGES, _DETAILS, where)
-        keys = _keys(_ints(found["commit"]), _short_ids(found["constraint_id"]), found["change"].to_pylist())
+        keys = _keys(ints(found["commit"]), short_ids(found["constraint_id"]), found["change"].to_pylist())
         place = {key: row for row, key in enumerate(keys)}
         wanted = _keys(self._commits[page], self._ids[page], self._said("change", page))
         rows = [place[key] for key in wanted if key in place]
@@ -260,14 +261,6 @@ def _stands_in(field: ds.Expression, word: str) -> ds.Expression:
     return pc.coalesce(pc.match_substring(field, word, ignore_case=True), pa.scalar(value=False))
 
 
-def _last_of_each(times: NDArray[np.int64], points: int) -> Positions:
-    """Return the last position of each of some equal spans of time."""
-    times = np.maximum.accumulate(times)
-    width = max(1, -(-int(times[-1] - times[0] + 1) // points))
-    spans = (times - times[0]) // width
-    return np.flatnonzero(np.append(spans[1:] != spans[:-1], np.True_))
-
-
 def _keys(commits: NDArray[np.int64], ids: NDArray[np.uint64], changes: Iterable[Any]) -> list[tuple[int, int, Any]]:
     return list(zip(commits.tolist(), ids.tolist(), changes, strict=True))
 
@@ -275,22 +268,3 @@ def _keys(commits: NDArray[np.int64], ids: NDArray[np.uint64], changes: Iterable
 def _marks(commits: NDArray[np.int64], ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return one number for each commit and constraint."""
     return commits.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) ^ ids
-
-
-def _ints(column: Any) -> NDArray[np.int64]:
-    return np.asarray(column.to_numpy(), np.int64) if len(column) else np.zeros(0, np.int64)
-
-
-_HEX = np.zeros(256, np.uint64)
-_HEX[[ord(digit) for digit in "0123456789abcdef"]] = np.arange(16, dtype=np.uint64)
-
-
-def _short_ids(column: Any) -> NDArray[np.uint64]:
-    """Return the first 16 of the 64 hexadecimal digits of identities, as numbers."""
-    short = pc.utf8_slice_codeunits(column.cast(pa.string()), 0, 16)
-    whole = short.combine_chunks() if isinstance(short, pa.ChunkedArray) else short
-    if not len(whole):
-        return np.zeros(0, np.uint64)
-    digits = np.frombuffer(whole.buffers()[2], np.uint8)[: 16 * len(whole)]
-    numbers = _HEX[digits.reshape(len(whole), 16)]
-    return np.asarray((numbers << np.arange(60, -1, -4, dtype=np.uint64)).sum(axis=1, dtype=np.uint64))

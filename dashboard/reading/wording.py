@@ -105,6 +105,20 @@ def side_by_side(keys: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, 
     return {"columns": columns, "rows": cells, "value": None, "left_out": len(there) - len(shown)}
 
 
+def rows_below(keys: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], constraint: str) -> Shown:
+    """Return rows to be shown one below the other: the columns spoken of first, then the key, then the others.
+
+    >>> found = rows_below([{"Id": 3}], [{"City": "Lynn", "Id": 3, "Zip": "01907", "State": "MA"}], "Zip -> City")
+    >>> [(column["name"], column["spoken"], column["key"]) for column in found["columns"]]
+    [('Zip', True, False), ('City', True, False), ('Id', False, True), ('State', False, False)]
+    """
+    shown = side_by_side(keys, rows, constraint)
+    columns = [
+        {"name": column["name"], "spoken": any(column["spoken"]), "key": column["key"]} for column in shown["columns"]
+    ]
+    return {"columns": columns, "rows": shown["rows"], "left_out": shown["left_out"]}
+
+
 def cell(value: Any) -> str | None:
     """Return a cell as text; None for null.
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from holdfast.constraints import ConstraintChange
 from holdfast.display.changes import Changes
+from holdfast.display.near import NearChanges
 from holdfast.display.texts import counted
 from holdfast.streaming.maintainers.inclusion import ColumnChange
 from holdfast.streaming.maintainers.near.changes import NearChange, NearExample
@@ -52,7 +53,7 @@ class BatchResult:
     values: tuple[ColumnChange, ...] = ()
     emptied: bool = False
     rules: tuple[RuleState, ...] = ()
-    near: tuple[NearChange, ...] = ()
+    near: NearChanges[NearChange] = field(default_factory=NearChanges)
     near_counts: tuple[int, int] | None = None
     exceptions_shown: tuple[NearExample, ...] = ()
     exceptions_hidden: tuple[NearExample, ...] = ()
@@ -61,10 +62,18 @@ class BatchResult:
     def __str__(self) -> str:
         did = f"{counted(self.rows_in, 'row')} in, {self.rows_out:,} out"
         now = f"{counted(self.rows, 'row')}, {counted(self.constraints, 'constraint')}"
-        return f"{did}; {now}; {self.seconds:.3f} s; {Changes(self.changes).heading(len(self.changes))}"
+        near = f"; {self.near.heading(len(self.near))}" if self.near else ""
+        return f"{did}; {now}; {self.seconds:.3f} s; {Changes(self.changes).heading(len(self.changes))}{near}"
 
     def _repr_mimebundle_(self, **_asked: object) -> dict[str, str]:
-        return Changes(self.changes).bundle(heading=str(self))
+        shown = Changes(self.changes).bundle(heading=str(self))
+        if not self.near:
+            return shown
+        near = self.near.bundle()
+        return {
+            "text/plain": f"{shown['text/plain']}\n{near['text/plain']}",
+            "text/html": shown["text/html"] + near["text/html"],
+        }
 
     def _repr_html_(self) -> str:
         return self._repr_mimebundle_()["text/html"]

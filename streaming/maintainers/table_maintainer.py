@@ -32,6 +32,7 @@ from holdfast.discovery.ranking import scores_on
 from holdfast.discovery.reported import Reported, ReportedSet
 from holdfast.display.changes import Changes
 from holdfast.display.constraints import Constraints
+from holdfast.display.near import NearChanges, NearConstraints
 from holdfast.display.verdicts import Verdicts
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.state.store import Store, WriteBatch
@@ -283,9 +284,9 @@ class TableMaintainer:
         return Constraints(found, self.name)
 
     @property
-    def near(self) -> Constraints[NearConstraint]:
+    def near(self) -> NearConstraints:
         """What nearly holds on the current rows, fewest columns first."""
-        return Constraints([] if self._near is None else self._near.constraints, self.name)
+        return NearConstraints([] if self._near is None else self._near.constraints, self.name)
 
     @property
     def count(self) -> int:
@@ -485,7 +486,7 @@ class TableMaintainer:
             seconds=time.perf_counter() - started,
             values=tuple(values),
             rules=tuple(self._rules.states),
-            near=() if self._near is None else self._near.changes,
+            near=NearChanges(() if self._near is None else self._near.changes, self.name),
             near_counts=self.near_counts,
             exceptions_shown=() if self._near is None else self._near.shown_now,
             exceptions_hidden=() if self._near is None else self._near.shown_no_more,

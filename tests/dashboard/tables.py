@@ -11,15 +11,18 @@ import json
 import random
 from typing import TYPE_CHECKING, Any
 
-from holdfast.constraints import parse_constraint
+from holdfast.constraints import NearConstraint, constraint_fields, parse_constraint
+from holdfast.constraints.near import parse_near
 from holdfast.constraints.sentences import sentence
 from holdfast.streaming.sinks.choosing import open_tables
+from holdfast.streaming.sinks.shapes import SHAPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from holdfast.streaming.sinks.contract import OutputTable
+    from holdfast.streaming.sinks.shapes import Shape
 
 Row = dict[str, Any]
 
@@ -34,9 +37,10 @@ class Written:
     ----------
     folder : gets `holdfast.yaml` and the tables.
     application : its name.
+    shapes : the tables; those of another version, for instance.
     """
 
-    def __init__(self, folder: Path, application: str = "shop") -> None:
+    def __init__(self, folder: Path, application: str = "shop", shapes: Mapping[str, Shape] = SHAPES) -> None:
         self.folder = folder
         self.application = application
         self.place = folder / "output"
@@ -49,7 +53,7 @@ class Written:
         )
         self.commit = 0
         self.at = FIRST
-        self._tables: dict[str, OutputTable] = open_tables(str(self.place), application, STATE)
+        self._tables: dict[str, OutputTable] = open_tables(str(self.place), application, STATE, shapes=shapes)
 
     def wait(self, seconds: float) -> None:
         """Let time pass before the next commit."""
@@ -90,6 +94,36 @@ class Written:
         proof = {"change": "disappeared", "reason": "violated", "witness": json.dumps(images)}
         gone = {"constraint_id": found["constraints"][0]["constraint_id"], "_gone": True}
         return {"constraint_changes": [found["constraint_changes"][0] | proof | more], "constraints": [gone]}
+
+    def near(
+        self, text: str, exceptions: int, before: int | None = None, shown: Sequence[Row] = (), **more: Any
+    ) -> dict[str, list[Row]]:
+        """Return the rows of a constraint that nearly holds, or has other exceptions; `shown` are rows that are."""
+        at = stamp(self.at + datetime.timedelta(seconds=1))
+        about = near_constraint(text, exceptions, **more)
+        kept = {**about, "strength": 0.9, "since_commit": self.commit + 1, "since": at}
+        examples = json.dumps([{"key": {"Id": row["Id"]}, "row": row} for row in shown])
+        change = {**about, "source": about["table_name"], "batch_id": self.commit, "committed_at": at}
+        change |= {"date": at[:10], "change": "entered" if before is None else "exceptions", "cause": "data"}
+        return {
+            "near_constraints": [kept],
+            "near_changes": [{**change, "exceptions_before": before, "examples": examples}],
+            "exceptions": [self.exception(text, row, about["table_name"]) for row in shown],
+        }
+
+    def near_left(self, text: str, exceptions: int, before: int, **more: Any) -> dict[str, list[Row]]:
+        """Return the rows of a constraint that does not nearly hold any more."""
+        found = self.near(text, exceptions, before, **more)
+        gone = {"constraint_id": found["near_constraints"][0]["constraint_id"], "_gone": True}
+        return {"near_constraints": [gone], "near_changes": [{**found["near_changes"][0], "change": "left"}]}
+
+    def exception(self, text: str, row: Row, table: str = "tax", **more: Any) -> Row:
+        """Return a row that is an exception of a constraint."""
+        about = near_constraint(text, 0, table_name=table)
+        named = {name: about[name] for name in ("constraint_id", "table_name", "constraint")}
+        named["example_id"] = hashlib.sha256(json.dumps([named["constraint_id"], row]).encode()).hexdigest()
+        named |= {"row_key": json.dumps({"Id": row["Id"]}), "row": json.dumps(row), "undecided": False}
+        return {**named, "since": stamp(self.at + datetime.timedelta(seconds=1)), **more}
 
     def rule(self, name: str, text: str, pairs: int | None, **more: Any) -> Row:
         """Return a line of a rule."""
@@ -134,6 +168,20 @@ def constraint(text: str, table: str = "tax") -> Row:
         "predicates": json.dumps(fields.get("predicates")),
         "kind": fields.get("kind"),
         "size": fields.get("size"),
+    }
+
+
+def near_constraint(text: str, exceptions: int, rows: int = 1_000, table_name: str = "tax") -> Row:
+    """Return the columns that say which near constraint it is, and how many exceptions it has."""
+    parsed = parse_near(text)
+    near = NearConstraint(parsed.shape, parsed.context, parsed.target, exceptions, rows)
+    fields = constraint_fields(near, table_name)
+    return {
+        "constraint_id": fields["id"],
+        "table_name": table_name,
+        "sentence": sentence(near),
+        **{name: fields[name] for name in ("shape", "constraint", "exceptions", "rows", "share")},
+        **{name: json.dumps(fields[name]) for name in ("context", "target")},
     }
 
 
@@ -184,6 +232,49 @@ def many(written: Written, held: int, changes: int, days: int = 30, at_once: int
     for place, row in enumerate(sorted(standing, key=lambda row: -float(row["score"]))[:1_000]):
         row["rank"] = place + 1
     written.put_many("constraints", standing, commit)
+
+
+def many_near(written: Written, constraints: int, changes: int, days: int = 30, at_once: int = 5_000) -> None:
+    """Write near constraints and their changes, as many as a large pipeline leaves in some days.
+
+    Each batch moves the exceptions of ten constraints. A tenth of the constraints hold; each of the others has ten rows
+    that are shown.
+    """
+    chance = random.Random(19)
+    texts = [f"column_{number % 40}, group_{number // 40} -> target_{number % 7}" for number in range(constraints)]
+    parts = [near_constraint(text, 0, 1_000_000, f"table_{number % 5}") for number, text in enumerate(texts)]
+    counts = [0] * constraints
+    step = datetime.timedelta(days=days) / max(changes, 1)
+    first, start = written.commit + 1, FIRST
+    rows: list[Row] = []
+    for number in range(changes):
+        is_seed = number < constraints
+        one = number if is_seed else chance.randrange(constraints)
+        before = None if is_seed else counts[one]
+        counts[one] = 0 if one % 10 == 0 else max(1, counts[one] + chance.randrange(-20, 24))
+        at = start if is_seed else start + step * number
+        change = {**written.common(first if is_seed else first + number // 10), **parts[one], "source": "tax"}
+        change |= {"exceptions": counts[one], "exceptions_before": before, "share": counts[one] / 1_000_000}
+        change |= {"change": "entered" if is_seed else "exceptions", "cause": "seed" if is_seed else "data"}
+        change |= {"committed_at": stamp(at), "date": stamp(at)[:10], "batch_id": number}
+        change["examples"] = None if is_seed else json.dumps([_image(chance)])
+        rows.append(change)
+    for begin in range(0, changes, at_once):
+        part = rows[begin : begin + at_once]
+        written.put_many("near_changes", part, part[-1]["commit"])
+    since = {"since_commit": first, "since": stamp(start), "strength": 0.9}
+    standing = [
+        {**written.common(), **about, **since, "exceptions": count, "share": count / 1_000_000}
+        for about, count in zip(parts, counts, strict=True)
+    ]
+    written.put_many("near_constraints", standing, written.commit)
+    shown = [
+        {**written.common(), **written.exception(text, _image(chance)["row"], about["table_name"])}
+        for text, about, count in zip(texts, parts, counts, strict=True)
+        for _ in range(min(count, 10))
+    ]
+    written.put_many("exceptions", shown, written.commit)
+    written.at = start + datetime.timedelta(days=days)
 
 
 def _text(number: int) -> str:

@@ -16,7 +16,7 @@ from playwright.sync_api import expect
 from holdfast.jobs.command_line import exit_code_of
 from tests.dashboard.browser import browser, chromium
 from tests.dashboard.conftest import BOSTON, CAMBRIDGE, SALARY, ZIP_CITY
-from tests.dashboard.tables import Written, flattened
+from tests.dashboard.tables import Written, flattened, near_constraint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from holdfast.dashboard.serving import Site
 
-VIEWS = ("overview", "changes", "rules", "constraints", "inclusions", "pipeline", "quarantine")
+VIEWS = ("overview", "changes", "rules", "constraints", "near", "inclusions", "pipeline", "quarantine")
+LYNN = {**BOSTON, "Id": 3, "City": "Lynn"}
 HOSTILE = "<script>window.stolen = 1</script><img src=x onerror='window.stolen=2'>"
 TURNED = "abc\u202egpj.exe"
 CONTROL = "bell\x07 \x1b[31m nul\x00 end"
@@ -147,6 +148,87 @@ def test_constraints_are_ranked_and_filtered(open_page: Callable[..., Page], wri
     assert page.locator(".change").count() == 1
 
 
+def nearly(written: Written) -> str:
+    """Put constraints that nearly hold, one of which has a history; return its identity."""
+    written.put(flattened([written.near("Zip -> City", 0, rows=200), written.near("key(Id)", 0, rows=200)]))
+    written.put(flattened([written.near("State -> Rate", 9, 4, rows=200), written.near("{}: Salary ~ Rate", 5)]))
+    moved = written.near("Zip -> City", 2, 0, [LYNN], rows=201)
+    undecided = written.exception("Zip -> City", CAMBRIDGE, undecided=True)
+    gone = written.disappeared("not(t.Zip = s.Zip and t.City != s.City)", [LYNN, CAMBRIDGE], exceptions=2)
+    written.put(flattened([moved, gone, {"exceptions": [undecided], "batches": [written.batch()]}]))
+    return str(near_constraint("Zip -> City", 0)["constraint_id"])
+
+
+def test_what_nearly_holds_is_listed(open_page: Callable[..., Page], written: Written, site: Site) -> None:
+    nearly(written)
+    page = open_page(f"{site.address}#/near")
+    assert "4 constraints nearly hold now, 3 of them with exceptions" in page.inner_text("main")
+    listed = ["{}: Salary ~ Rate", "{Zip}: [] -> City", "{State}: [] -> Rate", "key(Id)"]
+    assert texts(page, ".held .code") == listed
+    assert texts(page, ".movers .change .code") == ["{State}: [] -> Rate", "{Zip}: [] -> City"]
+    assert "4 before, now 9 exceptions of 200 rows, 4.5 %" in page.inner_text(".movers")
+    page.select_option("select[name=shape]", "constant")
+    expect(page.locator(".held > li")).to_have_count(2)
+    assert page.locator(".movers").count() == 0, "a narrowed list stands alone"
+    page.fill("input[name=q]", "zip")
+    expect(page.locator(".held > li")).to_have_count(1)
+    assert "Rows with the same Zip have the same City, but for 2 of 201 rows." in page.inner_text(".held")
+    assert "2 of 201 rows, 0.995 %" in page.inner_text(".held")
+    assert page.url.endswith("#/near?shape=constant&q=zip")
+
+
+def test_one_near_constraint_has_a_course_and_its_rows(
+    open_page: Callable[..., Page], written: Written, site: Site
+) -> None:
+    one = nearly(written)
+    page = open_page(f"{site.address}#/near?q=zip")
+    page.click("text=its exceptions")
+    expect(page.locator("h1")).to_have_text("One near constraint")
+    assert page.url.endswith(f"#/near?id={one}")
+    assert page.locator(".plot circle").count() == 2
+    assert "value from 0 to 2" in str(page.get_attribute(".plot svg", "aria-label"))
+    rows = page.locator(".proof table").first
+    assert rows.locator("th").all_inner_texts() == ["Exception", "Zip", "City", "Id"]
+    cells = [line.locator("td").all_inner_texts() for line in rows.locator("tbody tr").all()]
+    assert cells == [["certain", "02139", "Lynn", "3"], ["? undecided", "02139", "Cambridge", "1"]]
+    assert "another row of its group could go in its place" in page.inner_text("main")
+    assert texts(page, ".change .badge") == ["▲ more", "+ entered"]
+    assert "0 before, now 2 exceptions of 201 rows" in page.inner_text(".change >> nth=0")
+    page.click("text=1 row that became an exception")
+    assert "Lynn" in page.inner_text(".change >> nth=0")
+    written.put(written.near_left("Zip -> City", 90, 2, rows=201))
+    expect(page.locator("main")).to_contain_text("It does not nearly hold any more")
+    assert texts(page, ".change .badge")[0] == "− left"
+    assert page.locator(".plot circle").count() == 3
+
+
+def test_a_constraint_that_went_still_nearly_holds(
+    open_page: Callable[..., Page], written: Written, site: Site
+) -> None:
+    one = nearly(written)
+    page = open_page(f"{site.address}#/changes?change=disappeared&table_name=tax")
+    assert "It still holds but for 2 rows: its exceptions" in page.inner_text(".change >> nth=0")
+    assert "still holds" not in page.inner_text(".change >> nth=1")
+    written.put(written.near("Zip -> City", 5, 2, rows=201))
+    expect(page.locator(".change >> nth=0")).to_contain_text("It still holds but for 2 rows, 5 by now: its exceptions")
+    page.click("text=its exceptions")
+    expect(page.locator("h1")).to_have_text("One near constraint")
+    assert page.url.endswith(one)
+    go(page, "overview")
+    assert "3" in page.inner_text(".tile >> text=nearly hold, with exceptions >> xpath=..")
+
+
+def test_how_near_constraints_are_switched_on(open_page: Callable[..., Page], written: Written, site: Site) -> None:
+    page = open_page(f"{site.address}#/near")
+    assert "near: {share: 1%}" in page.inner_text("main")
+    assert page.locator(".filters").count() == 0
+    nearly(written)
+    expect(page.locator(".held > li")).to_have_count(4)
+    assert "near: {share: 1%}" not in page.inner_text("main")
+    written.put({"tables": [{"table_name": "orders", "bounds": "{}"}]})
+    expect(page.locator("main")).to_contain_text("Not followed on orders: near: {share: 1%} under a table")
+
+
 def test_a_commit_is_followed(open_page: Callable[..., Page], written: Written, site: Site) -> None:
     page = open_page(f"{site.address}#/changes?table_name=tax")
     page.focus("select[name=reason]")
@@ -220,9 +302,12 @@ def hostile(written: Written) -> None:
     row = {"Id": 1, "<b>Zip</b>": HOSTILE, "a\u202eb": TURNED, "other": CONTROL, "long": LONG}
     other = {**row, "Id": HOSTILE, "a\u202eb": LONG}
     rule = f"rule {HOSTILE}"
+    near = f"{columns[0]} -> {columns[1]}"
     written.put(
         flattened(
             [
+                written.near(near, 1, 0, [row], table_name=HOSTILE),
+                {"exceptions": [written.exception(near, other, HOSTILE, undecided=True)]},
                 written.disappeared(text, [row, other], table=HOSTILE),
                 written.appeared(text, table=HOSTILE, by=text, reason="weakened"),
                 {"rule_status": [written.rule(rule, text, 1, table_name=HOSTILE, threshold=HOSTILE)]},
@@ -242,7 +327,8 @@ def hostile(written: Written) -> None:
 def test_hostile_values_are_text(open_page: Callable[..., Page], written: Written, site: Site) -> None:
     hostile(written)
     page = open_page(site.address)
-    for view in VIEWS:
+    detail = near_constraint("`<b>Zip</b>` -> `a\u202eb`", 0, table_name=HOSTILE)["constraint_id"]
+    for view in (*VIEWS, f"near?id={detail}"):
         go(page, view)
         page.evaluate("for (const place of document.querySelectorAll('details')) place.open = true")
         assert page.evaluate("window.stolen") is None, view
@@ -268,14 +354,15 @@ def test_everybody_can_use_it(
 
     hostile(written)
     page = open_page(site.address, width, scheme)
-    for view in (*VIEWS, "changes?q=nothing+has+this"):
+    detail = near_constraint("`<b>Zip</b>` -> `a\u202eb`", 0, table_name=HOSTILE)["constraint_id"]
+    for view in (*VIEWS, "changes?q=nothing+has+this", f"near?id={detail}", f"near?id={'0' * 64}"):
         go(page, view)
         page.evaluate("for (const place of document.querySelectorAll('details')) place.open = true")
         page.evaluate("document.getAnimations().forEach(one => one.finish())")
         found = Axe().run(page)
         assert found.violations_count == 0, f"{view}: {found.generate_report()}"
         if folder := os.environ.get("HOLDFAST_SCREENSHOTS"):
-            name = f"{view.partition('?')[0]}-{scheme}-{width}.png"
+            name = f"{view[:12].replace('?', '-')}-{scheme}-{width}.png"
             page.screenshot(path=Path(folder) / name, full_page=True)
     assert page.evaluate("getComputedStyle(document.body).colorScheme || 'light dark'")
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -294,6 +381,26 @@ def test_it_goes_by_keyboard(open_page: Callable[..., Page], site: Site) -> None
     assert page.evaluate("document.activeElement.id") == "view"
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "salaries"
+
+
+def test_the_report_has_what_nearly_holds(open_page: Callable[..., Page], written: Written, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    assert exit_code_of(["report", str(written.file), "-o", str(file), "--quiet"]) == 0
+    page = open_page(file.as_uri())
+    assert "Nearly holds" not in texts(page, "#views a")
+    assert "nearly" not in page.inner_text("main")
+    page.goto(f"{file.as_uri()}#/near")
+    expect(page.locator("#views [aria-current]")).to_have_attribute("data-view", "overview")
+    one = nearly(written)
+    assert exit_code_of(["report", str(written.file), "-o", str(file), "--quiet"]) == 0
+    page = open_page(file.as_uri())
+    assert "Moved most in the last day" in page.inner_text("main")
+    go(page, "near?having=some&order=text")
+    assert texts(page, ".held .code") == ["{State}: [] -> Rate", "{Zip}: [] -> City", "{}: Salary ~ Rate"]
+    go(page, f"near?id={one}")
+    assert page.locator(".proof tbody tr").first.inner_text().split() == ["certain", "02139", "Lynn", "3"]
+    go(page, f"near?id={near_constraint('key(Id)', 0)['constraint_id']}")
+    assert "are not in this file" in page.inner_text("main")
 
 
 def test_the_report_opens_from_a_file(open_page: Callable[..., Page], written: Written, tmp_path: Path) -> None:

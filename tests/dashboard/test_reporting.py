@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from holdfast.dashboard import reporting
 from holdfast.dashboard.reporting import joined, page_with
 from holdfast.dashboard.serving import PAGE
-from tests.dashboard.conftest import ZIP_CITY
+from tests.dashboard.conftest import BOSTON, ZIP_CITY
+from tests.dashboard.tables import flattened, near_constraint
 
 if TYPE_CHECKING:
     import pytest
@@ -39,6 +40,30 @@ def test_it_has_the_answers(answers: Answers) -> None:
     assert told["history"][""]["families"].keys() == {"dc", "od", "ind"}
     assert told["quarantine"]["rows"][0]["raw"] == '{"Id": 7'
     assert told["overview"] == {**answers.ask("overview", {}), "state": told["overview"]["state"]}
+
+
+def test_it_has_what_nearly_holds_where_there_is_any(
+    written: Written, answers: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = data_of(page_with(answers, NOW))["answers"]
+    assert (told["overview"]["near"], "near" in told, "near_constraint" in told) == (None, False, False)
+    written.put(flattened([written.near("Zip -> City", 0), written.near("key(Id)", 0)]))
+    written.put(flattened([written.near("Zip -> City", 2, 0, [BOSTON]), written.near("State -> Rate", 1)]))
+    told = data_of(page_with(answers, NOW))["answers"]
+    shown = [(row["constraint"], row["exceptions"]) for row in told["near"]["rows"]]
+    assert shown == [("{State}: [] -> Rate", 1), ("{Zip}: [] -> City", 2), ("key(Id)", 0)]
+    assert [row["constraint"] for row in told["near"]["moved"]["rows"]] == ["{Zip}: [] -> City"]
+    assert told["overview"]["near"]["with_exceptions"] == 2
+    zip_city, state_rate = (near_constraint(text, 0)["constraint_id"] for text in ("Zip -> City", "State -> Rate"))
+    assert list(told["near_constraint"]) == [zip_city, state_rate]
+    assert told["near_constraint"][zip_city] == {
+        **answers.ask("near_constraint", {"id": zip_city}),
+        "state": told["near_constraint"][zip_city]["state"],
+    }
+    monkeypatch.setattr(reporting, "MOST_NEAR", 1)
+    monkeypatch.setattr(reporting, "MOST_DETAILED", 1)
+    told = data_of(page_with(answers, NOW))["answers"]
+    assert (len(told["near"]["rows"]), told["near"]["total"], list(told["near_constraint"])) == (1, 3, [zip_city])
 
 
 def test_long_lists_are_cut_and_say_so(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,9 @@ def _everything(data: pd.DataFrame) -> Iterator[Any]:
     maintainer = Maintainer.seed(data[:-1], name="t", rules=rules)
     result = maintainer.step(inserts=data[-1:])
     yield from (maintainer.constraints, maintainer.rules, result, result.changes, Batches([result]))
+    nearly = Maintainer.seed(data[:-1], name="t", max_predicates=1, near="50%")
+    result = nearly.step(inserts=data[-1:])
+    yield from (nearly.near, result, result.near)
     across = InclusionsAcross.seed({"t": data[:-1], "u": data.rename(columns=str.upper)})
     yield from (
         across.constraints,
@@ -94,7 +97,7 @@ def test_nothing_of_the_data_becomes_markup(evil: str) -> None:
         _html(one)
         _html(one[:1] if isinstance(one, list) else one)
         shown += 1
-    assert shown == 15
+    assert shown == 18
 
 
 def test_lists_stay_lists() -> None:
@@ -215,6 +218,43 @@ def test_changes_say_why() -> None:
     for words in ("violated by these rows", "what broke it is gone", "appeared", "disappeared"):
         assert words in said
     assert {*broken.to_pandas()["change"], *mended.to_pandas()["change"]} == {"appeared", "disappeared"}
+
+
+def test_near_changes_stand_beside_constraint_changes() -> None:
+    people = pd.DataFrame({"zip": ["x1"] * 9 + ["x2"] * 9, "city": ["a"] * 9 + ["b"] * 9})
+    maintainer = Maintainer.seed(people, name="people", near="10%", near_orders=False, max_predicates=2)
+    came = maintainer.step(inserts=pd.DataFrame({"zip": ["x1", "x2"], "city": ["c", "d"]}))
+    text = came._repr_mimebundle_()["text/plain"]
+    assert "1 near change: 0 entered, 0 left, 1 with other exceptions" in text
+    assert "- not(t.zip = s.zip and t.city != s.city) (violated)" in text
+    assert "~ {zip}: [] -> city (0 to 2 exceptions of 20 rows)" in text
+    markup = _html(came)
+    assert "▲ more exceptions" in markup.text
+    assert "0 before, now 2 of 20 rows, 10 %" in markup.text
+    assert "Rows with the same zip have the same city." in markup.text
+    gone = maintainer.step(inserts=pd.DataFrame({"zip": ["x1"] * 3, "city": ["c", "d", "e"]}))
+    assert "− left" in _html(gone.near).text
+    assert "2 before, now 5 of 23 rows" in _html(gone.near).text
+    mended = maintainer.step(deletes=pd.DataFrame({"zip": ["x1"] * 3, "city": ["c", "d", "e"]}))
+    assert "+ entered" in _html(mended.near).text
+    back = maintainer.step(deletes=pd.DataFrame({"zip": ["x2"], "city": ["d"]}))
+    assert "▼ fewer exceptions" in _html(back.near).text
+    frame = back.near.to_pandas()
+    named = ["change", "table", "constraint", "exceptions_before", "exceptions", "rows"]
+    assert frame[named].to_numpy().tolist() == [["exceptions", "people", "{zip}: [] -> city", 2, 1, 19]]
+    assert frame["id"].str.len().eq(64).all()
+    assert vars(back.near[:1]) == vars(back.near)
+    nothing = maintainer.step()
+    assert (list(nothing.near), "near change" in str(nothing)) == ([], False)
+
+
+def test_what_nearly_holds_has_its_exceptions() -> None:
+    people = pd.DataFrame({"zip": ["x1", "x1", "x1", "x2"], "city": ["a", "a", "c", "b"]})
+    near = Maintainer.seed(people, name="people", near="25%", near_orders=False).near
+    assert f"{len(near)} near constraints of people" in _html(near).text
+    assert "1 of 4 rows, 25 %" in _html(near).text
+    assert near.to_pandas()["exceptions"].tolist() == [one.exceptions for one in near]
+    assert list(Maintainer.seed(people).near.to_pandas().columns) == list(near.dtypes)
 
 
 def test_data_frames() -> None:

@@ -1,0 +1,171 @@
+// What nearly holds: the list, one constraint with the course of its exceptions, and those whose exceptions moved most.
+
+import { el, link, value } from "./dom.js";
+import { FIRST, constraint, filters, more, scrolled, spans, tableLink, title } from "./parts.js";
+import { plot } from "./plot.js";
+import { listed } from "./rows.js";
+import { SHAPES, SPANS, ago, count, counted, moment, percent } from "./words.js";
+
+const NEAR_ORDERS = {
+  share: "fewest exceptions first", most: "most exceptions first", strength: "strongest first", newest: "newest first", text: "by table and text",
+};
+const HAVING = { some: "with exceptions", none: "holds now" };
+const FEW_CHANGES = 10;
+const FEW_MOVERS = 3;
+
+export async function near(ask, parameters) {
+  return parameters.id ? oneNear(ask, parameters) : nearList(ask, parameters);
+}
+
+async function nearList(ask, parameters) {
+  const answer = await ask("near", { ...parameters, limit: parameters.limit ?? FIRST });
+  const followed = Object.values(answer.followed).some((share) => share !== null);
+  const isEmpty = !answer.near && !answer.moved?.rows.length;
+  return [
+    title("What nearly holds", el("p", { class: "quiet" }, isEmpty && !followed ? "Constraints that hold but for few rows, and which rows these are."
+      : `${counted(answer.near, "constraint")} ${answer.near === 1 ? "nearly holds" : "nearly hold"} now, ${count(answer.with_exceptions)} of them with exceptions: rows without which they hold.`)),
+    isEmpty && !followed ? howTo() : [
+      isNarrowed(parameters) ? null : movers(answer.moved, answer.span, spans("near", answer.span, parameters)),
+      filters(parameters, [
+        { name: "table_name", label: "Table", values: answer.values.table_name },
+        { name: "shape", label: "Kind", values: answer.values.shape, words: SHAPES },
+        { name: "having", label: "Exceptions", values: answer.values.having, words: HAVING },
+      ], { search: "words of a constraint", sort: NEAR_ORDERS }),
+      el("ol", { class: "held" }, answer.rows.map(nearLine)),
+      more(answer, parameters, "near", "constraint"),
+      notFollowed(answer.followed, answer.values.table_name),
+    ],
+  ];
+}
+
+function isNarrowed(parameters) {
+  return Object.entries(parameters).some(([name, given]) => given && !["span", "order", "limit"].includes(name));
+}
+
+function howTo() {
+  return el("div", { class: "card" }, el("h2", {}, "Nothing is followed yet"),
+    el("p", {}, "No table of this application is followed for what nearly holds. With ", el("code", {}, "near: {share: 1%}"),
+      " under a table in the configuration, keys, functional dependencies and orders that hold but for at most 1 % of its rows are kept exact, batch by batch."));
+}
+
+function notFollowed(followed, having) {
+  const others = Object.keys(followed).filter((name) => followed[name] === null && !(name in having));
+  if (!others.length) return null;
+  return el("p", { class: "quiet" }, "Not followed on ", others.map((name, place) => [place ? ", " : "", value(name)]),
+    ": ", el("code", {}, "near: {share: 1%}"), " under a table in the configuration switches it on.");
+}
+
+function amount(row) {
+  return row.exceptions ? `${count(row.exceptions)} of ${counted(row.rows, "row")}, ${percent(row.share)}` : "holds now";
+}
+
+function about(row) {
+  return [
+    tableLink(row, "near"), el("span", {}, SHAPES[row.shape] ?? value(row.shape)),
+    el("span", { class: row.exceptions ? "strong" : null, title: `as of commit ${count(row.commit)}` }, amount(row)),
+    row.strength === null ? null : el("span", { class: "score", title: "how far its exceptions are below what chance would make, up to 1" },
+      "strength ", el("meter", { min: 0, max: 1, value: row.strength, "aria-label": "strength" }), row.strength.toFixed(2)),
+    el("span", {}, "near for ", ago(row.since, "held")),
+  ];
+}
+
+function nearLine(row) {
+  return el("li", { "data-key": row.constraint_id }, constraint(row),
+    el("p", { class: "about" }, about(row), el("a", { href: link("near", { id: row.constraint_id }) }, row.exceptions ? "its exceptions" : "its history")));
+}
+
+async function oneNear(ask, parameters) {
+  const answer = await ask("near_constraint", { ...parameters, limit: parameters.limit ?? FEW_CHANGES });
+  const { held, exceptions, rows: changes } = answer;
+  const known = held ?? changes[0];
+  const all = el("a", { href: link("near") }, "all that nearly holds");
+  if (!known) {
+    return [title("One near constraint", el("p", { class: "quiet" }, "Nothing is known of a near constraint of this address. ", all))];
+  }
+  return [
+    title("One near constraint", held ? null : el("p", { class: "quiet" }, "It does not nearly hold any more, or another one says it.")),
+    el("div", { class: "card" }, constraint(known), el("p", { class: "about" }, held ? about(held) : tableLink(known, "near"), all)),
+    answer.course.length ? plot("Exceptions over time", [{ name: "", points: answer.course }]) : null,
+    held?.exceptions ? el("section", {}, el("h2", {}, "Rows that are exceptions"), exceptionRows(exceptions, held)) : null,
+    answer.isShort ? el("p", { class: "quiet" }, "The changes and the rows of this constraint are not in this file.")
+      : el("section", {}, el("h2", {}, "Its changes"), el("ol", { class: "changes" }, changes.map((row) => nearChange(row))),
+        more(answer, parameters, "near", "change")),
+  ];
+}
+
+function exceptionRows(found, held) {
+  if (!found) return el("p", { class: "quiet" }, "No rows are told of yet.");
+  const undecided = found.about.some((row) => row.undecided);
+  return [
+    listed(found, "Rows that are exceptions", scrolled),
+    el("p", { class: "quiet" }, found.rows.length < held.exceptions ? `${count(found.rows.length)} of ${counted(held.exceptions, "exception")} are shown. ` : null,
+      undecided ? "Of an undecided row it is not known whether it is wrong: another row of its group could go in its place. " : null),
+  ];
+}
+
+const BADGES = { entered: ["+", " entered"], left: ["−", " left"], more: ["▲", " more"], fewer: ["▼", " fewer"] };
+
+function kindOfChange(row) {
+  return row.change !== "exceptions" ? row.change : row.exceptions > row.exceptions_before ? "more" : "fewer";
+}
+
+function changed(row) {
+  const before = row.exceptions_before;
+  const now = row.exceptions ? `${counted(row.exceptions, "exception")} of ${counted(row.rows, "row")}, ${percent(row.share)}` : `no exception among ${counted(row.rows, "row")}`;
+  return before === null || before === row.exceptions ? now : [`${count(before)} before, now ${now}`];
+}
+
+function item(row, kind, ...inside) {
+  const [sign, word] = BADGES[kind];
+  return el("li", { class: `change ${kind === "left" || kind === "more" ? "gone" : "come"}`, "data-key": row.id },
+    el("p", { class: "badge" }, el("span", { "aria-hidden": "true" }, sign), word), el("div", { class: "body" }, inside));
+}
+
+const CAME_BY = { seed: "found on the first rows", rebuild: "when the state was made anew", config: "when the configuration was edited" };
+
+function nearChange(row) {
+  return item(row, kindOfChange(row),
+    el("p", {}, changed(row)),
+    el("p", { class: "about" }, el("span", {}, moment(row.at), " ", ago(row.at)), el("span", {}, `commit ${count(row.commit)}`),
+      CAME_BY[row.cause] ? el("span", {}, CAME_BY[row.cause]) : el("span", {}, "after a batch of ", value(row.source))),
+    fresh(row));
+}
+
+// Rows that are exceptions since a change.
+function fresh(row) {
+  if (!row.examples) return null;
+  return el("details", {}, el("summary", {}, counted(row.examples.rows.length, "row that became an exception", "rows that became exceptions")),
+    listed(row.examples, "Rows that became exceptions", scrolled));
+}
+
+// Those whose exceptions moved most in a span of time, by the difference.
+function movers(moved, span, choice) {
+  if (!moved) return null;
+  const { entered, left, moved: others } = moved;
+  const told = entered || left || others
+    ? `${count(entered)} entered and ${count(left)} left in the ${SPANS[span]}; exceptions moved of ${counted(others, "constraint")}.` : `No exceptions moved in the ${SPANS[span]}.`;
+  const rest = moved.rows.slice(FEW_MOVERS);
+  return el("section", { class: "movers" }, el("h2", {}, "Moved most"), el("p", { class: "quiet" }, told), choice, moverList(moved.rows.slice(0, FEW_MOVERS)),
+    rest.length ? el("details", {}, el("summary", {}, `The next ${count(rest.length)}`), moverList(rest)) : null);
+}
+
+function moverList(rows) {
+  return rows.length ? el("ol", { class: "changes" }, rows.map(mover)) : null;
+}
+
+function mover(row) {
+  return item(row, row.change === "left" ? "left" : row.exceptions > row.exceptions_before ? "more" : "fewer",
+    constraint(row), el("p", { class: "strong" }, changed(row)),
+    el("p", { class: "about" }, tableLink(row, "near"), el("span", {}, SHAPES[row.shape] ?? value(row.shape)), ago(row.at),
+      el("a", { href: link("near", { id: row.constraint_id }) }, "its exceptions")), fresh(row));
+}
+
+// What the overview says of it.
+export function nearSummary(found, span) {
+  const rows = found.moved?.rows.slice(0, FEW_MOVERS) ?? [];
+  if (!rows.length && !found.with_exceptions) return null;
+  return el("section", {}, el("h2", {}, "What nearly holds"),
+    el("p", { class: "quiet" }, `${counted(found.near, "constraint")}, ${count(found.with_exceptions)} with exceptions. `,
+      rows.length ? `Moved most in the ${SPANS[span]}:` : `No exceptions moved in the ${SPANS[span]}.`),
+    moverList(rows), el("p", {}, el("a", { href: link("near") }, "All that nearly holds")));
+}

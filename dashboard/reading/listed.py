@@ -1,0 +1,118 @@
+"""A merged output table as a list in memory: searched, filtered and ordered there, some hundred bytes a row.
+
+Invariant: what is shown is the table as of one version, which is read again once there is another one.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.dashboard.reading.outputs import Outputs
+
+Order = tuple[tuple[str, str], ...]
+
+
+class ListedTable:
+    """The rows of one output table, one a constraint.
+
+    A class of such a table says which columns are shown, which of them rows are filtered by, and how they are ordered.
+
+    Parameters
+    ----------
+    outputs : where it is read from.
+    """
+
+    name: ClassVar[str]
+    columns: ClassVar[Sequence[str]]
+    orders: ClassVar[Mapping[str, Order]]
+
+    def __init__(self, outputs: Outputs) -> None:
+        self._outputs = outputs
+        self._lock = threading.Lock()
+        self._version = -2
+        self._table = pa.table({})
+        self._ordered: dict[str, pa.Array] = {}
+
+    def refresh(self) -> None:
+        """Read the table, where it has changed. O(rows)."""
+        with self._lock:
+            version = self._outputs.version(self.name)
+            if version == self._version:
+                return
+            found = self._outputs.read(self.name, self.columns)
+            searched = pc.binary_join_element_wise(
+                *(pc.utf8_lower(pc.coalesce(found[name], "")) for name in ("constraint", "sentence")), "\n"
+            )
+            self._table = self._prepared(found).append_column("searched", searched)
+            self._ordered = {}
+            self._version = version
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return len(self._table)
+
+    def counts(self, name: str, words: Mapping[str, str] | None = None) -> dict[str, int]:
+        """Return how many constraints there are of each value of a column.
+
+        Parameters
+        ----------
+        words : the values that some columns have to have.
+        """
+        with self._lock:
+            table = self._table.filter(self._matching(words or {}, "")) if words else self._table
+            counted = pc.value_counts(table[name].combine_chunks()).to_pylist()
+        return {found["values"]: found["counts"] for found in counted if found["values"] is not None}
+
+    def has(self, constraint_id: str) -> bool:
+        """Whether a constraint is there."""
+        return self.row(constraint_id) is not None
+
+    def row(self, constraint_id: str) -> dict[str, Any] | None:
+        """Return one constraint; None where it is not there. O(constraints)."""
+        with self._lock:
+            place = pc.index(self._table["constraint_id"], constraint_id).as_py()
+            return None if place < 0 else self._rows(pa.array([place], pa.int64()))[0]
+
+    def page(self, words: Mapping[str, str], text: str, order: str, offset: int, limit: int) -> dict[str, Any]:
+        """Return some constraints, and how many there are. O(constraints).
+
+        Parameters
+        ----------
+        words : the values that some columns have to have.
+        text : every word of it stands in the constraint or its sentence.
+        order : one of `orders`.
+        """
+        with self._lock:
+            places = self._places(order)
+            if words or text.strip():
+                places = places.filter(self._matching(words, text).take(places))
+            rows = self._rows(places.slice(offset, limit))
+        return {"total": len(places), "rows": rows}
+
+    def _prepared(self, found: pa.Table) -> pa.Table:
+        """Return the rows with columns that the list is filtered or ordered by beside those that were read."""
+        return found
+
+    def _rows(self, places: pa.Array) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self._table.select(list(self.columns)).take(places).to_pylist()
+        for row in rows:
+            row["since"] = row["since"].isoformat() if row["since"] is not None else None
+        return rows
+
+    def _places(self, order: str) -> pa.Array:
+        if order not in self._ordered:
+            keys = [(name, direction, "at_end") for name, direction in self.orders[order]]
+            self._ordered[order] = pc.sort_indices(self._table, sort_keys=keys)
+        return self._ordered[order]
+
+    def _matching(self, words: Mapping[str, str], text: str) -> pa.ChunkedArray:
+        matching = pa.chunked_array([pa.repeat(pa.scalar(value=True), len(self._table))])
+        for name, word in words.items():
+            matching = pc.and_(matching, pc.coalesce(pc.equal(self._table[name], word), pa.scalar(value=False)))
+        for word in text.lower().split():
+            matching = pc.and_(matching, pc.match_substring(self._table["searched"], word))
+        return matching
