@@ -248,15 +248,38 @@ class _Changed:
     rows: _Coded
     copies: Ints
 
-    def touching(self, coded: _Coded, context: Context, rows: Ints) -> Ints:
-        """Return those of some rows that may be in a group with a row of the batch."""
-        for c in context:
-            is_there = np.isin(coded.hashes[c], self.rows.hashes[c])
-            rows = rows[is_there[coded.codes[c, rows]]]
-        if len(context) < 2:
-            return rows
-        every = np.arange(len(self.copies))
-        return rows[np.isin(coded.hashed(context, rows), self.rows.hashed(context, every))]
+
+class _Touched:
+    """The groups of a block that have rows of the batch.
+
+    Parameters
+    ----------
+    changed : the batch.
+    coded, left : the block's rows, and the places of those that are not gone.
+    """
+
+    def __init__(self, changed: _Changed, coded: _Coded, left: Ints) -> None:
+        self._changed, self._coded, self._left = changed, coded, left
+        self._is_there: dict[int, NDArray[np.bool_]] = {}
+
+    def rows(self, context: Context) -> Ints:
+        """Return at least all rows that are in a group with a row of the batch."""
+        found = self._left
+        if not context:
+            return found
+        found = found[np.logical_and.reduce([self._alike(c) for c in context])]
+        if len(context) == 1:
+            return found
+        every = np.arange(len(self._changed.copies))
+        is_touched = np.isin(self._coded.hashed(context, found), self._changed.rows.hashed(context, every))
+        return np.asarray(found[is_touched])
+
+    def _alike(self, column: int) -> NDArray[np.bool_]:
+        """Return which rows that are left have a value of the batch in a column."""
+        if column not in self._is_there:
+            is_there = np.isin(self._coded.hashes[column], self._changed.rows.hashes[column])
+            self._is_there[column] = is_there[self._coded.codes[column, self._left]]
+        return self._is_there[column]
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,13 +311,15 @@ def _sent(asked: _Asked, unit: tuple[Block, ...]) -> Given:
     together: dict[int, list[int]] = {}
     for number, shipment in enumerate(asked.shipments):
         together.setdefault(shipment.first, []).append(number)
-    for numbers_of in together.values():
-        for block in unit:
-            coded = _coded(asked.source, asked.targets, block)
-            left = _left(asked.source, block, coded)
-            yield from _by_part([_shipped(asked, number, coded, left) for number in numbers_of])
-        if not unit and asked.changed is not None:
-            yield from _by_part([_shipped_batch(asked.changed, asked, number) for number in numbers_of])
+    for block in unit:
+        coded = _coded(asked.source, asked.targets, block)
+        left = _left(asked.source, block, coded)
+        touched = None if asked.changed is None else _Touched(asked.changed, coded, left)
+        for several in together.values():
+            yield from _by_part([_shipped(asked, number, coded, left, touched) for number in several])
+    if not unit and asked.changed is not None:
+        for several in together.values():
+            yield from _by_part([_shipped_batch(asked.changed, asked, number) for number in several])
 
 
 def _by_part(shipped: Sequence[tuple[pa.Table, Ints]]) -> Given:
@@ -302,12 +327,12 @@ def _by_part(shipped: Sequence[tuple[pa.Table, Ints]]) -> Given:
     yield from by_part(rows, np.concatenate([parts for _, parts in shipped]))
 
 
-def _shipped(asked: _Asked, number: int, coded: _Coded, rows: Ints) -> tuple[pa.Table, Ints]:
-    """Return some rows as a shipment has them, with the part of each."""
+def _shipped(asked: _Asked, number: int, coded: _Coded, rows: Ints, touched: _Touched | None) -> tuple[pa.Table, Ints]:
+    """Return the rows of a block as a shipment has them, with the part of each."""
     shipment = asked.shipments[number]
-    if asked.changed is not None:
+    if touched is not None:
         ((context, _),) = shipment.tasks
-        rows = asked.changed.touching(coded, context, rows)
+        rows = touched.rows(context)
     copies = np.ones(len(rows), np.int64)
     if len(shipment.tasks) == 1:
         alike = _numbered(coded.codes[np.ix_(np.array(shipment.columns), rows)])
@@ -335,7 +360,8 @@ def _counted_together(asked: _Asked, taken: Taken) -> Iterator[tuple[int, list[i
     rows = pa.concat_tables(list(taken), promote_options="default")
     of_row = rows.column(_SHIPMENT).to_numpy()
     for number in np.unique(of_row).tolist():
-        shipment, some = asked.shipments[number], rows.filter(pa.array(of_row == number))
+        shipment = asked.shipments[number]
+        some = rows.select([_COPIES, _CHANGE, *map(str, shipment.columns)]).filter(pa.array(of_row == number))
         codes = _codes_of(asked, shipment, some)
         copies, change = (some.column(name).to_numpy() for name in (_COPIES, _CHANGE))
         now = _staying(asked.targets, shipment, codes, copies)
