@@ -226,7 +226,7 @@ def test_near_changes_stand_beside_constraint_changes() -> None:
     came = maintainer.step(inserts=pd.DataFrame({"zip": ["x1", "x2"], "city": ["c", "d"]}))
     text = came._repr_mimebundle_()["text/plain"]
     assert "1 near change: 0 entered, 0 left, 1 with other exceptions" in text
-    assert "- not(t.zip = s.zip and t.city != s.city) (violated)" in text
+    assert "- not(t.zip = s.zip and t.city != s.city) (violated; holds but for 2 rows)" in text
     assert "~ {zip}: [] -> city (0 to 2 exceptions of 20 rows)" in text
     markup = _html(came)
     assert "▲ more exceptions" in markup.text
