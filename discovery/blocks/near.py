@@ -41,6 +41,8 @@ from holdfast.discovery.near.counting import Candidate, Context, Counted, Counte
 from holdfast.discovery.near.lattice import Tasks
 from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.targets import KEY, NearTargets
+from holdfast.indexes.exceptions import Standing
+from holdfast.indexes.kernels.exceptions import CERTAIN, NONE, UNDECIDED
 from holdfast.tables import EncodedColumn, Table
 from holdfast.tables.columnar import encoded
 
@@ -53,7 +55,7 @@ _SAMPLED = 4
 _PARTS_A_CORE = 2
 _MOST_COUNTED = np.iinfo(np.int32).max
 _BYTES_A_VALUE = 16
-_SHIPMENT, _COPIES, _CHANGE = "shipment", "copies", "change"
+_SHIPMENT, _COPIES, _CHANGE, _NUMBER = "shipment", "copies", "change", "number"
 
 
 def unordered_targets(columns: Ints, shapes: frozenset[NearShape] = SHAPES) -> NearTargets:
@@ -116,6 +118,17 @@ class BlockCounts:
         more = self._staying(_Asked(self._table.source, self._targets, apart, changed))
         rows, added = self._table.row_count, int(copies.sum())
         return {one: before[one] + added - more[one] if one[0] else rows - more[one] for one in before}
+
+    def some(self, candidate: Candidate, most: int) -> tuple[RowNumbers, Standing]:
+        """Return the numbers of some exceptions of a candidate, certain ones first, and their standing. One job."""
+        context, number = candidate
+        shipment = _Shipment(context, ((context, np.array([number])),), 0, self._few_parts)
+        asked = _Asked(self._table.source, self._targets, (shipment,), has_numbers=True)
+        tasks = [unit for unit in self._table.base.units if unit]
+        work = partial(_sent, asked), tasks, self._few_parts, partial(_exceptions_together, asked, most)
+        found = sorted(one for one in self._table.executors.exchange(*work))[:most]
+        standing, numbers = np.array(found, np.int64).reshape(-1, 2).T
+        return numbers, standing.astype(np.int8)
 
     def _waves(self, enough: int) -> Iterator[Sequence[tuple[Block, ...]]]:
         """Yield which blocks are counted first, and which then; none where all rows are not enough."""
@@ -284,12 +297,18 @@ class _Touched:
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """What all tasks share; without a batch all rows are counted as they are."""
+    """What all tasks share; without a batch all rows are counted as they are.
+
+    Parameters
+    ----------
+    has_numbers : whether a row that travels tells its number in the table.
+    """
 
     source: Source
     targets: NearTargets
     shipments: tuple[_Shipment, ...]
     changed: _Changed | None = None
+    has_numbers: bool = False
 
 
 # What a task does
@@ -350,6 +369,8 @@ def _shipped_batch(changed: _Changed, asked: _Asked, number: int) -> tuple[pa.Ta
 def _piece(asked: _Asked, number: int, coded: _Coded, rows: Ints, copies: Ints, change: Ints) -> tuple[pa.Table, Ints]:
     shipment = asked.shipments[number]
     arrays = {_SHIPMENT: np.full(len(rows), number, np.int32), _COPIES: copies, _CHANGE: change}
+    if asked.has_numbers:
+        arrays[_NUMBER] = coded.numbers[rows]
     for c in shipment.columns:
         arrays[str(c)] = coded.values[c].take(pa.array(coded.codes[c, rows]))
     return pa.table(arrays), shipment.first + part_of(coded.hashed(shipment.together, rows), shipment.parts)
@@ -367,6 +388,29 @@ def _counted_together(asked: _Asked, taken: Taken) -> Iterator[tuple[int, list[i
         now = _staying(asked.targets, shipment, codes, copies)
         before = [0] * len(now) if asked.changed is None else _staying(asked.targets, shipment, codes, copies - change)
         yield number, now, before
+
+
+def _exceptions_together(asked: _Asked, most: int, taken: Taken) -> Iterator[tuple[int, int]]:
+    """Yield the standing and the number of some exceptions of the one candidate that is asked for."""
+    rows = pa.concat_tables(list(taken), promote_options="default")
+    (shipment,) = asked.shipments
+    ((context, (number,)),) = shipment.tasks
+    codes = _codes_of(asked, shipment, rows)
+    copies, numbers = (rows.column(name).to_numpy() for name in (_COPIES, _NUMBER))
+    groups = _numbered(codes[list(context)])
+    if number == KEY:
+        standing = np.where(np.bincount(groups, copies)[groups] > 1, UNDECIDED, NONE)
+    else:
+        classes, largest = _classes(codes, copies, groups, number)
+        sizes = np.bincount(classes, copies)
+        of = np.zeros(len(sizes), np.int64)
+        of[classes] = groups
+        ties = np.bincount(of, sizes == largest[of])
+        of_class = np.where(sizes < largest[of], CERTAIN, np.where(ties[of] > 1, UNDECIDED, NONE))
+        standing = of_class[classes]
+    some = np.flatnonzero(standing > NONE)
+    some = some[np.argsort(standing[some], kind="stable")][:most]
+    yield from zip(standing[some].tolist(), numbers[some].tolist(), strict=True)
 
 
 def _codes_of(asked: _Asked, shipment: _Shipment, rows: pa.Table) -> Codes:
@@ -400,12 +444,18 @@ def _staying_of_copies(codes: Codes, copies: Ints, context: Context, asked: Ints
         if number == KEY:
             found.append(int(np.count_nonzero(sizes)))
             continue
-        classes = _numbered(np.stack([groups, codes[number - 1]]))
-        largest, of = np.zeros(len(sizes)), np.zeros(int(classes.max(initial=-1)) + 1, np.int64)
-        of[classes] = groups
-        np.maximum.at(largest, of, np.bincount(classes, copies))
-        found.append(int(largest.sum()))
+        found.append(int(_classes(codes, copies, groups, number)[1].sum()))
     return found
+
+
+def _classes(codes: Codes, copies: Ints, groups: Ints, number: int) -> tuple[Ints, NDArray[np.float64]]:
+    """Return the class of each row by a functional dependency, and the size of the largest class of each group."""
+    classes = _numbered(np.stack([groups, codes[number - 1]]))
+    of = np.zeros(int(classes.max(initial=-1)) + 1, np.int64)
+    of[classes] = groups
+    largest = np.zeros(int(groups.max(initial=-1)) + 1)
+    np.maximum.at(largest, of, np.bincount(classes, copies))
+    return classes, largest
 
 
 def _numbered(columns: NDArray[np.integer]) -> Ints:

@@ -33,7 +33,7 @@ from holdfast.discovery.blocks.storage import Storage
 from holdfast.discovery.blocks.table import BlockTable, Source
 from holdfast.discovery.codes import column_numbers
 from holdfast.discovery.near.counting import Context, Counter
-from holdfast.discovery.near.discover import NearDiscovered, discover_near
+from holdfast.discovery.near.discover import NearDiscovered, discover_near, exceptions_of
 from holdfast.discovery.near.lattice import Member
 from holdfast.discovery.near.targets import KEY
 from holdfast.state.memory import MemoryStore
@@ -212,13 +212,23 @@ def test_a_table_in_blocks_is_followed_as_one_in_memory(
             changes = ours.apply_records(records).near
             assert changes == theirs.apply_records(records).near
             assert list(ours.near) == list(theirs.near)
+            assert {str(one.constraint) for one in ours.near_examples} == {str(n) for n in ours.near if n.exceptions}
             if data.draw(st.booleans()):
                 ours.committed()
                 ours = Maintainer.restore(_saved(ours), 0, 1, (), BlockPlace(Apart(2), storage).restored)
                 theirs = Maintainer.restore(_saved(theirs), threads=1)
             ours.check_invariants()
+            _what_is_shown_is_an_exception(ours, table_like(like, current))
         expected = discover_near(table_like(like, current), share, bound, families=("key", "fd"))
         assert list(ours.near) == list(expected)
+
+
+def _what_is_shown_is_an_exception(maintained: Maintainer, table: Table) -> None:
+    rows = [repr(row) for row in table.rows(list(range(table.row_count)))]
+    for example in maintained.near_examples:
+        removed = exceptions_of(table, example.constraint)
+        undecided = dict(zip(removed.rows.tolist(), removed.undecided.tolist(), strict=True))
+        assert undecided[rows.index(repr(example.row.values))] == example.undecided, example
 
 
 def _fail(maintained: Maintainer, records: Records) -> None:

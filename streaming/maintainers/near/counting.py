@@ -124,8 +124,8 @@ class LiveCounts(NearCounts):
         """Return whether some live rows are exceptions of what is followed row by row."""
         return count.standing(slots) if isinstance(count, Exceptions) else None
 
-    def exceptions(self, candidate: Candidate) -> tuple[Slots, Standing]:
-        """Return the slots of all exceptions of a candidate, and the standing of each. O(n log n)."""
+    def exceptions(self, candidate: Candidate, most: int) -> tuple[Slots, Standing]:
+        """Return the slots of some exceptions of a candidate, and the standing of each. O(n log n)."""
         context, number = candidate
         shape, target = self.targets.form(number)
         slots = self._random_rows()
@@ -137,7 +137,9 @@ class LiveCounts(NearCounts):
         counter = Counter(rows, NearTargets(rows, frozenset({NearShape.KEY})))
         standing, _, _ = standing_of(rows, counter, shape, context, target)
         found, first = np.unique(slots[standing > NONE], return_index=True)
-        return found.astype(np.int64), standing[standing > NONE][first]
+        standing = standing[standing > NONE][first]
+        some = np.argsort(standing, kind="stable")[:most]
+        return found[some].astype(np.int64), standing[some]
 
     def rebuild(self, followed: Followed) -> None:
         """Take all live rows over anew. O(n log n) a candidate that is followed."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from holdfast.discovery.blocks.lookup import rows_numbered
 from holdfast.discovery.blocks.near import BlockCounts, unordered_targets
 from holdfast.discovery.near.counting import Candidate, Counted
 from holdfast.discovery.near.lattice import Tasks
@@ -75,9 +76,15 @@ class CountsInBlocks(NearCounts):
     def standing(self, count: Count, slots: Slots) -> None:
         """Say nothing: groups of all rows are not here."""
 
-    def exceptions(self, candidate: Candidate) -> tuple[Slots, Standing]:  # noqa: ARG002 (see the base)
-        """Return nothing."""
-        return np.zeros(0, np.int64), np.zeros(0, np.int8)
+    def exceptions(self, candidate: Candidate, most: int) -> tuple[Slots, Standing]:
+        """Return some exceptions, which become resident. Two jobs."""
+        numbers, standing = self._counts.some(candidate, most)
+        if not len(numbers):
+            return np.zeros(0, np.int64), standing
+        images = rows_numbered(self._rows.all_rows(), numbers)
+        place = np.searchsorted(numbers, images.column("row").to_numpy(), sorter=(order := np.argsort(numbers)))
+        slots, first = np.unique(self._rows.bring(images), return_index=True)
+        return slots, standing[order[place]][first]
 
     def rebuild(self, followed: Followed) -> None:
         """Do nothing: nothing here is derived from codes."""

@@ -70,8 +70,8 @@ class NearCounts(ABC):
         """Return whether some live rows are exceptions of a candidate that is followed; None where nobody knows."""
 
     @abstractmethod
-    def exceptions(self, candidate: Candidate) -> tuple[Slots, Standing]:
-        """Return exceptions of a candidate and the standing of each, as slots. O(n log n)."""
+    def exceptions(self, candidate: Candidate, most: int) -> tuple[Slots, Standing]:
+        """Return the slots of up to `most` exceptions of a candidate, certain ones first. O(n log n)."""
 
     @abstractmethod
     def rebuild(self, followed: Followed) -> None:

@@ -276,7 +276,6 @@ class NearMaintainer:
         exact = self._counts.exactly(border)
         for candidate, floor in zip(border, self._border.floors.tolist(), strict=True):
             assert exact[candidate] >= floor - self._lost, candidate
-        self._shown.check_invariants()
         anew = NearMaintainer(self._rows, self.bounds, self._counts.anew())
         anew.seed()
         assert anew.constraints == self.constraints

@@ -100,10 +100,11 @@ class ShownExceptions:
         """Follow a batch, before the slots of vanished rows are forgotten."""
         self._batches += 1
         self._images = RowImages(self._rows)
+        is_known = int(delta.copies.sum()) == delta.copies_in - delta.copies_out  # else rows went that are not here
         came = delta.changed[(self._rows.copies[delta.changed] > 0) & (delta.copies > 0)]
         shown: dict[Candidate, Found] = {}
         for one, member in members.items():
-            kept = self._kept(one, member, delta) if one in self.shown else {}
+            kept = self._kept(one, member, delta) if is_known and one in self.shown else {}
             if len(came) and len(kept) < min(MOST_SHOWN, member.count):
                 kept = self._with_rows(one, kept, came, self._counts.standing(member, came))
             if kept:
@@ -127,14 +128,6 @@ class ShownExceptions:
             for context, number, found in stored
         }
         self.begin()
-
-    def check_invariants(self) -> None:
-        """Assert that what is shown is right. O(n log n) a constraint."""
-        for one, found in self.shown.items():
-            slots, standing = self._counts.exceptions(one)
-            known = dict(zip(slots.tolist(), standing.tolist(), strict=True))
-            assert found, one
-            assert all(example.undecided == (known[slot] == UNDECIDED) for slot, example in found.items()), one
 
     def _kept(self, one: Candidate, member: Count, delta: RowDelta) -> Found:
         """Return what is shown of a member and still true."""
@@ -183,10 +176,7 @@ class ShownExceptions:
         found = dict(shown)
         for one in sorted(due[: max(1, rows // max(1, len(self._rows)))]):
             self._searched[one] = self._batches
-            slots, standing = self._counts.exceptions(one)
-            order = np.argsort(standing, kind="stable")  # certain ones first
-            if len(slots):
-                found[one] = self._with_rows(one, {}, slots[order], standing[order])
+            found[one] = self._with_rows(one, {}, *self._counts.exceptions(one, MOST_SHOWN))
         return found
 
     def _example(self, one: Candidate, slot: int, *, undecided: bool) -> NearExample:
