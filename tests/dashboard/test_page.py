@@ -202,6 +202,19 @@ def test_one_near_constraint_has_a_course_and_its_rows(
     assert page.locator(".plot circle").count() == 3
 
 
+def test_changes_of_one_near_constraint_go_by_pages(
+    open_page: Callable[..., Page], written: Written, site: Site
+) -> None:
+    for number in range(22):
+        written.put(written.near("Zip -> City", number, number - 1 if number else None))
+    one = near_constraint("Zip -> City", 0)["constraint_id"]
+    page = open_page(f"{site.address}#/near?id={one}")
+    for step, shown in (("Next", "11 to 20"), ("Next", "21 to 22"), ("Previous", "11 to 20"), ("Previous", "10")):
+        page.click(f"text={step}")
+        expect(page.locator(".end")).to_contain_text(f"{shown} of 22 changes")
+    assert page.locator(".changes > li").count() == 10
+
+
 def test_a_constraint_that_went_still_nearly_holds(
     open_page: Callable[..., Page], written: Written, site: Site
 ) -> None:
