@@ -414,6 +414,16 @@ def test_the_report_has_what_nearly_holds(open_page: Callable[..., Page], writte
     assert page.locator(".proof tbody tr").first.inner_text().split() == ["certain", "02139", "Lynn", "3"]
     go(page, f"near?id={near_constraint('key(Id)', 0)['constraint_id']}")
     assert "are not in this file" in page.inner_text("main")
+    change = written.near("State -> Rate", 9, 8)["near_changes"][0]
+    rows = [{**written.common(written.commit + number), **change} for number in range(1, 31)]
+    written.put_many("near_changes", rows, written.commit + 30)
+    assert exit_code_of(["report", str(written.file), "-o", str(file), "--quiet"]) == 0
+    page = open_page(file.as_uri())
+    go(page, f"near?id={change['constraint_id']}")
+    assert "10 of 25 changes shown" in page.inner_text(".end")
+    assert "This file has the first 25; 6 others are in the tables." in page.inner_text(".end")
+    page.click("text=Next")
+    expect(page.locator(".end")).to_contain_text("11 to 20 of 25 changes")
 
 
 def test_the_report_opens_from_a_file(open_page: Callable[..., Page], written: Written, tmp_path: Path) -> None:
