@@ -89,7 +89,7 @@ async function oneNear(ask, parameters) {
     held?.exceptions ? el("section", {}, el("h2", {}, "Rows that are exceptions"), exceptionRows(exceptions, held)) : null,
     answer.isShort ? el("p", { class: "quiet" }, "The changes and the rows of this constraint are not in this file.")
       : el("section", {}, el("h2", {}, "Its changes"), el("ol", { class: "changes" }, changes.map((row) => nearChange(row))),
-        more(answer, parameters, "near", "change")),
+        more(answer, { ...parameters, limit: parameters.limit ?? FEW_CHANGES }, "near", "change")),
   ];
 }
 

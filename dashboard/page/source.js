@@ -56,7 +56,10 @@ class Written {
       return page(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence"]), SORTED[parameters.order] ?? null);
     }
     if (question === "near") return page(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence"]) && isNear(row, parameters), NEAR_SORTED[parameters.order] ?? null);
-    if (question === "near_constraint") return answer[parameters.id] ?? this.without(parameters.id);
+    if (question === "near_constraint") {
+      const found = answer[parameters.id];
+      return found ? page(found, parameters, () => true) : this.without(parameters.id);
+    }
     if (question === "quarantine") {
       return page(answer, parameters, (row) =>
         (!parameters.table_name || row.table_name === parameters.table_name) && (!parameters.reason || row.reason.includes(parameters.reason)));

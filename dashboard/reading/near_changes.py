@@ -215,10 +215,21 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _examples(text: str | None, constraint: str) -> dict[str, Any] | None:
-    """Return the rows that became exceptions with a change; None where none are told."""
-    images = json.loads(text) if text else []
-    if not images:
+    """Return the rows that became exceptions with a change; None where none are told.
+
+    A row is its values, or an image as in a witness, with its key apart.
+
+    >>> found = _examples('[{"key": {"Id": 3}, "row": {"Zip": "01907"}}, {"Id": 4, "Zip": null}]', "key(Zip)")
+    >>> [column["name"] for column in found["columns"]], found["rows"]
+    (['Zip', 'Id'], [['01907', '3'], [None, '4']])
+    """
+    given = json.loads(text) if text else []
+    if not given:
         return None
+    images = [row if isinstance(row.get("row"), dict) and row.keys() <= _IMAGE else {"row": row} for row in given]
     keys, rows = ([image.get(name) or {} for image in images] for name in ("key", "row"))
     about = [{"undecided": image.get("undecided")} for image in images]
     return {**rows_below(keys, rows, constraint), "about": about}
+
+
+_IMAGE = {"key", "row", "undecided"}

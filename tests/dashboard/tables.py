@@ -247,9 +247,12 @@ def many_near(written: Written, constraints: int, changes: int, days: int = 30, 
     step = datetime.timedelta(days=days) / max(changes, 1)
     first, start = written.commit + 1, FIRST
     rows: list[Row] = []
+    moved: list[int] = []
     for number in range(changes):
         is_seed = number < constraints
-        one = number if is_seed else chance.randrange(constraints)
+        if number % 10 == 0:
+            moved = chance.sample(range(constraints), 10)  # a batch changes a constraint once
+        one = number if is_seed else moved[number % 10]
         before = None if is_seed else counts[one]
         counts[one] = 0 if one % 10 == 0 else max(1, counts[one] + chance.randrange(-20, 24))
         at = start if is_seed else start + step * number

@@ -202,6 +202,19 @@ def test_one_near_constraint_has_a_course_and_its_rows(
     assert page.locator(".plot circle").count() == 3
 
 
+def test_changes_of_one_near_constraint_go_by_pages(
+    open_page: Callable[..., Page], written: Written, site: Site
+) -> None:
+    for number in range(22):
+        written.put(written.near("Zip -> City", number, number - 1 if number else None))
+    one = near_constraint("Zip -> City", 0)["constraint_id"]
+    page = open_page(f"{site.address}#/near?id={one}")
+    for step, shown in (("Next", "11 to 20"), ("Next", "21 to 22"), ("Previous", "11 to 20"), ("Previous", "10")):
+        page.click(f"text={step}")
+        expect(page.locator(".end")).to_contain_text(f"{shown} of 22 changes")
+    assert page.locator(".changes > li").count() == 10
+
+
 def test_a_constraint_that_went_still_nearly_holds(
     open_page: Callable[..., Page], written: Written, site: Site
 ) -> None:
@@ -401,6 +414,16 @@ def test_the_report_has_what_nearly_holds(open_page: Callable[..., Page], writte
     assert page.locator(".proof tbody tr").first.inner_text().split() == ["certain", "02139", "Lynn", "3"]
     go(page, f"near?id={near_constraint('key(Id)', 0)['constraint_id']}")
     assert "are not in this file" in page.inner_text("main")
+    change = written.near("State -> Rate", 9, 8)["near_changes"][0]
+    rows = [{**written.common(written.commit + number), **change} for number in range(1, 31)]
+    written.put_many("near_changes", rows, written.commit + 30)
+    assert exit_code_of(["report", str(written.file), "-o", str(file), "--quiet"]) == 0
+    page = open_page(file.as_uri())
+    go(page, f"near?id={change['constraint_id']}")
+    assert "10 of 25 changes shown" in page.inner_text(".end")
+    assert "This file has the first 25; 6 others are in the tables." in page.inner_text(".end")
+    page.click("text=Next")
+    expect(page.locator(".end")).to_contain_text("11 to 20 of 25 changes")
 
 
 def test_the_report_opens_from_a_file(open_page: Callable[..., Page], written: Written, tmp_path: Path) -> None:
