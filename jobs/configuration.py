@@ -220,7 +220,7 @@ class _Checked:
         spark = self.top.get("spark")
         master = spark.get("spark.master") if isinstance(spark, Keyed) else None
         told = None if master is None else str(master)
-        self.note(consistency.check_engine(self.top.get("engine"), told, self.blocks))
+        self.note(consistency.check_engine(self.top.get("engine"), told, self.blocks, self.tables))
 
     def check_rules(self) -> None:
         columns: dict[str, frozenset[str] | None] = dict.fromkeys(name for _, name in self.names("tables"))

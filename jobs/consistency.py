@@ -5,7 +5,7 @@ elsewhere. Invariant: checks look at settings alone, never at the disk or the ne
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import PurePosixPath
 from urllib.parse import unquote
@@ -181,17 +181,26 @@ def check_constraints(
             )
 
 
-def check_engine(engine: object, master: str | None, blocks: BlocksSettings | None) -> Iterator[Finding]:
+def check_engine(
+    engine: object, master: str | None, blocks: BlocksSettings | None, tables: Iterable[tuple[int, TableSettings]]
+) -> Iterator[Finding]:
     """Yield what the engine cannot do, or lacks.
 
     Parameters
     ----------
     master : of Spark, where the settings say it.
+    tables : each with its place in the configuration.
     """
     if engine != "spark":
         if blocks is not None and engine in {None, "embedded"}:  # what else there is, is no engine
             yield ("blocks",), "is where rows are with 'engine: spark': add that, or remove this"
         return
+    for i, table in tables:
+        if table.near is not None and table.near.orders:
+            told = (
+                "order compatibilities that nearly hold are kept with 'engine: embedded' only: say false, or remove it"
+            )
+            yield ("tables", i, "near", "orders"), told
     from holdfast.streaming.spark.session import is_local
 
     if (blocks is None or blocks.path is None) and master is not None and not is_local(master):

@@ -126,7 +126,7 @@ def discover(
         share, families = near_asked(near, NEAR_FAMILIES if family is None else family, space)
         counted_shapes(families)
         with _in_blocks({name: data}, work, report) as tables:
-            return discover_near_blocks(tables[name], share, max_context, families=families, report=report)
+            return discover_near_blocks(tables[name], share, max_context, families=families, report=report).ranked()
     kind = family_of(Family.DENIAL if family is None else family)
     threads = threads or os.cpu_count() or 1
     with _in_blocks({name: data}, work, report) as tables:

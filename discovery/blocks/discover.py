@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -91,13 +91,22 @@ class NearInBlocks(NearDiscovered):
 
     Parameters
     ----------
-    bounds : the exceptions of the candidates by which constraints are ranked.
+    counter : counts exceptions, while the blocks are there.
     """
 
-    bounds: Mapping[Candidate, int] = field(kw_only=True)
+    counter: BlockCounts = field(kw_only=True)
+
+    def ranked(self) -> "NearInBlocks":
+        """Count what constraints are ranked by: `top` works from now on without the blocks. One job."""
+        _ = self._bounds
+        return self
+
+    @cached_property
+    def _bounds(self) -> Mapping[Candidate, int]:
+        return self.counter.exactly({one for member in self.found.members for one in bounding(member, self.targets)})
 
     def _scored(self, members: Sequence[Member]) -> list[tuple[float, Member]]:
-        bounds = Bounds(self.table.row_count, self.targets, lambda *one: self.bounds[one])
+        bounds = Bounds(self.table.row_count, self.targets, lambda *one: self._bounds[one])
         return [(bounds.score(member), member) for member in members]
 
     def removals(self, constraints: Iterable[NearConstraint]) -> list[Removal]:  # noqa: ARG002 (refused)
@@ -149,11 +158,7 @@ def discover_near_blocks(
         return counts.counted(tasks, most, most)
 
     found = near_set(targets, most, max_context, count, explained=explained, report=report)
-    started = time.perf_counter()
-    report("counting what constraints are ranked by")
-    bounds = counts.exactly({one for member in found.members for one in bounding(member, targets)})
-    explained.add(f"{len(bounds):,} counts that rank constraints", started)
-    return NearInBlocks(table.without_rows(), share, max_context, targets, found, explained, bounds=bounds)
+    return NearInBlocks(table.without_rows(), share, max_context, targets, found, explained, counter=counts)
 
 
 @dataclass(frozen=True)

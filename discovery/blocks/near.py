@@ -52,7 +52,9 @@ SHAPES = frozenset({NearShape.KEY, NearShape.CONSTANT})
 _SAMPLED = 4
 """The blocks that are counted first have so many times as many rows as are enough exceptions."""
 
-_PARTS_A_CORE = 2
+_PARTS_A_CORE, _BLOCKS_A_PART = 2, 8
+"""Distinct rows go to so many parts a core, or to more: those of so many blocks come together in one."""
+
 _MOST_COUNTED = np.iinfo(np.int32).max
 _BYTES_A_VALUE = 16
 _SHIPMENT, _COPIES, _CHANGE, _NUMBER = "shipment", "copies", "change", "number"
@@ -77,7 +79,8 @@ class BlockCounts:
     def __init__(self, table: BlockTable, targets: NearTargets) -> None:
         self._table = table
         self._targets = targets
-        self._few_parts = _PARTS_A_CORE * table.executors.cores
+        self._blocks = max(1, -(-table.row_count // table.source.most))
+        self._few_parts = max(_PARTS_A_CORE * table.executors.cores, -(-self._blocks // _BLOCKS_A_PART))
 
     def counted(self, tasks: Tasks, most: int, enough: int) -> Iterator[Counted]:
         """Count candidates, as `discovery.near.counting.counted` does. Three jobs at most."""
@@ -178,13 +181,12 @@ class BlockCounts:
         """Return how rows come together so that some candidates can be counted."""
         left = by_context(candidates)
         fitting = {c for c, column in enumerate(self._targets.of_table.tolist()) if self._table.fits_a_block(column)}
-        parts = max(1, -(-self._table.row_count // self._table.source.most))
         found: list[_Shipment] = []
         first = self._few_parts
         while wanted := Tally(c for context, _ in left for c in context if c in fitting):
             column = min(wanted, key=lambda c: (-wanted[c], c))
-            found.append(_Shipment((column,), tuple(task for task in left if column in task[0]), first, parts))
-            left, first = [task for task in left if column not in task[0]], first + parts
+            found.append(_Shipment((column,), tuple(task for task in left if column in task[0]), first, self._blocks))
+            left, first = [task for task in left if column not in task[0]], first + self._blocks
         return (*found, *(self._distinct(*task) for one in left for task in _alone_in(one)))
 
     def _distinct(self, context: Context, targets: Ints) -> "_Shipment":

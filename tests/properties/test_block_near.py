@@ -114,8 +114,9 @@ def test_the_near_set_is_that_of_the_table_in_memory(
     _, table = both
     expected = discover_near(table, share, bound, families=families)
     with _storage() as storage:
-        found = discover_near_blocks(_blocks(storage, table, most), share, bound, families=families)
+        found = discover_near_blocks(_blocks(storage, table, most), share, bound, families=families).ranked()
     assert list(found) == list(expected)
+    assert found.summary() == expected.summary()
     assert [one.exceptions for one in found] == [one.exceptions for one in expected]
     assert [(score, str(one)) for score, one in found.top(5)] == [(score, str(one)) for score, one in expected.top(5)]
     counter, ours, theirs = Counter(expected.rows, expected.targets), _border(found), _border(expected)

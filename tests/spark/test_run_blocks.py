@@ -49,6 +49,7 @@ FILES: dict[str, Any] = {
     "key": ["k"],
     "columns": {"k": "integer", "a": "integer", "b": "string"},
     "source": {"format": "files", "path": "../changes", "encoding": "json", "options": {"maxFilesPerTrigger": "1"}},
+    "near": {"share": "25%", "max_context": 2, "orders": False},
 }
 
 
@@ -93,6 +94,7 @@ def answers(app: Application) -> dict[int, Any]:
             *("quarantined", "table_rows", "constraints"),
         ),
         "quarantine": ("table_name", "record_id", "reason"),
+        "near_changes": ("table_name", "constraint", "change", "reason", "exceptions_before", "exceptions", "cause"),
     }
     for name, columns in shown.items():
         for row in app.output(name):
@@ -101,6 +103,8 @@ def answers(app: Application) -> dict[int, Any]:
             about.sort()
     last = max(found, default=0)
     found[last + 1] = sorted((r["table_name"], r["constraint"], r["sentence"]) for r in app.output("constraints"))
+    near = ("constraint", "exceptions", "rows", "share", "strength", "since_commit", "commit")
+    found[last + 2] = sorted(repr([row[name] for name in near]) for row in app.output("near_constraints"))
     return found
 
 

@@ -112,6 +112,7 @@ def test_discover_what_nearly_holds(
     frame = spark.read.parquet(str(folder / "tax.parquet"))
     of_frame = holdfast.discover(frame, name="tax", near="1%")
     assert {(str(one), one.exceptions) for one in of_frame} == {(o["constraint"], o["exceptions"]) for o in expected}
+    assert len(of_frame.top(3)) == 3
     with pytest.raises(UsageError, match="leave out od"):
         holdfast.discover(frame, near="1%", family="od")
 

@@ -586,6 +586,14 @@ class TestEngine:
         assert at == path
         assert part in message
 
+    def test_order_compatibilities_nearly_hold_in_this_process_alone(self) -> None:
+        text = with_table("seed: {path: a.csv}", "near: {orders: true}")
+        assert only_error(text + self.SPARK)[1] == "tables[0].near.orders"
+        settings = read(text.replace("{orders: true}", "") + self.SPARK).settings
+        bounds = bounds_of(settings.tables[0], settings).near
+        assert bounds is not None
+        assert not bounds.orders
+
     def test_sources_are_apart_from_blocks(self) -> None:
         text = with_table("seed: {path: a.csv}", "source: {format: files, path: ./var/blocks/in, encoding: csv}")
         assert read(text).settings.engine == "embedded"
