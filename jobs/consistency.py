@@ -197,10 +197,10 @@ def check_engine(
         return
     for i, table in tables:
         if table.near is not None and table.near.orders:
-            told = (
-                "order compatibilities that nearly hold are kept with 'engine: embedded' only: say false, or remove it"
+            yield (
+                ("tables", i, "near", "orders"),
+                "order compatibilities that nearly hold are kept with 'engine: embedded' alone: say false, or remove it",
             )
-            yield ("tables", i, "near", "orders"), told
     from holdfast.streaming.spark.session import is_local
 
     if (blocks is None or blocks.path is None) and master is not None and not is_local(master):
