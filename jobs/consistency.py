@@ -199,7 +199,7 @@ def check_engine(
         if table.near is not None and table.near.orders:
             yield (
                 ("tables", i, "near", "orders"),
-                "order compatibilities that nearly hold are kept with 'engine: embedded' alone: say false, or remove it",
+                "order compatibilities that nearly hold are kept with 'engine: embedded' alone: say false or remove it",
             )
     from holdfast.streaming.spark.session import is_local
 
