@@ -54,6 +54,8 @@ def check(store: RocksStore, expected: dict[str, Any], rows: Restore = RowsInMem
         assert sorted(images, key=json.dumps) == told["rows"]
         assert len(owed) == told["owed"]
         assert sorted(map(str, maintainer.constraints)) == told["constraints"]
+        assert sorted([str(one), one.exceptions] for one in maintainer.near) == told.get("near", [])
+        assert sorted(one.example_id(name) for one in maintainer.near_examples) == told.get("exceptions", [])
         maintainer.check_invariants()
     return tables
 
@@ -130,6 +132,9 @@ def test_a_state_of_an_earlier_version_goes_on(golden: tuple[Path, dict[str, Any
         assert bound is not None
         found = discover(stored_table(maintainer), space=maintainer.space, max_predicates=bound, threads=1)
         assert set(map(str, maintainer.constraints)) == set(map(str, found))
+        if maintainer.bounds.near is not None:
+            nearly = discover(stored_table(maintainer), near=maintainer.bounds.near.share, threads=1)
+            assert {str(one): one.exceptions for one in maintainer.near} == {str(n): n.exceptions for n in nearly}
     store.close()
 
 
