@@ -45,9 +45,10 @@ demo: setup
 demo-kafka: setup
 	@.venv/bin/holdfast demo --kafka
 
-# The archive of Java's classes is made once, beside the first tests.
+# The archive of Java's classes is made once, beside the first tests. Where all tests are run, kernels whose sources
+# changed are compiled before: else every worker would compile them.
 test: setup
-	@$(PY) -m tests.short_lives & $(PYTEST) $(TESTS)
+	@$(PY) -m tests.short_lives & $(if $(TESTS),,$(PY) -m holdfast.jobs.warming && )$(PYTEST) $(TESTS)
 
 test-deep: test-long test-bounds
 

@@ -15,7 +15,7 @@ def warm() -> None:
     from holdfast.streaming.maintainers.maintainer import Maintainer
 
     rows = pa.table({"a": [1, 2, 3], "b": ["x", "y", "y"], "c": [0.5, None, 2.5]})
-    Maintainer.seed(rows, name="rows")
+    Maintainer.seed(rows, name="rows", near=0.5, rules="b -> a")
     discover(rows, name="rows")
     near = discover(rows, name="rows", near=0.5)
     near.removals([*near, *map(parse_near, ("a -> b", "{}: a ~ c"))])

@@ -108,9 +108,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return how many workers `-n auto` starts: as many as processors and one, as Spark often waits; two at least."""
+    """Return how many workers `-n auto` starts: as many as processors and two, as Spark often waits; two at least."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(2, min(len(os.sched_getaffinity(0)) + 1, memory // _WORKER_BYTES))
+    return max(2, min(len(os.sched_getaffinity(0)) + 2, memory // _WORKER_BYTES))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -4,7 +4,8 @@ A process of Spark spends 3 to 4 s of a processor on finding and verifying 15,00
 a tenth of that time from an archive, which `python -m tests.short_lives` makes once (`make test` runs it first). Java
 itself compares the archive with its class path, and goes on without it where they differ.
 
-`EAGER` turns Spark's compiling of queries off: half of what a query on a handful of rows takes.
+`EAGER` turns off what pays for many rows only: compiling queries, planning them anew while they run, and more than one
+part of what is shuffled. On a handful of rows these take more than half of a query.
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ _BASE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m
 _ROOM_BYTES = 1 << 30
 _PATIENCE_SECONDS = 120
 
-EAGER = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+EAGER = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
 
 
 def java_options() -> str:

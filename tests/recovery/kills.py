@@ -3,7 +3,7 @@
     feed, start  ->  dies at a step or after a time  ->  look at what it left  ->  (lose state or checkpoint, rebuild)
     ... again and again ...  ->  drain  ->  compare with the rows, and with a run of the same history that nobody killed
 
-Invariant: what is compared was written by the product alone, each start of which is a process group of its own.
+Invariant: what is compared was written by the product alone; each start that may be killed is a process group of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holdfast.state import codecs
 from holdfast.state.rocks import RocksReader
 from holdfast.streaming.sinks.shapes import SHAPES
 from tests.recovery.dying import STEPS
-from tests.short_lives import quick_environment
+from tests.short_lives import EAGER, quick_environment
 from tests.streams import Application, Row
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ SECTIONS: dict[str, Any] = {
     "trigger": {"interval": "20 ms", "max_records": 50},
     "snapshot": {"interval": "1 second"},
     "publish": {"compact_every": 5, "status_interval": "2 seconds", "metrics_interval": "2 seconds"},
-    "spark": {"spark.sql.shuffle.partitions": "1"},
+    "spark": EAGER,
 }
 BLOCKS: dict[str, Any] = {
     "engine": "spark",

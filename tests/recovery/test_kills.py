@@ -1,7 +1,7 @@
 """Kill -9 at every step, on topics and change feeds: nothing is lost, and nothing comes twice.
 
 Each run is one start of `holdfast run` (or `holdfast rebuild`), a process group that SIGKILL ends at a seeded moment; the
-next run is its restart. HOLDFAST_KILLS_SEED repeats a history. Short histories, of 3 runs each, are a part of all runs
+next run is its restart. The run that nobody kills is one of this process. HOLDFAST_KILLS_SEED repeats a history. Short histories, of 3 runs each, are a part of all runs
 of the tests; long ones (`make test-deep`) have HOLDFAST_KILLS runs for each engine (20, with rows in blocks 10, and 200
 in the profile `deep`). The matrix of what was killed where, and of what the next start found, is printed (`-rA`), and
 written to the file that the test names.
@@ -21,6 +21,8 @@ from tests.recovery.kills import Lives, matrix
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.slow
 
@@ -63,14 +65,16 @@ def _lived(lives: Lives, undisturbed: Lives, count: int, folder: Path) -> None:
         report.write_text(matrix(lives.deaths) + "\n", encoding="utf-8")
         print(f"{len(lives.deaths)} runs, also in {report}:\n{matrix(lives.deaths)}")
     lives.check()
-    undisturbed.drain()
+    undisturbed.app.drain()
     undisturbed.check()
     assert lives.answer() == undisturbed.answer()
 
 
 @pytest.mark.kafka
 @pytest.mark.parametrize(("engine", "is_short"), [_short("embedded"), *LONG])
-def test_a_topic_is_followed_exactly_once_whenever_it_is_killed(tmp_path: Path, engine: str, is_short: bool) -> None:
+def test_a_topic_is_followed_exactly_once_whenever_it_is_killed(
+    spark: SparkSession, tmp_path: Path, engine: str, is_short: bool
+) -> None:
     seed = _seed()
     runs = SHORT if is_short else _of_topics(engine)
     print(f"HOLDFAST_KILLS_SEED={seed} HOLDFAST_KILLS={_runs(engine)}, {runs} of them")
@@ -88,7 +92,7 @@ def test_a_topic_is_followed_exactly_once_whenever_it_is_killed(tmp_path: Path, 
 
 @pytest.mark.parametrize(("engine", "is_short"), [_short("spark"), *LONG])
 def test_a_change_feed_is_followed_exactly_once_whenever_it_is_killed(
-    tmp_path: Path, engine: str, is_short: bool
+    spark: SparkSession, tmp_path: Path, engine: str, is_short: bool
 ) -> None:
     seed = _seed() + 1
     runs = SHORT if is_short else _runs(engine) - _of_topics(engine)

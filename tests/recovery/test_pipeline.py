@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import sys
 from dataclasses import replace
 from functools import partial
@@ -80,12 +81,7 @@ class Running:
         self.store = RocksStore(folder / "state")
         self.commits = Commits(self.store, "app")
         if self.commits.identity.status != READY:
-            table = _table(first or [])
-            rules = table_rules(RULES, "r")
-            maintainer = Maintainer.seed(table, key=["k"], max_context=3, near=NEAR, rules=rules, threads=1)
-            clustered = None if files is None else partial(_in_files, table, files)
-            seeded = SeededTable(maintainer, values=() if clustered else column_values(table))
-            seed(self.store, self.commits, [seeded], rules=RULES, clustered=clustered)
+            _seed(self.store, self.commits, first or [], files)
         identity = self.commits.identity
         tables = {
             name: DeltaLakeTable(str(folder / "out" / name), shape, identity.application, identity.state_id)
@@ -119,6 +115,15 @@ class Running:
         """End without publishing what waits."""
         self.publisher.abandon()
         self.store.close()
+
+
+def _seed(store: RocksStore, commits: Commits, first: Rows, files: ValueFiles | None) -> None:
+    table = _table(first)
+    rules = table_rules(RULES, "r")
+    maintainer = Maintainer.seed(table, key=["k"], max_context=3, near=NEAR, rules=rules, threads=1)
+    clustered = None if files is None else partial(_in_files, table, files)
+    seeded = SeededTable(maintainer, values=() if clustered else column_values(table))
+    seed(store, commits, [seeded], rules=RULES, clustered=clustered)
 
 
 def _in_files(table: Table, files: ValueFiles) -> tuple[Clusters, ValueParts]:
@@ -260,8 +265,9 @@ CRASHES: list[tuple[type, str]] = [
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("call", [1, 2])
 def test_a_crash_anywhere_is_repaired_by_the_next_start(
-    crash: tuple[type, str], when: str, call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    crash: tuple[type, str], when: str, call: int, seeded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    shutil.copytree(seeded, tmp_path / "state")
     _crash_once(crash, when, call, tmp_path, monkeypatch)
 
 
@@ -294,6 +300,16 @@ def test_a_file_in_quarantine_leaves_no_column_out(tmp_path: Path) -> None:
     running.kill()
 
 
+@pytest.fixture(scope="module")
+def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Seed the table that crashes happen to, once for all of them; return the folder of its state."""
+    folder = tmp_path_factory.mktemp("seeded") / "state"
+    store = RocksStore(folder)
+    _seed(store, Commits(store, "app"), _history(random.Random(11), 6)[0], None)
+    store.close()
+    return folder
+
+
 def _crash_once(
     crash: tuple[type, str],
     when: str,
@@ -303,6 +319,8 @@ def _crash_once(
     files: ValueFiles | None = None,
 ) -> int:
     """Run a history with a crash at the so many-th call of a method, and what is left of it in a second process.
+
+    The table is seeded at first, unless there is a state.
 
     Returns how often it was called.
     """

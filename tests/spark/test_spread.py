@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -280,6 +281,18 @@ def test_what_ends_tasks(spark: SparkSession) -> None:
             ran("defect")
         with pytest.raises(ExternalError, match="too little memory"):
             ran("killed")
+
+
+def _exempt(_: int) -> int:
+    return gc.get_freeze_count()
+
+
+def test_workers_do_not_go_through_what_stays_after_every_task(spark: SparkSession) -> None:
+    executors = SparkExecutors(spark)
+    least = len(gc.get_objects()) // 10
+    for _ in range(3):  # the first task of a worker finds nothing exempt
+        found = list(executors.run(_exempt, range(4)))
+    assert min(found) > least
 
 
 def test_the_session_that_runs_stays(spark: SparkSession, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -129,7 +129,7 @@ def test_what_is_deep_is_run_where_it_is_asked_for(markexpr: str, is_run: bool) 
 
 
 @pytest.mark.parametrize(
-    ("processors", "gigabytes", "workers"), [(1, 8, 2), (2, 8, 3), (16, 64, 17), (16, 8, 4), (8, 2, 2)]
+    ("processors", "gigabytes", "workers"), [(1, 8, 3), (2, 8, 4), (16, 64, 18), (16, 8, 4), (8, 2, 2)]
 )
 def test_workers_are_as_many_as_the_machine_takes(
     monkeypatch: pytest.MonkeyPatch, processors: int, gigabytes: int, workers: int
