@@ -96,7 +96,7 @@ def test_discover(file: str, search: str, folder: Path, tmp_path: Path, capsys: 
 def test_discover_what_nearly_holds(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], spark: SparkSession
 ) -> None:
-    given = ("discover", folder / "tax.parquet", "--near", "1%")
+    given = ("discover", folder / "tax.parquet", "--near", "1%", "--max-context", 2)
     spread = ("--spark", "--block-rows", 300, "--work", tmp_path / "work")
     code, expected, _ = said(capsys, *given, "--family", "key,fd", "--examples", 0, "--top", 1000)
     found = said(capsys, *given, *spread, "--top", 1000)
@@ -111,7 +111,7 @@ def test_discover_what_nearly_holds(
         assert exit_code_of([*map(str, (*given, "--family", "key,fd", "--as-rules", "--output", path, *more))]) == 0
     assert rules[0].read_text() == rules[1].read_text()
     frame = spark.read.parquet(str(folder / "tax.parquet"))
-    of_frame = holdfast.discover(frame, name="tax", near="1%")
+    of_frame = holdfast.discover(frame, name="tax", near="1%", max_context=2)
     assert {(str(one), one.exceptions) for one in of_frame} == {(o["constraint"], o["exceptions"]) for o in expected}
     assert len(of_frame.top(3)) == 3
     with pytest.raises(UsageError, match="leave out od"):
@@ -300,7 +300,7 @@ def test_the_session_that_runs_stays(spark: SparkSession, folder: Path, capsys: 
     assert spark.range(3).count() == 3
 
 
-def test_rules_of_a_table_that_changes(spark: SparkSession, tmp_path: Path) -> None:
+def test_rules_and_what_nearly_holds_of_a_table_that_changes(spark: SparkSession, tmp_path: Path) -> None:
     rows = tax_records(1_500, NARROW, error_rate=0.01)
     first, more = from_arrow(rows.slice(0, 1_200), "tax"), rows.slice(1_200)
     texts = [line.partition(": ")[2] for line in RULES.strip().splitlines()]
@@ -308,11 +308,14 @@ def test_rules_of_a_table_that_changes(spark: SparkSession, tmp_path: Path) -> N
     storage.open().prepare()
     blocks = list(write_blocks(storage.open(), Rows(np.arange(1_200), first), 300))
     table = BlockTable(Source(storage, first.schema, 300), blocks, SparkExecutors(spark, 2))
-    spread = Maintainer.seed(WholeInBlocks(table), max_predicates=None, rules=texts)
-    alone = Maintainer.seed(first, max_predicates=None, rules=texts, threads=1)
+    nearly: dict[str, Any] = {"near": "1%", "near_context": 2, "near_orders": False}
+    spread = Maintainer.seed(WholeInBlocks(table), max_predicates=None, rules=texts, **nearly)
+    alone = Maintainer.seed(first, max_predicates=None, rules=texts, threads=1, **nearly)
     for inserts, deletes in ((more.slice(0, 200), None), (more.slice(200), rows.slice(100, 150))):
         for maintainer in (spread, alone):
             maintainer.apply(inserts=inserts, deletes=deletes)
+        assert list(spread.near) == list(alone.near)
+        assert any(one.exceptions for one in spread.near)
         for ours, theirs in zip(spread.rules, alone.rules, strict=True):
             assert (ours.rows, ours.violating_pairs) == (theirs.rows, theirs.violating_pairs)
             assert ours.violating_rows == theirs.violating_rows or not (ours.is_recent and theirs.is_recent)
