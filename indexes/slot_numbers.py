@@ -44,13 +44,16 @@ class SlotNumbers:
             self._rebuild(column)
 
     def follow(self, appeared: Slots) -> None:
-        """Give rows that came their numbers. Amortised O(rows)."""
+        """Give rows that came their numbers; those of all other rows, vanished ones too, stay until `settle`."""
         self._reach()
         for column in range(len(self.known)):
-            if self.known[column] + len(appeared) > 2 * self._fresh[column] + _FEWEST:
+            self._give(column, appeared)
+
+    def settle(self) -> None:
+        """Give live rows new numbers in columns that have many numbers of values that are gone. Amortised O(rows)."""
+        for column in range(len(self.known)):
+            if self.known[column] > 2 * self._fresh[column] + _FEWEST:
                 self._rebuild(column)
-            else:
-                self._give(column, appeared)
 
     def check_invariants(self) -> None:
         """Assert that equal values have equal numbers, and others have others. O(n log n)."""

@@ -208,3 +208,111 @@ def rehash_kernel(groups: Codes, classes: Codes, new_groups: Codes, new_classes:
             new_groups[group, -1] = place
             kept_classes += 1
     return kept_groups, kept_classes
+
+
+# Groups that a batch touched, of rows that no table has
+
+
+@njit(cache=True, nogil=True)
+def _place_in(numbers: Places, columns: Ints, slot: int, table: Places, first: Ints) -> Any:
+    """Return where the group of a row is, or would be."""
+    mixed = uint64(0)
+    for k in range(len(columns)):
+        mixed = (mixed ^ uint64(numbers[columns[k], slot])) * _MULTIPLIER
+        mixed ^= mixed >> uint64(29)
+    place = np.int64(mixed & uint64(len(table) - 1))
+    while table[place] != EMPTY:
+        same, other = True, first[table[place]]
+        for k in range(len(columns)):
+            same &= numbers[columns[k], slot] == numbers[columns[k], other]
+        if same:
+            break
+        place = (place + 1) & (len(table) - 1)
+    return place
+
+
+@njit(cache=True, nogil=True)
+def hashed_kernel(numbers: Places, out: NDArray[np.uint64]) -> None:
+    """Write a hash of each number of a column."""
+    for i in range(len(numbers)):
+        mixed = uint64(numbers[i] + 1) * _MULTIPLIER
+        out[i] = (mixed ^ (mixed >> uint64(32))) * _MULTIPLIER
+
+
+@njit(cache=True, nogil=True)
+def like_kernel(hashes: NDArray[np.uint64], live: Ints, changed: Ints, bits: NDArray[np.bool_], out: Ints) -> int:
+    """Write at least all live rows with the hash of a changed row; return how many they are.
+
+    `bits` is all False, as many as a power of two.
+    """
+    last = uint64(len(bits) - 1)
+    for i in range(len(changed)):
+        bits[hashes[changed[i]] & last] = True
+    found = 0
+    for slot in range(len(live)):
+        if live[slot] > 0 and bits[hashes[slot] & last]:
+            out[found] = slot
+            found += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def touched_kernel(
+    numbers: Places, columns: Ints, live: Ints, changed: Ints, asked: Ints, table: Places, slots: Ints, groups: Ints
+) -> int:
+    """Write the rows whose group has a changed row, and the number of each group; return how many they are.
+
+    Parameters
+    ----------
+    numbers : (columns, slots) a number for each value.
+    live : copies of each row; changed rows without copies are written as well.
+    asked : live rows, among which all such rows are.
+    table : twice as many places as changed rows and more, a power of two, all EMPTY.
+    slots, groups : have room for all rows that are asked and the changed ones.
+    """
+    first = np.empty(len(changed), np.int64)
+    count, found = 0, 0
+    for i in range(len(changed)):
+        place = _place_in(numbers, columns, changed[i], table, first)
+        if table[place] == EMPTY:
+            table[place], first[count] = count, changed[i]
+            count += 1
+        if live[changed[i]] == 0:
+            slots[found], groups[found] = changed[i], table[place]
+            found += 1
+    for i in range(len(asked)):
+        place = _place_in(numbers, columns, asked[i], table, first)
+        if table[place] != EMPTY:
+            slots[found], groups[found] = asked[i], table[place]
+            found += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def more_exceptions_kernel(
+    numbers: Places, slots: Ints, starts: Ints, now: Ints, before: Ints, classes: Ints, stamp: int
+) -> int:
+    """Return how many more exceptions a constant has in some groups than before a batch.
+
+    Parameters
+    ----------
+    numbers : of the dependent, by slot.
+    slots, starts : the rows of the groups.
+    now, before : copies of each of these rows.
+    classes : (numbers, 3): of each number, which group had it last, and its copies there now and before; groups here
+        are called `stamp` and what follows, numbers that were not used before.
+    """
+    more = 0
+    for g in range(len(starts) - 1):
+        rows, rows_before, largest, largest_before = 0, 0, 0, 0
+        for i in range(starts[g], starts[g + 1]):
+            one = numbers[slots[i]]
+            if classes[one, 0] != stamp + g:
+                classes[one, 0], classes[one, 1], classes[one, 2] = stamp + g, 0, 0
+            classes[one, 1] += now[i]
+            classes[one, 2] += before[i]
+            largest, largest_before = max(largest, classes[one, 1]), max(largest_before, classes[one, 2])
+            rows += now[i]
+            rows_before += before[i]
+        more += rows - largest - rows_before + largest_before
+    return more

@@ -37,7 +37,9 @@ def small() -> Iterable[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exceptions, "_FEWEST", 2)
         patch.setattr(counting, "_SAMPLED", 1)
-        patch.setattr(counting, "_BATCHES_YOUNG", 2)
+        patch.setattr(counting, "_BATCHES_YOUNG", 4)
+        patch.setattr(counting, "_LARGE", 0)
+        patch.setattr(counting, "_MOST", 0)
         patch.setattr(maintainer, "_BATCHES_FOLLOWED", 3)
         yield
 

@@ -22,6 +22,7 @@ from holdfast.indexes.exceptions import ClassExceptions, Exceptions, KeyExceptio
 from holdfast.indexes.kernels.exceptions import NONE
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.indexes.slot_numbers import SlotNumbers
+from holdfast.indexes.touched_groups import ChangedGroups
 from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts, by_candidate
 
 Ints = NDArray[np.int64]
@@ -32,6 +33,9 @@ _ROWS_A_GROUP = 8
 
 _BATCHES_YOUNG = 8
 """A member is counted anew with each of so many batches before it is followed, which costs as much as some counts."""
+
+_LARGE, _MOST = 8, 2
+"""All rows are counted where a batch is more than an eighth of them, or groups that it touched have more than half."""
 
 _SAMPLED = 3
 """A sample has so many times as many rows as are enough exceptions."""
@@ -112,7 +116,8 @@ class LiveCounts(NearCounts):
         self._forget()
         for one in _kept(followed):
             one.follow(delta)
-        self._recount(followed)
+        self._recount(followed, delta)
+        self._numbers.settle()
         last = self._batches - _BATCHES_YOUNG
         return self._grown(followed, {one for one, count in _young(followed).items() if count.since == last})
 
@@ -159,10 +164,30 @@ class LiveCounts(NearCounts):
         for one in _kept(followed):
             one.check_invariants()
 
-    def _recount(self, followed: Followed) -> None:
+    def _recount(self, followed: Followed, delta: RowDelta | None = None) -> None:
+        """Count anew what is not followed row by row; keys and constants in the groups alone that a batch touched.
+
+        Without a batch, and where these groups have most of the rows, all rows are counted.
+        """
         young = _young(followed)
+        if delta is not None and _LARGE * len(delta.changed) <= len(self._rows):
+            young = self._with_touched(young, delta)
         for candidate, count in self.exactly(young).items():
             young[candidate].count = count
+
+    def _with_touched(self, young: dict[Candidate, _Recounted], delta: RowDelta) -> dict[Candidate, _Recounted]:
+        """Count some keys and constants where a batch touched them; return what is still to be counted."""
+        changed = ChangedGroups(self._rows, self._numbers, delta)
+        few = [one for one in young if one[0] and one[1] <= self.targets.constants]
+        for context, numbers in by_context(few):
+            groups = changed.in_columns(context)
+            if _MOST * len(groups.slots) > len(self._rows):
+                continue
+            for number in numbers.tolist():
+                is_key = number == KEY
+                more = groups.more_of_key if is_key else changed.more_of_constant(groups, number - 1)
+                young.pop((context, number)).count += more
+        return young
 
     def _grown(self, followed: Followed, some: Collection[Candidate]) -> Followed:
         """Follow some keys and constants row by row, but for constants whose context has many groups.
