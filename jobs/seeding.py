@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from holdfast.jobs.progress import Progress
 
 
+_MANY_NEAR = 5_000
+
+
 def seeded_table(
     table: TableSettings,
     settings: Settings,
@@ -57,6 +60,12 @@ def seeded_table(
         maintainer = _maintained(first, table, settings, table_rules(rules, table.name), report)
         _remember(maintainer, table, first)
     progress.note(f"table {table.name}: {maintainer.row_count:,} rows, {maintainer.count:,} constraints")
+    if len(maintainer.near) > _MANY_NEAR:
+        progress.note(
+            f"warning: table {table.name}: {len(maintainer.near):,} constraints nearly hold: batches take longer and "
+            "outputs are larger with each; a smaller near.share or near.max_context leaves some out",
+            level="warning",
+        )
     sequence = first.sequence
     record = TableRecord(
         **noted(table, settings, first.known, first.schema),

@@ -281,7 +281,7 @@ NEAR_CHANGES = Shape(
 )
 EXCEPTIONS = Shape(
     "exceptions",
-    "Examples of rows that are exceptions of constraints that nearly hold now: at most ten of each constraint.",
+    "Examples of rows that are exceptions of constraints that nearly hold now: at most ten of each.",
     (
         *_EVERYWHERE,
         ("example_id", _TEXT, "SHA-256 of the constraint and of the row"),

@@ -9,6 +9,7 @@ where some smallest removal leaves it in the table.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ from holdfast.streaming.maintainers.row_images import RowImages
 Found = Mapping[int, NearExample]
 """The rows that are shown of one constraint, by their slots."""
 
-MOST_SHOWN = 10
+MOST_SHOWN, MOST_CONSTRAINTS = 10, 1_000
+"""How many rows are shown of a constraint, and of how many constraints: the first ones of the set, with few columns."""
 
 _ROWS_A_BATCH, _ROWS_A_SEED = 1 << 18, 1 << 25
 """How many rows are looked at for members of which nothing is shown: at least one member a batch is searched."""
@@ -93,11 +95,12 @@ class ShownExceptions:
     def seed(self, members: Followed) -> None:
         """Show exceptions of members."""
         self._images = RowImages(self._rows)
-        self.shown = self._with_searched({}, members, _ROWS_A_SEED)
+        self.shown = self._with_searched({}, _first(members), _ROWS_A_SEED)
         self.begin()
 
     def follow(self, delta: RowDelta, members: Followed) -> None:
         """Follow a batch, before the slots of vanished rows are forgotten."""
+        members = _first(members)
         self._batches += 1
         self._images = RowImages(self._rows)
         is_known = int(delta.copies.sum()) == delta.copies_in - delta.copies_out  # else rows went that are not here
@@ -181,3 +184,8 @@ class ShownExceptions:
 
     def _example(self, one: Candidate, slot: int, *, undecided: bool) -> NearExample:
         return NearExample(self._named(one), self._images.of(slot), undecided)
+
+
+def _first(members: Followed) -> Followed:
+    """Return the members of which rows are shown."""
+    return dict(islice(members.items(), MOST_CONSTRAINTS))
