@@ -163,7 +163,7 @@ class BlockCounts:
             exceptions[some] += total[start:end]
 
     def _staying(self, asked: "_Asked") -> dict[Candidate, int]:
-        """Return how many rows stay: without a context now, else how many more than before the batch."""
+        """Return for each candidate how many rows stay; in a context, after a batch, how many more than before it."""
         found: dict[Candidate, int] = {one: 0 for shipment in asked.shipments for one in shipment.candidates}
         tasks: list[tuple[Block, ...]] = [unit for unit in self._table.base.units if unit]
         if asked.changed is not None:
@@ -196,7 +196,7 @@ class BlockCounts:
 
 
 def _alone_in(task: tuple[Context, Ints]) -> list[tuple[Context, Ints]]:
-    """Return what a task counts shipment by shipment: without a context each target has its own."""
+    """Return the tasks that have shipments of their own: without a context one for each target."""
     context, targets = task
     return [task] if context else [(context, targets[place : place + 1]) for place in range(len(targets))]
 

@@ -104,6 +104,9 @@ class WholeTable(ABC):
     def refuse_key_twice(self, key: tuple[int, ...]) -> None:
         """Raise `InputError` where two rows have one key, or a row has a null in its key. O(n log n)."""
 
+    def refuse_near(self, near: "NearBounds") -> None:  # noqa: B027 (in memory all of them are counted)
+        """Raise `UsageError` where constraints that nearly hold within these bounds are not counted on such rows."""
+
     @abstractmethod
     def seed(
         self, definition: RowsDefinition, families: Bounded, report: Report

@@ -149,6 +149,10 @@ class WholeInBlocks(WholeTable):
             one, other = sorted(example.rows)
             raise key_twice(self.locate(other), self.locate(one), names)
 
+    def refuse_near(self, near: NearBounds) -> None:
+        """Raise `UsageError` where order compatibilities are among what is to be counted."""
+        _refuse_orders(near, self.schema)
+
     def seed(
         self, definition: RowsDefinition, families: Bounded, report: Report
     ) -> tuple["RowsInBlocks", dict[Family, Seed]]:
@@ -253,12 +257,7 @@ class RowsInBlocks(Holding):
 
     def near(self, bounds: NearBounds) -> NearMaintainer:
         """Return what keeps the constraints that nearly hold, which is still to be seeded or restored."""
-        if bounds.orders:
-            raise UsageError(
-                f"table {self.rows.space.schema.table}: order compatibilities that nearly hold are maintained where "
-                "rows are in memory, and its rows are in blocks: leave them out (keys and functional dependencies "
-                "alone: near_orders=False), or hold the rows in memory (engine: embedded)"
-            )
+        _refuse_orders(bounds, self.rows.space.schema)
         return NearMaintainer(self.rows, bounds, CountsInBlocks(self.rows))
 
     def sample(self, space: PredicateSpace) -> PairSample:
@@ -305,6 +304,15 @@ class SearchInBlocks:
     def find_orders(self, targets: Targets, which: Numbers, sets: Words, limit: int) -> tuple[Numbers, Pairs]:
         """Return the same for order dependencies."""
         return self.find(targets.masks(which, sets), limit)
+
+
+def _refuse_orders(near: NearBounds, schema: Schema) -> None:
+    if near.orders:
+        raise UsageError(
+            f"table {schema.table}: order compatibilities that nearly hold are maintained where rows are in memory, "
+            "and its rows are in blocks: leave them out (keys and functional dependencies alone: near_orders=False), "
+            "or hold the rows in memory (engine: embedded)"
+        )
 
 
 def _some(rows: pa.Table, most: int) -> pa.Table:

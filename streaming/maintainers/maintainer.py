@@ -81,7 +81,8 @@ class Maintainer(TableMaintainer):
         max_context : order dependencies with at most so many columns in the context; 0 for all, None for none.
         near : constraints that hold but for this share of the rows, such as "1%" or 0.01; None for none.
         near_context : those with at most so many columns in the context; 0 for all.
-        near_orders : whether order compatibilities are among them, beside keys and functional dependencies.
+        near_orders : whether order compatibilities are among them, beside keys and functional dependencies; refused
+            where rows are in blocks.
         rules : declared rules whose violations are counted, or texts such as `Zip -> City`, or one; see `rules`.
         space : which column pairs are compared; measured on the table where it is not given.
         threads : all cores where it is not given.

@@ -104,6 +104,8 @@ class TableMaintainer:
         report: Report = lambda _: None,
     ) -> Self:
         """Take a table over, and find what holds on it; its rows are this maintainer's from now on."""
+        if bounds.near is not None:
+            whole.refuse_near(bounds.near)
         threads = threads or os.cpu_count() or 1
         space = space or whole.space("none" if bounds.max_predicates is None else "auto")
         places = tuple(whole.schema.index(column) for column in key)
