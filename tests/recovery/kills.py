@@ -128,7 +128,7 @@ class Lives:
         changes: tuple[int, int] = (4, 16),
     ) -> None:
         self.feed, self.dice, self._pace, self._engine, self._changes = feed, dice, pace, engine, changes
-        table = feed.table if engine == "spark" else {**feed.table, "near": {"share": "20%", "max_context": 2}}
+        table = {**feed.table, "near": {"share": "20%", "max_context": 2}}
         self.app = Application(folder, [table], **{**SECTIONS, **(BLOCKS if engine == "spark" else {})})
         self.folder = folder
         self.deaths: list[Death] = []
