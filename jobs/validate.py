@@ -109,7 +109,8 @@ def _table_lines(table: TableSettings) -> Iterator[str]:
     yield f"  {'source':<11} {_source_text(table)}"
     if table.near is not None:
         most = f"contexts of at most {table.near.max_context}" if table.near.max_context else "contexts of all sizes"
-        yield f"  {'near':<11} {Threshold(share=table.near.share)} of the rows may be exceptions, {most}"
+        orders = ", without order compatibilities" if table.near.orders is False else ""
+        yield f"  {'near':<11} {Threshold(share=table.near.share)} of the rows may be exceptions, {most}{orders}"
     if table.sequence is not None:
         kept = "" if table.sequence_retention is None else f", kept for {duration_text(table.sequence_retention)}"
         yield f"  {'sequence':<11} {table.sequence}{kept}"

@@ -90,7 +90,7 @@ class TestShipped:
             shipped("default.yaml"),
         )
         settings = read(text, HOOK_TOKEN="x", AWS_ACCESS_KEY_ID="a", AWS_SECRET_ACCESS_KEY="b").settings
-        assert len(settings.alerts) == 2
+        assert len(settings.alerts) == 3
         assert settings.prometheus is not None
         assert (settings.prometheus.port, settings.prometheus.is_local) == (9_464, True)
         assert settings.retention.metrics == datetime.timedelta(days=30)
