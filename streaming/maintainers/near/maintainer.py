@@ -40,6 +40,9 @@ from holdfast.streaming.maintainers.near.shown import ShownExceptions
 FAMILY = "near"
 """What a state has of near constraints."""
 
+_SHOWN = b"shown "
+"""Begins the keys of rows that are shown."""
+
 _BATCHES_FOLLOWED = 16
 """A constraint that was a member is followed for so many batches more."""
 
@@ -101,7 +104,6 @@ class NearMaintainer:
         self._lost = 0
         self._saved: Border | None = None
         self._shown = ShownExceptions(rows, counts, self._named)
-        self._saved_shown = self._shown.shown
         self.begin()
 
     def seed(self) -> None:
@@ -244,9 +246,8 @@ class NearMaintainer:
             batch.put(FAMILY, prefix + b"numbers", codecs.codes(border.numbers))
         if before is None or before.floors is not border.floors:
             batch.put(FAMILY, prefix + b"floors", codecs.codes(border.floors))
-        if everything or self._saved_shown is not self._shown.shown:
-            batch.put(FAMILY, prefix + b"shown", codecs.json_bytes(self._shown.fields()))
-        self._saved, self._saved_shown = border, self._shown.shown
+        self._shown.save(FAMILY, prefix + _SHOWN, batch, everything=everything)
+        self._saved = border
         yield batch
 
     def restore(self, store: Reader, prefix: bytes) -> None:
@@ -260,8 +261,9 @@ class NearMaintainer:
         self._border = Border(self._border.columns, tuple(map(tuple, contexts)), numbers, floors)
         members = [(tuple(context), number) for context, number in head["members"]]
         self._members = self._counts.first(dict(zip(members, head["counts"], strict=True)))
-        self._shown.restore(codecs.read_json(store.get(FAMILY, prefix + b"shown") or b"[]"))
-        self._saved, self._saved_shown = self._border, self._shown.shown
+        shown = prefix + _SHOWN
+        self._shown.restore((key[len(shown) :], value) for key, value in store.scan(FAMILY, shown))
+        self._saved = self._border
         self.begin()
 
     def check_invariants(self) -> None:

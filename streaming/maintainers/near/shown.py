@@ -10,7 +10,6 @@ where some smallest removal leaves it in the table.
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,8 @@ from holdfast.discovery.near.counting import Candidate, Context
 from holdfast.indexes.exceptions import Standing
 from holdfast.indexes.kernels.exceptions import NONE, UNDECIDED
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
+from holdfast.state import codecs
+from holdfast.state.store import WriteBatch
 from holdfast.streaming.maintainers.near.changes import NearExample
 from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts
 from holdfast.streaming.maintainers.row_images import RowImages
@@ -57,6 +58,7 @@ class ShownExceptions:
         self._searched: dict[Candidate, int] = {}
         self._batches = 0
         self.shown: Mapping[Candidate, Found] = {}
+        self._saved = self.shown
         self.begin()
 
     @property
@@ -114,22 +116,26 @@ class ShownExceptions:
                 shown[one] = kept
         self.shown = self._with_searched(shown, members, _ROWS_A_BATCH)
 
-    def fields(self) -> list[Any]:
-        """Return what is stored."""
-        return [
-            [list(context), number, [[slot, example.undecided] for slot, example in found.items()]]
-            for (context, number), found in self.shown.items()
-        ]
+    def save(self, family: str, prefix: bytes, batch: WriteBatch, *, everything: bool) -> None:
+        """Add to a batch what changed since this was last saved, or everything: a record for each constraint."""
+        before: Mapping[Candidate, Found] = {} if everything else self._saved
+        for one in before.keys() - self.shown.keys():
+            batch.delete(family, prefix + codecs.json_bytes(one))
+        for one, found in self.shown.items():
+            if before.get(one) != found:
+                rows = [[slot, example.undecided] for slot, example in found.items()]
+                batch.put(family, prefix + codecs.json_bytes(one), codecs.json_bytes(rows))
+        self._saved = self.shown
 
-    def restore(self, stored: Iterable[Any]) -> None:
-        """Be what was stored, of rows that were."""
+    def restore(self, stored: Iterable[tuple[bytes, bytes]]) -> None:
+        """Be what was stored, of rows that were; keys come without their prefix."""
         self._images = RowImages(self._rows)
-        self.shown = {
-            (tuple(context), number): {
-                slot: self._example((tuple(context), number), slot, undecided=undecided) for slot, undecided in found
-            }
-            for context, number, found in stored
-        }
+        shown: dict[Candidate, Found] = {}
+        for key, value in stored:
+            context, number = codecs.read_json(key)
+            one = tuple(context), number
+            shown[one] = {slot: self._example(one, slot, undecided=u) for slot, u in codecs.read_json(value)}
+        self.shown = self._saved = shown
         self.begin()
 
     def _kept(self, one: Candidate, member: Count, delta: RowDelta) -> Found:
