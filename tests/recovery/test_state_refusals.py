@@ -402,7 +402,7 @@ def test_a_command_meets_a_state(
             assert len(list((folder / "backup").iterdir())) == 1
             assert not list(folder.glob("*.aside-*"))
         elif expected == KEPT:
-            _check_kept(folder, before, said, had_state=state is not missing)
+            _check_kept(folder, before, said, None if state is missing else content, had_state=state is not missing)
     if expected in {SEEDED, RESTORED, REPLACED, KEPT}:
         assert not list(folder.glob("*.replaced"))
         assert app("run", "--available-now")[0] == 0
@@ -430,12 +430,22 @@ def _content(state: Path) -> dict[tuple[str, bytes], bytes] | None:
     return None
 
 
-def _check_kept(folder: Path, before: dict[str, bytes], said: str, *, had_state: bool) -> None:
-    """Assert that a state and its backup are beside the new ones, and named."""
+def _check_kept(
+    folder: Path,
+    before: dict[str, bytes],
+    said: str,
+    content: dict[tuple[str, bytes], bytes] | None,
+    *,
+    had_state: bool,
+) -> None:
+    """Assert that a state and its backup are beside the new ones, and named; `content` is what the state held."""
     states = list(folder.glob("state.aside-*"))
     assert len(states) == had_state
     for state in states:
         assert str(state) in said
+        if content is not None:  # files may have been brought together since
+            assert _content(state) == content
+            continue
         held = _files(state)
         assert {name for name in before if _is_data(name)} <= {f"state/{name}" for name in held}
     backups = list((folder / "backup").iterdir())

@@ -58,7 +58,7 @@ class ShownExceptions:
         self._searched: dict[Candidate, int] = {}
         self._batches = 0
         self.shown: Mapping[Candidate, Found] = {}
-        self._saved = self.shown
+        self._saved: Mapping[Candidate, Found] = self.shown
         self.begin()
 
     @property
@@ -118,7 +118,7 @@ class ShownExceptions:
 
     def save(self, family: str, prefix: bytes, batch: WriteBatch, *, everything: bool) -> None:
         """Add to a batch what changed since this was last saved, or everything: a record for each constraint."""
-        before: Mapping[Candidate, Found] = {} if everything else self._saved
+        before = {} if everything else self._saved
         for one in before.keys() - self.shown.keys():
             batch.delete(family, prefix + codecs.json_bytes(one))
         for one, found in self.shown.items():
