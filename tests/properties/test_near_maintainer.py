@@ -18,7 +18,7 @@ from holdfast.indexes.rows import RowSet
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.maintainers.bounds import NearBounds
 from holdfast.streaming.maintainers.maintainer import Maintainer
-from holdfast.streaming.maintainers.near import counting, maintainer, shown
+from holdfast.streaming.maintainers.near import counting, maintainer
 from holdfast.streaming.maintainers.near.changes import NearExample
 from holdfast.streaming.maintainers.near.counts import ordered_in
 from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
@@ -87,7 +87,6 @@ class Histories(RuleBasedStateMachine):
     def seed(self, rows: list[Row], share: Fraction, bound: int, few: bool) -> None:
         """Begin; where only `few` members are searched with a batch, nothing may be shown of others."""
         self.share, self.bound, self.few = share, bound, few
-        shown._ROWS_A_BATCH = 1 if few else 1 << 18
         self.live = Counter(rows)
         self.rows = RowSet(PredicateSpace(_table([]).schema))
         self.rows.fill(_table(rows))
@@ -172,7 +171,10 @@ class Histories(RuleBasedStateMachine):
     def _maintainer(self) -> NearMaintainer:
         bounds = NearBounds(self.share, self.bound)
         ordered = ordered_in(self.rows.space.schema.columns, bounds)
-        return NearMaintainer(self.rows, bounds, counting.LiveCounts(self.rows, ordered))
+        near = NearMaintainer(self.rows, bounds, counting.LiveCounts(self.rows, ordered))
+        if self.few:
+            near._shown.rows_a_batch = 1
+        return near
 
     def _save(self, *, everything: bool = False) -> None:
         for batch in self.rows.save(b"r", everything=everything):

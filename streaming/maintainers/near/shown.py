@@ -31,8 +31,8 @@ Found = Mapping[int, NearExample]
 MOST_SHOWN, MOST_CONSTRAINTS = 10, 1_000
 """How many rows are shown of a constraint, and of how many constraints: the first ones of the set, with few columns."""
 
-_ROWS_A_BATCH, _ROWS_A_SEED = 1 << 18, 1 << 25
-"""How many rows are looked at for members of which nothing is shown: at least one member a batch is searched."""
+_ROWS_A_SEED = 1 << 25
+"""How many rows are looked at for members at first."""
 
 
 class ShownExceptions:
@@ -43,7 +43,13 @@ class ShownExceptions:
     rows : the table.
     counts : of its constraints.
     named : returns the constraint of a candidate, with its exceptions.
+
+    Attributes
+    ----------
+    rows_a_batch : how many rows are looked at with a batch for members of which nothing is shown, one member at least.
     """
+
+    rows_a_batch = 1 << 18
 
     def __init__(
         self,
@@ -114,7 +120,7 @@ class ShownExceptions:
                 kept = self._with_rows(one, kept, came, self._counts.standing(member, came))
             if kept:
                 shown[one] = kept
-        self.shown = self._with_searched(shown, members, _ROWS_A_BATCH)
+        self.shown = self._with_searched(shown, members, self.rows_a_batch)
 
     def save(self, family: str, prefix: bytes, batch: WriteBatch, *, everything: bool) -> None:
         """Add to a batch what changed since this was last saved, or everything: a record for each constraint."""
