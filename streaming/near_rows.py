@@ -63,8 +63,14 @@ def near_of_seed(
         examples = maintainer.near_examples
         fresh = [one for one in examples if gone.pop(one.example_id(table), None) != one.undecided]
         _add_examples(rows, table, fresh, ())
+    by_table: dict[str, list[NearConstraint]] = {}
     for row in left.values():
-        _add_change(rows, row["table_name"], NearChange(_constraint_of(row), LEFT, row["exceptions"]), said)
+        by_table.setdefault(row["table_name"], []).append(_constraint_of(row))
+    reasons = {maintainer.name: maintainer.near_reasons_left for maintainer in maintainers}
+    for table, some in by_table.items():
+        known_reasons = reasons[table](some) if table in reasons else [None] * len(some)
+        for one, reason in zip(some, known_reasons, strict=True):
+            _add_change(rows, table, NearChange(one, LEFT, one.exceptions, reason), said)
     for name in gone:
         rows.add("exceptions", {"example_id": name, "_gone": True})
 

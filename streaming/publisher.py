@@ -20,9 +20,11 @@ from holdfast.constraints import StateRefused
 from holdfast.state.commits import Commits
 from holdfast.state.log import CommitLog
 from holdfast.streaming.sinks.contract import OutputTable
+from holdfast.streaming.sinks.shapes import SHAPES
 
 _ROWS_AT_ONCE = 100_000
-_KEPT_WHOLE = ("constraint_changes", "constraints")
+_HAVE_ROWS = ("constraint_changes", "constraints")
+_ROWS_STAY = frozenset(name for name, shape in SHAPES.items() if shape.aged_by is None)
 
 
 class Publisher:
@@ -173,16 +175,18 @@ class Publisher:
         return True
 
     def _refuse_lost_tables(self) -> None:
-        """Refuse to go on with new tables where they had rows: they would never have them again.
+        """Refuse to go on with new tables where they had rows that stay: they would never have them again.
 
-        The seed gives every state rows in `tables`, so it also shows when this was refused before.
+        Tables whose rows go with time may begin anew. The seed gives every state rows in `tables`, so it also shows
+        when this was refused before.
         """
         first = next((number for number, _ in self._commits.unpublished()), self._commits.last + 1)
         if first <= self._commits.first:
             return
-        lost = [name for name in _KEPT_WHOLE if name in self._tables and self._tables[name].is_new]
+        had_rows = {*_HAVE_ROWS, *(_ROWS_STAY & self._commits.published_to.keys())}
+        lost = [name for name, table in self._tables.items() if name in had_rows and table.is_new]
         if "tables" in self._tables and not self._tables["tables"].published:
-            lost = [*_KEPT_WHOLE, "tables"]
+            lost = [*_HAVE_ROWS, "tables"]
         if lost:
             raise StateRefused(
                 f"output tables are gone that had commits up to {first - 1} ({', '.join(lost)}): restore the folder "

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from holdfast.constraints import Family, InclusionDependency, parse_constraint
-from holdfast.streaming.maintainers.near.changes import IMPLIED, LEFT
+from holdfast.streaming.maintainers.near.changes import LEFT, VIOLATED
 from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
 from holdfast.streaming.output_rows import OutputRows, Row, as_json, said
 from holdfast.streaming.rule_reports import Line
@@ -212,7 +212,7 @@ def _change(row: Row) -> dict[str, Any]:
 def _near_word(row: Row) -> str | None:
     """Return what became of a constraint, by its row of `near_changes`; None where it has other exceptions only."""
     if row["change"] == LEFT:
-        return None if row["reason"] == IMPLIED else LEFT
+        return LEFT if row["reason"] == VIOLATED else None
     had = row["exceptions_before"] or 0
     if bool(had) == bool(row["exceptions"]):
         return None

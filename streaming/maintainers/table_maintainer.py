@@ -353,6 +353,10 @@ class TableMaintainer:
         """Return how strong some constraints are that nearly hold; None of order compatibilities. O(n log n)."""
         return [] if self._near is None else self._near.strengths(some)
 
+    def near_reasons_left(self, some: Sequence[NearConstraint]) -> list[str | None]:
+        """Return why constraints that nearly held do no more: implied or violated; None where not looked for."""
+        return [None] * len(some) if self._near is None else self._near.reasons_left(some)
+
     @property
     def near_effort(self) -> NearEffort | None:
         """What batches cost the constraints that nearly hold."""

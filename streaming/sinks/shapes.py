@@ -270,7 +270,7 @@ NEAR_CHANGES = Shape(
         ("date", pa.date32(), "the day of committed_at"),
         *_NEAR,
         ("change", _TEXT, "entered, left or exceptions"),
-        ("reason", _TEXT, "of one that left: violated (too many exceptions) or implied (by one that says more)"),
+        ("reason", _TEXT, "of one that left: violated (too many), implied (by one that says more); null: not sought"),
         ("exceptions_before", _COUNT, "its exceptions before; null where it entered"),
         *_COUNTS,
         ("examples", _TEXT, "rows that are exceptions since this commit, as JSON: a few of them"),

@@ -289,3 +289,29 @@ def test_outputs_that_are_gone_are_not_begun_anew(tmp_path: Path) -> None:
     _commit(commits, "c")
     started().close()
     assert _read(tmp_path / "out", "constraint_changes", "commit") == [2, 3, 4]
+
+
+@pytest.mark.parametrize("gone", ["near_constraints", "near_changes", "exceptions"])
+def test_what_nearly_holds_is_not_begun_anew_where_the_outputs_had_it(tmp_path: Path, gone: str) -> None:
+    commits = Commits(MemoryStore(), "app")
+    about = {"application": "app", "state_id": commits.identity.state_id, "table_name": "t"}
+
+    def started() -> None:
+        opened = open_tables(str(tmp_path / "out"), "app", commits.identity.state_id)
+        publisher = Publisher(commits, CommitLog(tmp_path / "log", 0), opened)
+        publisher.start()
+        publisher.close()
+
+    commits.commit(WriteBatch(), {"tables": [{"commit": 1, **about}]})  # as a seed without `near` does
+    started()
+    shutil.rmtree(tmp_path / "out" / gone)  # outputs of a version that did not know it
+    row = {"commit": 2, **about, "constraint": "key(a)", "constraint_id": "a"}
+    shown = {**row, "example_id": "e"}
+    commits.commit(WriteBatch(), {"near_constraints": [row], "near_changes": [row], "exceptions": [shown]})
+    started()
+    assert _read(tmp_path / "out", gone, "commit") == [2]
+    shutil.rmtree(tmp_path / "out" / gone)
+    with pytest.raises(StateRefused, match=rf"tables are gone that had commits up to 2 \({gone}\)"):
+        started()
+    with pytest.raises(StateRefused, match=f"output table {gone} has lost its last versions"):  # made just before
+        started()

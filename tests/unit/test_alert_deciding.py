@@ -178,7 +178,7 @@ class TestNear:
             (NearChange(near(0), ENTERED, None), None),
             (NearChange(near(1), ENTERED, None), "nearly"),
             (NearChange(near(3), LEFT, 1, VIOLATED), "left"),
-            (NearChange(near(3), LEFT, 1), "left"),
+            (NearChange(near(3), LEFT, 3), None),  # not looked for any more
             (NearChange(near(0), LEFT, 0, IMPLIED), None),
         ]
         for change, word in turns:

@@ -22,7 +22,8 @@ class NearChange:
     constraint : with the exceptions that it has now, one that left too.
     change : `entered`, `left` or `exceptions`.
     before : its exceptions before the batch; None where it entered.
-    reason : of one that left with a batch: `violated` by too many rows, or `implied` by one that says more.
+    reason : of one that left: `violated` by too many rows, or `implied` by one that says more; None where it is not
+        looked for any more.
     """
 
     constraint: NearConstraint

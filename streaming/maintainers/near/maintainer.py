@@ -10,6 +10,7 @@ Invariant: between batches all members are near, no candidate of the border is, 
 contains a member's, or is contained in one of the border, for each target that no other one hides.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -170,6 +171,30 @@ class NearMaintainer:
         doubtful = [one for one in candidates - known.keys() if floors(one[0])[one[1]] - self._lost <= most]
         known |= by_candidate(self._counts.counted(by_context(doubtful), -1, most))
         return [None if one is None or known.get(one, most + 1) > most else known[one] for one in asked]
+
+    def reasons_left(self, some: Sequence[NearConstraint]) -> list[str | None]:
+        """Return why some constraints, none a member, are none: implied or violated; None where not looked for.
+
+        O(members + constraints * members with the same targets).
+        """
+        contexts: dict[int, list[frozenset[int]]] = defaultdict(list)
+        for context, number in self._members:
+            contexts[number].append(frozenset(context))
+        return [self._reason_left(one, contexts) for one in some]
+
+    def _reason_left(self, one: NearConstraint, contexts: Mapping[int, Sequence[frozenset[int]]]) -> str | None:
+        if not one.columns <= frozenset(self._rows.space.schema.names):
+            return None
+        candidate = self._candidate(one)
+        if candidate is None:
+            return None
+        context, number = candidate
+        targets = self._counts.targets
+        constants = (targets.number(NearShape.CONSTANT, (column,)) for column in targets.form(number)[1])
+        hiding = {KEY, number, *constants}
+        if any(other <= frozenset(context) for each in hiding if each is not None for other in contexts.get(each, ())):
+            return IMPLIED
+        return VIOLATED if len(context) <= (self.bounds.max_context or len(context)) else None
 
     def begin(self) -> None:
         """Begin a batch: `undo` leads back to here."""
