@@ -201,6 +201,8 @@ def exceptions(source: Place, constraint: str, table: str | None, **given: Any) 
       {State}: Salary ~ Rate
       {State}: Age ~ Birth desc
 
+    or {}: [] -> Country, a column of one value. Names with spaces or signs are in backquotes: '`Zip code` -> City'.
+
     Of a file the rows have its columns behind their number from 1 on and whether they are undecided: where several
     choices are equally few, each of their rows is listed as undecided. CONF, a configuration (.yaml or .yml), stands
     for the rows in its state, also while `holdfast run` runs; these have no number. Without --output the rows are CSV

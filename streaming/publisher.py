@@ -190,7 +190,7 @@ class Publisher:
         if lost:
             raise StateRefused(
                 f"output tables are gone that had commits up to {first - 1} ({', '.join(lost)}): restore the folder "
-                "that `output` named, or seed anew for the same outputs: holdfast seed --replace"
+                "that `output` named, or name another one there and seed anew: holdfast seed --replace"
             )
 
     def _refuse_other_copies(self) -> None:
@@ -200,7 +200,8 @@ class Publisher:
             if table is not None and not table.is_new and table.published < commit:
                 raise StateRefused(
                     f"output table {name} has lost its last versions: it had commit {commit}, and ends with "
-                    f"{table.published}. Bring them back, or seed anew for the same outputs: holdfast seed --replace"
+                    f"{table.published}. Bring them back, or name another folder in `output` and seed anew: holdfast seed "
+                    "--replace"
                 )
         later = {name: table.published for name, table in self._tables.items() if table.published > self._commits.last}
         if later:

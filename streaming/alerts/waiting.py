@@ -3,12 +3,13 @@
     alerts        number of the commit, place in it   content of the alert, which of those with the same content,
                                                       key and body of the message, as JSON
     alert_status  "last_failure"                      what `holdfast status` says of the last try that failed
+                  "delivered", number and place       nothing; until the next commit
 
 Invariant: a message is in the store from the write of its commit until it is delivered, given up or dropped, and is
 handed out only after the log record of its commit is in the backup. Memory has the keys alone, at most `most` of them.
 
-What was delivered is deleted again with the next commit, so that the log has it too: a state that is restored tells
-again at most what was delivered since its last commit, with the same keys.
+What was delivered is deleted again with the next commit, of this process or of a later one, so that the log has it too:
+a state that is restored tells again at most what was delivered since its last commit, with the same keys.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,6 +25,7 @@ from holdfast.streaming.output_rows import OutputRows
 ALERTS, STATUS = "alerts", "alert_status"
 MOST_WAITING = 1_000
 _LAST_FAILURE = b"last_failure"
+_DELIVERED = b"delivered"
 
 Channel = tuple[str, int]
 """One alert: its content, and which of those with the same content."""
@@ -52,7 +54,7 @@ class Waiting:
             self._keys[key] = message["alert"], message["copy"]
         self._decided: dict[bytes, Channel] = {}
         self._too_many: list[bytes] = []
-        self._delivered: list[bytes] = []
+        self._delivered = [key.removeprefix(_DELIVERED) for key, _ in store.scan(STATUS, _DELIVERED)]
         self._told: list[bytes] = []
         self._is_closed = False
         self.version = 0
@@ -95,6 +97,8 @@ class Waiting:
             change.put(ALERTS, key, codecs.json_bytes(stored))
         for key in chain(self._told, self._too_many):
             change.delete(ALERTS, key)
+        for key in self._told:
+            change.delete(STATUS, _DELIVERED + key)
 
     def committed(self) -> None:
         """Hand out what was decided of the last commit, whose log record is in the backup."""
@@ -132,6 +136,7 @@ class Waiting:
         """Forget a message that was delivered, or given up."""
         batch = WriteBatch()
         batch.delete(ALERTS, key)
+        batch.put(STATUS, _DELIVERED + key, b"")
         if self._wrote(batch):
             with self._changed:
                 if self._keys.pop(key, None) is not None:

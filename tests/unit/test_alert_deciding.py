@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -449,10 +450,13 @@ def test_no_crash_loses_a_message_or_makes_one_up(history: list[tuple[str, Any]]
     assert told(world.store)["alerts_waiting"] == 0
 
 
-def test_the_log_knows_what_was_delivered_before_a_commit() -> None:
+@pytest.mark.parametrize("restarts", [False, True])
+def test_the_log_knows_what_was_delivered_before_a_commit(restarts: bool) -> None:
     world = World()
     process = Process(world, [])
     for number in range(3):
+        if restarts:
+            process = Process(world, [])
         process.commit({"a": number % 2 == 0}, {"a": 1})
         process.send()
     restored = world.store.restored(world.backup[number] for number in sorted(world.backup))
