@@ -41,6 +41,7 @@ from holdfast.streaming.maintainers.held_values import (
     put_parts,
 )
 from holdfast.tables.canonical import canonical, shown
+from holdfast.tables.memory import release_freed
 
 CLUSTERS = "inclusion_clusters"
 _RECORDS_AT_ONCE = 1 << 16
@@ -120,6 +121,7 @@ class InclusionMaintainer:
                 values = SortedValues.of(part)
                 load(VALUES, zip(values.keys, values.records, strict=True))
                 load(MEMBERS, values.members)
+        release_freed()
         last = WriteBatch()
         _put_all(clusters, last, texts=texts, watched=watched)
         return last
@@ -431,6 +433,26 @@ def changed_values(
         left = np.flatnonzero(counts)
         values = rows.encoding.column(c, distinct[left])
         found.append(ColumnChange(schema.table, name, canonical(values, values.keys, texts=texts), counts[left]))
+    return found
+
+
+def values_of_rows(rows: RowSet, columns: Collection[ColumnRef]) -> list[ColumnValues]:
+    """Return the values of some columns of the live rows of a table, as `column_values` does. O(n log n) a column."""
+    schema = rows.space.schema
+    live = rows.live()
+    copies, again = rows.copies[live], np.flatnonzero(rows.copies[live] > 1)
+    found = []
+    for c, column in enumerate(schema.columns):
+        ref = ColumnRef(schema.table, column.name)
+        if ref not in columns:
+            continue
+        codes = rows.codes[live, c]
+        distinct, counts = np.unique(codes, return_counts=True)
+        np.add.at(counts, np.searchsorted(distinct, codes[again]), copies[again] - 1)
+        distinct, counts = distinct[distinct != NULL], counts[distinct != NULL]
+        values = rows.encoding.column(c, distinct)
+        member = Member(ref, column.type, column.assumed)
+        found.append(ColumnValues(member, canonical(values, values.keys), counts.astype(np.int64)))
     return found
 
 
