@@ -27,17 +27,17 @@ _LARGE = 1 << 27
 
 
 def whole_of_file(
-    path: Path, bounds: Bounds, options: ReadOptions | None = None, name: str | None = None, large: int = _LARGE
-) -> WholeTable:
+    path: Path, bounds: Bounds, options: ReadOptions | None = None, name: str | None = None, large: int | None = None
+) -> "WholeInMemory | WholeInFile":
     """Return the rows of a file: of large text in parts where no family searches them, else read into memory.
 
     Parameters
     ----------
     bounds : of what is searched for.
-    large : how many bytes a file has at least that is read in parts.
+    large : how many bytes a file has at least that is read in parts; 128 MB where it is not given.
     """
     options = options or ReadOptions()
-    if not bounds.families and options.limit is None and text_size(path) >= max(1, large):
+    if not bounds.families and options.limit is None and text_size(path) >= max(1, _LARGE if large is None else large):
         rows = FileRows.of(path, options, name)
         if len(rows.schema):
             return WholeInFile(rows)
@@ -60,6 +60,11 @@ class WholeInFile(WholeTable):
     def schema(self) -> Schema:
         """The table's name and columns."""
         return self.rows.schema
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the reader found odd."""
+        return self.rows.table.warnings
 
     def space(self, cross_columns: CrossColumns) -> PredicateSpace:
         """Return the predicate space of the table; with "auto", crossing pairs are measured on the rows."""

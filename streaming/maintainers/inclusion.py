@@ -440,20 +440,33 @@ def values_of_rows(rows: RowSet, columns: Collection[ColumnRef]) -> list[ColumnV
     """Return the values of some columns of the live rows of a table, as `column_values` does. O(n log n) a column."""
     schema = rows.space.schema
     live = rows.live()
-    copies, again = rows.copies[live], np.flatnonzero(rows.copies[live] > 1)
+    copies = rows.copies[live]
     found = []
     for c, column in enumerate(schema.columns):
         ref = ColumnRef(schema.table, column.name)
         if ref not in columns:
             continue
         codes = rows.codes[live, c]
-        distinct, counts = np.unique(codes, return_counts=True)
-        np.add.at(counts, np.searchsorted(distinct, codes[again]), copies[again] - 1)
-        distinct, counts = distinct[distinct != NULL], counts[distinct != NULL]
+        present = codes != NULL
+        distinct, counts = _counted(codes[present], copies[present])
         values = rows.encoding.column(c, distinct)
         member = Member(ref, column.type, column.assumed)
-        found.append(ColumnValues(member, canonical(values, values.keys), counts.astype(np.int64)))
+        found.append(ColumnValues(member, canonical(values, values.keys), counts))
     return found
+
+
+def _counted(codes: Ints, copies: Ints) -> tuple[Ints, Ints]:
+    """Return the distinct codes of some rows in ascending order, and of how many copies each is."""
+    least = int(codes.min(initial=0))
+    again = np.flatnonzero(copies > 1)
+    if int(codes.max(initial=0)) - least < len(codes):
+        every = np.bincount(codes - least)
+        np.add.at(every, codes[again] - least, copies[again] - 1)
+        distinct = np.flatnonzero(every)
+        return distinct + least, every[distinct]
+    distinct, counts = np.unique(codes, return_counts=True)
+    np.add.at(counts, np.searchsorted(distinct, codes[again]), copies[again] - 1)
+    return distinct, counts
 
 
 def _numbers(columns: Sequence[Member]) -> dict[tuple[str, str], int]:

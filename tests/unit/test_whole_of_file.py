@@ -1,7 +1,7 @@
 """A large text file that is taken over in parts is maintained as it is when it was read whole: *differential*."""
 
+import json
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,20 @@ from holdfast.discovery.inclusion.clusters import Member
 from holdfast.discovery.inclusion.seeding import ColumnValues, column_values
 from holdfast.indexes import table_index
 from holdfast.indexes.row_hash import RowHash
+from holdfast.jobs.configuration import read_configuration
+from holdfast.jobs.first_rows import first_rows
+from holdfast.jobs.seeding import seeded_table
+from holdfast.jobs.settings import Settings
+from holdfast.jobs.state_rows import FirstRows, RowsOfProcess
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.maintainers import in_file
 from holdfast.streaming.maintainers.bounds import Bounds
-from holdfast.streaming.maintainers.holding import WholeTable
 from holdfast.streaming.maintainers.in_file import WholeInFile, whole_of_file
 from holdfast.streaming.maintainers.in_memory import WholeInMemory
 from holdfast.tables import Table, delimited
 from holdfast.tables.file_rows import FileRows
 from tests.unit.test_blocks_reading import TEXTS
+from tests.unit.test_evolution_plan import Quiet
 
 NONE = Bounds(None)
 
@@ -152,6 +157,52 @@ def test_only_large_text_that_no_family_searches_is_read_in_parts(tmp_path: Path
         whole_of_file(tmp_path / "none.csv", NONE, large=1)
 
 
+@pytest.mark.parametrize(
+    ("asked", "is_in_file"),
+    [
+        ({"inclusion": {}}, True),
+        ({"denial": {"max_predicates": 2}, "inclusion": {}}, False),
+        ({"order": {"max_context": 1}}, False),
+    ],
+)
+def test_an_application_takes_the_same_table_over(
+    asked: dict[str, Any], is_in_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _file(tmp_path, TEXT)
+    settings = _settings(tmp_path, asked)
+    made = []
+    for large in (1 << 27, 1):
+        monkeypatch.setattr(in_file, "_LARGE", large)
+        seeded = seeded_table(settings.tables[0], settings, [], _refused, Quiet(), RowsOfProcess(_refused))  # type: ignore[arg-type]
+        values = [] if seeded.values is None else list(seeded.values)
+        rows = sorted(seeded.maintainer.rows()[0].to_pylist(), key=str)
+        made.append((seeded.record, rows, _counted(values), set(map(str, seeded.maintainer.constraints))))
+    assert made[0] == made[1]
+    assert isinstance(_first(settings).rows, WholeInFile) is is_in_file
+
+
+def test_an_application_reads_a_table_whole_whose_records_have_a_sequence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _file(tmp_path, "id,b,at\n1,x,5\n2,y,6\n")
+    monkeypatch.setattr(in_file, "_LARGE", 1)
+    first = _first(_settings(tmp_path, {"inclusion": {}}, sequence="at"))
+    assert isinstance(first.rows, WholeInMemory)
+    assert first.sequence is not None
+
+
+def _settings(folder: Path, asked: dict[str, Any], **table: Any) -> Settings:
+    places = {name: f"./{name}" for name in ("state", "output", "checkpoint", "backup")}
+    source = {"format": "files", "path": "./changes", "encoding": "json"}
+    whole = {"name": "t", "seed": {"path": "./t.csv"}, "key": ["id"], "source": source, **table}
+    text = {"name": "app", **places, "tables": [whole], "constraints": asked}
+    return read_configuration(json.dumps(text).encode(), "c.yaml", str(folder)).settings
+
+
+def _first(settings: Settings) -> FirstRows:
+    return first_rows(settings.tables[0], settings, _refused, RowsOfProcess(_refused))
+
+
 def test_a_search_reads_the_table_whole(tmp_path: Path) -> None:
     path = _file(tmp_path, TEXT)
     found, expected = (Maintainer.seed(data, key="id", max_predicates=2) for data in (_whole(path), read_table(path)))
@@ -171,14 +222,10 @@ def test_a_path_is_taken_over_in_parts_each_of_which_goes(tmp_path: Path, monkey
         most[0] = max(most[0], sum(one() is not None for one in seen))
         return table
 
-    def in_parts(path: Path, bounds: Bounds) -> WholeTable:
-        return whole_of_file(path, bounds, large=1)
-
     monkeypatch.setattr(FileRows, "_typed", watched)
     monkeypatch.setattr(delimited, "_BLOCK_SIZES", (64, 1 << 12))
     of = FileRows.of
     monkeypatch.setattr(FileRows, "of", staticmethod(lambda path, options, name=None: of(path, options, name, 4)))
-    monkeypatch.setattr("holdfast.streaming.maintainers.maintainer.whole_of_file", in_parts)
     assert Maintainer.seed(path, key="id", max_predicates=None).row_count == 40
     assert len(seen) > 5
     assert most[0] <= 2
@@ -208,5 +255,5 @@ def _counted(columns: list[ColumnValues]) -> dict[Member, dict[bytes, int]]:
     return {c.member: dict(zip(c.values.to_pylist(), c.counts.tolist(), strict=True)) for c in columns}
 
 
-def _refused(*_: object) -> Iterator[None]:
+def _refused(*_: object) -> Any:
     raise AssertionError
