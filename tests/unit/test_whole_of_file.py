@@ -203,6 +203,15 @@ def _first(settings: Settings) -> FirstRows:
     return first_rows(settings.tables[0], settings, _refused, RowsOfProcess(_refused))
 
 
+def test_near_constraints_and_rules_need_no_table(tmp_path: Path) -> None:
+    path = _file(tmp_path, TEXT)
+    wanted: dict[str, Any] = {"key": "id", "max_predicates": None, "near": "40%", "rules": ["b -> c"]}
+    found, expected = (Maintainer.seed(data, **wanted) for data in (_whole(path), read_table(path)))
+    assert set(map(str, found.near)) == set(map(str, expected.near))
+    assert len(found.near)
+    assert [str(verdict) for verdict in found.rules] == [str(verdict) for verdict in expected.rules]
+
+
 def test_a_search_reads_the_table_whole(tmp_path: Path) -> None:
     path = _file(tmp_path, TEXT)
     found, expected = (Maintainer.seed(data, key="id", max_predicates=2) for data in (_whole(path), read_table(path)))
