@@ -35,9 +35,11 @@ def _history(scale: str, size: int, columns: tuple[str, ...] | None) -> Point:
     """Take rows of lineitem out, batch by batch, and put them back."""
     import numpy as np
 
-    from holdfast import Maintainer, ReadOptions, from_arrow, read_table
+    from holdfast import Maintainer, ReadOptions, from_arrow
     from holdfast.discovery.inclusion.seeding import clustering, file_values
     from holdfast.state.rocks import RocksStore
+    from holdfast.streaming.maintainers.bounds import Bounds
+    from holdfast.streaming.maintainers.in_file import whole_of_file
     from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
     from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
 
@@ -51,18 +53,16 @@ def _history(scale: str, size: int, columns: tuple[str, ...] | None) -> Point:
     )
     store.write(InclusionMaintainer.seed(clusters, parts, store.load))
     del parts
-    changing = read_table(file, options)
-    types = ReadOptions(types={column.name: column.type for column in changing.schema})
     inclusion = InclusionMaintainer.restore(store)
     assert inclusion is not None
     before = list(map(str, inclusion.constraints))
-    maintainer = Maintainer.seed(changing, key=list(KEY), max_predicates=None)
+    maintainer = Maintainer.seed(whole_of_file(file, Bounds(None), options), key=list(KEY), max_predicates=None)
+    types = ReadOptions(types={column.name: column.type for column in maintainer.schema})
     maintainer.follow_values(texts=False)
     for _ in maintainer.save(everything=True):
         pass
-    taken = np.random.default_rng(1).permutation(changing.row_count)[: BATCHES * size]
-    rows = changing.taken(taken).to_arrow()
-    del changing
+    taken = np.random.default_rng(1).permutation(maintainer.row_count)[: BATCHES * size]
+    rows = maintainer.holding.rows.table(taken).to_arrow()
     point: Point = {"values": int(clusters.values.sum()), "constraints": len(before)}
     for name, operation in (("delete", DELETE), ("insert", INSERT)):
         times = []

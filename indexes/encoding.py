@@ -11,7 +11,7 @@ code of all.
               types
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -137,7 +137,7 @@ class Encoding:
 
     def _keep(self, domain: "Direct | Texts | Labels", codes: Codes) -> None:
         if not isinstance(domain, Direct):
-            domain.keep(codes[:, [c for c, other in enumerate(self._domains) if other is domain]])
+            domain.keep([codes[:, c] for c, other in enumerate(self._domains) if other is domain])
 
     def _labels(self, members: Sequence[int]) -> Labels:
         is_text = self._columns[members[0]].type.name == "string"
@@ -202,7 +202,7 @@ class Direct:
         """Return the values of codes, as ones of `column`."""
         return _narrow_values(codes, column)
 
-    def keep(self, codes: Codes) -> None:
+    def keep(self, codes: Iterable[Codes]) -> None:
         """Nothing is kept that could be forgotten."""
 
     def save(self, prefix: bytes, *, everything: bool) -> Iterator[WriteBatch]:  # noqa: ARG002 (as of all domains)

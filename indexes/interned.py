@@ -25,6 +25,7 @@ Codes = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 _FEWEST = 1 << 10
+_ROOM = 2.5  # places a string when the table is made; it is made anew at 2
 
 
 class Interned:
@@ -134,9 +135,9 @@ class Interned:
         self._hash(len(codes))
 
     def _hash(self, room: int) -> None:
-        """Make the table anew, with room for so many strings and as many again."""
+        """Make the table anew, with room for so many strings and some more."""
         size = _FEWEST
-        while size < 4 * room:
+        while size < _ROOM * room:
             size *= 2
         self._table = np.full(size, EMPTY, np.int32)
         hash_texts_kernel(self.data, self.start, self.size, self.held(), self._table)
@@ -151,7 +152,11 @@ def _bytes_of(strings: pa.Array) -> tuple[Bytes, Codes]:
 
 
 def _longer(array: NDArray[Any], least: int, fill: int) -> NDArray[Any]:
-    """Return an array with room for at least so many entries, half as much again where it grows."""
-    longer = np.full(max(least, len(array) * 3 // 2), fill, array.dtype)
+    """Return an array with room for at least so many entries, half as much again where it grows.
+
+    Zeros behind the last entry cost no memory until they are written.
+    """
+    room = max(least, len(array) * 3 // 2)
+    longer = np.full(room, fill, array.dtype) if fill else np.zeros(room, array.dtype)
     longer[: len(array)] = array
     return longer

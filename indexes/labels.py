@@ -15,7 +15,7 @@ Invariant: labels ascend as the values do and lie within (-2^62, 2^62); NaN has 
 value with a label is in one of the runs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -185,12 +185,13 @@ class Labels:
             found[place] = value
         return found
 
-    def keep(self, codes: Codes) -> None:
-        """Forget all values but those of some codes; their labels stay. O(n), and O(c log c) for c codes.
+    def keep(self, codes: Iterable[Codes]) -> None:
+        """Forget all values but those of the codes in some arrays; their labels stay. O(n), O(c log c) for c codes.
 
         A memo that was made before may not be taken back any more.
         """
-        everything, used = self._all, np.sort(codes, axis=None)
+        everything, used = self._all, np.concatenate(list(codes))
+        used.sort()
         places = np.minimum(np.searchsorted(used, everything.labels), max(len(used) - 1, 0))
         is_kept = used[places] == everything.labels if len(used) else np.zeros(len(everything), np.bool_)
         self._changed.append(everything.labels[~is_kept])

@@ -11,6 +11,7 @@ Codes = NDArray[np.int64]
 Slots = NDArray[np.int64]
 
 _FEWEST = 1 << 10
+_ROOM = 2.5  # places a row when the table is made; it is made anew at 2
 
 
 class RowHash:
@@ -34,11 +35,15 @@ class RowHash:
 
     def insert(self, codes: Codes, slots: Slots) -> None:
         """Put rows in that are not there. Amortised O(slots)."""
-        if (self._taken + len(slots)) * 2 > len(self._table):
-            held = self._table[self._table >= 0].astype(np.int64)
-            self.rebuild(codes, held, len(slots))
+        self.reserve(codes, len(slots))
         insert_kernel(codes, self._columns, self._table, slots)
         self._taken += len(slots)
+
+    def reserve(self, codes: Codes, more: int) -> None:
+        """Have room for some more rows. O(rows) where there is none."""
+        if (self._taken + more) * 2 > len(self._table):
+            held = self._table[self._table >= 0].astype(np.int64)
+            self.rebuild(codes, held, more)
 
     def remove(self, codes: Codes, slots: Slots) -> None:
         """Take rows out that are there, with the codes they were put in with. O(slots)."""
@@ -47,7 +52,7 @@ class RowHash:
     def rebuild(self, codes: Codes, slots: Slots, more: int = 0) -> None:
         """Hold these rows alone, with room for some more. O(slots)."""
         size = _FEWEST
-        while size < 4 * (len(slots) + more):
+        while size < _ROOM * (len(slots) + more):
             size *= 2
         self._table = np.full(size, EMPTY, np.int32)
         insert_kernel(codes, self._columns, self._table, slots)

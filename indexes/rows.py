@@ -7,7 +7,7 @@ after whoever heard of its end has been told (`forget`).
 Invariant: no two slots that are in use have the same codes; a slot is in use while its row has copies, live or owed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace, Value
-from holdfast.indexes.encoding import Codes, Encoding, Relabelled
+from holdfast.indexes.encoding import NULL, Codes, Encoding, Relabelled
 from holdfast.indexes.row_hash import RowHash, first_equal
 from holdfast.state import codecs
 from holdfast.state.pieces import Pieces
@@ -63,8 +63,8 @@ class RowDelta:
 class RowSet:
     """The distinct rows of one table.
 
-    - Looking up: `slots_of`, `slots_with_key`, `live`, `values`, `arrow`
-    - Changing: `fill`, `begin`, `encode`, `change`, `forget`, `undo`
+    - Looking up: `slots_of`, `slots_with_key`, `live`, `values`, `arrow`, `key_is_unique`
+    - Changing: `fill`, `fill_from`, `begin`, `encode`, `change`, `forget`, `undo`
     - Checking: `check_invariants`
 
     Parameters
@@ -200,15 +200,32 @@ class RowSet:
 
     def fill(self, table: Table) -> None:
         """Take the first rows over, some at a time: their codes are held once. O(n)."""
-        self._reserve(table.row_count)
-        for start in range(0, table.row_count, _FILLED_AT_ONCE):
-            codes, _ = self.encode(table.between(start, start + _FILLED_AT_ONCE))
-            first, copies = np.unique(first_equal(codes, range(codes.shape[1])), return_counts=True)
-            self.change(codes[first], copies)
-            self._before.clear()
-            self._relabelled.clear()
+        starts = range(0, table.row_count, _FILLED_AT_ONCE)
+        self.fill_from((table.between(start, start + _FILLED_AT_ONCE) for start in starts), table.row_count)
+
+    def fill_from(self, parts: Iterable[Table], row_count: int) -> None:
+        """Take the first rows over from tables that each have some of them, `row_count` in all. O(n)."""
+        self._reserve(row_count)
+        for table in (self._whole, self._by_key):
+            if table is not None and self.key:  # else rows may be the same
+                table.reserve(self.codes, row_count)
+        for part in parts:
+            self._take_part(part)
+        self._all_changed = True
         self.encoding.let_go()
         self.begin()
+
+    def key_is_unique(self) -> bool:
+        """Whether each row is there once, no other row has its key, and no key has a null. O(n)."""
+        assert self._by_key is not None, "the table has no key"
+        for start in range(0, self._used, _FILLED_AT_ONCE):
+            slots = np.arange(start, min(start + _FILLED_AT_ONCE, self._used))
+            codes = self.codes[slots[0] : slots[-1] + 1]
+            if (codes[:, self.key] == NULL).any() or (self.copies[slots] > 1).any():
+                return False
+            if not np.array_equal(self.slots_with_key(codes), slots):
+                return False
+        return True
 
     def hold(self, codes: Codes, copies: NDArray[np.int64]) -> Slots:
         """Say that row `codes[i]`, each listed once, is there `copies[i]` times, which no batch changed; return slots.
@@ -287,6 +304,15 @@ class RowSet:
         """Assert that what was saved last gives the rows. O(n)."""
         self._pieces.check_invariants(self._in_use())
 
+    def _take_part(self, part: Table) -> None:
+        """Take some of the first rows over."""
+        codes, _ = self.encode(part)
+        first, copies = np.unique(first_equal(codes, range(codes.shape[1])), return_counts=True)
+        self.change(codes if len(first) == len(codes) else codes[first], copies)
+        self._before.clear()
+        self._relabelled.clear()
+        self._changed.clear()
+
     def _stored(self, slots: Slots) -> bytes:
         """Lay rows out: their copies, then the codes of one after the other."""
         return codecs.codes(self.copies[slots]) + codecs.codes(self.codes[slots])
@@ -326,8 +352,8 @@ class RowSet:
 
     def _held(self) -> Codes:
         """Return the codes of all rows with copies; no copy of them where every slot is in use."""
-        used = self._in_use()
-        return self.codes[: self._used] if len(used) == self._used else self.codes[used]
+        is_dense = np.count_nonzero(self.copies[: self._used]) == self._used
+        return self.codes[: self._used] if is_dense else self.codes[self._in_use()]
 
     def _in_use(self) -> Slots:
         return np.flatnonzero(self.copies[: self._used] != 0)

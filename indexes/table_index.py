@@ -115,6 +115,8 @@ class _Served:
 class TableIndex:
     """Zone trees over the live rows of one table, for the boxes that are held at the moment.
 
+    Columns are measured when the first trees are made: a table without boxes is never sorted.
+
     Parameters
     ----------
     rows : the table.
@@ -132,12 +134,13 @@ class TableIndex:
         self._idle: list[Order] = []
         self._is_used = True
         self.effort = np.zeros(2, np.int64)
-        self.measure()
+        self._is_measured = False
+        self._measured_at = len(rows)
 
     def measure(self) -> None:
         """Measure the columns anew: how selective an equality is, and where the cells of a curve begin. O(n log n)."""
         codes = self._live_codes()
-        self._measured_at = len(self._rows)
+        self._is_measured, self._measured_at = True, len(self._rows)
         measured = mapped(self._threads, lambda c: _measured(np.sort(codes[:, c])), range(codes.shape[1]))
         self._bounds, self._group, self._values = ([*values] for values in zip(*measured, strict=True))
 
@@ -154,6 +157,8 @@ class TableIndex:
         self._hold_boxes(turned_boxes(masks, self._space))
 
     def _hold_boxes(self, boxes: Outcomes) -> None:
+        if len(boxes) and not self._is_measured:
+            self.measure()
         orders = self._orders_of(boxes)
         self._idle = [order for order in self._idle if order not in orders]
         for order in self._served.keys() - orders.keys() - set(self._idle):
@@ -192,8 +197,8 @@ class TableIndex:
             self.rebuild()
 
     def rebuild(self) -> None:
-        """Measure and make all trees anew, as is needed when codes were relabelled too."""
-        self.measure()
+        """Make all trees anew, measuring before that, as is needed when codes were relabelled too."""
+        self._is_measured, self._measured_at = False, len(self._rows)
         self._served, self._idle = {}, []
         self.hold(self.masks)
 
@@ -281,6 +286,8 @@ class TableIndex:
 
     def _orders_of(self, boxes: Outcomes) -> dict[Order, NDArray[np.int64]]:
         """Return for each order of rows the boxes that are searched best in it."""
+        if not len(boxes):
+            return {}
         group = np.array(self._group)[self._tests.row_column]
         size = np.where(boxes == EQUAL, group, np.inf)
         anchored = size.min(axis=1, initial=np.inf) <= _SELECTIVE

@@ -5,7 +5,7 @@ A code is used again once no row has its string; a restart copies arrays.
 Invariant: a code has at most one text, and a text at most one code.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -70,11 +70,11 @@ class Texts:
         """Hold the strings of the last table no longer."""
         self._seen, self._seen_codes = None, np.zeros(0, np.int64)
 
-    def keep(self, codes: Codes) -> None:
-        """Forget all strings but those of some codes. O(codes + strings)."""
+    def keep(self, codes: Iterable[Codes]) -> None:
+        """Forget all strings but those of the codes in some arrays. O(codes + strings)."""
         self.let_go()
         kept = np.zeros(self._interned.used, np.bool_)
-        for column in codes.T:
+        for column in codes:
             kept[column[column != NULL]] = True
         held = self._interned.held()
         gone = held[~kept[held]]

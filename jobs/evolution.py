@@ -10,8 +10,8 @@ from typing import Any
 
 from holdfast.constraints import Column, ColumnType, Schema, StateRefused
 from holdfast.constraints.columns import unknown_name
+from holdfast.jobs.bounds import bounds_of
 from holdfast.jobs.seeding import (
-    bounds_of,
     columns_of_values,
     cross_columns,
     declared_columns,

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from holdfast.constraints import Column, ColumnType, InputError, Schema, UsageError
 from holdfast.constraints.columns import unknown_name
+from holdfast.jobs.bounds import bounds_of
 from holdfast.jobs.settings import Settings
 from holdfast.jobs.state_rows import FirstRows, ReadAs, StateRows
 from holdfast.jobs.table_settings import DeltaSource, KafkaSource, TableSettings
@@ -44,7 +45,7 @@ def first_rows(
     if isinstance(source, DeltaSource):
         first = _snapshot(table, source, settings, place, report)
     elif table.seed is not None:
-        first = _file(table, place, report)
+        first = _file(table, settings, place, report)
     else:
         first = _nothing(table, settings, spark, place)
     if isinstance(source, KafkaSource):
@@ -55,7 +56,7 @@ def first_rows(
     return first
 
 
-def _file(table: TableSettings, place: StateRows, report: Callable[[str], object]) -> FirstRows:
+def _file(table: TableSettings, settings: Settings, place: StateRows, report: Callable[[str], object]) -> FirstRows:
     seed = table.seed
     assert seed is not None
     options = ReadOptions(
@@ -67,7 +68,8 @@ def _file(table: TableSettings, place: StateRows, report: Callable[[str], object
         limit=seed.limit,
         version=seed.version,
     )
-    read_as = ReadAs(table.name, _chosen(table, options, seed.path), report)
+    bounds = bounds_of(table, settings) if table.sequence is None else None
+    read_as = ReadAs(table.name, _chosen(table, options, seed.path), report, bounds)
     return _split(table, place.file(seed.path, options, read_as))
 
 

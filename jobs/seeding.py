@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from holdfast.constraints import Column, ColumnRef, InclusionDependency, Schema
 from holdfast.constraints.types import parse_type
 from holdfast.discovery.inclusion.seeding import ColumnValues
+from holdfast.jobs.bounds import bounds_of
 from holdfast.jobs.configuration import Configuration
 from holdfast.jobs.first_rows import first_rows
 from holdfast.jobs.settings import DenialSettings, Settings
 from holdfast.jobs.state_rows import FirstRows, StateRows
-from holdfast.jobs.table_settings import DeltaSource, FilesSource, KafkaSource, NearSettings, TableSettings
-from holdfast.streaming.maintainers.bounds import Bounds, NearBounds
+from holdfast.jobs.table_settings import DeltaSource, FilesSource, KafkaSource, TableSettings
 from holdfast.streaming.maintainers.holding import WholeTable
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules import MonitoredRule
@@ -151,20 +151,6 @@ def columns_of_values(rules: Sequence[MonitoredRule]) -> set[ColumnRef]:
         assert isinstance(monitored.rule.body, InclusionDependency)
         found |= {monitored.rule.body.dependent, monitored.rule.body.referenced}
     return found
-
-
-def bounds_of(table: TableSettings, settings: Settings) -> Bounds:
-    """Return which families are maintained on a table, and how large their constraints may be."""
-    denial, order, near = settings.constraints.denial, settings.constraints.order, table.near
-    return Bounds(
-        None if denial is None else denial.max_predicates,
-        None if order is None else order.max_context,
-        None if near is None else NearBounds(near.share, near.max_context, _has_orders(near, settings)),
-    )
-
-
-def _has_orders(near: NearSettings, settings: Settings) -> bool:
-    return settings.engine == "embedded" if near.orders is None else near.orders
 
 
 def relevant_settings(table: TableSettings, settings: Settings) -> dict[str, Any]:

@@ -5,7 +5,7 @@ One class for each place: `RowsOfProcess` here, `StateBlocks` in `blocks.py`. No
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,9 @@ from holdfast.discovery.inclusion.clusters import Clusters
 from holdfast.jobs.change_files import column_names
 from holdfast.jobs.quantities import is_remote
 from holdfast.state.store import Reader
+from holdfast.streaming.maintainers.bounds import Bounds
 from holdfast.streaming.maintainers.holding import Restore, WholeTable
+from holdfast.streaming.maintainers.in_file import whole_of_file
 from holdfast.streaming.maintainers.in_memory import RowsInMemory, WholeInMemory
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.tables import ReadOptions, Table, from_arrow, read_table
@@ -36,11 +38,13 @@ class ReadAs:
     name : of the table.
     chosen : returns how the columns of a place are read, by the names of these.
     report : is told what is being done.
+    bounds : what is searched for on the rows; None where they are wanted as a table in any case.
     """
 
     name: str
     chosen: Callable[[tuple[str, ...]], ReadOptions]
     report: Callable[[str], object] = lambda _: None
+    bounds: Bounds | None = None
 
 
 @dataclass(frozen=True)
@@ -134,8 +138,8 @@ class RowsOfProcess(StateRows):
         if is_remote(place):
             from holdfast.streaming.spark.places import fetched
 
-            with fetched(self._session(), place) as path:
-                return _read(path, options, read_as)
+            with fetched(self._session(), place) as path:  # which is gone afterwards
+                return _read(path, options, replace(read_as, bounds=None))
         return _read(Path(place), options, read_as)
 
     def snapshot(self, opened: "DeltaTable", place: str, limit: int | None, read_as: ReadAs) -> FirstRows:
@@ -159,5 +163,9 @@ class RowsOfProcess(StateRows):
 def _read(path: Path, options: ReadOptions, read_as: ReadAs) -> FirstRows:
     with pipes_kept():
         known = column_names(path, options)
-        table = read_table(path, read_as.chosen(known), read_as.name)
+        chosen = read_as.chosen(known)
+        if read_as.bounds is not None:
+            rows = whole_of_file(path, read_as.bounds, chosen, read_as.name)
+            return FirstRows(rows, known, rows.warnings)
+        table = read_table(path, chosen, read_as.name)
     return FirstRows(WholeInMemory(table), known, table.warnings)

@@ -76,6 +76,15 @@ def is_arrow_file(path: Path) -> bool:
     return path.suffix.lower() in _ARROW
 
 
+def text_size(path: Path) -> int:
+    """Return how many bytes a file of delimited text has; 0 where there is none, and of pipes."""
+    try:
+        is_text = path.is_file() and path.suffix.lower() not in PARQUET and not is_arrow_file(path)
+        return path.stat().st_size if is_text else 0
+    except OSError:  # `read_table` says what is wrong
+        return 0
+
+
 def table_name(path: Path) -> str:
     """Return a table's name from its file's.
 

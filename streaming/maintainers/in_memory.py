@@ -56,6 +56,11 @@ class WholeInMemory(WholeTable):
         """The table's name and columns."""
         return self.table.schema
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the reader found odd."""
+        return self.table.warnings
+
     def space(self, cross_columns: CrossColumns) -> PredicateSpace:
         """Return the predicate space of the table; with "auto", crossing pairs are measured on the rows."""
         return space_of(self.table, cross_columns)

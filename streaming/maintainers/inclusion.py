@@ -41,6 +41,7 @@ from holdfast.streaming.maintainers.held_values import (
     put_parts,
 )
 from holdfast.tables.canonical import canonical, shown
+from holdfast.tables.memory import release_freed
 
 CLUSTERS = "inclusion_clusters"
 _RECORDS_AT_ONCE = 1 << 16
@@ -120,6 +121,7 @@ class InclusionMaintainer:
                 values = SortedValues.of(part)
                 load(VALUES, zip(values.keys, values.records, strict=True))
                 load(MEMBERS, values.members)
+        release_freed()
         last = WriteBatch()
         _put_all(clusters, last, texts=texts, watched=watched)
         return last
@@ -432,6 +434,39 @@ def changed_values(
         values = rows.encoding.column(c, distinct[left])
         found.append(ColumnChange(schema.table, name, canonical(values, values.keys, texts=texts), counts[left]))
     return found
+
+
+def values_of_rows(rows: RowSet, columns: Collection[ColumnRef]) -> list[ColumnValues]:
+    """Return the values of some columns of the live rows of a table, as `column_values` does. O(n log n) a column."""
+    schema = rows.space.schema
+    live = rows.live()
+    copies = rows.copies[live]
+    found = []
+    for c, column in enumerate(schema.columns):
+        ref = ColumnRef(schema.table, column.name)
+        if ref not in columns:
+            continue
+        codes = rows.codes[live, c]
+        present = codes != NULL
+        distinct, counts = _counted(codes[present], copies[present])
+        values = rows.encoding.column(c, distinct)
+        member = Member(ref, column.type, column.assumed)
+        found.append(ColumnValues(member, canonical(values, values.keys), counts))
+    return found
+
+
+def _counted(codes: Ints, copies: Ints) -> tuple[Ints, Ints]:
+    """Return the distinct codes of some rows in ascending order, and of how many copies each is."""
+    least = int(codes.min(initial=0))
+    again = np.flatnonzero(copies > 1)
+    if int(codes.max(initial=0)) - least < len(codes):
+        every = np.bincount(codes - least)
+        np.add.at(every, codes[again] - least, copies[again] - 1)
+        distinct = np.flatnonzero(every)
+        return distinct + least, every[distinct]
+    distinct, counts = np.unique(codes, return_counts=True)
+    np.add.at(counts, np.searchsorted(distinct, codes[again]), copies[again] - 1)
+    return distinct, counts
 
 
 def _numbers(columns: Sequence[Member]) -> dict[tuple[str, str], int]:

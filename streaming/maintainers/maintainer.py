@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from holdfast.state.memory import MemoryStore
 from holdfast.streaming.maintainers.batch_result import BatchResult
 from holdfast.streaming.maintainers.bounds import Bounds, NearBounds
 from holdfast.streaming.maintainers.holding import WholeTable
+from holdfast.streaming.maintainers.in_file import whole_of_file
 from holdfast.streaming.maintainers.in_memory import WholeInMemory
 from holdfast.streaming.maintainers.rules import MonitoredRule, monitored
 from holdfast.streaming.maintainers.table_maintainer import TableMaintainer
@@ -90,7 +92,11 @@ class Maintainer(TableMaintainer):
         """
         nearly = None if near is None else NearBounds(parse_share(near), near_context, near_orders)
         bounds = Bounds(max_predicates, max_context, nearly)
-        whole = data if isinstance(data, WholeTable) else WholeInMemory(as_table(data, name))
+        if isinstance(data, WholeTable):
+            whole = data
+        else:
+            is_path = isinstance(data, str | Path)
+            whole = whole_of_file(Path(data), bounds) if is_path else WholeInMemory(as_table(data, name))
         key, known = [key] if isinstance(key, str) else key, monitored(rules, whole.schema)
         return cls.seeded(whole, key=key, bounds=bounds, rules=known, space=space, threads=threads, report=report)
 

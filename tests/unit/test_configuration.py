@@ -14,10 +14,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.constraints import Family, OrderDependency, Severity, UsageError
+from holdfast.jobs.bounds import bounds_of
 from holdfast.jobs.configuration import Configuration, load, read_configuration
 from holdfast.jobs.problems import ConfigurationError, Place, written
 from holdfast.jobs.secrets import masked, masked_settings
-from holdfast.jobs.seeding import bounds_of
 from holdfast.jobs.settings import Settings
 from holdfast.jobs.table_settings import DeltaSource, FilesSource, KafkaSource
 from holdfast.jobs.validate import summary

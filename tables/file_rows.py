@@ -1,0 +1,118 @@
+"""The rows of a delimited file as typed tables of bounded size: a large file is taken over without being held whole.
+
+Types are known once all texts were seen, so a file is read twice: the first pass finds the types and counts the rows,
+the second one yields the rows.
+
+Invariant: the columns, their types, the rows and their order are those of `read_table`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from holdfast.constraints import Column, InputError, Schema
+from holdfast.constraints.types import STRING
+from holdfast.tables.columnar import Table, encoded
+from holdfast.tables.inference import Fitting, fitting, inferred, typed
+from holdfast.tables.keys import arrow_type_of, with_dictionary
+from holdfast.tables.options import ReadOptions
+from holdfast.tables.parts import Part, parts_of, place_in_text, read_texts
+
+_ROWS_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """The rows of a delimited file, at least one column of which is read.
+
+    Parameters
+    ----------
+    table : its name, its columns with their types, and what its reader found odd; without rows.
+    part : what is read.
+    row_count : how many rows there are.
+    most : how many rows a table has at least, but the last one; it has few more.
+    """
+
+    table: Table
+    part: Part
+    row_count: int
+    most: int
+
+    @staticmethod
+    def of(path: Path, options: ReadOptions, name: str | None = None, most: int = _ROWS_AT_ONCE) -> "FileRows":
+        """Find the types of a file's columns, and count its rows. One pass over the file."""
+        parts = parts_of(path, options, most, name)
+        assert parts.declared is not None, f"{path} is no delimited text"
+        (part,), given = parts.parts, parts.table.schema
+        types = dict(zip(given.names, parts.declared, strict=True))
+        unknown = [column for column, kind in types.items() if kind is None]
+        read = unknown or given.names[:1]  # rows are counted in any case
+        found, row_count = _fits(replace(part, options=replace(options, include=read, exclude=())), most)
+        types |= {column: inferred(fits[at] for fits in found) for at, column in enumerate(unknown)}
+        columns = [
+            Column(c.name, types[c.name] or STRING, c.ordered, assumed=types[c.name] is None) for c in given.columns
+        ]
+        arrays = {c.name: pa.chunked_array([], arrow_type_of(c.type)) for c in columns}
+        odd, locate = parts.table.warnings, parts.locate
+        return FileRows(encoded(given.table, columns, arrays, 0, warnings=odd, locate=locate), part, row_count, most)
+
+    @property
+    def schema(self) -> Schema:
+        """The table's name and columns."""
+        return self.table.schema
+
+    def attempts(self) -> Iterator[Iterator[Table]]:
+        """Yield attempts to read all rows; whoever takes rows gives up those of all attempts but the last one."""
+        read = 0
+
+        def tables(attempt: Iterator[pa.Table]) -> Iterator[Table]:
+            nonlocal read
+            read = 0
+            for texts in _together(attempt, self.most):
+                yield self._typed(texts, read)
+                read += len(texts)
+
+        for attempt in read_texts(self.part):
+            yield tables(attempt)
+        if read != self.row_count:
+            raise InputError(
+                f"{self.part.path} changed while it was read: it had {self.row_count:,} rows, then {read:,}. Read a "
+                "copy, or wait until nobody writes to it"
+            )
+
+    def _typed(self, texts: pa.Table, first: int) -> Table:
+        """Return rows, given as texts; `first` is the number of the first one."""
+
+        def locate(row: int) -> str:
+            return place_in_text(self.part, first + row)
+
+        arrays = {}
+        for column, given in zip(self.schema.columns, texts.columns, strict=True):
+            _, arrays[column.name] = typed(given, column.name, column.type, locate, ordered=column.ordered)
+        return encoded(self.schema.table, self.schema.columns, arrays, len(texts), locate=locate)
+
+
+def _fits(part: Part, most: int) -> tuple[Sequence[Sequence[Fitting]], int]:
+    """Return for some rows at a time what the texts of each column fit, and how many rows there are."""
+    found: list[list[Fitting]] = []
+    row_count = 0
+    for attempt in read_texts(part):
+        found, row_count = [], 0
+        for texts in _together(attempt, most):
+            found.append([fitting(with_dictionary(column).dictionary) for column in texts.columns])
+            row_count += len(texts)
+    return found, row_count
+
+
+def _together(texts: Iterator[pa.Table], most: int) -> Iterator[pa.Table]:
+    """Join small tables until they have enough rows."""
+    waiting: list[pa.Table] = []
+    for some in texts:
+        waiting.append(some)
+        if sum(map(len, waiting)) >= most:
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
