@@ -200,8 +200,8 @@ class Publisher:
             if table is not None and not table.is_new and table.published < commit:
                 raise StateRefused(
                     f"output table {name} has lost its last versions: it had commit {commit}, and ends with "
-                    f"{table.published}. Bring them back, or name another folder in `output` and seed anew: holdfast seed "
-                    "--replace"
+                    f"{table.published}. Bring them back, or name another folder in `output` and seed anew: "
+                    "holdfast seed --replace"
                 )
         later = {name: table.published for name, table in self._tables.items() if table.published > self._commits.last}
         if later:
