@@ -149,7 +149,10 @@ class NearChanges:
         columns: list[NDArray[Any]] = [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
         order = np.argsort(columns[0], kind="stable")[-self._most :]
         kept = slice(max(0, self.total + len(order) - self._most), None)
-        known = (self._commits, self._times, self._ids, self._kinds, self._by_data, self._before, self._exceptions)
+        known: list[NDArray[Any]] = [
+            *(self._commits, self._times, self._ids, self._kinds),
+            *(self._by_data, self._before, self._exceptions),
+        ]
         self._commits, self._times, self._ids, self._kinds, self._by_data, self._before, self._exceptions = (
             np.concatenate([old[kept], new[order]]) for old, new in zip(known, columns, strict=True)
         )
