@@ -26,7 +26,7 @@ STEPS: dict[str, dict[str, tuple[str, int, int]]] = {
         "backup owned": ("jobs.opening:own", 1, 1),
         "rules announced": ("streaming.pipeline:Pipeline.announce", 1, 1),
         "batch collected": ("streaming.spark.running:Running._collected", 1, 8),
-        "batch applied": ("streaming.maintainers.maintainer:Maintainer.apply_records", 1, 8),
+        "batch applied": ("streaming.maintainers.table_maintainer:TableMaintainer.apply_records", 1, 8),
         "one write": ("state.commits:Commits.commit", 1, 8),
         "write of the store": ("state.rocks:RocksStore.write", 1, 20),
         "log record written": ("state.log:CommitLog.put", 1, 8),
@@ -70,11 +70,7 @@ which it may be killed."""
 
 def wrap(place: str, when: str, call: int) -> None:
     """Let the given call of a function or method be the end of the process group."""
-    module, _, path = place.partition(":")
-    owner: Any = importlib.import_module(f"holdfast.{module}")
-    *outer, name = path.split(".")
-    for part in outer:
-        owner = getattr(owner, part)
+    owner, name = found(place)
     given = owner.__dict__[name]
     original = getattr(owner, name)
     lock, calls = Lock(), 0
@@ -92,6 +88,16 @@ def wrap(place: str, when: str, call: int) -> None:
         return result
 
     setattr(owner, name, staticmethod(wrapped) if isinstance(given, staticmethod) else wrapped)
+
+
+def found(place: str) -> tuple[Any, str]:
+    """Return the module or class that defines what is wrapped, and its name there."""
+    module, _, path = place.partition(":")
+    owner: Any = importlib.import_module(f"holdfast.{module}")
+    *outer, name = path.split(".")
+    for part in outer:
+        owner = getattr(owner, part)
+    return owner, name
 
 
 def die() -> None:

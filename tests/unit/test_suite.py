@@ -17,6 +17,7 @@ from xdist.remote import Producer
 from tests import conftest
 from tests.oracles.remembering import KEPT, remembered
 from tests.oracles.values import Row, compare, type_group
+from tests.recovery import dying
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -204,3 +205,10 @@ def test_what_the_order_compares_is_told_apart_by_type() -> None:
                 compare(left, right)
     autumn = datetime(2024, 10, 27, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"))
     assert compare(autumn, autumn.replace(fold=1)) == -1  # Python calls them equal
+
+
+@pytest.mark.parametrize("step", sorted({step for steps in dying.STEPS.values() for step in steps}))
+def test_each_step_at_which_a_run_is_killed_is_there(step: str) -> None:
+    place = next(steps[step][0] for steps in dying.STEPS.values() if step in steps)
+    owner, name = dying.found(place)
+    assert name in vars(owner), "defined elsewhere: name that class"
