@@ -149,10 +149,7 @@ class ClassExceptions(Exceptions):
         self._totals = np.zeros(3, np.int64)
         self._groups, self._classes = _table(_FEWEST, width - 1), _table(_FEWEST, width)
         live = self._rows.live()
-        self._change(live[:_AT_ONCE], self._rows.copies[live[:_AT_ONCE]])
-        if len(live) > _AT_ONCE:  # of so many groups and classes, room for as many of all rows at once
-            self._grow(self._totals[1:] * len(live) // _AT_ONCE)
-        self._change(live[_AT_ONCE:], self._rows.copies[live[_AT_ONCE:]])
+        self._change(live, self._rows.copies[live])
 
     def follow(self, delta: RowDelta) -> None:
         """Count what changed. Amortised O(rows, and the classes of their groups)."""
