@@ -121,7 +121,7 @@ class NearConstraint:
         return OrderDependency(self.context, self.target, opposite=self.shape is NearShape.ORDER_DESC)
 
     def counted(self, exceptions: int, rows: int) -> "NearConstraint":
-        """Return the same with how many exceptions it has."""
+        """Return this constraint with another number of exceptions, of so many rows."""
         return NearConstraint(self.shape, self.context, self.target, exceptions, rows)
 
     def canonical(self, schema: Schema) -> "NearConstraint":

@@ -137,7 +137,11 @@ class Figures(Collector):
 _TABLE_FIGURES: Mapping[str, tuple[str, str, Any]] = {
     "holdfast_rows": ("rows", "Rows of a table.", GaugeMetricFamily),
     "holdfast_near_constraints": ("near", "Constraints that nearly hold.", GaugeMetricFamily),
-    "holdfast_near_broken": ("near_broken", "Constraints that nearly hold and have exceptions.", GaugeMetricFamily),
+    "holdfast_near_with_exceptions": (
+        "near_with_exceptions",
+        "Constraints that nearly hold and have exceptions.",
+        GaugeMetricFamily,
+    ),
     "holdfast_batches": ("batches", "Batches since the seed.", CounterMetricFamily),
     "holdfast_records": ("records", "Records since the seed.", CounterMetricFamily),
     "holdfast_quarantined": ("quarantined", "Records put into quarantine since the seed.", CounterMetricFamily),

@@ -23,7 +23,7 @@ from holdfast.state.rocks import RocksReader, holds_store
 from holdfast.streaming.rule_reports import Line
 from holdfast.streaming.state_view import StateView
 
-_NEAR = ("near", "near_broken")
+_NEAR = ("near", "near_with_exceptions")
 
 
 def show_status(configuration: Configuration, answering: Answering) -> int:
@@ -79,7 +79,7 @@ def _table(view: StateView, name: str, rules: Sequence[Line]) -> dict[str, Any]:
         "rows": progress.rows,
         "constraints": progress.constraints,
         "near": progress.near,
-        "near_broken": progress.near_broken,
+        "near_with_exceptions": progress.near_with_exceptions,
         "owed": progress.owed,
         "batch_id": None if last is None else last.batch_id,
         "end_offsets": None if last is None else last.end,

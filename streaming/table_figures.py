@@ -44,7 +44,7 @@ class TableFigures:
             "commits_to_publish": behind,
         }
         if batch.result.near_counts is not None:
-            figures |= dict(zip(("near_constraints", "near_broken"), batch.result.near_counts, strict=True))
+            figures |= dict(zip(("near_constraints", "near_with_exceptions"), batch.result.near_counts, strict=True))
         lag = batch.lag_seconds
         draft.rows.metrics(table, figures if lag is None else {**figures, "lag_seconds": lag})
         draft.when_kept(partial(self._done.__setitem__, table, (0, 0.0)))

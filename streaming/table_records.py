@@ -70,8 +70,8 @@ class TableProgress(_Stored):
     Parameters
     ----------
     rows, constraints, owed : how many it has, and how many deletes are owed.
-    near, near_broken : how many constraints nearly hold, and how many of them have exceptions; None where they are not
-        maintained.
+    near, near_with_exceptions : how many constraints nearly hold, and how many of these have exceptions; None where
+        they are not kept.
     commit, at : the last one that is about it, and its time.
     changed_commit, changed_at : the last one that changed its constraints.
     lag_seconds, lag_records : behind its source.
@@ -83,7 +83,7 @@ class TableProgress(_Stored):
     constraints: int | None = None
     owed: int = 0
     near: int | None = None
-    near_broken: int | None = None
+    near_with_exceptions: int | None = None
     commit: int | None = None
     at: str | None = None
     changed_commit: int | None = None
@@ -133,4 +133,4 @@ def progress_of(store: Reader, table: str) -> TableProgress:
 def near_counts(counted: tuple[int, int] | None) -> dict[str, Any]:
     """Return the values of `TableProgress` about constraints that nearly hold."""
     near, broken = counted or (None, None)
-    return {"near": near, "near_broken": broken}
+    return {"near": near, "near_with_exceptions": broken}

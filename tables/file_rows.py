@@ -77,10 +77,7 @@ class FileRows:
         for attempt in read_texts(self.part):
             yield tables(attempt)
         if read != self.row_count:
-            raise InputError(
-                f"{self.part.path} changed while it was read: it had {self.row_count:,} rows, then {read:,}. Read a "
-                "copy, or wait until nobody writes to it"
-            )
+            raise changed_meanwhile(self.part.path, f": it had {self.row_count:,} rows, then {read:,}")
 
     def _typed(self, texts: pa.Table, first: int) -> Table:
         """Return rows, given as texts; `first` is the number of the first one."""
@@ -92,6 +89,11 @@ class FileRows:
         for column, given in zip(self.schema.columns, texts.columns, strict=True):
             _, arrays[column.name] = typed(given, column.name, column.type, locate, ordered=column.ordered)
         return encoded(self.schema.table, self.schema.columns, arrays, len(texts), locate=locate)
+
+
+def changed_meanwhile(path: Path, how: str = "") -> InputError:
+    """Return the error of a file that somebody writes to between two passes."""
+    return InputError(f"{path} changed while it was read{how}. Read a copy, or wait until nobody writes to it")
 
 
 def _fits(part: Part, most: int) -> tuple[Sequence[Sequence[Fitting]], int]:

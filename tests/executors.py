@@ -26,17 +26,8 @@ Answer = TypeVar("Answer")
 CORES = 2
 
 
-class ExecutorsHere(InProcess):
-    """Takes the place of `SparkExecutors` of a session.
-
-    Parameters
-    ----------
-    spark : the session, which is asked where it runs, and for nothing else.
-    """
-
-    def __init__(self, spark: SparkSession) -> None:
-        super().__init__(CORES)
-        self.spark = spark
+class Apart(InProcess):
+    """Sends tasks, rows and answers as if they were done elsewhere."""
 
     def run(self, work: Callable[[Task], Answer], tasks: Sequence[Task], *, light: bool = False) -> Iterator[Answer]:
         """Yield the answer to each task."""
@@ -55,9 +46,23 @@ class ExecutorsHere(InProcess):
 
         def given(task: Any) -> Given:
             for part, rows in give_there(task):
+                assert part < parts
                 yield part, unpacked(packed(rows))
 
         return (_sent(answer) for answer in super().exchange(given, sent, parts, take_there))
+
+
+class ExecutorsHere(Apart):
+    """Takes the place of `SparkExecutors` of a session.
+
+    Parameters
+    ----------
+    spark : the session, which is asked where it runs, and for nothing else.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__(CORES)
+        self.spark = spark
 
 
 def _sent(value: Any) -> Any:

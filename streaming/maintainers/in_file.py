@@ -16,7 +16,7 @@ from holdfast.streaming.maintainers.holding import Bounded, CrossColumns, KeepBl
 from holdfast.streaming.maintainers.in_memory import RowsInMemory, WholeInMemory
 from holdfast.streaming.maintainers.inclusion import values_of_rows
 from holdfast.tables import ReadOptions, Table, read_table, space_of
-from holdfast.tables.file_rows import FileRows
+from holdfast.tables.file_rows import FileRows, changed_meanwhile
 from holdfast.tables.memory import release_freed
 from holdfast.tables.reading import text_size
 
@@ -118,7 +118,7 @@ class WholeInFile(WholeTable):
             release_freed()
         if definition.key and not filled.key_is_unique():
             self._in_memory.refuse_key_twice(filled.key)
-            raise AssertionError(f"{self.rows.part.path} changed while it was read")
+            raise changed_meanwhile(self.rows.part.path)
         return RowsInMemory(filled, definition.threads)
 
     @cached_property

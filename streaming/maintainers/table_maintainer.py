@@ -354,7 +354,7 @@ class TableMaintainer:
         return [] if self._near is None else self._near.strengths(some)
 
     def near_reasons_left(self, some: Sequence[NearConstraint]) -> list[str | None]:
-        """Return why constraints that nearly held do no more: implied or violated; None where not looked for."""
+        """Return why constraints left: `implied` or `violated`; None where they are not looked for."""
         return [None] * len(some) if self._near is None else self._near.reasons_left(some)
 
     @property

@@ -251,7 +251,11 @@ NEAR_CONSTRAINTS = Shape(
         *_EVERYWHERE,
         *_NEAR,
         *_COUNTS,
-        ("strength", pa.float64(), "as of since_commit, the part of possible exceptions not there; null for orders"),
+        (
+            "strength",
+            pa.float64(),
+            "1 less exceptions by possible ones, as of since_commit; null of order shapes",
+        ),
         ("since_commit", _COUNT, "the commit with which it entered"),
         ("since", _TIME, "when that was"),
     ),
@@ -261,7 +265,7 @@ NEAR_CONSTRAINTS = Shape(
 )
 NEAR_CHANGES = Shape(
     "near_changes",
-    "Every constraint that began to nearly hold, or does no more, or has more or fewer exceptions.",
+    "Every constraint that entered or left what nearly holds, or has another number of exceptions.",
     (
         *_EVERYWHERE,
         ("source", _TEXT, "the table whose changes brought it about"),

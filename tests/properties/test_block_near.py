@@ -5,10 +5,9 @@ maintainer of a table in blocks of a few rows beside one in memory.
 """
 
 import itertools
-import pickle
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -26,9 +25,7 @@ from holdfast.discovery.blocks import live
 from holdfast.discovery.blocks import near as in_blocks
 from holdfast.discovery.blocks.block import Rows, write_blocks
 from holdfast.discovery.blocks.discover import discover_near_blocks
-from holdfast.discovery.blocks.executors import Answer, Given, InProcess, Taken, Task
 from holdfast.discovery.blocks.near import BlockCounts, unordered_targets
-from holdfast.discovery.blocks.packing import packed, unpacked
 from holdfast.discovery.blocks.storage import Storage
 from holdfast.discovery.blocks.table import BlockTable, Source
 from holdfast.discovery.codes import column_numbers
@@ -42,6 +39,7 @@ from holdfast.streaming.maintainers.in_blocks import BlockPlace, WholeInBlocks
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
 from holdfast.streaming.maintainers.near import counting_blocks, maintainer
 from holdfast.tables import Table, from_arrow
+from tests.executors import Apart
 from tests.oracles.values import Row
 from tests.oracles.values import Table as OracleTable
 from tests.properties.monitored import Interrupted, interrupted, kinds, table_like
@@ -49,36 +47,6 @@ from tests.properties.tables import DOMAINS, tables
 
 SHARES = st.sampled_from([Fraction(0), Fraction(1, 7), Fraction(1, 4), Fraction(1, 3), Fraction(1, 2)])
 FAMILIES = st.sampled_from([("key", "fd"), ("key",), ("fd",)])
-
-
-class Apart(InProcess):
-    """Sends tasks, rows and answers as if they were done elsewhere."""
-
-    def run(self, work: Callable[[Task], Answer], tasks: Sequence[Task], *, light: bool = False) -> Iterator[Answer]:
-        """Yield the answer to each task."""
-        there, sent = _elsewhere((work, list(tasks)))
-        return (_elsewhere(answer) for answer in super().run(there, sent, light=light))
-
-    def exchange(
-        self,
-        give: Callable[[Task], Given],
-        tasks: Sequence[Task],
-        parts: int,
-        take: Callable[[Taken], Iterator[Answer]],
-    ) -> Iterator[Answer]:
-        """Yield what `take` makes of each part."""
-        give_there, sent, take_there = _elsewhere((give, list(tasks), take))
-
-        def given(task: Any) -> Given:
-            for part, rows in give_there(task):
-                assert part < parts
-                yield part, unpacked(packed(rows))
-
-        return (_elsewhere(answer) for answer in super().exchange(given, sent, parts, take_there))
-
-
-def _elsewhere(value: Any) -> Any:
-    return pickle.loads(pickle.dumps(value))
 
 
 @contextmanager

@@ -4,10 +4,9 @@ Differential tests: partners and sizes of groups against the indexes of a table 
 gone; rule states against those of `Maintainer`, batch by batch, over a live table in blocks of a few rows.
 """
 
-import pickle
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from holdfast import Maintainer
 from holdfast.constraints import PredicateSpace, Rule, StateRefused, parse_rule_body
 from holdfast.discovery.blocks import live
 from holdfast.discovery.blocks.block import Rows, rows_of, write_blocks
-from holdfast.discovery.blocks.executors import Answer, InProcess, Task
 from holdfast.discovery.blocks.live import LiveBlocks
 from holdfast.discovery.blocks.partners import BlockPartners
 from holdfast.discovery.blocks.storage import Storage
@@ -41,6 +39,7 @@ from holdfast.streaming.maintainers.in_blocks import BlockPlace, WholeInBlocks
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
 from holdfast.streaming.maintainers.rules import MonitoredRule
 from holdfast.tables import Table, from_arrow
+from tests.executors import Apart
 from tests.oracles.values import Row
 from tests.oracles.values import Table as OracleTable
 from tests.properties.monitored import Both, Interrupted, Shown, declared, interrupted, kinds, table_like
@@ -96,18 +95,9 @@ def test_what_rows_have_to_do_with_a_table_in_blocks(
             _check_partners(kept.table(), rows, batch, forms, data)
 
 
-class _Apart(InProcess):
-    """Sends tasks and their answers as if they were done elsewhere."""
-
-    def run(self, work: Callable[[Task], Answer], tasks: Sequence[Task], *, light: bool = False) -> Iterator[Answer]:
-        for task in tasks:
-            there, given = pickle.loads(pickle.dumps((work, task)))
-            yield pickle.loads(pickle.dumps(there(given)))
-
-
 def _blocks(storage: Storage, rows: Rows, most: int) -> BlockTable:
     source = Source(storage, rows.table.schema, most)
-    return BlockTable(source, list(write_blocks(storage.open(), rows, most)), _Apart(2))
+    return BlockTable(source, list(write_blocks(storage.open(), rows, most)), Apart(2))
 
 
 def _check_followed(whole: BlockTable, left: Table, batch: Table, forms: list[PairForm]) -> None:
@@ -235,7 +225,7 @@ def test_rules_over_blocks_are_those_of_one_machine(
     with _storage() as storage:
         expected = Maintainer.seed(seed, **asked)
         ours = Maintainer.seed(WholeInBlocks(_blocks(storage, Rows(np.arange(seed.row_count), seed), most)), **asked)
-        pair = _Pair(ours, expected, BlockPlace(_Apart(2), storage), rules)
+        pair = _Pair(ours, expected, BlockPlace(Apart(2), storage), rules)
         shown = Shown(ours.rules)
         for _ in range(data.draw(st.integers(1, 5))):
             inserted = _one_each(data.draw(st.lists(row, max_size=5)), keyed=keyed)
@@ -344,7 +334,7 @@ def test_rules_may_be_reworded_between_two_starts(
         for written in ours.save(everything=True):
             store.write(written)
         try:
-            restored = Maintainer.restore(store, 0, 1, second, BlockPlace(_Apart(2), storage).restored)
+            restored = Maintainer.restore(store, 0, 1, second, BlockPlace(Apart(2), storage).restored)
         except StateRefused as error:
             assert "which the state was not seeded to compare" in str(error)
             return
@@ -367,10 +357,10 @@ def test_what_examples_show_is_saved_with_rules() -> None:
         first = Maintainer.seed(WholeInBlocks(_blocks(storage, Rows(np.arange(3), table), 2)), max_predicates=None)
         for written in first.save(everything=True):
             store.write(written)
-        second = Maintainer.restore(store, 0, 1, rules, BlockPlace(_Apart(2), storage).restored)
+        second = Maintainer.restore(store, 0, 1, rules, BlockPlace(Apart(2), storage).restored)
         for written in second.save_rules():
             store.write(written)
-        third = Maintainer.restore(store, 0, 1, rules, BlockPlace(_Apart(2), storage).restored)
+        third = Maintainer.restore(store, 0, 1, rules, BlockPlace(Apart(2), storage).restored)
         (before,), (after,) = second.rules, third.rules
         assert before.examples
         assert after.examples == before.examples

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cache
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -60,8 +61,7 @@ def _removed(some: tuple[Row, ...], one: oracle.Near) -> dict[Row, bool]:
 
 
 def _values(one: NearExample) -> Row:
-    found: list[int | None] = [one.row.values[name] for name in COLUMNS]  # type: ignore[misc]  # (integers here)
-    return tuple(found)
+    return cast("Row", tuple(one.row.values[name] for name in COLUMNS))
 
 
 def _shown(one: NearExample) -> tuple[str, Row]:

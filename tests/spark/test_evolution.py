@@ -122,7 +122,7 @@ def test_near_constraints_are_switched_on_widened_and_off(spark: SparkSession, t
     held = app.output("near_constraints")
     assert held
     assert app.status()["people"]["near"] == len(held)
-    assert app.status()["people"]["near_broken"] == sum(row["exceptions"] > 0 for row in held)
+    assert app.status()["people"]["near_with_exceptions"] == sum(row["exceptions"] > 0 for row in held)
     app.edit(near="40%")
     app.come()
     app.drained(ALL, "'near' is {'share': '2/5', 'max_context': 3, 'orders': True}")

@@ -145,7 +145,7 @@ class NearMaintainer:
         return self._shown.held
 
     def strengths(self, some: Sequence[NearConstraint]) -> list[float | None]:
-        """Return for some members which part of the exceptions that there could be is not there (`near/ranking.py`).
+        """Return the strength of members: 1 less exceptions by the most exceptions possible (`near/ranking.py`).
 
         None for an order compatibility. O(n log n) for each context and each dependent.
         """
@@ -162,7 +162,9 @@ class NearMaintainer:
         return found
 
     def exceptions_of(self, some: Sequence[NearConstraint]) -> list[int | None]:
-        """Return the exceptions of some constraints, None of those that do not nearly hold. O(n log n) for each."""
+        """Return the exceptions of constraints, None of those that do not nearly hold. O(n log n) for each."""
+        if not some:
+            return []
         most, followed = self._most, self._followed
         floors = self._border.floors_in(len(self._counts.targets))
         asked = [self._candidate(one) for one in some]
@@ -173,7 +175,7 @@ class NearMaintainer:
         return [None if one is None or known.get(one, most + 1) > most else known[one] for one in asked]
 
     def reasons_left(self, some: Sequence[NearConstraint]) -> list[str | None]:
-        """Return why some constraints, none a member, are none: implied or violated; None where not looked for.
+        """Return why constraints do not nearly hold, or are hidden: `violated` or `implied`; None where out of bounds.
 
         O(members + constraints * members with the same targets).
         """
