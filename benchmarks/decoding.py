@@ -181,8 +181,8 @@ def _has_orjson() -> bool:
 
 def _draft(given: tuple[str, pa.Table]) -> tuple[float, tuple[int, float]]:
     from holdfast.constraints import Column, Schema, parse_type
-    from holdfast.streaming.arrivals import Target
     from holdfast.streaming.decoding import decoder
+    from holdfast.streaming.incoming.arrivals import Target
 
     encoding, batch = given
     kinds = (*_KINDS, "timestamp", "string")

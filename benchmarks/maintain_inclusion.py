@@ -38,10 +38,10 @@ def _history(scale: str, size: int, columns: tuple[str, ...] | None) -> Point:
     from holdfast import Maintainer, ReadOptions, from_arrow
     from holdfast.discovery.inclusion.seeding import clustering, file_values
     from holdfast.state.rocks import RocksStore
-    from holdfast.streaming.maintainers.bounds import Bounds
-    from holdfast.streaming.maintainers.in_file import whole_of_file
-    from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
+    from holdfast.streaming.maintainers.holdings.in_file import whole_of_file
+    from holdfast.streaming.maintainers.inclusion.maintainer import InclusionMaintainer
     from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
+    from holdfast.streaming.maintainers.table.bounds import Bounds
 
     files = files_of(scale)
     file = next(file for file in files if file.stem == "lineitem")

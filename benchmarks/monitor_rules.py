@@ -66,7 +66,7 @@ def _history(rows: int, batch: int) -> Point:
 
     from holdfast import Maintainer, from_arrow
     from holdfast.discovery.detection.check import check
-    from holdfast.streaming.maintainers.rules import RuleMaintainer
+    from holdfast.streaming.maintainers.rules.maintainer import RuleMaintainer
 
     records = _records(rows + 3 * BATCHES * batch)
     began = time.perf_counter()

@@ -33,13 +33,13 @@ def _compared(rows: int, columns: str, block_rows: int) -> Point:
     import numpy as np
 
     from holdfast import Maintainer, from_arrow
-    from holdfast.discovery.blocks.block import Rows, write_blocks
     from holdfast.discovery.blocks.discover import discover_near_blocks
     from holdfast.discovery.blocks.executors import InProcess
-    from holdfast.discovery.blocks.storage import Storage
-    from holdfast.discovery.blocks.table import BlockTable, Source
+    from holdfast.discovery.blocks.storage.block import Rows, write_blocks
+    from holdfast.discovery.blocks.storage.location import Storage
+    from holdfast.discovery.blocks.storage.table import BlockTable, Source
     from holdfast.discovery.near.discover import discover_near
-    from holdfast.streaming.maintainers.in_blocks import WholeInBlocks
+    from holdfast.streaming.maintainers.holdings.in_blocks import WholeInBlocks
     from holdfast.tables import taxes
 
     class Counted(InProcess):

@@ -2,9 +2,9 @@
 
 Labels of values in order (`indexes/labels.py`) beside a sorted dictionary, placing values by our hash beside that of
 pandas, clusters of inclusions by how many there are, the decision which constraints say anything
-(`discovery/denial/meaning.py`) beside the search that finds them, and the marks of rows that are gone from blocks
-(`discovery/blocks/marks.py`) beside lists of their numbers, and exceptions of near constraints that follow a batch
-(`indexes/exceptions.py`), by shape. Seconds are processor time, of the fastest of some runs.
+(`discovery/denial/meaning.py`) beside the search that finds them, the marks of rows that are gone from blocks
+(`discovery/blocks/storage/marks.py`) beside lists of their numbers, and exceptions of near constraints that follow a
+batch (`indexes/exceptions.py`), by shape. Seconds are processor time, of the fastest of some runs.
 """
 
 import tempfile
@@ -20,9 +20,9 @@ from sortedcontainers import SortedDict
 from benchmarks.measuring import Point, measured
 from holdfast.constraints import ColumnRef
 from holdfast.constraints.types import INTEGER
-from holdfast.discovery.blocks.hashing import hashed
-from holdfast.discovery.blocks.marks import marked_among, read_marks, set_of, with_more
-from holdfast.discovery.blocks.storage import KEPT, Storage
+from holdfast.discovery.blocks.storage.hashing import hashed
+from holdfast.discovery.blocks.storage.location import KEPT, Storage
+from holdfast.discovery.blocks.storage.marks import marked_among, read_marks, set_of, with_more
 from holdfast.discovery.denial.meaning import Meaning
 from holdfast.discovery.denial.seeding import seed_denial
 from holdfast.discovery.inclusion.clusters import Clusters, Member

@@ -50,9 +50,9 @@ def _nth(commits: int, log: datetime.timedelta) -> list[Point]:
     from holdfast.state.log import CommitLog
     from holdfast.state.memory import MemoryStore
     from holdfast.state.store import WriteBatch
-    from holdfast.streaming.publisher import Publisher
     from holdfast.streaming.sinks.contract import Retention
     from holdfast.streaming.sinks.deltalake import DeltaLakeTable
+    from holdfast.streaming.sinks.publisher import Publisher
     from holdfast.streaming.sinks.shapes import BATCHES, CONSTRAINT_CHANGES, CONSTRAINTS
 
     folder = Path(tempfile.mkdtemp())

@@ -104,11 +104,11 @@ def _file(folder: Path, rows: int, name: str) -> Path:
 def _all_work(folder_name: str, executors: int) -> dict[str, dict[str, Any]]:
     """Do everything on so many executors; return seconds and answers."""
     from holdfast.constraints import PredicateSpace, Rule, parse_rule_body
-    from holdfast.discovery.blocks.block import Rows
-    from holdfast.discovery.blocks.checking import check_blocks
+    from holdfast.discovery.blocks.counting.checking import check_blocks
     from holdfast.discovery.blocks.discover import discover_blocks
-    from holdfast.discovery.blocks.probing import probe_blocks
-    from holdfast.discovery.blocks.table import BlockTable
+    from holdfast.discovery.blocks.search.probing import probe_blocks
+    from holdfast.discovery.blocks.storage.block import Rows
+    from holdfast.discovery.blocks.storage.table import BlockTable
     from holdfast.tables import from_arrow
     from holdfast.tables.taxes import NARROW, tax_records
 
@@ -182,7 +182,7 @@ def _all_work(folder_name: str, executors: int) -> dict[str, dict[str, Any]]:
 
 def _live(table: Any, rules: Sequence["Rule"]) -> "Maintainer":
     from holdfast.constraints import Rule
-    from holdfast.streaming.maintainers.in_blocks import WholeInBlocks
+    from holdfast.streaming.maintainers.holdings.in_blocks import WholeInBlocks
     from holdfast.streaming.maintainers.maintainer import Maintainer
 
     some = [rule for rule in rules if all(column in table.schema for column in rule.columns)]
@@ -271,7 +271,7 @@ class _Cluster:
     def __enter__(self) -> "_Cluster":
         from contextlib import ExitStack
 
-        from holdfast.discovery.blocks.storage import Storage
+        from holdfast.discovery.blocks.storage.location import Storage
         from holdfast.streaming.spark.executors import SparkExecutors
         from holdfast.streaming.spark.session import session_for
         from tests.cluster import running_cluster
@@ -296,7 +296,7 @@ class _Cluster:
 
     def read(self, path: Path, rows: int = BLOCK_ROWS) -> Any:
         """Read a file into blocks."""
-        from holdfast.discovery.blocks.reading import read_blocks
+        from holdfast.discovery.blocks.storage.reading import read_blocks
         from holdfast.tables import ReadOptions
 
         return read_blocks(path, ReadOptions(), self._storage, rows, self._on, name=path.stem.partition("-")[0]).table

@@ -60,7 +60,7 @@ def _seeded(files: list[Path]) -> tuple[frozenset[str], Point]:
     from holdfast.discovery.inclusion.result import Inclusions
     from holdfast.discovery.inclusion.seeding import clustering, file_values
     from holdfast.state.rocks import RocksStore
-    from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
+    from holdfast.streaming.maintainers.inclusion.maintainer import InclusionMaintainer
 
     options = ReadOptions(strings="all")
     columns = [column for file in files for column in file_values(file, options, texts=True)]

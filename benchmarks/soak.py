@@ -128,7 +128,7 @@ class Soaked:
     def _committed(self) -> int:
         from holdfast.constraints import HoldfastError
         from holdfast.state.rocks import RocksReader
-        from holdfast.streaming.table_records import progress_of
+        from holdfast.streaming.commits.table_records import progress_of
 
         if not (self.folder / "state" / "CURRENT").exists():
             return 0

@@ -143,16 +143,16 @@ constraints: {{denial: {{max_predicates: 4, cross_columns: none}}}}
     @contextmanager
     def running(self, done: Callable[[Any], object]) -> Iterator[Any]:
         """Run until the block ends; give the publisher."""
-        from holdfast.jobs.configuration import load
-        from holdfast.jobs.opening import log_of, outputs_of
-        from holdfast.jobs.progress import progress_on
+        from holdfast.jobs.application.opening import log_of, outputs_of
+        from holdfast.jobs.application.session import Session
+        from holdfast.jobs.application.streams import streams
+        from holdfast.jobs.configuration.reading import load
         from holdfast.jobs.seed import seed_tables
-        from holdfast.jobs.session import Session
-        from holdfast.jobs.streams import streams
+        from holdfast.jobs.terminal.progress import progress_on
         from holdfast.state.commits import Commits
         from holdfast.state.rocks import RocksStore
         from holdfast.streaming.pipeline import Pipeline
-        from holdfast.streaming.publisher import Publisher
+        from holdfast.streaming.sinks.publisher import Publisher
         from holdfast.streaming.spark.running import Running
         from holdfast.streaming.state_view import StateView
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 import numpy as np
 
 from holdfast.constraints import Family, PredicateSpace, UsageError, parse_share
-from holdfast.discovery.codes import pair_codes
 from holdfast.discovery.denial.seeding import seed_denial
+from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.near.discover import FAMILIES, NearDiscovered, discover_near, shapes_of
 from holdfast.discovery.order.seeding import seed_order

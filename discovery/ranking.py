@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
 from holdfast.constraints.operators import EVERY_OUTCOME
-from holdfast.discovery.codes import PairCodes
+from holdfast.discovery.evidence.codes import PairCodes
 from holdfast.discovery.kernels.evidence import Words
 from holdfast.indexes.masks import outcomes_of
 from holdfast.indexes.rows import RowSet

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from holdfast.discovery.detection.check import Checked
     from holdfast.discovery.inclusion.discover import discover_inclusions
     from holdfast.jobs.frames import check, discover
-    from holdfast.streaming.maintainers.across import InclusionsAcross
     from holdfast.streaming.maintainers.batches import Batches
+    from holdfast.streaming.maintainers.inclusion.across import InclusionsAcross
     from holdfast.streaming.maintainers.maintainer import Maintainer
     from holdfast.tables import ReadOptions, Table, from_arrow, from_pandas, read_table
 
@@ -57,7 +57,7 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("ReadOptions", "Table", "from_arrow", "from_pandas", "read_table"), "holdfast.tables"),
     "Batches": "holdfast.streaming.maintainers.batches",
-    "InclusionsAcross": "holdfast.streaming.maintainers.across",
+    "InclusionsAcross": "holdfast.streaming.maintainers.inclusion.across",
     "Maintainer": "holdfast.streaming.maintainers.maintainer",
     "Checked": "holdfast.discovery.detection.check",
     **dict.fromkeys(("check", "discover"), "holdfast.jobs.frames"),

@@ -1,8 +1,8 @@
 """Order-preserving 64-bit codes of values that never shift: what rows are stored and compared by.
 
-Batch codes (`discovery/codes.py`) are ranks, which every new value would shift. Here a value keeps its code for as
-long as it occurs. Columns that are compared with each other form one *domain* and share codes; null has the lowest
-code of all.
+Batch codes (`discovery/evidence/codes.py`) are ranks, which every new value would shift. Here a value keeps its code
+for as long as it occurs. Columns that are compared with each other form one *domain* and share codes; null has the
+lowest code of all.
 
     direct    the table's own keys (`tables/keys.py`), where one type covers the domain; not where the least 64-bit
               integer occurs, since that stands for null

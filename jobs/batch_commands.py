@@ -10,12 +10,12 @@ import click
 from click.core import ParameterSource
 
 from holdfast.constraints import Family
-from holdfast.jobs import options
-from holdfast.jobs.addresses import Place, ReadablePlace, refuse_addresses
-from holdfast.jobs.overwriting import refuse_overwriting
+from holdfast.jobs.files.addresses import Place, ReadablePlace, refuse_addresses
+from holdfast.jobs.files.overwriting import refuse_overwriting
+from holdfast.jobs.terminal import options
 
 if TYPE_CHECKING:
-    from holdfast.jobs.engines import Spread
+    from holdfast.jobs.files.engines import Spread
     from holdfast.tables import ReadOptions
 
 FILES = click.argument("files", nargs=-1, required=True, type=ReadablePlace(), metavar="FILE...")
@@ -215,8 +215,8 @@ def exceptions(source: Place, constraint: str, table: str | None, **given: Any) 
     refuse_overwriting({"--output": given["output"]}, [source])
     if isinstance(source, Path) and source.suffix.lower() in {".yaml", ".yml"}:
         _refuse_reading()
-        from holdfast.jobs.configuration import load
-        from holdfast.jobs.overwriting import refuse_overwriting_live
+        from holdfast.jobs.configuration.reading import load
+        from holdfast.jobs.files.overwriting import refuse_overwriting_live
 
         configuration = load(source)
         refuse_overwriting_live(given["output"], configuration)
@@ -254,7 +254,7 @@ def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
     outputs = {"--output": given["output"], "--write-space": given["write_space"]}
     refuse_overwriting(outputs, [base, changes, given["space"]])
     from holdfast.jobs.replay import Searched, replay_changes
-    from holdfast.streaming.maintainers.bounds import Bounds, NearBounds
+    from holdfast.streaming.maintainers.table.bounds import Bounds, NearBounds
 
     replay_changes(
         base,
@@ -299,7 +299,7 @@ def _refuse_beside_near(given: dict[str, Any], families: tuple[str, ...]) -> Non
 
 def _spread(given: dict[str, Any], files: tuple[Place, ...]) -> "Spread | None":
     """Return how work is spread over Spark, or refuse what says so without --spark."""
-    from holdfast.jobs.engines import BLOCK_ROWS, Spread
+    from holdfast.jobs.files.engines import BLOCK_ROWS, Spread
 
     if not given["spark"]:
         for name in ("master", "spark_settings", "work", "block_rows"):

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import Severity
-from holdfast.jobs.addresses import Place, paths_of
-from holdfast.jobs.check_lines import json_lines, summary, text_lines
-from holdfast.jobs.counting import counted
-from holdfast.jobs.engines import Spread, engine
-from holdfast.jobs.options import Answering
-from holdfast.jobs.output import one_line, results_to
-from holdfast.jobs.pairs_files import pairs_writing, write_pairs
-from holdfast.jobs.rules_files import placed, read_rules
+from holdfast.jobs.configuration.rules_files import placed, read_rules
+from holdfast.jobs.files.addresses import Place, paths_of
+from holdfast.jobs.files.engines import Spread, engine
+from holdfast.jobs.files.pairs import pairs_writing, write_pairs
+from holdfast.jobs.terminal.check_lines import json_lines, summary, text_lines
+from holdfast.jobs.terminal.counts import counted
+from holdfast.jobs.terminal.options import Answering
+from holdfast.jobs.terminal.output import one_line, results_to
 
 if TYPE_CHECKING:
     from holdfast.tables import ReadOptions

@@ -20,13 +20,13 @@ import click
 from holdfast import __version__
 from holdfast.constraints import ExternalError, HoldfastError
 from holdfast.jobs.batch_commands import check, discover, exceptions, replay
-from holdfast.jobs.logs import IS_JSON, Lines, heard
-from holdfast.jobs.output import printable
-from holdfast.jobs.problems import ConfigurationError
-from holdfast.jobs.progress import json_line
-from holdfast.jobs.secrets import forget, known, masked, without
+from holdfast.jobs.configuration.problems import ConfigurationError
+from holdfast.jobs.configuration.secrets import forget, known, masked, without
 from holdfast.jobs.setup_commands import demo, doctor, init, jars, pack, validate
 from holdfast.jobs.stream_commands import dashboard, rebuild, report, run, seed, skip_batch, status
+from holdfast.jobs.terminal.logs import IS_JSON, Lines, heard
+from holdfast.jobs.terminal.output import printable
+from holdfast.jobs.terminal.progress import json_line
 from holdfast.state.room import is_of_storage, way_out
 
 OK, USAGE, INTERNAL, INTERRUPTED = 0, 2, 70, 130

@@ -13,10 +13,10 @@ from ipaddress import ip_address
 import click
 
 from holdfast.dashboard.serving import Site
-from holdfast.jobs.configuration import Configuration
-from holdfast.jobs.output import printable
-from holdfast.jobs.outputs import answers_of
-from holdfast.jobs.progress import progress_on
+from holdfast.jobs.application.outputs import answers_of
+from holdfast.jobs.configuration.reading import Configuration
+from holdfast.jobs.terminal.output import printable
+from holdfast.jobs.terminal.progress import progress_on
 
 
 def show_dashboard(

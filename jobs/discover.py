@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import Family, UsageError, constraint_fields
-from holdfast.jobs.addresses import Place, paths_of
-from holdfast.jobs.counting import compared_across, counted_constraints
-from holdfast.jobs.engines import Engine, Spread, engine
-from holdfast.jobs.options import Answering
-from holdfast.jobs.output import json_line, one_line, results_to
-from holdfast.jobs.saying import said_fields, said_lines
-from holdfast.jobs.space_files import read_space, reading_in, space_for
+from holdfast.jobs.files.addresses import Place, paths_of
+from holdfast.jobs.files.engines import Engine, Spread, engine
+from holdfast.jobs.files.spaces import read_space, reading_in, space_for
+from holdfast.jobs.terminal.counts import compared_across, counted_constraints
+from holdfast.jobs.terminal.options import Answering
+from holdfast.jobs.terminal.output import json_line, one_line, results_to
+from holdfast.jobs.terminal.sentences import said_fields, said_lines
 
 if TYPE_CHECKING:
     from holdfast.discovery.discover import Discovered
-    from holdfast.jobs.progress import Progress, Task
+    from holdfast.jobs.terminal.progress import Progress, Task
     from holdfast.tables import ReadOptions
 
 _KIND_WIDTH = len("functional_dependency")
@@ -120,7 +120,7 @@ def _text_lines(found: "Discovered", top: int | None, answering: Answering) -> I
 
 
 def _rule_lines(found: Sequence["Discovered"], top: int | None, output: Path | None) -> Iterator[str]:
-    from holdfast.jobs.found_rules import rule_lines
+    from holdfast.jobs.files.found_rules import rule_lines
 
     constraints = [
         (one.table.schema.table, constraint)

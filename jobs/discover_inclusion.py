@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import InclusionDependency, UsageError, constraint_fields, json_value
-from holdfast.jobs.addresses import Place, paths_of
-from holdfast.jobs.counting import counted
-from holdfast.jobs.engines import Spread, engine
-from holdfast.jobs.options import Answering
-from holdfast.jobs.output import json_line, one_line, results_to
-from holdfast.jobs.saying import said_fields, said_lines
+from holdfast.jobs.files.addresses import Place, paths_of
+from holdfast.jobs.files.engines import Spread, engine
+from holdfast.jobs.terminal.counts import counted
+from holdfast.jobs.terminal.options import Answering
+from holdfast.jobs.terminal.output import json_line, one_line, results_to
+from holdfast.jobs.terminal.sentences import said_fields, said_lines
 
 if TYPE_CHECKING:
     from holdfast.discovery.inclusion.discover import DiscoveredInclusions
@@ -81,7 +81,7 @@ def _answered(
 
 
 def _rule_lines(found: "DiscoveredInclusions", top: int | None, output: Path | None) -> Iterator[str]:
-    from holdfast.jobs.found_rules import rule_lines
+    from holdfast.jobs.files.found_rules import rule_lines
 
     dependencies = found if top is None else (dependency for _, dependency in found.constraints.top(top))
     return rule_lines([(one.dependent.table, one) for one in dependencies], output, several=False)

@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING, Any
 from holdfast.constraints import NearConstraint, NearShape, Rule, UsageError, constraint_fields, json_value
 from holdfast.display.near import but_for
 from holdfast.display.texts import counted
-from holdfast.jobs.addresses import Place, paths_of
-from holdfast.jobs.check_lines import aligned, shown_value
-from holdfast.jobs.engines import Spread, engine
-from holdfast.jobs.options import Answering
-from holdfast.jobs.output import json_line, one_line, results_to
-from holdfast.jobs.saying import said_fields, said_lines
-from holdfast.jobs.space_files import read_space, reading_in
+from holdfast.jobs.files.addresses import Place, paths_of
+from holdfast.jobs.files.engines import Spread, engine
+from holdfast.jobs.files.spaces import read_space, reading_in
+from holdfast.jobs.terminal.check_lines import aligned, shown_value
+from holdfast.jobs.terminal.options import Answering
+from holdfast.jobs.terminal.output import json_line, one_line, results_to
+from holdfast.jobs.terminal.sentences import said_fields, said_lines
 
 if TYPE_CHECKING:
     from holdfast.discovery.detection.check import Checked
     from holdfast.discovery.near.discover import NearDiscovered
     from holdfast.discovery.near.removal import Removal
     from holdfast.display.verdicts import Verdicts
-    from holdfast.jobs.found_rules import Found
-    from holdfast.jobs.progress import Progress, Task
+    from holdfast.jobs.files.found_rules import Found
+    from holdfast.jobs.terminal.progress import Progress, Task
     from holdfast.tables import ReadOptions, Table
 
 _SHAPE_WIDTH = max(len(shape.value) for shape in NearShape)
@@ -183,7 +183,7 @@ def _rule_lines(
     count: Callable[[Sequence[Rule]], "Verdicts[Checked]"],
 ) -> Iterator[str]:
     """Return a rules file whose rules accept as many violating rows as there are now."""
-    from holdfast.jobs.found_rules import rule_lines
+    from holdfast.jobs.files.found_rules import rule_lines
 
     every = [(near.table.schema.table, constraint) for near, lines in found for constraint, _ in lines]
     inexact = list(dict.fromkeys(one for one in every if one[1].exceptions))

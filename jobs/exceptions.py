@@ -15,11 +15,11 @@ import numpy as np
 from holdfast.constraints import StateMissing, StateRefused, UsageError, parse_near
 from holdfast.constraints.columns import unknown_name
 from holdfast.display.texts import counted
-from holdfast.jobs.addresses import Place, paths_of
-from holdfast.jobs.configuration import Configuration
-from holdfast.jobs.options import Answering
-from holdfast.jobs.output import bytes_to, results_to
-from holdfast.jobs.progress import Progress
+from holdfast.jobs.configuration.reading import Configuration
+from holdfast.jobs.files.addresses import Place, paths_of
+from holdfast.jobs.terminal.options import Answering
+from holdfast.jobs.terminal.output import bytes_to, results_to
+from holdfast.jobs.terminal.progress import Progress
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,9 +76,9 @@ def _stored_rows(configuration: Configuration, name: str) -> tuple["Table", int]
     from holdfast.state.commits import READY
     from holdfast.state.judging import identity_read
     from holdfast.state.rocks import RocksReader, holds_store
-    from holdfast.streaming.maintainers.holding import RowsDefinition
-    from holdfast.streaming.maintainers.in_memory import RowsInMemory
-    from holdfast.streaming.maintainers.stored_definition import table_prefix
+    from holdfast.streaming.maintainers.holdings.contract import RowsDefinition
+    from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
+    from holdfast.streaming.maintainers.table.stored_definition import table_prefix
     from holdfast.streaming.state_view import StateView
 
     state = Path(configuration.settings.state)

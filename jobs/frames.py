@@ -18,11 +18,11 @@ from holdfast.discovery.discover import Discovered
 from holdfast.discovery.discover import discover as discover_here
 from holdfast.discovery.near.discover import NearDiscovered
 from holdfast.display.verdicts import Verdicts
-from holdfast.jobs.engines import BLOCK_ROWS, work_folder
+from holdfast.jobs.files.engines import BLOCK_ROWS, work_folder
 from holdfast.tables import ReadOptions
 
 if TYPE_CHECKING:
-    from holdfast.discovery.blocks.table import BlockTable
+    from holdfast.discovery.blocks.storage.table import BlockTable
 
 
 @overload
@@ -183,7 +183,7 @@ def check(
         )
     if not all(of_spark):
         raise UsageError("some tables are Spark data frames, others are not: give all as Spark data frames, or none")
-    from holdfast.discovery.blocks.checking import check_blocks
+    from holdfast.discovery.blocks.counting.checking import check_blocks
 
     with _in_blocks(frames, work, lambda _: None) as tables:
         schemas = {called: table.schema for called, table in tables.items()}
@@ -208,7 +208,7 @@ def _in_blocks(
     frames: Mapping[str, Any], work: str | None, report: Callable[[str], object]
 ) -> Iterator[dict[str, "BlockTable"]]:
     """Write data frames into blocks for a while."""
-    from holdfast.discovery.blocks.storage import Storage
+    from holdfast.discovery.blocks.storage.location import Storage
     from holdfast.streaming.spark.frames import blocks_of_frame
 
     session = next(iter(frames.values())).sparkSession

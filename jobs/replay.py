@@ -19,22 +19,22 @@ from typing import TYPE_CHECKING, TextIO
 import numpy as np
 
 from holdfast.constraints import Family, InputError, PredicateSpace, UsageError
-from holdfast.jobs.change_files import ChangeFile, Rows, column_names
-from holdfast.jobs.counting import compared_across, counted, counted_constraints
-from holdfast.jobs.options import Answering
-from holdfast.jobs.output import printable, results_to
-from holdfast.jobs.progress import SilentProgress
-from holdfast.jobs.replay_lines import AppliedBatch, Totals, json_lines, text_lines
-from holdfast.jobs.space_files import read_space, reading_in, space_for
+from holdfast.jobs.files.changes import ChangeFile, Rows, column_names
+from holdfast.jobs.files.spaces import read_space, reading_in, space_for
+from holdfast.jobs.terminal.counts import compared_across, counted, counted_constraints
+from holdfast.jobs.terminal.options import Answering
+from holdfast.jobs.terminal.output import printable, results_to
+from holdfast.jobs.terminal.progress import SilentProgress
+from holdfast.jobs.terminal.replay_lines import AppliedBatch, Totals, json_lines, text_lines
 from holdfast.streaming.decoding.files import SEQUENCE
 from holdfast.streaming.decoding.operations import OPERATION
-from holdfast.streaming.maintainers.across import InclusionsAcross
+from holdfast.streaming.maintainers.inclusion.across import InclusionsAcross
 from holdfast.streaming.maintainers.maintainer import BatchResult, Bounds, Maintainer
 from holdfast.tables import ReadOptions, Table, read_table, space_of, table_name
 from holdfast.tables.pipes import pipes_kept
 
 if TYPE_CHECKING:
-    from holdfast.jobs.progress import Progress
+    from holdfast.jobs.terminal.progress import Progress
 
 
 @dataclass(frozen=True, kw_only=True)

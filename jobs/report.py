@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 from holdfast.dashboard.reporting import page_with
-from holdfast.jobs.configuration import Configuration
-from holdfast.jobs.output import results_to
-from holdfast.jobs.outputs import answers_of
-from holdfast.jobs.progress import progress_on
+from holdfast.jobs.application.outputs import answers_of
+from holdfast.jobs.configuration.reading import Configuration
+from holdfast.jobs.terminal.output import results_to
+from holdfast.jobs.terminal.progress import progress_on
 
 
 def write_report(configuration: Configuration, output: Path | None, *, quiet: bool) -> None:

@@ -16,32 +16,32 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from holdfast.jobs.alerting import sender_of, waiting_of
-from holdfast.jobs.blocks import rows_of
-from holdfast.jobs.checkpoints import refuse_damaged
-from holdfast.jobs.configuration import Configuration
-from holdfast.jobs.evolve import evolved
-from holdfast.jobs.opening import opened, prepare, publisher_of, refuse_lost, snapshotter_of
-from holdfast.jobs.progress import SPOKEN, Progress, Voice, spoken_on
-from holdfast.jobs.replacing import recovered
-from holdfast.jobs.secrets import masked
+from holdfast.jobs.application.alerting import sender_of, waiting_of
+from holdfast.jobs.application.blocks import rows_of
+from holdfast.jobs.application.checkpoints import refuse_damaged
+from holdfast.jobs.application.evolve import evolved
+from holdfast.jobs.application.opening import opened, prepare, publisher_of, refuse_lost, snapshotter_of
+from holdfast.jobs.application.replacing import recovered
+from holdfast.jobs.application.seeding import monitored_rules
+from holdfast.jobs.application.session import Session
+from holdfast.jobs.application.state_rows import StateRows
+from holdfast.jobs.application.stopping import Stop, Stopped, stopped_by_signals
+from holdfast.jobs.application.watching import Followed, Watch, watched
+from holdfast.jobs.configuration.reading import Configuration
+from holdfast.jobs.configuration.secrets import masked
 from holdfast.jobs.seed import seed_tables
-from holdfast.jobs.seeding import monitored_rules
-from holdfast.jobs.session import Session
-from holdfast.jobs.state_rows import StateRows
-from holdfast.jobs.stopping import Stop, Stopped, stopped_by_signals
-from holdfast.jobs.watching import Followed, Watch, watched
+from holdfast.jobs.terminal.progress import SPOKEN, Progress, Voice, spoken_on
 from holdfast.state.commits import READY, Commits
 from holdfast.state.rocks import RocksStore
 from holdfast.streaming.alerts.sending import Sender
 from holdfast.streaming.alerts.waiting import Waiting
+from holdfast.streaming.commits.output_rows import time_text
+from holdfast.streaming.commits.snapshotting import Snapshotter
 from holdfast.streaming.maintainers.maintainer import Maintainer
-from holdfast.streaming.maintainers.rule_state import RuleState
-from holdfast.streaming.output_rows import time_text
+from holdfast.streaming.maintainers.rules.state import RuleState
 from holdfast.streaming.pipeline import Limits, Pipeline
-from holdfast.streaming.publisher import Publisher
 from holdfast.streaming.seeding import restore
-from holdfast.streaming.snapshotting import Snapshotter
+from holdfast.streaming.sinks.publisher import Publisher
 from holdfast.streaming.state_view import StateView
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class _Following:
 
     def run(self, stop: Stop, company: Company, *, available_now: bool) -> None:
         """Follow the sources until stopped; with `available_now`, until they are drained."""
-        from holdfast.jobs.streams import streams
+        from holdfast.jobs.application.streams import streams
         from holdfast.streaming.spark.running import Running
 
         settings, progress = self.configuration.settings, self.progress

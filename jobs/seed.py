@@ -14,18 +14,18 @@ from holdfast.constraints import (
     StateRefused,
     UsageError,
 )
-from holdfast.jobs.alerting import alerts_of
-from holdfast.jobs.backup import backup_of
-from holdfast.jobs.blocks import address_of, rows_of
-from holdfast.jobs.configuration import Configuration
-from holdfast.jobs.opening import opened, prepare, publish_what_waits, published, refuse_lost
-from holdfast.jobs.progress import SPOKEN, Progress, Voice, spoken_on
-from holdfast.jobs.quantities import is_remote
-from holdfast.jobs.replacing import Old, old_state, recovered, replaced
-from holdfast.jobs.seeding import monitored_rules, seeded_table
-from holdfast.jobs.session import Session
-from holdfast.jobs.settings import Settings
-from holdfast.jobs.swapping import unswapped
+from holdfast.jobs.application.alerting import alerts_of
+from holdfast.jobs.application.backup import backup_of
+from holdfast.jobs.application.blocks import address_of, rows_of
+from holdfast.jobs.application.opening import opened, prepare, publish_what_waits, published, refuse_lost
+from holdfast.jobs.application.replacing import Old, old_state, recovered, replaced
+from holdfast.jobs.application.seeding import monitored_rules, seeded_table
+from holdfast.jobs.application.session import Session
+from holdfast.jobs.application.swapping import unswapped
+from holdfast.jobs.configuration.quantities import is_remote
+from holdfast.jobs.configuration.reading import Configuration
+from holdfast.jobs.configuration.settings import Settings
+from holdfast.jobs.terminal.progress import SPOKEN, Progress, Voice, spoken_on
 from holdfast.state.commits import READY, Commits
 from holdfast.state.judging import refuse_unusable
 from holdfast.state.rocks import RocksReader, RocksStore

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from holdfast.jobs import options
-from holdfast.jobs.overwriting import refuse_overwriting
+from holdfast.jobs.files.overwriting import refuse_overwriting
+from holdfast.jobs.terminal import options
 
 
 @click.command(short_help="Write a commented configuration.")
@@ -40,7 +40,7 @@ def validate(conf: Path, format_: str, output: Path | None, *, quiet: bool) -> i
 def doctor(conf: Path | None, kafka: str | None, format_: str, output: Path | None, *, spark: bool, quiet: bool) -> int:
     """Look whether this machine has what Holdfast needs: Java, jars, Kafka, permissions."""
     refuse_overwriting({"--output": output}, [conf])
-    from holdfast.jobs.diagnosis import diagnose
+    from holdfast.jobs.doctor import diagnose
 
     return diagnose(conf, options.Answering(format_ == "json", output, quiet), spark=spark, kafka=kafka)
 
@@ -55,7 +55,7 @@ def demo(folder: Path | None, *, kafka: bool, quiet: bool) -> None:
     Seeds a small table, streams inserts, updates and deletes, prints what appeared and disappeared, and leaves Delta
     tables to look at. Changes come as files; with --kafka from a broker, which it starts and stops.
     """
-    from holdfast.jobs.demo import show
+    from holdfast.jobs.demo.pipeline import show
 
     show(kafka=kafka, folder=folder, quiet=quiet)
 
@@ -79,7 +79,7 @@ def pack(output: Path, *, quiet: bool) -> None:
     import sys
 
     from holdfast.jobs.pack import pack as write
-    from holdfast.jobs.progress import progress_on
+    from holdfast.jobs.terminal.progress import progress_on
 
     progress = progress_on(sys.stderr, quiet=quiet)
     size = write(output, progress)

@@ -4,13 +4,13 @@ import sys
 from pathlib import Path
 
 from holdfast.constraints import StateMissing
-from holdfast.jobs.configuration import Configuration
-from holdfast.jobs.output import printable
-from holdfast.jobs.progress import progress_on
-from holdfast.jobs.replacing import recovered
+from holdfast.jobs.application.replacing import recovered
+from holdfast.jobs.configuration.reading import Configuration
+from holdfast.jobs.terminal.output import printable
+from holdfast.jobs.terminal.progress import progress_on
 from holdfast.state.commits import READY, Commits
 from holdfast.state.rocks import RocksStore, holds_store
-from holdfast.streaming.attempts import Attempts
+from holdfast.streaming.incoming.attempts import Attempts
 
 
 def skip(configuration: Configuration, source: str, *, retry: bool) -> None:

@@ -9,18 +9,18 @@ from typing import Any, TextIO
 import click
 
 from holdfast.constraints import InclusionDependency, Severity, StateMissing, parse_rule_body
+from holdfast.jobs.application.replacing import interrupted
 from holdfast.jobs.check import BROKEN
-from holdfast.jobs.configuration import Configuration
-from holdfast.jobs.counting import counted
-from holdfast.jobs.options import Answering
-from holdfast.jobs.output import json_line, printable, results_to
-from holdfast.jobs.replacing import interrupted
-from holdfast.jobs.saying import said_fields
-from holdfast.jobs.secrets import masked
+from holdfast.jobs.configuration.reading import Configuration
+from holdfast.jobs.configuration.secrets import masked
+from holdfast.jobs.terminal.counts import counted
+from holdfast.jobs.terminal.options import Answering
+from holdfast.jobs.terminal.output import json_line, printable, results_to
+from holdfast.jobs.terminal.sentences import said_fields
 from holdfast.state.commits import READY
 from holdfast.state.judging import identity_read
 from holdfast.state.rocks import RocksReader, holds_store
-from holdfast.streaming.rule_reports import Line
+from holdfast.streaming.commits.rule_reports import Line
 from holdfast.streaming.state_view import StateView
 
 _NEAR = ("near", "near_with_exceptions")

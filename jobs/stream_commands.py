@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.jobs import options
-from holdfast.jobs.overwriting import refuse_overwriting, refuse_overwriting_live
+from holdfast.jobs.files.overwriting import refuse_overwriting, refuse_overwriting_live
+from holdfast.jobs.terminal import options
 
 if TYPE_CHECKING:
-    from holdfast.jobs.configuration import Configuration
+    from holdfast.jobs.configuration.reading import Configuration
 
 CONF = click.argument("conf", type=click.Path(path_type=Path), metavar="CONF")
 
@@ -139,7 +139,7 @@ def report(conf: Path, output: Path | None, *, quiet: bool) -> None:
 
 
 def _load(conf: Path) -> "Configuration":
-    from holdfast.jobs.configuration import load
+    from holdfast.jobs.configuration.reading import load
 
     return load(conf)
 

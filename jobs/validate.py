@@ -12,14 +12,14 @@ from typing import Any
 import click
 
 from holdfast.constraints import InclusionDependency, Rule, Threshold
-from holdfast.jobs.configuration import Configuration, load
-from holdfast.jobs.options import Answering
-from holdfast.jobs.output import json_line, printable, results_to
-from holdfast.jobs.overwriting import refuse_overwriting_live
-from holdfast.jobs.problems import ConfigurationError, Problem, written
-from holdfast.jobs.quantities import duration_text
-from holdfast.jobs.secrets import masked, masked_settings, without
-from holdfast.jobs.table_settings import KafkaSource, TableSettings
+from holdfast.jobs.configuration.problems import ConfigurationError, Problem, written
+from holdfast.jobs.configuration.quantities import duration_text
+from holdfast.jobs.configuration.reading import Configuration, load
+from holdfast.jobs.configuration.secrets import masked, masked_settings, without
+from holdfast.jobs.configuration.table_settings import KafkaSource, TableSettings
+from holdfast.jobs.files.overwriting import refuse_overwriting_live
+from holdfast.jobs.terminal.options import Answering
+from holdfast.jobs.terminal.output import json_line, printable, results_to
 
 
 def validate_file(file: Path, answering: Answering) -> int:

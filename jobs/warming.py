@@ -10,8 +10,8 @@ def warm() -> None:
     """Run everything compiled once on next to nothing."""
     from holdfast.constraints import Column, Schema, parse_near, parse_type
     from holdfast.discovery.discover import discover
-    from holdfast.streaming.arrivals import Target, arrivals
     from holdfast.streaming.decoding import decoder
+    from holdfast.streaming.incoming.arrivals import Target, arrivals
     from holdfast.streaming.maintainers.maintainer import Maintainer
 
     rows = pa.table({"a": [1, 2, 3], "b": ["x", "y", "y"], "c": [0.5, None, 2.5]})

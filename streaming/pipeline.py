@@ -13,31 +13,31 @@ from functools import partial
 from threading import Lock
 
 from holdfast.constraints import ConstraintChange, InputError, Schema, StateRefused
-from holdfast.discovery.blocks.value_parts import ValueFiles
+from holdfast.discovery.blocks.values.parts import ValueFiles
 from holdfast.state.commits import READY, Commits, StateCheckpointMismatch
 from holdfast.state.store import Store
 from holdfast.streaming.alerts.deciding import turned
 from holdfast.streaming.alerts.waiting import Waiting
-from holdfast.streaming.applied_batch import AppliedBatch
-from holdfast.streaming.arrivals import Arrivals
-from holdfast.streaming.attempts import Attempts
-from holdfast.streaming.bad_share import BadShare
-from holdfast.streaming.commit_draft import CommitDraft
+from holdfast.streaming.commits.applied_batch import AppliedBatch
+from holdfast.streaming.commits.draft import CommitDraft
+from holdfast.streaming.commits.near_rows import near_of_batch
+from holdfast.streaming.commits.output_rows import Position, described
+from holdfast.streaming.commits.rule_reports import Line, RuleReports
+from holdfast.streaming.commits.settling import Settling
+from holdfast.streaming.commits.standing import Scored, Standing
+from holdfast.streaming.commits.table_figures import TableFigures
+from holdfast.streaming.commits.table_records import TableProgress, progress_of, tables_of
 from holdfast.streaming.decoding.new_fields import MOST_NEW
-from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
+from holdfast.streaming.incoming.arrivals import Arrivals
+from holdfast.streaming.incoming.attempts import Attempts
+from holdfast.streaming.incoming.bad_share import BadShare
+from holdfast.streaming.maintainers.inclusion.maintainer import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
-from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
-from holdfast.streaming.maintainers.rules import MonitoredRule
-from holdfast.streaming.maintainers.value_rules import ValueRules
-from holdfast.streaming.near_rows import near_of_batch
-from holdfast.streaming.output_rows import Position, described
-from holdfast.streaming.publisher import Publisher
-from holdfast.streaming.rule_reports import Line, RuleReports
+from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule
+from holdfast.streaming.maintainers.rules.state import RuleExample, RuleState
+from holdfast.streaming.maintainers.rules.values import ValueRules
 from holdfast.streaming.seeding import NAMES, Clock, name_key, utc_now, value_rules
-from holdfast.streaming.settling import Settling
-from holdfast.streaming.standing import Scored, Standing
-from holdfast.streaming.table_figures import TableFigures
-from holdfast.streaming.table_records import TableProgress, progress_of, tables_of
+from holdfast.streaming.sinks.publisher import Publisher
 
 MOST_LEFT_OUT = MOST_NEW
 """Of how many fields it is noted that no column has them."""

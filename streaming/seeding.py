@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from holdfast.constraints import InclusionDependency, StateRefused
-from holdfast.discovery.blocks.live import BLOCKS, MARKS
-from holdfast.discovery.blocks.value_parts import ValueParts
+from holdfast.discovery.blocks.storage.live import BLOCKS, MARKS
+from holdfast.discovery.blocks.values.parts import ValueParts
 from holdfast.discovery.detection.forms import form_of
 from holdfast.discovery.inclusion.clusters import Clusters
 from holdfast.discovery.inclusion.seeding import ColumnValues, clustering
@@ -20,21 +20,21 @@ from holdfast.state.store import Reader, Store, WriteBatch
 from holdfast.streaming.alerts.deciding import Alert, turned
 from holdfast.streaming.alerts.waiting import ALERTS, Waiting, put_carried
 from holdfast.streaming.alerts.waiting import STATUS as ALERT_STATUS
-from holdfast.streaming.commit_draft import CommitDraft
-from holdfast.streaming.maintainers.held_values import MEMBERS, VALUES, HeldValues
-from holdfast.streaming.maintainers.holding import Restore
-from holdfast.streaming.maintainers.in_memory import RowsInMemory
-from holdfast.streaming.maintainers.inclusion import CLUSTERS, InclusionMaintainer
+from holdfast.streaming.commits.draft import CommitDraft
+from holdfast.streaming.commits.near_rows import near_of_seed
+from holdfast.streaming.commits.output_rows import Row
+from holdfast.streaming.commits.rule_reports import STATUS, RuleReports
+from holdfast.streaming.commits.standing import Scored, Standing
+from holdfast.streaming.commits.table_records import TableProgress, TableRecord, near_counts, progress_of, tables_of
+from holdfast.streaming.maintainers.holdings.contract import Restore
+from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
+from holdfast.streaming.maintainers.inclusion.held_values import MEMBERS, VALUES, HeldValues
+from holdfast.streaming.maintainers.inclusion.maintainer import CLUSTERS, InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.near.maintainer import FAMILY as NEAR
-from holdfast.streaming.maintainers.rule_state import RuleState
-from holdfast.streaming.maintainers.rules import RULES, MonitoredRule
-from holdfast.streaming.maintainers.value_rules import ValueRules
-from holdfast.streaming.near_rows import near_of_seed
-from holdfast.streaming.output_rows import Row
-from holdfast.streaming.rule_reports import STATUS, RuleReports
-from holdfast.streaming.standing import Scored, Standing
-from holdfast.streaming.table_records import TableProgress, TableRecord, near_counts, progress_of, tables_of
+from holdfast.streaming.maintainers.rules.maintainer import RULES, MonitoredRule
+from holdfast.streaming.maintainers.rules.state import RuleState
+from holdfast.streaming.maintainers.rules.values import ValueRules
 
 Clock = Callable[[], datetime.datetime]
 

@@ -3,15 +3,15 @@
 from typing import Any
 
 from holdfast.constraints import ColumnRef
-from holdfast.discovery.blocks.live import stored_blocks
+from holdfast.discovery.blocks.storage.live import stored_blocks
 from holdfast.state.commits import LedgerEntry, last_batch, last_commit, unpublished_count
 from holdfast.state.store import Reader
 from holdfast.streaming.alerts.waiting import told
-from holdfast.streaming.attempts import Attempt, failed_batch
-from holdfast.streaming.maintainers.inclusion import stored_columns
-from holdfast.streaming.maintainers.stored_definition import StoredDefinition, table_prefix
-from holdfast.streaming.rule_reports import Line, published_lines
-from holdfast.streaming.table_records import TableProgress, TableRecord, progress_of, tables_of
+from holdfast.streaming.commits.rule_reports import Line, published_lines
+from holdfast.streaming.commits.table_records import TableProgress, TableRecord, progress_of, tables_of
+from holdfast.streaming.incoming.attempts import Attempt, failed_batch
+from holdfast.streaming.maintainers.inclusion.maintainer import stored_columns
+from holdfast.streaming.maintainers.table.stored_definition import StoredDefinition, table_prefix
 
 
 class StateView:

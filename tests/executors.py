@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark import cloudpickle
 
 from holdfast.discovery.blocks.executors import InProcess
-from holdfast.discovery.blocks.packing import packed, unpacked
+from holdfast.discovery.blocks.storage.packing import packed, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -1,6 +1,6 @@
 """What tests ask of maintainers, wherever these have their rows."""
 
-from holdfast.streaming.maintainers.table_maintainer import TableMaintainer
+from holdfast.streaming.maintainers.table.maintainer import TableMaintainer
 from holdfast.tables import Table
 from holdfast.tables.columnar import encoded
 

@@ -25,15 +25,15 @@ from holdfast.discovery.blocks.executors import InProcess
 from holdfast.discovery.detection.check import check_tables
 from holdfast.discovery.discover import discover
 from holdfast.discovery.inclusion.discover import discover_inclusions
-from holdfast.jobs.blocks import StateBlocks
+from holdfast.jobs.application.blocks import StateBlocks
 from holdfast.jobs.command_line import exit_code_of
-from holdfast.jobs.configuration import load
+from holdfast.jobs.configuration.reading import load
 from holdfast.state import codecs
 from holdfast.state.rocks import RocksStore
-from holdfast.streaming.maintainers.in_memory import RowsInMemory
-from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
+from holdfast.streaming.commits.table_records import tables_of
+from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
+from holdfast.streaming.maintainers.inclusion.maintainer import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import Maintainer
-from holdfast.streaming.table_records import tables_of
 from holdfast.tables import Table, from_arrow
 from holdfast.tables.keys import arrow_type_of
 from tests.near_outputs import check_near
@@ -42,7 +42,7 @@ from tests.short_lives import quick_environment
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from holdfast.jobs.settings import Settings
+    from holdfast.jobs.configuration.settings import Settings
     from holdfast.state.store import Reader
 
 Row = dict[str, Any]

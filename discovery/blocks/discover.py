@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from holdfast.constraints import InclusionDependency, NearConstraint, NearShape, PredicateSpace, UsageError, Value
-from holdfast.discovery.blocks.block import Block, rows_of
-from holdfast.discovery.blocks.near import SHAPES, BlockCounts, unordered_targets
-from holdfast.discovery.blocks.seeding import seed_blocks
-from holdfast.discovery.blocks.table import BlockTable, Report, Source
-from holdfast.discovery.blocks.values import clusters_of, missing_values, overlaps_of
-from holdfast.discovery.codes import pair_codes
+from holdfast.discovery.blocks.counting.near import SHAPES, BlockCounts, unordered_targets
+from holdfast.discovery.blocks.search.seeding import seed_blocks
+from holdfast.discovery.blocks.storage.block import Block, rows_of
+from holdfast.discovery.blocks.storage.table import BlockTable, Report, Source
+from holdfast.discovery.blocks.values.shared import clusters_of, missing_values, overlaps_of
 from holdfast.discovery.discover import Discovered
+from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.inclusion.discover import DiscoveredInclusions
 from holdfast.discovery.inclusion.result import Inclusions

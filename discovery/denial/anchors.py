@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
 from holdfast.constraints.operators import EQUAL
-from holdfast.discovery.codes import Codes, PairCodes
-from holdfast.discovery.evidences import RowGroups
+from holdfast.discovery.evidence.codes import Codes, PairCodes
+from holdfast.discovery.evidence.evidences import RowGroups
+from holdfast.discovery.evidence.sampling import NO_VARIETY, Variety
 from holdfast.discovery.kernels.evidence import Words
-from holdfast.discovery.sampling import NO_VARIETY, Variety
 from holdfast.indexes.masks import outcomes_of
 
 Flags = NDArray[np.bool_]

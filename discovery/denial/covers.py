@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace, UsageError
-from holdfast.discovery.certificate import Certificate, Numbers, Words
-from holdfast.discovery.hitting_sets import HittingSetSearch, groups_of
+from holdfast.discovery.evidence.certificate import Certificate, Numbers, Words
+from holdfast.discovery.evidence.hitting_sets import HittingSetSearch, groups_of
 from holdfast.discovery.kernels.covers import extend_kernel, needed_kernel, next_missed_kernel
 
 Flags = NDArray[np.bool_]

@@ -10,8 +10,8 @@ import numpy as np
 
 from holdfast.constraints import PredicateSpace, UsageError
 from holdfast.constraints.operators import GREATER, LESS
+from holdfast.discovery.evidence.hitting_sets import HittingSetSearch, groups_of
 from holdfast.discovery.explained import Explained, Report
-from holdfast.discovery.hitting_sets import HittingSetSearch, groups_of
 from holdfast.discovery.kernels.evidence import Words
 from holdfast.indexes.masks import outcomes_of
 from holdfast.tables.keys import Flags

@@ -20,7 +20,7 @@ import numpy as np
 
 from holdfast.constraints import PredicateSpace
 from holdfast.discovery.denial.enumerating import reported_images
-from holdfast.discovery.evidences import mirrored
+from holdfast.discovery.evidence.evidences import mirrored
 from holdfast.discovery.kernels.evidence import Places, Words
 from holdfast.discovery.kernels.hulls import (
     FEWEST_PREDICATES,

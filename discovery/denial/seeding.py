@@ -23,23 +23,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.constraints import PredicateSpace
-from holdfast.discovery.codes import PairCodes, pair_codes
 from holdfast.discovery.denial.anchors import Anchors, Costs
 from holdfast.discovery.denial.enumerating import Enumeration, too_many
 from holdfast.discovery.denial.meaning import Meaning
 from holdfast.discovery.denial.validating import Validation
-from holdfast.discovery.evidences import (
+from holdfast.discovery.evidence.codes import PairCodes, pair_codes
+from holdfast.discovery.evidence.evidences import (
     EvidenceSet,
     TooManyEvidences,
     all_evidences,
     group_evidences,
     most_evidences,
 )
+from holdfast.discovery.evidence.sampling import RANDOM_PAIRS, Variety, both_ways, sample_neighbours, sample_random
+from holdfast.discovery.evidence.violations import Violations, ViolationSearch
 from holdfast.discovery.explained import Explained, Report
 from holdfast.discovery.kernels.evidence import Words
-from holdfast.discovery.sampling import RANDOM_PAIRS, Variety, both_ways, sample_neighbours, sample_random
 from holdfast.discovery.seed import Seed
-from holdfast.discovery.violations import Violations, ViolationSearch
 from holdfast.tables import Table
 
 _COSTS = Costs()

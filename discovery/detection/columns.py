@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.constraints.conditions import Atom
-from holdfast.discovery.codes import numbers, ranks
 from holdfast.discovery.detection.conditions import passing
+from holdfast.discovery.evidence.codes import numbers, ranks
 from holdfast.indexes.encoding import NULL
 from holdfast.indexes.rows import RowSet, Slots
 from holdfast.tables import EncodedColumn, Table, common_keys

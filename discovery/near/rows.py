@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.constraints import Family, Schema
-from holdfast.discovery.codes import column_codes, column_numbers
+from holdfast.discovery.evidence.codes import column_codes, column_numbers
 from holdfast.discovery.kernels.near import Codes, Ints, Rows
 from holdfast.indexes.threads import mapped
 from holdfast.tables import Table

@@ -17,7 +17,7 @@ from threading import Event
 
 import numpy as np
 
-from holdfast.discovery.codes import PairCodes
+from holdfast.discovery.evidence.codes import PairCodes
 from holdfast.discovery.kernels.contexts import Ints, Words
 from holdfast.discovery.kernels.order import (
     Rows,

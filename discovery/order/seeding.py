@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holdfast.constraints import PredicateSpace
-from holdfast.discovery.codes import pair_codes
-from holdfast.discovery.evidences import EvidenceSet
+from holdfast.discovery.evidence.codes import pair_codes
+from holdfast.discovery.evidence.evidences import EvidenceSet
+from holdfast.discovery.evidence.sampling import sample_neighbours, sample_random
 from holdfast.discovery.explained import Explained, Report
 from holdfast.discovery.order.contexts import Contexts
 from holdfast.discovery.order.search import OrderSearch
 from holdfast.discovery.order.targets import Targets, one_way
-from holdfast.discovery.sampling import sample_neighbours, sample_random
 from holdfast.discovery.seed import Seed
 from holdfast.tables import Table
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from holdfast.constraints import OrderDependency, PredicateSpace
 from holdfast.constraints.types import Family
-from holdfast.discovery.evidences import mirrored
-from holdfast.discovery.hitting_sets import groups_of
+from holdfast.discovery.evidence.evidences import mirrored
+from holdfast.discovery.evidence.hitting_sets import groups_of
 from holdfast.discovery.kernels.contexts import Ints, Words
 from holdfast.discovery.kernels.hitting_sets import Groups
 

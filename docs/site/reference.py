@@ -22,9 +22,9 @@ from pydantic.fields import FieldInfo
 
 import holdfast
 from holdfast.constraints import HoldfastError
-from holdfast.jobs import settings
 from holdfast.jobs.command_line import holdfast as command_line
-from holdfast.jobs.quantities import duration_text
+from holdfast.jobs.configuration import settings
+from holdfast.jobs.configuration.quantities import duration_text
 from holdfast.streaming.sinks.shapes import SHAPES, Shape
 
 _MARK = re.compile(r"^<!-- made from the code: (\w+) -->$", re.MULTILINE)
@@ -43,7 +43,7 @@ _SCALARS = {
     "StoragePlace": "a path or an address (`s3://...`)",
     "LocalPlace": "a path",
 }
-"""What is written for each type of `jobs/quantities.py`."""
+"""What is written for each type of `jobs/configuration/quantities.py`."""
 
 
 def filled(text: str) -> str:

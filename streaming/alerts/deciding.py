@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import Any
 
 from holdfast.constraints import Family, InclusionDependency, parse_constraint
+from holdfast.streaming.commits.output_rows import OutputRows, Row, as_json, said
+from holdfast.streaming.commits.rule_reports import Line
 from holdfast.streaming.maintainers.near.changes import LEFT, VIOLATED
-from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
-from holdfast.streaming.output_rows import OutputRows, Row, as_json, said
-from holdfast.streaming.rule_reports import Line
+from holdfast.streaming.maintainers.rules.state import RuleExample, RuleState
 
 BROKEN, RECOVERED = "broken", "recovered"
 STATES = frozenset({BROKEN, RECOVERED})

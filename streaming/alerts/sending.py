@@ -19,7 +19,7 @@ from typing import Protocol
 from holdfast.streaming.alerts.deciding import Message
 from holdfast.streaming.alerts.posting import Answer, NoAnswer, Post, Receiver
 from holdfast.streaming.alerts.waiting import Channel, Waiting
-from holdfast.streaming.output_rows import as_json, time_text
+from holdfast.streaming.commits.output_rows import as_json, time_text
 
 FIRST_PAUSE, LONGEST_PAUSE, LONGEST_ASKED = 1.0, 300.0, 86_400.0
 _AGENT = f"holdfast/{version('holdfast')}"

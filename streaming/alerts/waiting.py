@@ -20,7 +20,7 @@ from typing import Any
 from holdfast.state import codecs
 from holdfast.state.store import Reader, Store, WriteBatch
 from holdfast.streaming.alerts.deciding import Alert, Message, Turned, messages
-from holdfast.streaming.output_rows import OutputRows
+from holdfast.streaming.commits.output_rows import OutputRows
 
 ALERTS, STATUS = "alerts", "alert_status"
 MOST_WAITING = 1_000

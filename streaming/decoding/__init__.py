@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from holdfast.streaming.arrivals import Draft, Target
 from holdfast.streaming.decoding import debezium, plain, unwrapped, upsert
+from holdfast.streaming.incoming.arrivals import Draft, Target
 
 Decoder = Callable[[pa.Table | pa.RecordBatch, Target, str, Mapping[str, str]], Draft]
 """A batch (key and value: binary, partition, offset, timestamp), its target, its topic, and how columns are written

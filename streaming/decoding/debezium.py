@@ -26,13 +26,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdfast.constraints import Column
-from holdfast.streaming.arrivals import TRUNCATE, UNREADABLE, Draft, Target
 from holdfast.streaming.decoding.connect import Opened, cells_of, opened, struct_fields, written
 from holdfast.streaming.decoding.keys import key_cells
 from holdfast.streaming.decoding.messages import Messages, messages_of
 from holdfast.streaming.decoding.new_fields import new_fields
 from holdfast.streaming.decoding.values import Reasons, either
-from holdfast.streaming.netting import DELETE, INSERT, UPDATE
+from holdfast.streaming.incoming.arrivals import TRUNCATE, UNREADABLE, Draft, Target
+from holdfast.streaming.incoming.netting import DELETE, INSERT, UPDATE
 from holdfast.tables.fitting import fit, misfit
 from holdfast.tables.json_records import Cells, Fields, Flags, Rows, fields_of
 from holdfast.tables.kernels.json import ABSENT, NULL, OBJECT, equals_kernel, same_kernel

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.streaming.arrivals import UNREADABLE, Draft, readable
-from holdfast.streaming.netting import DELETE, INSERT
+from holdfast.streaming.incoming.arrivals import UNREADABLE, Draft, readable
+from holdfast.streaming.incoming.netting import DELETE, INSERT
 from holdfast.tables.keys import Flags
 
 KIND, VERSION, TIME = "_change_type", "_commit_version", "_commit_timestamp"

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from holdfast.constraints import Column, InputError
 from holdfast.constraints.columns import unknown_name
 from holdfast.constraints.types import INTEGER
-from holdfast.streaming.arrivals import UNREADABLE, Draft, Target
 from holdfast.streaming.decoding.new_fields import new_fields
 from holdfast.streaming.decoding.operations import OPERATION, operations_of
-from holdfast.streaming.netting import INSERT
+from holdfast.streaming.incoming.arrivals import UNREADABLE, Draft, Target
+from holdfast.streaming.incoming.netting import INSERT
 from holdfast.tables import ReadOptions, read_table
 from holdfast.tables.delimited import DelimitedFile
 from holdfast.tables.fitting import fit

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from holdfast.streaming.arrivals import Target
 from holdfast.streaming.decoding.connect import Opened, cells_of, opened, struct_fields, written, written_as
 from holdfast.streaming.decoding.values import Reasons
+from holdfast.streaming.incoming.arrivals import Target
 from holdfast.tables.json_records import Cells, Spans
 from holdfast.tables.kernels.json import (
     ABSENT,

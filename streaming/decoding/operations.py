@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from holdfast.streaming.arrivals import UNREADABLE
-from holdfast.streaming.netting import DELETE, INSERT, UPDATE
+from holdfast.streaming.incoming.arrivals import UNREADABLE
+from holdfast.streaming.incoming.netting import DELETE, INSERT, UPDATE
 
 OPERATION = "_op"
 CODES = {"insert": INSERT, "update": UPDATE, "delete": DELETE}

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdfast.streaming.arrivals import UNREADABLE, Draft, Target
 from holdfast.streaming.decoding.connect import cells_of, no_schemas
 from holdfast.streaming.decoding.messages import messages_of
 from holdfast.streaming.decoding.new_fields import new_fields
 from holdfast.streaming.decoding.operations import OPERATION, operations_of
-from holdfast.streaming.netting import DELETE, INSERT
+from holdfast.streaming.incoming.arrivals import UNREADABLE, Draft, Target
+from holdfast.streaming.incoming.netting import DELETE, INSERT
 from holdfast.tables.json_records import Spans, fields_of
 
 _NO_VALUE = (

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from holdfast.streaming.arrivals import UNREADABLE, Draft, Target
 from holdfast.streaming.decoding.connect import Opened, cells_of, opened, struct_fields, written
 from holdfast.streaming.decoding.debezium import SKIPPED, TIME, heartbeats, not_sent, operations_of
 from holdfast.streaming.decoding.keys import key_cells
@@ -21,7 +20,8 @@ from holdfast.streaming.decoding.messages import messages_of
 from holdfast.streaming.decoding.new_fields import new_fields
 from holdfast.streaming.decoding.upsert import needs_key
 from holdfast.streaming.decoding.values import Reasons, either
-from holdfast.streaming.netting import DELETE, INSERT
+from holdfast.streaming.incoming.arrivals import UNREADABLE, Draft, Target
+from holdfast.streaming.incoming.netting import DELETE, INSERT
 from holdfast.tables.kernels.json import NULL, OBJECT
 
 OPERATION, DELETED = "__op", "__deleted"

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.constraints import Column, UsageError
-from holdfast.streaming.arrivals import UNREADABLE, Draft, Target
 from holdfast.streaming.decoding.connect import cells_of, opened, struct_fields, written
 from holdfast.streaming.decoding.keys import key_cells
 from holdfast.streaming.decoding.messages import messages_of
 from holdfast.streaming.decoding.new_fields import new_fields
 from holdfast.streaming.decoding.values import Reasons, alike, as_texts, either
-from holdfast.streaming.netting import DELETE, INSERT
+from holdfast.streaming.incoming.arrivals import UNREADABLE, Draft, Target
+from holdfast.streaming.incoming.netting import DELETE, INSERT
 from holdfast.tables.fitting import fit
 from holdfast.tables.json_records import Flags
 from holdfast.tables.kernels.json import ABSENT, NULL, OBJECT

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from holdfast.display.html import Cell
 from holdfast.display.listing import Listing
-from holdfast.streaming.maintainers.batch_result import BatchResult
+from holdfast.streaming.maintainers.table.batch_result import BatchResult
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,14 +18,14 @@ from holdfast.indexes.rows import RowSet
 from holdfast.indexes.table_index import TableIndex
 from holdfast.state import codecs
 from holdfast.state.memory import MemoryStore
-from holdfast.streaming.maintainers.batch_result import BatchResult
-from holdfast.streaming.maintainers.bounds import Bounds, NearBounds
-from holdfast.streaming.maintainers.holding import WholeTable
-from holdfast.streaming.maintainers.in_file import whole_of_file
-from holdfast.streaming.maintainers.in_memory import WholeInMemory
-from holdfast.streaming.maintainers.rules import MonitoredRule, monitored
-from holdfast.streaming.maintainers.table_maintainer import TableMaintainer
-from holdfast.streaming.netting import DELETE, INSERT, UPDATE, Records
+from holdfast.streaming.incoming.netting import DELETE, INSERT, UPDATE, Records
+from holdfast.streaming.maintainers.holdings.contract import WholeTable
+from holdfast.streaming.maintainers.holdings.in_file import whole_of_file
+from holdfast.streaming.maintainers.holdings.in_memory import WholeInMemory
+from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule, monitored
+from holdfast.streaming.maintainers.table.batch_result import BatchResult
+from holdfast.streaming.maintainers.table.bounds import Bounds, NearBounds
+from holdfast.streaming.maintainers.table.maintainer import TableMaintainer
 from holdfast.tables import ReadOptions, Table, as_table, from_arrow
 from holdfast.tables.columnar import encoded
 from holdfast.tables.keys import arrow_type_of

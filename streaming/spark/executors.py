@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import pyarrow as pa
 
 from holdfast.constraints import ExternalError, HoldfastError, InputError, UsageError
-from holdfast.discovery.blocks.packing import packed, unpacked
+from holdfast.discovery.blocks.storage.packing import packed, unpacked
 from holdfast.discovery.denial.enumerating import FEWER
-from holdfast.discovery.evidences import TooManyEvidences
+from holdfast.discovery.evidence.evidences import TooManyEvidences
 from holdfast.streaming.spark.errors import first_line
 
 if TYPE_CHECKING:

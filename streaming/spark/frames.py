@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.constraints import ExternalError, UsageError
-from holdfast.discovery.blocks.block import Block, Rows, write_blocks
-from holdfast.discovery.blocks.table import BlockTable, Report, Source
+from holdfast.discovery.blocks.storage.block import Block, Rows, write_blocks
+from holdfast.discovery.blocks.storage.table import BlockTable, Report, Source
 from holdfast.streaming.spark.errors import first_line
 from holdfast.streaming.spark.executors import Batches, SparkExecutors, answered, answers
 from holdfast.tables.frames import encode_arrow
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from holdfast.discovery.blocks.storage import Storage
+    from holdfast.discovery.blocks.storage.location import Storage
     from holdfast.tables import ReadOptions
 
 _MOST_ROWS_OF_LIMIT = 2**31 - 1

@@ -17,9 +17,9 @@ import numpy as np
 
 from holdfast.constraints import ExternalError, HoldfastError, InputError
 from holdfast.state.room import is_of_storage, way_out
-from holdfast.streaming.arrivals import Arrivals, BadRecord, Draft, Target, all_bad, arrivals
+from holdfast.streaming.commits.output_rows import Position
+from holdfast.streaming.incoming.arrivals import Arrivals, BadRecord, Draft, Target, all_bad, arrivals
 from holdfast.streaming.maintainers.maintainer import BatchResult
-from holdfast.streaming.output_rows import Position
 from holdfast.streaming.pipeline import Pipeline
 from holdfast.streaming.spark.failures import CheckpointLost, Followed, explained
 from holdfast.streaming.spark.places import read_text

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from holdfast.jobs.application.outputs import answers_of
 from holdfast.jobs.command_line import exit_code_of
-from holdfast.jobs.configuration import load
-from holdfast.jobs.outputs import answers_of
+from holdfast.jobs.configuration.reading import load
 from tests.dashboard.tables import Written
 
 if TYPE_CHECKING:

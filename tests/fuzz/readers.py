@@ -41,20 +41,20 @@ from holdfast.constraints import (
 )
 from holdfast.constraints.rules import Threshold
 from holdfast.jobs.command_line import exit_code_of
-from holdfast.jobs.configuration import read_configuration
-from holdfast.jobs.problems import Enough, Problems
-from holdfast.jobs.rules_files import read_rules
-from holdfast.jobs.secrets import masked, masked_settings
-from holdfast.jobs.space_files import read_space
-from holdfast.jobs.yaml_text import Document, read_yaml
+from holdfast.jobs.configuration.problems import Enough, Problems
+from holdfast.jobs.configuration.reading import read_configuration
+from holdfast.jobs.configuration.rules_files import read_rules
+from holdfast.jobs.configuration.secrets import masked, masked_settings
+from holdfast.jobs.configuration.yaml_text import Document, read_yaml
+from holdfast.jobs.files.spaces import read_space
 from holdfast.state import codecs
 from holdfast.state.log import CommitLog, logged_after, owner
 from holdfast.state.snapshots import Snapshots
 from holdfast.state.store import WriteBatch
-from holdfast.streaming.arrivals import TRUNCATE, Arrivals, Target, arrivals
 from holdfast.streaming.decoding import decoder
 from holdfast.streaming.decoding.connect import columns_of, left_out
 from holdfast.streaming.decoding.files import ChangedFile, Kind, draft_of
+from holdfast.streaming.incoming.arrivals import TRUNCATE, Arrivals, Target, arrivals
 from holdfast.tables import ReadOptions, Table, read_table
 from holdfast.tables.fitting import fit
 from holdfast.tables.json_records import fields_of, spans_of

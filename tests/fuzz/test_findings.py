@@ -14,12 +14,12 @@ from holdfast.constraints import Column, InputError, PredicateSpace, Schema, Sta
 from holdfast.constraints.columns import unknown_name
 from holdfast.constraints.parsing import parse_condition, parse_rule_body
 from holdfast.constraints.rules import Threshold
-from holdfast.jobs.secrets import masked
+from holdfast.jobs.configuration.secrets import masked
 from holdfast.state.log import logged_after, owner
 from holdfast.state.snapshots import Snapshots
-from holdfast.streaming.arrivals import Target, arrivals
 from holdfast.streaming.decoding import files
 from holdfast.streaming.decoding.files import ChangedFile, draft_of
+from holdfast.streaming.incoming.arrivals import Target, arrivals
 from holdfast.tables import ReadOptions, read_table
 from tests.fuzz.readers import READERS, outcome
 from tests.fuzz.seeds import MANIFEST, whole_manifest

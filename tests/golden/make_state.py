@@ -20,20 +20,20 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.constraints import json_value
-from holdfast.discovery.blocks.block import Rows, write_blocks
 from holdfast.discovery.blocks.executors import InProcess
-from holdfast.discovery.blocks.storage import Storage
-from holdfast.discovery.blocks.table import BlockTable, Source
+from holdfast.discovery.blocks.storage.block import Rows, write_blocks
+from holdfast.discovery.blocks.storage.location import Storage
+from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.state import codecs
 from holdfast.state.commits import Commits, LedgerEntry
 from holdfast.state.rocks import RocksStore
 from holdfast.state.store import WriteBatch
-from holdfast.streaming.key_versions import schema_of_versions, versions_table
-from holdfast.streaming.maintainers.in_blocks import BlockPlace, WholeInBlocks
-from holdfast.streaming.maintainers.in_memory import WholeInMemory
+from holdfast.streaming.commits.table_records import TableRecord
+from holdfast.streaming.incoming.key_versions import schema_of_versions, versions_table
+from holdfast.streaming.maintainers.holdings.in_blocks import BlockPlace, WholeInBlocks
+from holdfast.streaming.maintainers.holdings.in_memory import WholeInMemory
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
 from holdfast.streaming.seeding import SeededTable, seed
-from holdfast.streaming.table_records import TableRecord
 from holdfast.tables import from_arrow
 
 FOLDER = Path(__file__).parent / "states"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from holdfast.jobs import demo_broker
+from holdfast.jobs.demo import broker as demo_broker
 from holdfast.streaming.spark.jars import broker_jars
 from holdfast.streaming.spark.java import java_home
 

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from holdfast.jobs.doctor import examine
+from holdfast.jobs.application.machine import examine
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ _WRITTEN_FIRST = "every element is written before it is read"
 EQUIVALENT: dict[str, str] = {
     "discovery/kernels/evidence.py::_hash::29 -> 30#0": _ONLY_PLACES,
     "discovery/kernels/hitting_sets.py::enumerate_kernel::0 -> -1#4": "the array has one element",
-    "discovery/violations.py::_Walk.__init__::np.zeros -> np.ones#3": _WRITTEN_FIRST,
+    "discovery/evidence/violations.py::_Walk.__init__::np.zeros -> np.ones#3": _WRITTEN_FIRST,
     "indexes/counting_index.py::CountingIndex.follow"
     "::2 * len(delta.changed) > len(self._rows) -> 2 * len(delta.changed) >= len(self._rows)#0": (
         "trees that are made anew and trees that follow hold the same rows"

@@ -26,7 +26,7 @@ AREAS: dict[str, tuple[int, tuple[str, ...]]] = {
     "kernels of indexes": (24, ("indexes/kernels/*.py",)),
     "discovery": (36, ("discovery/*.py", "discovery/[!k]*/*.py")),
     "kernels of discovery": (24, ("discovery/kernels/*.py",)),
-    "maintainers": (20, ("streaming/maintainers/*.py", "streaming/netting.py")),
+    "maintainers": (20, ("streaming/maintainers/*.py", "streaming/incoming/netting.py")),
     "state": (8, ("state/commits.py", "state/codecs.py")),
 }
 """How many mutants of which files: 160 in all. A larger or smaller number keeps the proportions."""

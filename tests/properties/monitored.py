@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from holdfast.constraints import InclusionDependency, Rule
 from holdfast.constraints.values import json_value
-from holdfast.streaming.maintainers import rules as maintained
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
-from holdfast.streaming.maintainers.rule_state import RuleState
+from holdfast.streaming.maintainers.rules import maintainer as maintained
+from holdfast.streaming.maintainers.rules.state import RuleState
 from holdfast.tables import Table, from_arrow
 from tests.oracles import rules as oracle
 from tests.oracles.values import Row

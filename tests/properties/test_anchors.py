@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 
 from holdfast.constraints import PredicateSpace
-from holdfast.discovery.codes import pair_codes
 from holdfast.discovery.denial.anchors import Anchors, Costs
+from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.tables import Table, from_arrow, overlap
 from holdfast.tables.taxes import tax_records
 from tests.oracles.values import Table as OracleTable

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from holdfast.discovery.blocks import live, probing
-from holdfast.discovery.blocks.block import Rows, write_blocks
 from holdfast.discovery.blocks.executors import InProcess
-from holdfast.discovery.blocks.storage import Storage
-from holdfast.discovery.blocks.table import BlockTable, Source
+from holdfast.discovery.blocks.search import probing
+from holdfast.discovery.blocks.storage import live
+from holdfast.discovery.blocks.storage.block import Rows, write_blocks
+from holdfast.discovery.blocks.storage.location import Storage
+from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.state.memory import MemoryStore
-from holdfast.streaming.maintainers import residents
-from holdfast.streaming.maintainers.in_blocks import BlockPlace, WholeInBlocks
+from holdfast.streaming.maintainers.holdings import residents
+from holdfast.streaming.maintainers.holdings.in_blocks import BlockPlace, WholeInBlocks
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from tests.oracles.values import Row
 from tests.properties.test_maintainer_laws import Histories, Law, tiny_pieces

@@ -21,21 +21,21 @@ from hypothesis import strategies as st
 
 from holdfast import Maintainer
 from holdfast.constraints import PredicateSpace, UsageError
-from holdfast.discovery.blocks import live
-from holdfast.discovery.blocks import near as in_blocks
-from holdfast.discovery.blocks.block import Rows, write_blocks
+from holdfast.discovery.blocks.counting import near as in_blocks
+from holdfast.discovery.blocks.counting.near import BlockCounts, unordered_targets
 from holdfast.discovery.blocks.discover import discover_near_blocks
-from holdfast.discovery.blocks.near import BlockCounts, unordered_targets
-from holdfast.discovery.blocks.storage import Storage
-from holdfast.discovery.blocks.table import BlockTable, Source
-from holdfast.discovery.codes import column_numbers
+from holdfast.discovery.blocks.storage import live
+from holdfast.discovery.blocks.storage.block import Rows, write_blocks
+from holdfast.discovery.blocks.storage.location import Storage
+from holdfast.discovery.blocks.storage.table import BlockTable, Source
+from holdfast.discovery.evidence.codes import column_numbers
 from holdfast.discovery.near.counting import Context, Counter
 from holdfast.discovery.near.discover import NearDiscovered, discover_near, exceptions_of
 from holdfast.discovery.near.lattice import Member
 from holdfast.discovery.near.targets import KEY
 from holdfast.state.memory import MemoryStore
-from holdfast.streaming.maintainers import residents
-from holdfast.streaming.maintainers.in_blocks import BlockPlace, WholeInBlocks
+from holdfast.streaming.maintainers.holdings import residents
+from holdfast.streaming.maintainers.holdings.in_blocks import BlockPlace, WholeInBlocks
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
 from holdfast.streaming.maintainers.near import counting_blocks, maintainer
 from holdfast.tables import Table, from_arrow

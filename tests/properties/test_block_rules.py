@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 
 from holdfast import Maintainer
 from holdfast.constraints import PredicateSpace, Rule, StateRefused, parse_rule_body
-from holdfast.discovery.blocks import live
-from holdfast.discovery.blocks.block import Rows, rows_of, write_blocks
-from holdfast.discovery.blocks.live import LiveBlocks
-from holdfast.discovery.blocks.partners import BlockPartners
-from holdfast.discovery.blocks.storage import Storage
-from holdfast.discovery.blocks.table import BlockTable, Source
+from holdfast.discovery.blocks.counting.partners import BlockPartners
+from holdfast.discovery.blocks.storage import live
+from holdfast.discovery.blocks.storage.block import Rows, rows_of, write_blocks
+from holdfast.discovery.blocks.storage.live import LiveBlocks
+from holdfast.discovery.blocks.storage.location import Storage
+from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.discovery.detection.check import check_tables
 from holdfast.discovery.detection.columns import RowColumns
 from holdfast.discovery.detection.forms import PairForm, form_of, space_with
@@ -34,10 +34,11 @@ from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowSet
 from holdfast.indexes.sorted_groups import SortedGroups
 from holdfast.state.memory import MemoryStore
-from holdfast.streaming.maintainers import counting_blocks, residents, watches
-from holdfast.streaming.maintainers.in_blocks import BlockPlace, WholeInBlocks
+from holdfast.streaming.maintainers.holdings import residents
+from holdfast.streaming.maintainers.holdings.in_blocks import BlockPlace, WholeInBlocks
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
-from holdfast.streaming.maintainers.rules import MonitoredRule
+from holdfast.streaming.maintainers.rules import counting_blocks, watches
+from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule
 from holdfast.tables import Table, from_arrow
 from tests.executors import Apart
 from tests.oracles.values import Row

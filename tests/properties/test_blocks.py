@@ -24,25 +24,25 @@ from holdfast.constraints import (
     UsageError,
     parse_denial,
 )
-from holdfast.discovery import evidences
-from holdfast.discovery.blocks.block import Rows, read_block, rows_of, write_blocks
-from holdfast.discovery.blocks.checking import check_blocks
+from holdfast.discovery.blocks.counting.checking import check_blocks
 from holdfast.discovery.blocks.discover import discover_blocks
 from holdfast.discovery.blocks.executors import InProcess
-from holdfast.discovery.blocks.probing import probe_blocks
-from holdfast.discovery.blocks.searching import BlockSearch, compared_of
-from holdfast.discovery.blocks.seeding import seed_blocks
-from holdfast.discovery.blocks.storage import Kept, Storage
-from holdfast.discovery.blocks.table import BlockTable, Source
-from holdfast.discovery.blocks.values import clusters_of, missing_values, overlaps_of
-from holdfast.discovery.codes import pair_codes
+from holdfast.discovery.blocks.search.probing import probe_blocks
+from holdfast.discovery.blocks.search.searching import BlockSearch, compared_of
+from holdfast.discovery.blocks.search.seeding import seed_blocks
+from holdfast.discovery.blocks.storage.block import Rows, read_block, rows_of, write_blocks
+from holdfast.discovery.blocks.storage.location import Kept, Storage
+from holdfast.discovery.blocks.storage.table import BlockTable, Source
+from holdfast.discovery.blocks.values.shared import clusters_of, missing_values, overlaps_of
 from holdfast.discovery.detection.check import Example, check_tables
 from holdfast.discovery.discover import discover
-from holdfast.discovery.evidences import all_evidences
+from holdfast.discovery.evidence import evidences
+from holdfast.discovery.evidence.codes import pair_codes
+from holdfast.discovery.evidence.evidences import all_evidences
 from holdfast.discovery.inclusion.discover import discover_inclusions
 from holdfast.discovery.inclusion.result import Inclusions
 from holdfast.discovery.reported import ReportedSet
-from holdfast.streaming.maintainers.in_blocks import WholeInBlocks
+from holdfast.streaming.maintainers.holdings.in_blocks import WholeInBlocks
 from holdfast.tables import ReadOptions, Table, from_arrow, overlap, read_table, space_of
 from holdfast.tables.taxes import tax_records
 from tests.oracles.values import Table as OracleTable

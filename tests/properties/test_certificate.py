@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from holdfast.constraints import Column, PredicateSpace, Schema
 from holdfast.constraints.types import INTEGER, STRING
-from holdfast.discovery.certificate import Certificate
 from holdfast.discovery.denial import covers as covers_module
 from holdfast.discovery.denial.covers import Covers
-from holdfast.discovery.hitting_sets import HittingSetSearch, groups_of
+from holdfast.discovery.evidence.certificate import Certificate
+from holdfast.discovery.evidence.hitting_sets import HittingSetSearch, groups_of
 from holdfast.indexes.table_index import WITNESSES
 
 Model = dict[int, set[tuple[int, int]]]

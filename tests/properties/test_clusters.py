@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from holdfast.constraints import ColumnRef
 from holdfast.constraints.types import INTEGER
-from holdfast.discovery.blocks.values import Counted
+from holdfast.discovery.blocks.values.shared import Counted
 from holdfast.discovery.inclusion import clusters as module
 from holdfast.discovery.inclusion.clusters import Clusters, Member
 

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.constraints import PredicateSpace, UsageError, constraint_fields, parse_denial
-from holdfast.discovery import evidences, hitting_sets, sampling
-from holdfast.discovery.codes import pair_codes
 from holdfast.discovery.denial import enumerating, seeding, validating
 from holdfast.discovery.denial.anchors import Anchors, Costs
 from holdfast.discovery.denial.seeding import seed_denial
 from holdfast.discovery.discover import discover
+from holdfast.discovery.evidence import evidences, hitting_sets, sampling
+from holdfast.discovery.evidence.codes import pair_codes
+from holdfast.discovery.evidence.sampling import Variety
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.reported import ReportedSet
-from holdfast.discovery.sampling import Variety
 from holdfast.tables import ReadOptions, Table, from_arrow, overlap
 from holdfast.tables.taxes import tax_records
 from tests.oracles import denial as oracle

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from holdfast.constraints import Column, PredicateSpace, Schema
 from holdfast.constraints.operators import EQUAL, GREATER, LESS
 from holdfast.constraints.types import FLOAT, STRING
-from holdfast.discovery import evidences as evidences_module
-from holdfast.discovery.codes import pair_codes
-from holdfast.discovery.evidences import (
+from holdfast.discovery.evidence import evidences as evidences_module
+from holdfast.discovery.evidence.codes import pair_codes
+from holdfast.discovery.evidence.evidences import (
     EvidenceSet,
     RowGroups,
     TooManyEvidences,
@@ -22,8 +22,8 @@ from holdfast.discovery.evidences import (
     mirrored,
     most_evidences,
 )
-from holdfast.discovery.hitting_sets import HittingSetSearch, groups_of, transposed
-from holdfast.discovery.sampling import sample_random
+from holdfast.discovery.evidence.hitting_sets import HittingSetSearch, groups_of, transposed
+from holdfast.discovery.evidence.sampling import sample_random
 from holdfast.tables import Table, from_arrow, overlap
 from tests.oracles import denial as oracle
 from tests.oracles.values import Table as OracleTable

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from holdfast import Maintainer
 from holdfast.constraints import Column, InputError, parse_type
-from holdfast.streaming.maintainers.evolving import Definition, EvolvedColumn, evolved
 from holdfast.streaming.maintainers.maintainer import Bounds
+from holdfast.streaming.maintainers.table.evolving import Definition, EvolvedColumn, evolved
 from tests.maintained import stored_table
 from tests.oracles import changes, denial
 from tests.oracles.changes import KeylessChange

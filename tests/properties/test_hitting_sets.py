@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.discovery import hitting_sets
-from holdfast.discovery.hitting_sets import HittingSetSearch, transposed
+from holdfast.discovery.evidence import hitting_sets
+from holdfast.discovery.evidence.hitting_sets import HittingSetSearch, transposed
 from holdfast.discovery.kernels.hitting_sets import Groups
 from tests.oracles.hitting_sets import Vertices, minimal_hitting_sets
 

@@ -20,8 +20,8 @@ from holdfast.discovery.inclusion import seeding
 from holdfast.discovery.inclusion.discover import discover_inclusions
 from holdfast.discovery.inclusion.seeding import clustered, column_values
 from holdfast.state.memory import MemoryStore
-from holdfast.streaming.maintainers import held_values
-from holdfast.streaming.maintainers.inclusion import ColumnChange, InclusionMaintainer
+from holdfast.streaming.maintainers.inclusion import held_values
+from holdfast.streaming.maintainers.inclusion.maintainer import ColumnChange, InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
 from holdfast.tables import ReadOptions, Table, from_arrow
 from tests.oracles import changes as changes_oracle

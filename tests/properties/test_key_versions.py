@@ -18,21 +18,21 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from holdfast.constraints import Column, Schema
 from holdfast.constraints.types import INTEGER, STRING
 from holdfast.discovery.blocks.executors import InProcess
-from holdfast.discovery.blocks.storage import Storage
-from holdfast.discovery.blocks.table import BlockTable, Source
+from holdfast.discovery.blocks.storage.location import Storage
+from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.state.memory import MemoryStore
-from holdfast.streaming import key_versions
-from holdfast.streaming.key_versions import KeyVersions, versions_definition
-from holdfast.streaming.maintainers.in_blocks import BlockPlace, WholeInBlocks
-from holdfast.streaming.maintainers.in_memory import RowsInMemory
-from holdfast.streaming.netting import DELETE, INSERT
+from holdfast.streaming.incoming import key_versions
+from holdfast.streaming.incoming.key_versions import KeyVersions, versions_definition
+from holdfast.streaming.incoming.netting import DELETE, INSERT
+from holdfast.streaming.maintainers.holdings.in_blocks import BlockPlace, WholeInBlocks
+from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
 from holdfast.tables import Table, from_arrow
 from tests.properties.test_block_laws import MOST, tiny_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holdfast.streaming.maintainers.holding import Holding
+    from holdfast.streaming.maintainers.holdings.contract import Holding
 
 __all__ = ["tiny_blocks"]
 

@@ -21,7 +21,12 @@ from tests.properties.test_maintainer_laws import Law, Setting, batches_of, sett
 
 __all__ = ["tiny_blocks"]
 
-CORE = ("holdfast.streaming.maintainers", "holdfast.streaming.netting", "holdfast.indexes", "holdfast.discovery")
+CORE = (
+    "holdfast.streaming.maintainers",
+    "holdfast.streaming.incoming.netting",
+    "holdfast.indexes",
+    "holdfast.discovery",
+)
 
 
 # without shrinking, which would take minutes: the notes say where it failed

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.constraints import ExternalError
-from holdfast.discovery.blocks import live, marks
-from holdfast.discovery.blocks.block import Rows, write_blocks
 from holdfast.discovery.blocks.executors import InProcess
-from holdfast.discovery.blocks.live import LiveBlocks
-from holdfast.discovery.blocks.marks import Marks, marked_among, set_of, with_more
-from holdfast.discovery.blocks.storage import Kept, Storage
-from holdfast.discovery.blocks.table import BlockTable, Source
+from holdfast.discovery.blocks.storage import live, marks
+from holdfast.discovery.blocks.storage.block import Rows, write_blocks
+from holdfast.discovery.blocks.storage.live import LiveBlocks
+from holdfast.discovery.blocks.storage.location import Kept, Storage
+from holdfast.discovery.blocks.storage.marks import Marks, marked_among, set_of, with_more
+from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.tables import Table, from_arrow
 
 numbers = st.one_of(st.integers(0, 40), st.integers(2**31, 2**31 + 40), st.integers(2**33, 2**33 + 40))

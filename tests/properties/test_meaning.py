@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from holdfast.constraints import Column, DenialConstraint, PredicateSpace, Schema
 from holdfast.constraints.operators import EQUAL, GREATER, LESS
 from holdfast.constraints.types import INTEGER
-from holdfast.discovery.blocks.seeding import seed_blocks
+from holdfast.discovery.blocks.search.seeding import seed_blocks
 from holdfast.discovery.denial import seeding
 from holdfast.discovery.denial.meaning import Meaning
 from holdfast.discovery.discover import discover

@@ -17,12 +17,12 @@ from holdfast.constraints import PredicateSpace
 from holdfast.indexes import exceptions
 from holdfast.indexes.rows import RowSet
 from holdfast.state.memory import MemoryStore
-from holdfast.streaming.maintainers.bounds import NearBounds
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.near import counting, maintainer
 from holdfast.streaming.maintainers.near.changes import NearExample
 from holdfast.streaming.maintainers.near.counts import ordered_in
 from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
+from holdfast.streaming.maintainers.table.bounds import NearBounds
 from holdfast.tables import ReadOptions, Table, from_arrow
 from tests.oracles import near as oracle
 

@@ -20,21 +20,21 @@ from hypothesis import strategies as st
 
 from holdfast.constraints import Column, PredicateSpace, Schema, parse_type
 from holdfast.constraints.types import INTEGER, STRING
-from holdfast.discovery.blocks.block import Rows as Numbered
-from holdfast.discovery.blocks.block import write_blocks
 from holdfast.discovery.blocks.executors import InProcess
-from holdfast.discovery.blocks.storage import Storage
-from holdfast.discovery.blocks.table import BlockTable, Source
+from holdfast.discovery.blocks.storage.block import Rows as Numbered
+from holdfast.discovery.blocks.storage.block import write_blocks
+from holdfast.discovery.blocks.storage.location import Storage
+from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.indexes.rows import RowSet
 from holdfast.state.memory import MemoryStore
-from holdfast.streaming.arrivals import TRUNCATE, UNREADABLE, Arrivals, Draft, Target, arrivals
 from holdfast.streaming.decoding import feed
-from holdfast.streaming.key_versions import KeyVersions, first_versions
-from holdfast.streaming.maintainers.denial import DenialMaintainer
-from holdfast.streaming.maintainers.in_blocks import BlockPlace, WholeInBlocks
-from holdfast.streaming.maintainers.in_memory import RowsInMemory
+from holdfast.streaming.incoming.arrivals import TRUNCATE, UNREADABLE, Arrivals, Draft, Target, arrivals
+from holdfast.streaming.incoming.key_versions import KeyVersions, first_versions
+from holdfast.streaming.incoming.netting import DELETE, INSERT, UPDATE
+from holdfast.streaming.maintainers.certified.denial import DenialMaintainer
+from holdfast.streaming.maintainers.holdings.in_blocks import BlockPlace, WholeInBlocks
+from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
-from holdfast.streaming.netting import DELETE, INSERT, UPDATE
 from holdfast.tables import Table, from_arrow
 from tests.properties.test_block_laws import MOST, tiny_blocks
 

@@ -9,8 +9,8 @@ from hypothesis import given
 
 from holdfast.constraints import DenialConstraint, PredicateSpace, parse_denial
 from holdfast.discovery import ranking
-from holdfast.discovery.codes import pair_codes
 from holdfast.discovery.discover import discover
+from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.discovery.ranking import coverage, succinctness
 from holdfast.tables import Table, from_arrow, overlap
 from holdfast.tables.taxes import tax_records

@@ -15,10 +15,10 @@ from holdfast import Maintainer
 from holdfast.constraints import PredicateSpace, RowImage, Rule, StateRefused, Violation, parse_rule_body
 from holdfast.indexes import counting_index, group_counts
 from holdfast.state.memory import MemoryStore
-from holdfast.streaming.maintainers import counting, watches
-from holdfast.streaming.maintainers import rules as maintained
-from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
-from holdfast.streaming.maintainers.rules import MonitoredRule
+from holdfast.streaming.maintainers.rules import counting, watches
+from holdfast.streaming.maintainers.rules import maintainer as maintained
+from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule
+from holdfast.streaming.maintainers.rules.state import RuleExample, RuleState
 from holdfast.tables import Table
 from tests.oracles import rules as oracle
 from tests.oracles.values import Row

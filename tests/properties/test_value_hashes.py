@@ -15,16 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.constraints import StateRefused
-from holdfast.discovery.blocks import value_parts
 from holdfast.discovery.blocks.executors import InProcess
-from holdfast.discovery.blocks.hashing import HASH, hashed
-from holdfast.discovery.blocks.storage import Kept, Storage
-from holdfast.discovery.blocks.value_parts import ValueFiles
+from holdfast.discovery.blocks.storage.hashing import HASH, hashed
+from holdfast.discovery.blocks.storage.location import Kept, Storage
+from holdfast.discovery.blocks.values import parts as value_parts
+from holdfast.discovery.blocks.values.parts import ValueFiles
 from holdfast.state import codecs
 from holdfast.state.memory import MemoryStore
 from holdfast.state.store import WriteBatch
-from holdfast.streaming.maintainers.held_values import files_in_use
-from holdfast.streaming.maintainers.inclusion import ColumnChange, InclusionMaintainer
+from holdfast.streaming.maintainers.inclusion.held_values import files_in_use
+from holdfast.streaming.maintainers.inclusion.maintainer import ColumnChange, InclusionMaintainer
 from holdfast.tables import from_arrow
 from holdfast.tables.canonical import canonical
 from tests.oracles import hashing as oracle

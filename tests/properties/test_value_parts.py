@@ -18,24 +18,25 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from holdfast.constraints import ConstraintChange, ExternalError, InclusionDependency, Rule, StateRefused
-from holdfast.discovery.blocks import value_parts, value_records
-from holdfast.discovery.blocks.block import Rows, write_blocks
 from holdfast.discovery.blocks.executors import InProcess
-from holdfast.discovery.blocks.hashing import Hashes, hashed
-from holdfast.discovery.blocks.storage import Kept, Storage
-from holdfast.discovery.blocks.table import BlockTable, Source
-from holdfast.discovery.blocks.value_parts import ValueFiles, ValueParts
-from holdfast.discovery.blocks.value_records import NOT_FOUND, ValueRecords
+from holdfast.discovery.blocks.storage.block import Rows, write_blocks
+from holdfast.discovery.blocks.storage.hashing import Hashes, hashed
+from holdfast.discovery.blocks.storage.location import Kept, Storage
+from holdfast.discovery.blocks.storage.table import BlockTable, Source
+from holdfast.discovery.blocks.values import parts as value_parts
+from holdfast.discovery.blocks.values import records as value_records
+from holdfast.discovery.blocks.values.parts import ValueFiles, ValueParts
+from holdfast.discovery.blocks.values.records import NOT_FOUND, ValueRecords
 from holdfast.discovery.inclusion.clusters import Clusters
 from holdfast.discovery.inclusion.seeding import column_values
 from holdfast.state import codecs
 from holdfast.state.memory import MemoryStore
-from holdfast.streaming.maintainers import held_values
-from holdfast.streaming.maintainers.held_values import files_in_use
-from holdfast.streaming.maintainers.inclusion import ColumnChange, InclusionMaintainer
-from holdfast.streaming.maintainers.rules import MonitoredRule
-from holdfast.streaming.maintainers.value_rules import ValueRules
-from holdfast.streaming.maintainers.watches import MOST_EXAMPLES
+from holdfast.streaming.maintainers.inclusion import held_values
+from holdfast.streaming.maintainers.inclusion.held_values import files_in_use
+from holdfast.streaming.maintainers.inclusion.maintainer import ColumnChange, InclusionMaintainer
+from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule
+from holdfast.streaming.maintainers.rules.values import ValueRules
+from holdfast.streaming.maintainers.rules.watches import MOST_EXAMPLES
 from holdfast.tables import Table, from_arrow
 from tests.oracles import inclusion as oracle
 from tests.oracles.values import Row, same

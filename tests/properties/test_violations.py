@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.constraints import PredicateSpace, parse_denial
-from holdfast.discovery.codes import pair_codes
-from holdfast.discovery.evidences import all_evidences
-from holdfast.discovery.violations import ViolationSearch
+from holdfast.discovery.evidence.codes import pair_codes
+from holdfast.discovery.evidence.evidences import all_evidences
+from holdfast.discovery.evidence.violations import ViolationSearch
 from holdfast.tables import Table, from_arrow, overlap
 from tests.oracles import denial as oracle
 from tests.oracles.values import Table as OracleTable

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from holdfast.constraints import Column, PredicateSpace, Schema, UsageError
 from holdfast.constraints.types import INTEGER, STRING
-from holdfast.discovery import hitting_sets
-from holdfast.discovery.codes import pair_codes
 from holdfast.discovery.denial import enumerating
 from holdfast.discovery.discover import discover
-from holdfast.discovery.evidences import all_evidences
-from holdfast.discovery.hitting_sets import HittingSetSearch, groups_of
+from holdfast.discovery.evidence import hitting_sets
+from holdfast.discovery.evidence.codes import pair_codes
+from holdfast.discovery.evidence.evidences import all_evidences
+from holdfast.discovery.evidence.hitting_sets import HittingSetSearch, groups_of
 from holdfast.discovery.order import contexts
 from holdfast.tables import Table, from_arrow, space_of
 

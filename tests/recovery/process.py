@@ -18,22 +18,22 @@ from deltalake import DeltaTable
 from holdfast.constraints import Rule, parse_rule_body
 from holdfast.discovery.detection.check import check_tables
 from holdfast.discovery.discover import discover
-from holdfast.jobs.checkpoints import refuse_damaged
+from holdfast.jobs.application.checkpoints import refuse_damaged
 from holdfast.jobs.command_line import exit_code_of
 from holdfast.state.commits import READY, Commits
 from holdfast.state.log import CommitLog
 from holdfast.state.rocks import RocksStore
 from holdfast.state.snapshots import Snapshots, own, refuse_behind
-from holdfast.streaming.arrivals import Arrivals, BadRecord
+from holdfast.streaming.commits.output_rows import Position
+from holdfast.streaming.commits.snapshotting import Snapshotter
+from holdfast.streaming.commits.table_records import TableRecord, tables_of
+from holdfast.streaming.incoming.arrivals import Arrivals, BadRecord
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
-from holdfast.streaming.maintainers.rules import MonitoredRule
-from holdfast.streaming.output_rows import Position
+from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule
 from holdfast.streaming.pipeline import Limits, Pipeline
-from holdfast.streaming.publisher import Publisher
 from holdfast.streaming.seeding import SeededTable, restore, seed, table_rules
 from holdfast.streaming.sinks.choosing import open_tables
-from holdfast.streaming.snapshotting import Snapshotter
-from holdfast.streaming.table_records import TableRecord, tables_of
+from holdfast.streaming.sinks.publisher import Publisher
 from holdfast.tables import Table, from_arrow
 
 if TYPE_CHECKING:

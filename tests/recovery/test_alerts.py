@@ -20,9 +20,9 @@ from holdfast.streaming.alerts.sending import Sender
 from holdfast.streaming.alerts.waiting import Waiting, carried, told
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer
 from holdfast.streaming.pipeline import Limits, Pipeline
-from holdfast.streaming.publisher import Publisher
 from holdfast.streaming.seeding import Earlier, SeededTable, restore, seed, table_rules
 from holdfast.streaming.sinks.deltalake import DeltaLakeTable
+from holdfast.streaming.sinks.publisher import Publisher
 from holdfast.streaming.sinks.shapes import SHAPES
 from tests.recovery.test_pipeline import RULES, Running, _history, _table
 

@@ -22,8 +22,8 @@ from deltalake import DeltaTable
 from holdfast.constraints import Column, ExternalError, HoldfastError, Schema, StateRefused
 from holdfast.constraints.types import INTEGER
 from holdfast.jobs.command_line import exit_code_of
-from holdfast.streaming.key_versions import KeyVersions, versions_definition
-from holdfast.streaming.maintainers.in_memory import RowsInMemory
+from holdfast.streaming.incoming.key_versions import KeyVersions, versions_definition
+from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.maintainer import DELETE
 from holdfast.streaming.sinks.deltalake import DeltaLakeTable
 from tests.recovery.disks import fill
@@ -201,7 +201,7 @@ def test_keys_are_not_forgotten_early_by_a_clock_that_goes_back() -> None:
 def test_what_the_machine_lacks_is_no_defect(
     kind: BaseException, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from holdfast.jobs import configuration
+    from holdfast.jobs.configuration import reading as configuration
 
     def failing(*_: object) -> None:
         raise kind

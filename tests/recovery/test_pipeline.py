@@ -17,12 +17,12 @@ from deltalake import DeltaTable
 
 from holdfast.constraints import InputError, Rule, StateRefused, Threshold, parse_rule_body, parse_share
 from holdfast.constraints.sentences import sentence
-from holdfast.discovery.blocks.block import Rows as BlockRows
-from holdfast.discovery.blocks.block import write_blocks
 from holdfast.discovery.blocks.executors import InProcess
-from holdfast.discovery.blocks.storage import Storage
-from holdfast.discovery.blocks.table import BlockTable, Source
-from holdfast.discovery.blocks.value_parts import ValueFiles, ValueParts
+from holdfast.discovery.blocks.storage.block import Rows as BlockRows
+from holdfast.discovery.blocks.storage.block import write_blocks
+from holdfast.discovery.blocks.storage.location import Storage
+from holdfast.discovery.blocks.storage.table import BlockTable, Source
+from holdfast.discovery.blocks.values.parts import ValueFiles, ValueParts
 from holdfast.discovery.detection.check import check_tables
 from holdfast.discovery.discover import discover
 from holdfast.discovery.inclusion.clusters import Clusters
@@ -33,22 +33,22 @@ from holdfast.state.log import CommitLog
 from holdfast.state.places import Folder
 from holdfast.state.rocks import RocksStore
 from holdfast.state.snapshots import Snapshots
-from holdfast.streaming.arrivals import Arrivals, BadRecord
-from holdfast.streaming.maintainers.bounds import NearBounds
-from holdfast.streaming.maintainers.held_values import HeldValues, files_in_use
-from holdfast.streaming.maintainers.inclusion import InclusionMaintainer
+from holdfast.streaming.commits.output_rows import Position
+from holdfast.streaming.commits.rule_reports import published_lines
+from holdfast.streaming.commits.snapshotting import Snapshotter
+from holdfast.streaming.incoming.arrivals import Arrivals, BadRecord
+from holdfast.streaming.maintainers.inclusion.held_values import HeldValues, files_in_use
+from holdfast.streaming.maintainers.inclusion.maintainer import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
 from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
-from holdfast.streaming.maintainers.rules import MonitoredRule, RuleMaintainer
-from holdfast.streaming.maintainers.watches import PartnersWatch
-from holdfast.streaming.output_rows import Position
+from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule, RuleMaintainer
+from holdfast.streaming.maintainers.rules.watches import PartnersWatch
+from holdfast.streaming.maintainers.table.bounds import NearBounds
 from holdfast.streaming.pipeline import Limits, Pipeline
-from holdfast.streaming.publisher import Publisher
-from holdfast.streaming.rule_reports import published_lines
 from holdfast.streaming.seeding import SeededTable, restore, seed, table_rules
 from holdfast.streaming.sinks.deltalake import DeltaLakeTable
+from holdfast.streaming.sinks.publisher import Publisher
 from holdfast.streaming.sinks.shapes import SHAPES
-from holdfast.streaming.snapshotting import Snapshotter
 from holdfast.tables import Table, from_arrow
 from tests.near_outputs import check_near
 

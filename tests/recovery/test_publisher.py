@@ -16,9 +16,9 @@ from holdfast.state.commits import Commits
 from holdfast.state.log import CommitLog, logged_after
 from holdfast.state.memory import MemoryStore
 from holdfast.state.store import WriteBatch
-from holdfast.streaming.publisher import Publisher
 from holdfast.streaming.sinks.choosing import open_tables
 from holdfast.streaming.sinks.deltalake import DeltaLakeTable
+from holdfast.streaming.sinks.publisher import Publisher
 from holdfast.streaming.sinks.shapes import BATCHES, CONSTRAINT_CHANGES, CONSTRAINTS, SHAPES
 
 WHEN = {"committed_at": "2026-11-18T10:00:00.000000Z"}

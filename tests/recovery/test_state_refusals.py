@@ -32,10 +32,10 @@ from holdfast.constraints import (
     StateTakenOver,
     StateUnreachable,
 )
-from holdfast.jobs import replacing
 from holdfast.jobs import run as running
 from holdfast.jobs import seed as seeding
-from holdfast.jobs.session import Session
+from holdfast.jobs.application import replacing
+from holdfast.jobs.application.session import Session
 from holdfast.state import codecs, rocks
 from holdfast.state.commits import SEEDING, Commits, Identity
 from holdfast.state.judging import refuse_unusable
@@ -516,7 +516,7 @@ def _kill_at(patch: pytest.MonkeyPatch, step: str) -> None:
     elif step == "first snapshot":
         patch.setattr(Snapshots, "put", killed)
     elif step == "publishing":
-        from holdfast.streaming.publisher import Publisher
+        from holdfast.streaming.sinks.publisher import Publisher
 
         patch.setattr(Publisher, "start", killed)
     elif step == "_finish, half done":

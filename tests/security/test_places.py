@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from holdfast.constraints import Column, Schema, parse_type
+from holdfast.jobs.application.folders import folder_name
 from holdfast.jobs.command_line import exit_code_of
-from holdfast.jobs.folders import folder_name
 from holdfast.state.log import CommitLog
-from holdfast.streaming.arrivals import Target, arrivals
 from holdfast.streaming.decoding.files import ChangedFile, draft_of
+from holdfast.streaming.incoming.arrivals import Target, arrivals
 from holdfast.tables import ReadOptions
 from tests.processes import is_loopback, listening
 from tests.short_lives import quick_environment

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from rocksdict import Options, Rdict
 
-from holdfast.jobs.configuration import load
+from holdfast.jobs.configuration.reading import load
 from tests.processes import command_lines
 from tests.short_lives import quick_environment
 from tests.streams import Application

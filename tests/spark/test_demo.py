@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.jobs.configuration import load
-from holdfast.jobs.demo import ways
-from holdfast.jobs.outputs import answers_of
+from holdfast.jobs.application.outputs import answers_of
+from holdfast.jobs.configuration.reading import load
+from holdfast.jobs.demo.pipeline import ways
 from tests.short_lives import quick_environment
 
 if TYPE_CHECKING:

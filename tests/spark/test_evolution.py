@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from holdfast.jobs import evolve, swapping
+from holdfast.jobs.application import evolve, swapping
 from holdfast.state.log import owner
 from tests.streams import Application, Row
 
@@ -271,9 +271,9 @@ def test_a_crash_while_a_state_follows_its_configuration(
                     crash()
                 removed(place, ignore_errors=ignore_errors)
 
-            patch.setattr("holdfast.jobs.swapping.shutil.rmtree", remove)
+            patch.setattr("holdfast.jobs.application.swapping.shutil.rmtree", remove)
         else:
-            patch.setattr("holdfast.streaming.snapshotting.Snapshotter._begin", crash)
+            patch.setattr("holdfast.streaming.commits.snapshotting.Snapshotter._begin", crash)
         with pytest.raises(Crash):
             app("run", "--available-now")
     there = {path.name for path in tmp_path.iterdir() if path.name.startswith("state")}

@@ -13,17 +13,17 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from holdfast.constraints import HoldfastError, InputError, StateRefused, UsageError
-from holdfast.discovery.blocks.block import read_block, rows_of
-from holdfast.discovery.blocks.live import LiveBlocks
-from holdfast.jobs.blocks import StateBlocks
-from holdfast.jobs.configuration import load
-from holdfast.jobs.first_rows import first_rows
-from holdfast.jobs.state_rows import RowsOfProcess
+from holdfast.discovery.blocks.storage.block import read_block, rows_of
+from holdfast.discovery.blocks.storage.live import LiveBlocks
+from holdfast.jobs.application.blocks import StateBlocks
+from holdfast.jobs.application.first_rows import first_rows
+from holdfast.jobs.application.state_rows import RowsOfProcess
+from holdfast.jobs.configuration.reading import load
 from holdfast.state import codecs
 from holdfast.state.memory import MemoryStore
 from holdfast.state.store import WriteBatch
-from holdfast.streaming.maintainers.in_blocks import WholeInBlocks
-from holdfast.streaming.maintainers.in_memory import WholeInMemory
+from holdfast.streaming.maintainers.holdings.in_blocks import WholeInBlocks
+from holdfast.streaming.maintainers.holdings.in_memory import WholeInMemory
 from holdfast.tables.taxes import tax_records
 from tests.streams import Application
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from holdfast.discovery.blocks.table import BlockTable
-    from holdfast.jobs.settings import Settings
+    from holdfast.discovery.blocks.storage.table import BlockTable
+    from holdfast.jobs.configuration.settings import Settings
 
 SOURCE = {"source": {"format": "files", "path": "./changes", "encoding": "json"}}
 FEED = {"delta.enableChangeDataFeed": "true"}

@@ -21,7 +21,7 @@ from holdfast.constraints import UsageError
 from holdfast.jobs import pack as packing
 from holdfast.jobs.command_line import exit_code_of
 from holdfast.jobs.pack import PackFailed, pack
-from holdfast.jobs.progress import progress_on
+from holdfast.jobs.terminal.progress import progress_on
 from holdfast.streaming.spark.jars import spark_jars
 from tests.cluster import driver_environment
 

@@ -20,12 +20,12 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from holdfast.discovery.blocks.live import stored_names
-from holdfast.discovery.blocks.storage import Storage
-from holdfast.jobs import doctor
+from holdfast.discovery.blocks.storage.live import stored_names
+from holdfast.discovery.blocks.storage.location import Storage
+from holdfast.jobs.application import machine as doctor
 from holdfast.state import codecs
 from holdfast.state.rocks import RocksReader
-from holdfast.streaming.maintainers.stored_definition import versions_prefix
+from holdfast.streaming.maintainers.table.stored_definition import versions_prefix
 from holdfast.tables.taxes import tax_records
 from tests.short_lives import quick_environment
 from tests.spark.test_run_delta import FEED, Source

@@ -13,7 +13,7 @@ from deltalake import write_deltalake
 
 from holdfast.constraints import ExternalError, HoldfastError, StateRefused
 from holdfast.jobs.command_line import exit_code_of
-from holdfast.jobs.configuration import load
+from holdfast.jobs.configuration.reading import load
 from holdfast.jobs.run import Company
 from holdfast.jobs.run import run as run_job
 from holdfast.state.rocks import RocksStore

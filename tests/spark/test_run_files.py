@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast.jobs.command_line import exit_code_of
-from holdfast.jobs.configuration import load
+from holdfast.jobs.configuration.reading import load
 from holdfast.jobs.run import Company
 from holdfast.jobs.run import run as run_job
 from tests.streams import Application, Row

@@ -19,12 +19,12 @@ from pyspark.errors import PythonException
 import holdfast
 from holdfast import Maintainer, from_arrow
 from holdfast.constraints import ExternalError, InputError, UsageError
-from holdfast.discovery.blocks.block import Rows, write_blocks
-from holdfast.discovery.blocks.storage import Storage
-from holdfast.discovery.blocks.table import BlockTable, Source
-from holdfast.discovery.evidences import TooManyEvidences
+from holdfast.discovery.blocks.storage.block import Rows, write_blocks
+from holdfast.discovery.blocks.storage.location import Storage
+from holdfast.discovery.blocks.storage.table import BlockTable, Source
+from holdfast.discovery.evidence.evidences import TooManyEvidences
 from holdfast.jobs.command_line import exit_code_of
-from holdfast.streaming.maintainers.in_blocks import WholeInBlocks
+from holdfast.streaming.maintainers.holdings.in_blocks import WholeInBlocks
 from holdfast.streaming.spark.executors import SparkExecutors
 from holdfast.tables.taxes import NARROW, tax_records
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.discovery.blocks.storage import Storage
-from holdfast.discovery.blocks.value_parts import ValueFiles
+from holdfast.discovery.blocks.storage.location import Storage
+from holdfast.discovery.blocks.values.parts import ValueFiles
 from holdfast.streaming.spark.executors import SparkExecutors
 from tests.properties.tables import DOMAINS
 from tests.properties.test_inclusion_laws import One

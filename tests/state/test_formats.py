@@ -11,8 +11,8 @@ import pytest
 
 from holdfast.constraints import StateRefused, json_value
 from holdfast.discovery.blocks.executors import InProcess
-from holdfast.discovery.blocks.live import stored_names
-from holdfast.discovery.blocks.storage import Storage
+from holdfast.discovery.blocks.storage.live import stored_names
+from holdfast.discovery.blocks.storage.location import Storage
 from holdfast.discovery.discover import discover
 from holdfast.state import codecs
 from holdfast.state.commits import Commits, Identity
@@ -20,9 +20,9 @@ from holdfast.state.log import CommitLog
 from holdfast.state.rocks import RocksStore
 from holdfast.state.snapshots import Snapshots
 from holdfast.state.store import WriteBatch
-from holdfast.streaming.maintainers.holding import Restore
-from holdfast.streaming.maintainers.in_blocks import BlockPlace, RowsInBlocks
-from holdfast.streaming.maintainers.in_memory import RowsInMemory
+from holdfast.streaming.maintainers.holdings.contract import Restore
+from holdfast.streaming.maintainers.holdings.in_blocks import BlockPlace, RowsInBlocks
+from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
 from holdfast.streaming.seeding import restore
 from tests.golden.make_state import FOLDER, drawn, table_of

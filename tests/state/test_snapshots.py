@@ -14,7 +14,7 @@ from holdfast.state.places import Place
 from holdfast.state.rocks import RocksStore
 from holdfast.state.snapshots import Snapshots, backups, own
 from holdfast.state.store import WriteBatch
-from holdfast.streaming.snapshotting import Snapshotter
+from holdfast.streaming.commits.snapshotting import Snapshotter
 
 Content = dict[tuple[str, bytes], bytes]
 

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.constraints import Column, Schema, parse_type
-from holdfast.streaming.arrivals import TRUNCATE, UNREADABLE, Arrivals, Draft, Target, arrivals
 from holdfast.streaming.decoding import decoder
-from holdfast.streaming.netting import DELETE, INSERT, UPDATE
+from holdfast.streaming.incoming.arrivals import TRUNCATE, UNREADABLE, Arrivals, Draft, Target, arrivals
+from holdfast.streaming.incoming.netting import DELETE, INSERT, UPDATE
 
 WORDS = {INSERT: "insert", UPDATE: "update", DELETE: "delete", TRUNCATE: "truncate", UNREADABLE: "unreadable"}
 

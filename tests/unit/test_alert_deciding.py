@@ -19,11 +19,11 @@ from holdfast.streaming.alerts.deciding import Alert, Message, Turned, messages,
 from holdfast.streaming.alerts.posting import Answer, Receiver
 from holdfast.streaming.alerts.sending import Sender
 from holdfast.streaming.alerts.waiting import Waiting, carried, put_carried, told
-from holdfast.streaming.commit_draft import CommitDraft
+from holdfast.streaming.commits.draft import CommitDraft
+from holdfast.streaming.commits.output_rows import OutputRows
+from holdfast.streaming.commits.rule_reports import RuleReports
 from holdfast.streaming.maintainers.near.changes import ENTERED, EXCEPTIONS, IMPLIED, LEFT, VIOLATED, NearChange
-from holdfast.streaming.maintainers.rule_state import RuleExample, RuleState
-from holdfast.streaming.output_rows import OutputRows
-from holdfast.streaming.rule_reports import RuleReports
+from holdfast.streaming.maintainers.rules.state import RuleExample, RuleState
 from tests.memory_store import MemoryStore
 
 NOW = datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.UTC)

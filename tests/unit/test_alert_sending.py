@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import holdfast
-from holdfast.jobs.alerting import sender_of, waiting_of
-from holdfast.jobs.configuration import read_configuration
-from holdfast.jobs.progress import PlainProgress
+from holdfast.jobs.application.alerting import sender_of, waiting_of
+from holdfast.jobs.configuration.reading import read_configuration
+from holdfast.jobs.terminal.progress import PlainProgress
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.alerts.deciding import Alert, Turned
 from holdfast.streaming.alerts.posting import Answer, NoAnswer, Post, Receiver

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from holdfast.constraints import Column, Schema, parse_type
-from holdfast.streaming.arrivals import TRUNCATE, UNREADABLE, Draft, Target, all_bad, arrivals
-from holdfast.streaming.netting import DELETE, INSERT, UPDATE
+from holdfast.streaming.incoming.arrivals import TRUNCATE, UNREADABLE, Draft, Target, all_bad, arrivals
+from holdfast.streaming.incoming.netting import DELETE, INSERT, UPDATE
 
 LONGEST = 65_536
 

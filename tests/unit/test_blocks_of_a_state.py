@@ -8,16 +8,16 @@ import pyarrow as pa
 import pytest
 
 from holdfast.constraints import Rule, parse_rule_body
-from holdfast.discovery.blocks.block import Rows, write_blocks
-from holdfast.discovery.blocks.table import BlockTable, Source
-from holdfast.jobs.configuration import load
+from holdfast.discovery.blocks.storage.block import Rows, write_blocks
+from holdfast.discovery.blocks.storage.table import BlockTable, Source
+from holdfast.jobs.configuration.reading import load
 from holdfast.state import codecs
 from holdfast.state.commits import Commits
 from holdfast.state.memory import MemoryStore
 from holdfast.state.store import WriteBatch
-from holdfast.streaming.maintainers.in_blocks import WholeInBlocks
+from holdfast.streaming.maintainers.holdings.in_blocks import WholeInBlocks
 from holdfast.streaming.maintainers.maintainer import Maintainer
-from holdfast.streaming.maintainers.rules import MonitoredRule
+from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule
 from holdfast.streaming.seeding import _FAMILIES, SeededTable, restore, seed
 from holdfast.tables import from_arrow
 from tests.streams import Application, BlocksHere

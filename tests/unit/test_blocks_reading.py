@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.constraints import InputError, UsageError, parse_type
-from holdfast.discovery.blocks.block import read_block, rows_of
 from holdfast.discovery.blocks.executors import InProcess
-from holdfast.discovery.blocks.reading import read_blocks
-from holdfast.discovery.blocks.storage import Storage
+from holdfast.discovery.blocks.storage.block import read_block, rows_of
+from holdfast.discovery.blocks.storage.location import Storage
+from holdfast.discovery.blocks.storage.reading import read_blocks
 from holdfast.tables import ReadOptions, delimited, read_table
 from holdfast.tables.inference import fitting, infer, inferred
 from holdfast.tables.taxes import tax_records

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from holdfast.jobs import pairs_files
 from holdfast.jobs.command_line import exit_code_of
+from holdfast.jobs.files import pairs as pairs_files
 
 TAX = (
     "State,Zip,City,Salary,Rate\n"

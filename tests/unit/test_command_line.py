@@ -19,11 +19,12 @@ import click
 import pytest
 
 from holdfast.constraints import ExternalError, InputError, StateRefused, UsageError
-from holdfast.jobs import command_line, demo
+from holdfast.jobs import command_line
 from holdfast.jobs.command_line import exit_code_of, holdfast
+from holdfast.jobs.demo import pipeline as demo
 from holdfast.jobs.init import default_configuration
-from holdfast.jobs.output import json_line, replacing, results_to
-from holdfast.jobs.progress import PlainProgress, SilentProgress, TerminalProgress, progress_on
+from holdfast.jobs.terminal.output import json_line, replacing, results_to
+from holdfast.jobs.terminal.progress import PlainProgress, SilentProgress, TerminalProgress, progress_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,14 +14,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.constraints import Family, OrderDependency, Severity, UsageError
-from holdfast.jobs.bounds import bounds_of
-from holdfast.jobs.configuration import Configuration, load, read_configuration
-from holdfast.jobs.problems import ConfigurationError, Place, written
-from holdfast.jobs.secrets import masked, masked_settings
-from holdfast.jobs.settings import Settings
-from holdfast.jobs.table_settings import DeltaSource, FilesSource, KafkaSource
+from holdfast.jobs.configuration.bounds import bounds_of
+from holdfast.jobs.configuration.problems import ConfigurationError, Place, written
+from holdfast.jobs.configuration.reading import Configuration, load, read_configuration
+from holdfast.jobs.configuration.secrets import masked, masked_settings
+from holdfast.jobs.configuration.settings import Settings
+from holdfast.jobs.configuration.table_settings import DeltaSource, FilesSource, KafkaSource
+from holdfast.jobs.configuration.yaml_text import MAX_BYTES, core_value
 from holdfast.jobs.validate import summary
-from holdfast.jobs.yaml_text import MAX_BYTES, core_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

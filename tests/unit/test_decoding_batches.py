@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.streaming.arrivals import arrivals
 from holdfast.streaming.decoding import decoder
+from holdfast.streaming.incoming.arrivals import arrivals
 from tests.unit.decoding_batches import WORDS, arrived, batch, target, written
 
 UNAVAILABLE = "__debezium_unavailable_value"

@@ -8,8 +8,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from holdfast.streaming.arrivals import arrivals
 from holdfast.streaming.decoding import decoder
+from holdfast.streaming.incoming.arrivals import arrivals
 from tests.unit.decoding_batches import arrived, batch, drafted, target
 
 PEOPLE = target("name string; salary decimal(10,2); hired date", "name")

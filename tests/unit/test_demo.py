@@ -19,11 +19,11 @@ from rich.console import Console
 
 from holdfast.constraints import ConstraintChange, DenialConstraint
 from holdfast.jobs.command_line import exit_code_of
-from holdfast.jobs.configuration import load
-from holdfast.jobs.demo_account import Account, short
-from holdfast.jobs.demo_broker import BrokerFailed, _started, _stop, _wait
-from holdfast.jobs.demo_feeds import FolderFeed, debezium, write_configuration
-from holdfast.jobs.demo_tables import KEY, Change, Record, steps, tax_records, write_csv
+from holdfast.jobs.configuration.reading import load
+from holdfast.jobs.demo.account import Account, short
+from holdfast.jobs.demo.broker import BrokerFailed, _started, _stop, _wait
+from holdfast.jobs.demo.feeds import FolderFeed, debezium, write_configuration
+from holdfast.jobs.demo.tables import KEY, Change, Record, steps, tax_records, write_csv
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.tables import read_table, space_of
 
@@ -161,7 +161,7 @@ class TestBroker:
 
     def test_it_ends_with_whoever_started_it(self, tmp_path: Path) -> None:
         code = (
-            "import os, pathlib, signal, sys; from holdfast.jobs.demo_broker import _started;"
+            "import os, pathlib, signal, sys; from holdfast.jobs.demo.broker import _started;"
             "_started(['sh', '-c', 'exec sleep 600 >' + sys.argv[1]], pathlib.Path(sys.argv[2]));"
             "sys.stdin.readline(); os.kill(os.getpid(), signal.SIGKILL)"
         )

@@ -7,7 +7,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING
 
-from holdfast.jobs.doctor import Finding, examine, exit_code
+from holdfast.jobs.application.machine import Finding, examine, exit_code
 
 if TYPE_CHECKING:
     from pathlib import Path

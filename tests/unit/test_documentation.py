@@ -13,10 +13,10 @@ from ruamel.yaml import YAML
 from docs.site.reference import PARTS, attribute_docstrings, sections
 from holdfast.constraints import Column, Schema
 from holdfast.jobs.command_line import holdfast
-from holdfast.jobs.configuration import load
-from holdfast.jobs.settings import Settings
-from holdfast.jobs.table_settings import KafkaSource, TableSettings
-from holdfast.streaming.arrivals import Target
+from holdfast.jobs.configuration.reading import load
+from holdfast.jobs.configuration.settings import Settings
+from holdfast.jobs.configuration.table_settings import KafkaSource, TableSettings
+from holdfast.streaming.incoming.arrivals import Target
 from holdfast.streaming.sinks.shapes import SHAPES
 from tests.documentation import DOCS, PAGES, ROOT, Block, Console, alike, blocks, runs_spark
 from tests.unit.decoding_batches import arrived

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 
 from holdfast.constraints import ColumnType, StateRefused, parse_type
-from holdfast.jobs import evolve
-from holdfast.jobs.configuration import read_configuration
-from holdfast.jobs.evolution import Plan, planned
-from holdfast.jobs.seeding import monitored_rules, seeded_table
-from holdfast.jobs.state_rows import RowsOfProcess
+from holdfast.jobs.application import evolve
+from holdfast.jobs.application.evolution import Plan, planned
+from holdfast.jobs.application.seeding import monitored_rules, seeded_table
+from holdfast.jobs.application.state_rows import RowsOfProcess
+from holdfast.jobs.configuration.reading import read_configuration
 from holdfast.state import codecs
 from holdfast.state.commits import Commits
 from holdfast.state.rocks import RocksStore
 from holdfast.state.store import WriteBatch
+from holdfast.streaming.commits.table_records import progress_of, tables_of
 from holdfast.streaming.seeding import Earlier, restore, seed
-from holdfast.streaming.table_records import progress_of, tables_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast.constraints import Column, Schema, parse_type
-from holdfast.streaming.arrivals import Arrivals, Target, arrivals
 from holdfast.streaming.decoding.files import ChangedFile, Kind, draft_of
-from holdfast.streaming.netting import DELETE, INSERT, UPDATE
+from holdfast.streaming.incoming.arrivals import Arrivals, Target, arrivals
+from holdfast.streaming.incoming.netting import DELETE, INSERT, UPDATE
 from holdfast.tables import ReadOptions
 
 WORDS = {INSERT: "insert", UPDATE: "update", DELETE: "delete"}

@@ -10,13 +10,14 @@ import pytest
 
 from holdfast import parse_denial, parse_rule_body
 from holdfast.constraints import PredicateSpace, Rule
-from holdfast.discovery.blocks import partners, probing
-from holdfast.discovery.blocks.block import Rows, write_blocks
+from holdfast.discovery.blocks.counting import partners
+from holdfast.discovery.blocks.counting.partners import BlockPartners
 from holdfast.discovery.blocks.executors import InProcess
-from holdfast.discovery.blocks.partners import BlockPartners
-from holdfast.discovery.blocks.probing import probe_blocks
-from holdfast.discovery.blocks.storage import Kept, Storage
-from holdfast.discovery.blocks.table import BlockTable, Source
+from holdfast.discovery.blocks.search import probing
+from holdfast.discovery.blocks.search.probing import probe_blocks
+from holdfast.discovery.blocks.storage.block import Rows, write_blocks
+from holdfast.discovery.blocks.storage.location import Kept, Storage
+from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.discovery.detection.forms import PairForm, form_of
 from holdfast.tables import from_arrow
 

@@ -9,11 +9,11 @@ import pytest
 from holdfast.constraints import Constraint, Rule, parse_constraint, parse_rule_body
 from holdfast.state.commits import Commits
 from holdfast.state.memory import MemoryStore
-from holdfast.streaming.commit_draft import CommitDraft
-from holdfast.streaming.maintainers.rule_state import RuleState
-from holdfast.streaming.output_rows import Described
-from holdfast.streaming.rule_reports import RuleReports
-from holdfast.streaming.standing import Moves, Standing
+from holdfast.streaming.commits.draft import CommitDraft
+from holdfast.streaming.commits.output_rows import Described
+from holdfast.streaming.commits.rule_reports import RuleReports
+from holdfast.streaming.commits.standing import Moves, Standing
+from holdfast.streaming.maintainers.rules.state import RuleState
 
 
 def _state(name: str, rows: int) -> RuleState:

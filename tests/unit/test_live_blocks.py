@@ -8,15 +8,15 @@ import pyarrow as pa
 import pytest
 
 from holdfast.constraints import ExternalError
-from holdfast.discovery.blocks import live, lookup, table
-from holdfast.discovery.blocks.block import Rows, write_blocks
 from holdfast.discovery.blocks.executors import InProcess
-from holdfast.discovery.blocks.live import LiveBlocks
-from holdfast.discovery.blocks.lookup import find_rows
-from holdfast.discovery.blocks.storage import Kept, Storage
-from holdfast.discovery.blocks.table import BlockTable, Source
+from holdfast.discovery.blocks.storage import live, lookup, table
+from holdfast.discovery.blocks.storage.block import Rows, write_blocks
+from holdfast.discovery.blocks.storage.live import LiveBlocks
+from holdfast.discovery.blocks.storage.location import Kept, Storage
+from holdfast.discovery.blocks.storage.lookup import find_rows
+from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.state.places import Folder
-from holdfast.streaming.maintainers.in_blocks import WholeInBlocks
+from holdfast.streaming.maintainers.holdings.in_blocks import WholeInBlocks
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.tables import Table, from_arrow
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.jobs import diagnosis
+from holdfast.jobs import doctor as diagnosis
 from holdfast.jobs import seed as seeding
 from holdfast.jobs import validate as validating
 from holdfast.jobs.command_line import exit_code_of

@@ -13,11 +13,11 @@ from holdfast.discovery.denial.covers import Covers
 from holdfast.discovery.order.contexts import Contexts
 from holdfast.discovery.order.search import OrderSearch
 from holdfast.indexes.table_index import TableIndex
-from holdfast.streaming.maintainers.denial import DenialMaintainer
-from holdfast.streaming.maintainers.in_memory import RowsInMemory
+from holdfast.streaming.maintainers.certified.denial import DenialMaintainer
+from holdfast.streaming.maintainers.certified.order import OrderMaintainer
+from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, UPDATE, Records
-from holdfast.streaming.maintainers.order import OrderMaintainer
-from holdfast.streaming.maintainers.reasons import Reasons
+from holdfast.streaming.maintainers.table.reasons import Reasons
 from holdfast.tables import overlap
 from holdfast.tables.taxes import tax_records
 

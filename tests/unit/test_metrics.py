@@ -20,12 +20,12 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 import holdfast
 from holdfast.constraints import ExternalError, Family
-from holdfast.jobs import metrics
-from holdfast.jobs.configuration import read_configuration
-from holdfast.jobs.metrics import Endpoint, Figures
-from holdfast.jobs.settings import PrometheusSettings
+from holdfast.jobs.application import metrics
+from holdfast.jobs.application.metrics import Endpoint, Figures
+from holdfast.jobs.configuration.reading import read_configuration
+from holdfast.jobs.configuration.settings import PrometheusSettings
 from holdfast.streaming.alerts.sending import Counts
-from holdfast.streaming.table_records import TableProgress
+from holdfast.streaming.commits.table_records import TableProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

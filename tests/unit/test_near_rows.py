@@ -10,9 +10,9 @@ import pytest
 
 from holdfast.state.commits import READY, Identity
 from holdfast.streaming.alerts.deciding import Alert, messages
+from holdfast.streaming.commits.near_rows import near_of_seed
+from holdfast.streaming.commits.output_rows import OutputRows
 from holdfast.streaming.maintainers.maintainer import Maintainer
-from holdfast.streaming.near_rows import near_of_seed
-from holdfast.streaming.output_rows import OutputRows
 
 PEOPLE = pd.DataFrame({"zip": list("aaaabbbbcccc"), "city": list("AAAXBBBBCCCC"), "age": [*range(11), 0]})
 

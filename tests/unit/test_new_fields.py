@@ -14,15 +14,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast.constraints import Column, Schema, parse_type
-from holdfast.jobs.progress import PlainProgress
 from holdfast.jobs.run import _report
-from holdfast.streaming.arrivals import Arrivals, BadRecord, Target
+from holdfast.jobs.terminal.progress import PlainProgress
+from holdfast.streaming.commits.output_rows import Position
 from holdfast.streaming.decoding import decoder
 from holdfast.streaming.decoding.files import ChangedFile, draft_of
 from holdfast.streaming.decoding.new_fields import MOST_NEW
-from holdfast.streaming.maintainers.batch_result import BatchResult
+from holdfast.streaming.incoming.arrivals import Arrivals, BadRecord, Target
 from holdfast.streaming.maintainers.maintainer import Records
-from holdfast.streaming.output_rows import Position
+from holdfast.streaming.maintainers.table.batch_result import BatchResult
 from holdfast.streaming.spark.running import Done
 from holdfast.tables import ReadOptions, from_arrow
 

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast.constraints import UsageError
-from holdfast.jobs.addresses import Address
 from holdfast.jobs.command_line import exit_code_of
-from holdfast.jobs.overwriting import refuse_overwriting
+from holdfast.jobs.files.addresses import Address
+from holdfast.jobs.files.overwriting import refuse_overwriting
 
 TAX = "Zip,City\n01907,Swampscott\n10001,New York\n"
 CONFIGURATION = """

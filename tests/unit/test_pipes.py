@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.constraints import InputError, UsageError
-from holdfast.jobs.change_files import column_names
 from holdfast.jobs.command_line import exit_code_of
+from holdfast.jobs.files.changes import column_names
 from holdfast.tables import ReadOptions, read_table
 from holdfast.tables.pipes import pipes_kept
 

@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.jobs.command_line import exit_code_of
-from holdfast.jobs.progress import LEVELS, JsonProgress, PlainProgress, SilentProgress, Voice, json_line, spoken_on
+from holdfast.jobs.terminal.progress import (
+    LEVELS,
+    JsonProgress,
+    PlainProgress,
+    SilentProgress,
+    Voice,
+    json_line,
+    spoken_on,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,8 +18,8 @@ from pyarrow import parquet
 from holdfast.constraints import PredicateSpace, parse_denial
 from holdfast.constraints.types import DATE, INTEGER
 from holdfast.discovery.discover import discover
-from holdfast.jobs.change_files import ChangeFile
 from holdfast.jobs.command_line import exit_code_of
+from holdfast.jobs.files.changes import ChangeFile
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, UPDATE, Maintainer
 from holdfast.tables import ReadOptions, from_arrow, read_table
 from tests.oracles.denial import constraint_id

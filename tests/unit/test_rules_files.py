@@ -21,9 +21,9 @@ from holdfast.constraints import (
 )
 from holdfast.constraints.types import INTEGER, STRING
 from holdfast.jobs.command_line import exit_code_of
-from holdfast.jobs.found_rules import rule_lines
-from holdfast.jobs.problems import ConfigurationError
-from holdfast.jobs.rules_files import MAX_BYTES, placed, read_rules
+from holdfast.jobs.configuration.problems import ConfigurationError
+from holdfast.jobs.configuration.rules_files import MAX_BYTES, placed, read_rules
+from holdfast.jobs.files.found_rules import rule_lines
 
 TAX = Schema("tax", (*(Column(name, STRING) for name in ("Zip", "City", "Item#")), Column("Salary", INTEGER)))
 ORDERS = Schema("orders", (Column("id", INTEGER), Column("customer", INTEGER), Column("Zip", STRING)))

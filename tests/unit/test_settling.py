@@ -8,9 +8,9 @@ import pytest
 from holdfast.constraints import parse_constraint
 from holdfast.state.commits import Commits
 from holdfast.state.memory import MemoryStore
-from holdfast.streaming.commit_draft import CommitDraft
-from holdfast.streaming.output_rows import Described
-from holdfast.streaming.settling import Settling
+from holdfast.streaming.commits.draft import CommitDraft
+from holdfast.streaming.commits.output_rows import Described
+from holdfast.streaming.commits.settling import Settling
 
 
 def _change(name: str, *, appeared: bool) -> Described:

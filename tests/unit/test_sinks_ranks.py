@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from holdfast import Maintainer, PredicateSpace, discover, from_arrow
-from holdfast.discovery.codes import pair_codes
-from holdfast.discovery.current import current_codes
+from holdfast.discovery.evidence.codes import pair_codes
+from holdfast.discovery.evidence.current import current_codes
 from holdfast.discovery.ranking import PairSample, scores, scores_on
 from holdfast.streaming.sinks.ranks import Ranks
 from holdfast.tables.taxes import tax_records

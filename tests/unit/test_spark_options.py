@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from holdfast.jobs import options
+from holdfast.jobs.terminal import options
 
 
 @click.command()

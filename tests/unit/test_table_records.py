@@ -3,7 +3,7 @@
 from holdfast.state import codecs
 from holdfast.state.memory import MemoryStore
 from holdfast.state.store import WriteBatch
-from holdfast.streaming.table_records import TableProgress, TableRecord, progress_of, tables_of
+from holdfast.streaming.commits.table_records import TableProgress, TableRecord, progress_of, tables_of
 
 
 def test_a_record_is_what_was_written() -> None:

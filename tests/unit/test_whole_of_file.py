@@ -15,16 +15,16 @@ from holdfast.discovery.inclusion.clusters import Member
 from holdfast.discovery.inclusion.seeding import ColumnValues, column_values
 from holdfast.indexes import table_index
 from holdfast.indexes.row_hash import RowHash
-from holdfast.jobs.configuration import read_configuration
-from holdfast.jobs.first_rows import first_rows
-from holdfast.jobs.seeding import seeded_table
-from holdfast.jobs.settings import Settings
-from holdfast.jobs.state_rows import FirstRows, RowsOfProcess
+from holdfast.jobs.application.first_rows import first_rows
+from holdfast.jobs.application.seeding import seeded_table
+from holdfast.jobs.application.state_rows import FirstRows, RowsOfProcess
+from holdfast.jobs.configuration.reading import read_configuration
+from holdfast.jobs.configuration.settings import Settings
 from holdfast.state.memory import MemoryStore
-from holdfast.streaming.maintainers import in_file
-from holdfast.streaming.maintainers.bounds import Bounds
-from holdfast.streaming.maintainers.in_file import WholeInFile, whole_of_file
-from holdfast.streaming.maintainers.in_memory import WholeInMemory
+from holdfast.streaming.maintainers.holdings import in_file
+from holdfast.streaming.maintainers.holdings.in_file import WholeInFile, whole_of_file
+from holdfast.streaming.maintainers.holdings.in_memory import WholeInMemory
+from holdfast.streaming.maintainers.table.bounds import Bounds
 from holdfast.tables import Table, delimited
 from holdfast.tables.file_rows import FileRows
 from tests.unit.test_blocks_reading import TEXTS

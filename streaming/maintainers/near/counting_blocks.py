@@ -1,7 +1,7 @@
 """Counts exceptions of candidates where rows are in blocks: with each batch what is followed, all of it in one job.
 
-That job looks at the groups with rows of the batch (`discovery/blocks/near.py`). All rows are counted where rows left
-whose values nobody knows, as of a table that was emptied, or where the batch is a large part of them.
+That job looks at the groups with rows of the batch (`discovery/blocks/counting/near.py`). All rows are counted where
+rows left whose values nobody knows, as of a table that was emptied, or where the batch is a large part of them.
 
 Invariant: counts are values, so that those from before a batch are right again once its rows are taken back.
 """
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.discovery.blocks.lookup import rows_numbered
-from holdfast.discovery.blocks.near import BlockCounts, unordered_targets
+from holdfast.discovery.blocks.counting.near import BlockCounts, unordered_targets
+from holdfast.discovery.blocks.storage.lookup import rows_numbered
 from holdfast.discovery.near.counting import Candidate, Counted
 from holdfast.discovery.near.lattice import Tasks
 from holdfast.indexes.exceptions import Standing
 from holdfast.indexes.rows import RowDelta, Slots
+from holdfast.streaming.maintainers.holdings.residents import Residents
 from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts
-from holdfast.streaming.maintainers.residents import Residents
 
 _LARGE = 4
 """A batch of more than this part of the rows is large."""

@@ -13,7 +13,7 @@ from holdfast.discovery.near.lattice import Tasks
 from holdfast.discovery.near.targets import NearTargets
 from holdfast.indexes.exceptions import Standing
 from holdfast.indexes.rows import RowDelta, Slots
-from holdfast.streaming.maintainers.bounds import NearBounds
+from holdfast.streaming.maintainers.table.bounds import NearBounds
 
 
 class Count(Protocol):

@@ -23,7 +23,6 @@ from holdfast.discovery.near.targets import KEY
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
-from holdfast.streaming.maintainers.bounds import NearBounds
 from holdfast.streaming.maintainers.near.border import Border
 from holdfast.streaming.maintainers.near.changes import (
     ENTERED,
@@ -37,6 +36,7 @@ from holdfast.streaming.maintainers.near.changes import (
 from holdfast.streaming.maintainers.near.counting import together
 from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts, by_candidate
 from holdfast.streaming.maintainers.near.shown import ShownExceptions
+from holdfast.streaming.maintainers.table.bounds import NearBounds
 
 FAMILY = "near"
 """What a state has of near constraints."""

@@ -23,7 +23,7 @@ from holdfast.state import codecs
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.maintainers.near.changes import NearExample
 from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts
-from holdfast.streaming.maintainers.row_images import RowImages
+from holdfast.streaming.maintainers.table.row_images import RowImages
 
 Found = Mapping[int, NearExample]
 """The rows that are shown of one constraint, by their slots."""

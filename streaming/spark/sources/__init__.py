@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from holdfast.streaming.arrivals import Draft, Target
-    from holdfast.streaming.output_rows import Position
+    from holdfast.streaming.commits.output_rows import Position
+    from holdfast.streaming.incoming.arrivals import Draft, Target
 
 
 Kind = Literal["files", "delta", "kafka"]

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from holdfast.constraints import InputError, UsageError
-from holdfast.streaming.arrivals import Draft, Target
 from holdfast.streaming.decoding.feed import KIND, TIME, VERSION, draft_of
+from holdfast.streaming.incoming.arrivals import Draft, Target
 from holdfast.streaming.spark.sources import Kind, StreamSource
 
 if TYPE_CHECKING:

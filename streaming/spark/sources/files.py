@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from holdfast.constraints import UsageError
-from holdfast.streaming.arrivals import Draft, Target
+from holdfast.streaming.commits.output_rows import Position
 from holdfast.streaming.decoding.files import ChangedFile, draft_of
 from holdfast.streaming.decoding.files import Kind as FileKind
-from holdfast.streaming.output_rows import Position
+from holdfast.streaming.incoming.arrivals import Draft, Target
 from holdfast.streaming.spark.places import exists, read_file, read_text
 from holdfast.streaming.spark.sources import Kind, StreamSource
 from holdfast.tables import ReadOptions

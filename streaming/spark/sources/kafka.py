@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import ExternalError, UsageError
 from holdfast.constraints.columns import unknown_name
-from holdfast.streaming.arrivals import Draft, Target
+from holdfast.streaming.incoming.arrivals import Draft, Target
 from holdfast.streaming.spark.sources import Kind, StreamSource
 
 if TYPE_CHECKING:

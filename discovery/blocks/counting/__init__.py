@@ -1,0 +1,1 @@
+"""Violations and exceptions counted on tables in blocks."""

@@ -1,0 +1,82 @@
+"""What a task sees of the blocks that rules look at together: their rows as one table, where each block's rows stand.
+
+Invariant: what a process keeps of blocks is of their marks, too.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.discovery.blocks.storage.block import Block, names_of, rows_of, versions_of
+from holdfast.discovery.blocks.storage.location import KEPT
+from holdfast.discovery.blocks.storage.table import Source
+from holdfast.discovery.detection.check import Example
+from holdfast.discovery.detection.columns import TableColumns
+from holdfast.discovery.detection.examples import some_pairs
+from holdfast.discovery.detection.forms import PairForm, RowForm
+from holdfast.discovery.detection.grouping import Grouping
+from holdfast.tables.keys import Flags
+
+_COPIES_OF_ROWS = 4
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What all tasks of a count share."""
+
+    source: Source
+    forms: Mapping[int, PairForm | RowForm]
+    parts: int
+
+
+@dataclass(frozen=True)
+class Task:
+    """Units of blocks to look at together, by their places in an arrangement, and the rules that ask for it."""
+
+    places: tuple[int, ...]
+    units: tuple[tuple[Block, ...], ...]
+    rules: tuple[int, ...]
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks of all units."""
+        return tuple(chain.from_iterable(self.units))
+
+
+class Looked:
+    """The rows of some blocks as rules look at them."""
+
+    def __init__(self, source: Source, task: Task, forms: Mapping[int, PairForm | RowForm]) -> None:
+        read = [source.read_all(unit) for unit in task.units]
+        rows = rows_of(pa.concat_tables(read), source.schema)
+        self.ends = np.cumsum([0, *map(len, read)]).tolist()
+        self.numbers = rows.numbers
+        self.table = rows.table
+        self.columns = TableColumns(rows.table)
+        self.grouping = Grouping(self.columns, [form for form in forms.values() if isinstance(form, PairForm)])
+
+    def some(self, form: PairForm | RowForm, most: int, among: Flags | None = None) -> list[tuple[int, ...]]:
+        """Return a few violations by their rows here; of some rows alone where it is said which."""
+        if isinstance(form, RowForm):
+            broken = self.columns.passing_any(form.alternatives)
+            return [(row,) for row in np.flatnonzero(broken if among is None else broken & among)[:most].tolist()]
+        return list(some_pairs(self.columns, self.grouping, form, most, among, among))
+
+    def example(self, rows: Sequence[int]) -> Example:
+        """Return a violation by its rows here."""
+        some = [int(row) for row in rows]
+        return Example(tuple(int(self.numbers[row]) for row in some), images=tuple(self.table.rows(some)))
+
+
+def looked_at(asked: Asked, task: Task) -> Looked:
+    """Return what a task sees; kept, where there is room."""
+
+    def make() -> tuple[Looked, int]:
+        size = sum(block.size for block in task.blocks)
+        return Looked(asked.source, task, asked.forms), _COPIES_OF_ROWS * size
+
+    what = ("looked", *(names_of(unit) for unit in task.units))
+    return KEPT.get(what, make, versions_of(task.blocks))

@@ -1,0 +1,62 @@
+"""All pairs of rows in blocks that break a rule, however many: tasks write them into files, which are read in turn.
+
+A pair of rows is in one block, or in two that are looked at together: there t is of the one and s of the other, or the
+other way round. Some tasks at a time, so that what waits to be read takes as much room as these write.
+
+Invariant: every violating pair comes once; no more of them are in memory than one file has, here and with each task.
+"""
+
+import secrets
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.constraints import ExternalError
+from holdfast.discovery.blocks.counting.looking import Asked, Task, looked_at
+from holdfast.discovery.blocks.storage.packing import packed, unpacked
+from holdfast.discovery.blocks.storage.table import BlockTable, Source
+from holdfast.discovery.detection.check import Pairs
+from holdfast.discovery.detection.forms import PairForm
+from holdfast.discovery.detection.listing import lists, pairs
+from holdfast.state.places import Place
+
+_PAIRS_A_FILE = 1 << 21
+
+
+def listed(table: BlockTable, form: PairForm, tasks: Sequence[Task], at_once: int) -> Iterator[Pairs]:
+    """Yield (m, 2) numbers of rows that break a rule, at most so many at once, from the blocks of some tasks."""
+    place, size = table.source.storage.open(), table.executors.cores
+    for start in range(0, len(tasks), size):
+        for names in table.executors.run(partial(_written, table.source, form), tasks[start : start + size]):
+            for name in names:
+                found = _read(place, name)
+                place.remove([name])
+                for first in range(0, len(found), at_once):
+                    yield found[first : first + at_once]
+
+
+def _written(source: Source, form: PairForm, task: Task) -> list[str]:
+    """Write the pairs of a task, and return the names of the files."""
+    looked, place = looked_at(Asked(source, {0: form}, 1), task), source.storage.open()
+    is_first = np.arange(len(looked.numbers)) < looked.ends[1]
+    sides = [(is_first, is_first)] if len(task.units) == 1 else [(is_first, ~is_first), (~is_first, is_first)]
+    names = []
+    for t_among, s_among in sides:
+        for some in pairs(lists(looked.columns, looked.grouping, form, t_among, s_among), _PAIRS_A_FILE):
+            names.append(secrets.token_hex(16))
+            left, right = looked.numbers[some].T
+            rows = pa.table({"left": left, "right": right})
+            place.put(names[-1], packed(rows))
+    return names
+
+
+def _read(place: Place, name: str) -> Pairs:
+    data = place.get(name)
+    if data is None:
+        raise ExternalError(
+            f"pairs that an executor wrote are gone from {place}: every executor has to reach this folder, and nobody "
+            "may remove its files while a check goes on. Name another one, and start again"
+        )
+    return np.column_stack([column.to_numpy() for column in unpacked(data).columns])

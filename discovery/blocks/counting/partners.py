@@ -1,0 +1,334 @@
+"""What the rows of a batch have to do with all rows of a table in blocks: partners, sizes of groups, examples.
+
+Each rule is asked in the arrangement that suits it, where a row of the batch has to do with few blocks; all rules of a
+batch are one job. Each block is asked by the indexes that a table in memory has, made once for the rules of its
+arrangement and kept by whoever made them; rows that are marked as gone since lose their copies there. The batch is
+looked at beside the rows of a block and never joins them. What travels back are counts.
+
+Invariant: counts are those of the whole table, copies included: a row of the table is in one block of an arrangement.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdfast.constraints import PredicateSpace
+from holdfast.discovery.blocks.counting.groups import AskedGroups, GroupSizes, SomeSizes
+from holdfast.discovery.blocks.search.planning import orders_of
+from holdfast.discovery.blocks.storage.block import Block, rows_of
+from holdfast.discovery.blocks.storage.location import INDEXED_AT_LEAST, KEPT
+from holdfast.discovery.blocks.storage.marks import RowNumbers
+from holdfast.discovery.blocks.storage.ranges import rows_meeting
+from holdfast.discovery.blocks.storage.table import BlockTable, Source
+from holdfast.discovery.detection.columns import TableColumns
+from holdfast.discovery.detection.examples import pair_with
+from holdfast.discovery.detection.forms import Compared, PairForm, space_with
+from holdfast.discovery.detection.grouping import Grouping
+from holdfast.discovery.detection.partners import PartnerCounts
+from holdfast.indexes.encoding import Codes
+from holdfast.indexes.row_hash import first_equal
+from holdfast.indexes.rows import RowSet
+from holdfast.indexes.sorted_groups import SortedGroups
+from holdfast.tables import Table
+
+Ints = NDArray[np.int64]
+Forms = tuple[PairForm, ...]
+
+_BYTES_A_CELL, _BYTES_A_ROW_AND_TREE, _BYTES_A_ROW_AND_GROUPS = 16, 64, 16
+_WAVES_A_CORE = 4
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What is known of a batch's rows.
+
+    Parameters
+    ----------
+    partners : for a rule, with how many rows each row breaks it, as t and as s together, itself included.
+    groups : for a key or a functional dependency instead: sizes of the groups that the rows are in.
+    """
+
+    partners: dict[int, Ints]
+    groups: dict[int, GroupSizes]
+
+
+@dataclass(frozen=True)
+class Partner:
+    """A row that breaks a rule with another one: as it is carried, and whether it is t."""
+
+    row: pa.Table
+    is_first: bool
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What all tasks share: the rules, rows of a batch, and of groups a row of each part and its group."""
+
+    source: Source
+    forms: Forms
+    batch: Table
+    groups: dict[int, tuple[Ints, Ints]]
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A block, the rules that are asked in it, and the rows that have to do with it."""
+
+    block: Block
+    members: tuple[int, ...]
+    rows: Ints
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A block, the rules that are asked in it, and by number which rule is searched for which row."""
+
+    block: Block
+    members: tuple[int, ...]
+    wanted: dict[int, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class _Answer:
+    rows: Ints
+    partners: dict[int, Ints]
+    groups: dict[int, SomeSizes]
+
+
+class BlockPartners:
+    """Asks all rows of a table about some of them.
+
+    Parameters
+    ----------
+    table : with all rows.
+    forms : the rules, each of them possible.
+    """
+
+    def __init__(self, table: BlockTable, forms: Sequence[PairForm]) -> None:
+        self._table = table
+        self._forms = tuple(forms)
+        self._blocks: dict[str, tuple[Block, list[int]]] = {}
+        self._compared = [_sizes_of(form) for form in forms]
+        if table.base.blocks and forms:
+            orders = orders_of(table, self._compared, np.arange(len(forms)))
+            for arrangement in table.arranged_in(list(orders)):
+                for block in arrangement.blocks:
+                    self._blocks.setdefault(block.name, (block, []))[1].extend(orders[arrangement.order].tolist())
+
+    def follow(self, batch: Table) -> Followed:
+        """Return the partners of a batch's rows, and the sizes of their groups. One job."""
+        grouping = Grouping(TableColumns(batch), self._forms)
+        asked = {i: AskedGroups.of(grouping, form.groups) for i, form in enumerate(self._forms) if form.groups}
+        partners = {i: np.zeros(batch.row_count, np.int64) for i in range(len(self._forms)) if i not in asked}
+        sizes: dict[int, list[SomeSizes]] = {i: [] for i in asked}
+        parts = {i: (groups.rows, groups.group[groups.rows]) for i, groups in asked.items()}
+        work = partial(_followed, _Asked(self._table.source, self._forms, batch, parts))
+        together = _together(self._tasks(batch), self._table.source.most)
+        for answer in chain.from_iterable(self._table.executors.run(work, together)):
+            for i, counts in answer.partners.items():
+                partners[i][answer.rows] += counts
+            for i, some in answer.groups.items():
+                sizes[i].append(some)
+        columns = batch.schema.columns
+        return Followed(partners, {i: GroupSizes.together(asked[i], found, columns) for i, found in sizes.items()})
+
+    def partners(self, batch: Table, wanted: Sequence[tuple[int, int]]) -> list[Partner | None]:
+        """Return for some rules and rows of a batch a row of the table that breaks the rule with it, but itself.
+
+        A few blocks at a time, until all have one.
+        """
+        found: dict[int, Partner] = {}
+        work = partial(_partners, _Asked(self._table.source, self._forms, batch, {}))
+        size = _WAVES_A_CORE * self._table.executors.cores
+        blocks = list(self._blocks.values())
+        while blocks and len(found) < len(wanted):
+            wave: list[_Search] = []
+            while blocks and len(wave) < size:
+                block, members = blocks.pop()
+                left = {i: one for i, one in enumerate(wanted) if i not in found and one[0] in members}
+                if meeting := self._meeting(batch, block, left):
+                    wave.append(_Search(block, tuple(members), meeting))
+            for answer in self._table.executors.run(work, wave):
+                found |= answer
+        return [found.get(i) for i in range(len(wanted))]
+
+    def _tasks(self, batch: Table) -> Iterator[_Task]:
+        """Yield the blocks that some rows of a batch have to do with."""
+        for block, members in self._blocks.values():
+            meeting = rows_meeting(batch, block, [self._compared[i] for i in members])
+            if meeting.any():
+                yield _Task(block, tuple(members), np.flatnonzero(meeting))
+
+    def _meeting(self, batch: Table, block: Block, wanted: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+        """Return for which rows a block can have a partner."""
+        forms = {form for form, _ in wanted.values()}
+        meeting = {form: rows_meeting(batch, block, [self._forms[form].compared]) for form in forms}
+        return {i: (form, row) for i, (form, row) in wanted.items() if meeting[form][row]}
+
+
+def _sizes_of(form: PairForm) -> Sequence[Compared]:
+    """Return what rows are compared by to be counted: for the size of a group differences do not matter."""
+    return form.compared if form.groups is None else [c for c in form.compared if c not in form.differences]
+
+
+def _together(tasks: Iterable[_Task], most: int) -> list[list[_Task]]:
+    """Put tasks on small blocks together, as young ones are, so that none has more rows than a block."""
+    found: list[list[_Task]] = []
+    rows = most
+    for task in sorted(tasks, key=lambda task: -task.block.rows):
+        if rows + task.block.rows > most:
+            found.append([])
+            rows = 0
+        found[-1].append(task)
+        rows += task.block.rows
+    return found
+
+
+# What a task does
+
+
+class _Indexed:
+    """The distinct rows of a block, searchable for some rules; those that are gone have no copies.
+
+    Parameters
+    ----------
+    source, block : whose rows.
+    forms : the rules, by their numbers.
+    """
+
+    def __init__(self, source: Source, block: Block, forms: dict[int, PairForm]) -> None:
+        read = rows_of(source.written(block), source.schema)
+        self._numbers = read.numbers
+        self._by_number = np.argsort(read.numbers)
+        self._gone = np.zeros(0, np.int64)
+        self.rows = RowSet(space_with(PredicateSpace(source.schema), list(forms.values())))
+        codes, _ = self.rows.encode(read.table)
+        first, copies = np.unique(first_equal(codes, range(codes.shape[1])), return_counts=True)
+        self.rows.change(codes[first], copies)
+        self._slots = self.rows.slots_of(codes)
+        self.places = np.zeros(len(self.rows.copies), np.int64)
+        self.places[self._slots[first]] = first
+        self.numbers = [i for i, form in forms.items() if form.groups is None]
+        self.partners = PartnerCounts(self.rows, [forms[i] for i in self.numbers])
+        self._grouped = {i: form.groups for i, form in forms.items() if form.groups is not None}
+        self.groups = self._sorted()
+
+    def serves(self, gone: RowNumbers) -> bool:
+        """Take the copies away from rows that are gone since; say no where rows are back again."""
+        went = np.setdiff1d(gone, self._gone)
+        if len(gone) - len(went) < len(self._gone):
+            return False
+        self.rows.begin()
+        slots, copies = np.unique(self._slots[self._places_of(went)], return_counts=True)
+        if len(slots):
+            self.partners.follow(self.rows.change(self.rows.codes[slots], -copies))
+            for groups in self.groups.values():
+                groups.weigh()
+        self._gone = gone
+        return True
+
+    def codes_of(self, table: Table) -> Codes:
+        """Return the codes of other rows."""
+        codes, relabelled = self.rows.encode(table)
+        if relabelled:
+            self.partners.rebuild()
+            self.groups = self._sorted()
+        return codes
+
+    def _sorted(self) -> dict[int, SortedGroups]:
+        return {i: SortedGroups(self.rows, one.columns, one.dependent) for i, one in self._grouped.items()}
+
+    def place_of(self, slot: int) -> int:
+        """Return where a row stands that is in a slot, and not gone. O(n)."""
+        some = np.flatnonzero(self._slots == slot)
+        return int(some[~np.isin(self._numbers[some], self._gone)][0])
+
+    def _places_of(self, numbers: RowNumbers) -> Ints:
+        """Return where rows of some numbers stand, those of other blocks left out."""
+        at = np.searchsorted(self._numbers, numbers, sorter=self._by_number)
+        at = self._by_number[np.minimum(at, len(self._numbers) - 1)]
+        found: Ints = at[self._numbers[at] == numbers]
+        return found
+
+
+@contextmanager
+def _indexed(asked: _Asked, block: Block, members: tuple[int, ...]) -> Iterator[_Indexed]:
+    forms = {i: asked.forms[i] for i in members}
+
+    def make() -> tuple[_Indexed, int]:
+        found = _Indexed(asked.source, block, forms)
+        bytes_a_row = _BYTES_A_CELL * (len(asked.source.schema) + 2) + _BYTES_A_ROW_AND_GROUPS * len(found.groups)
+        bytes_a_row += _BYTES_A_ROW_AND_TREE * len(found.numbers)
+        return found, (block.rows + INDEXED_AT_LEAST) * bytes_a_row
+
+    what = ("partners", tuple(forms.items()), block.name)
+    try:
+        indexed = KEPT.get(what, make)
+        gone = asked.source.gone(block)
+        if not indexed.serves(gone):
+            KEPT.drop(what)
+            indexed = KEPT.get(what, make)
+            indexed.serves(gone)
+        yield indexed
+    except BaseException:
+        KEPT.drop(what)  # it may have been changed half
+        raise
+
+
+def _followed(asked: _Asked, tasks: Sequence[_Task]) -> list[_Answer]:
+    return [_followed_in(asked, task) for task in tasks]
+
+
+def _followed_in(asked: _Asked, task: _Task) -> _Answer:
+    with _indexed(asked, task.block, task.members) as indexed:
+        return _followed_by(asked, task, indexed)
+
+
+def _followed_by(asked: _Asked, task: _Task, indexed: _Indexed) -> _Answer:
+    some = asked.batch.taken(task.rows)
+    sizes = {}
+    with indexed.rows.beside(indexed.codes_of(some)) as slots:
+        counts, _ = indexed.partners.count(slots, TableColumns(some), range(len(indexed.numbers)))
+        for i, groups in indexed.groups.items():
+            rows, group = asked.groups[i]
+            part = np.flatnonzero(np.isin(rows, task.rows))
+            numbers, near = np.unique(group[part], return_inverse=True)
+            found = groups.sizes(slots[np.searchsorted(task.rows, rows[part])], near)
+            form = asked.forms[i].groups
+            assert form is not None
+            column = form.columns[0] if form.dependent is None else form.dependent
+            others = indexed.places[found.other[found.others == 1]]
+            other = asked.source.written(task.block).column(str(column)).take(pa.array(others))
+            sizes[i] = SomeSizes(numbers, found.groups, part, found.parts, found.others, other)
+    partners = {i: counts[number] for number, i in enumerate(indexed.numbers)}
+    return _Answer(task.rows, partners, sizes)
+
+
+def _partners(asked: _Asked, task: _Search) -> dict[int, Partner]:
+    """Return a partner for each row that has one in a block, by numbers of searches."""
+    with _indexed(asked, task.block, task.members) as indexed:
+        return _partners_by(asked, task, indexed)
+
+
+def _partners_by(asked: _Asked, task: _Search, indexed: _Indexed) -> dict[int, Partner]:
+    rows = indexed.rows
+    codes = indexed.codes_of(asked.batch.taken(np.array([row for _, row in task.wanted.values()], np.int64)))
+    own = rows.slots_of(codes)
+    found: dict[int, tuple[int, bool]] = {}
+    with rows.beside(codes) as slots:
+        rows.copies[slots] = 0  # they are no partners of each other
+        for i, slot in zip(task.wanted, np.where(own >= 0, own, slots).tolist(), strict=True):
+            pair = pair_with(rows, asked.forms[task.wanted[i][0]], slot)
+            if pair is not None:
+                found[i] = (pair[1], False) if pair[0] == slot else (pair[0], True)
+    read = asked.source.written(task.block)
+    return {
+        i: Partner(read.take(pa.array([indexed.place_of(slot)])).combine_chunks(), is_first)
+        for i, (slot, is_first) in found.items()
+    }

@@ -1,0 +1,247 @@
+"""A batch of rows against all rows of a table in blocks: pairs of one of each that violate constraints.
+
+Where constraints want the first column of an arrangement equal, the rows of a block that have a value of the batch
+there are indexed, for this batch alone: they are few. Else a block has the index of a table in memory, made once for
+the constraints at hand and kept by whoever made it; rows that are marked as gone since are taken out of it. The batch
+is looked at beside the rows of a block and never joins them. What travels back are distinct evidences.
+
+Invariant: every evidence of a pair of a row of the batch and one of the table that violates a constraint is in the
+answer, with two rows that have it.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from holdfast.constraints import PredicateSpace
+from holdfast.constraints.operators import EQUAL
+from holdfast.discovery.blocks.search.planning import orders_of
+from holdfast.discovery.blocks.search.searching import Evidences, compared_of
+from holdfast.discovery.blocks.storage.block import Block, Rows, rows_of
+from holdfast.discovery.blocks.storage.location import INDEXED_AT_LEAST, KEPT
+from holdfast.discovery.blocks.storage.marks import RowNumbers
+from holdfast.discovery.blocks.storage.ranges import rows_meeting
+from holdfast.discovery.blocks.storage.table import BlockTable, Order, Source
+from holdfast.discovery.detection.forms import Compared
+from holdfast.discovery.evidence.current import evidences_with
+from holdfast.discovery.evidence.evidences import mirrored
+from holdfast.discovery.kernels.evidence import Places, Words
+from holdfast.indexes.masks import as_items
+from holdfast.indexes.row_hash import first_equal
+from holdfast.indexes.rows import RowSet
+from holdfast.indexes.table_index import TableIndex
+from holdfast.tables import Table
+
+_BYTES_A_CELL, _BYTES_A_ROW_AND_TREE = 16, 64
+_COMPARED, _MANY = 1 << 13, 8
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What all tasks of a probe share; of each arrangement, which constraints are probed in it."""
+
+    source: Source
+    space: PredicateSpace
+    masks: dict[Order, Words]
+    batch: Rows
+    images: bool
+
+
+_Task = tuple[Order, Block]
+
+
+def probe_blocks(
+    table: BlockTable, space: PredicateSpace, batch: Rows, masks: Words, *, images: bool = False
+) -> Evidences:
+    """Return the evidences of pairs of a row of a batch and one of the table, at least of all that violate a mask.
+
+    Each constraint is probed in the arrangement that suits it, where a row of the batch has to do with few blocks. With
+    `images`, the rows of the table that evidences name come along.
+    """
+    every = np.arange(len(masks) if batch.table.row_count else 0)
+    orders = orders_of(table, compared_of(masks, space), every)
+    probed = {order: _both_images(masks[positions], space) for order, positions in orders.items()}
+    tasks = [(a.order, block) for a in table.arranged_in(list(orders)) for block in a.blocks]
+    work = partial(_probed, _Asked(table.source, space, probed, batch, images))
+    return Evidences.together(list(table.executors.run(work, tasks, light=True)), space)
+
+
+def _both_images(masks: Words, space: PredicateSpace) -> Words:
+    """Return masks with their mirror images: without crossing columns rows are probed as t only."""
+    if space.crossing:
+        return masks
+    every = np.concatenate([masks, mirrored(masks, space)])
+    _, first = np.unique(as_items(every), return_index=True)
+    return every[first]
+
+
+# What a task does
+
+
+class _Indexed:
+    """The distinct rows of a block, or of a part of it, that are not gone, searchable for some constraints.
+
+    Parameters
+    ----------
+    arrays : rows as they are carried.
+    gone : the numbers of the block's rows that are gone.
+    space : what is compared.
+    """
+
+    def __init__(self, arrays: pa.Table, gone: RowNumbers, space: PredicateSpace) -> None:
+        read = rows_of(arrays, space.schema)
+        self._numbers = read.numbers
+        self._by_number = np.argsort(read.numbers)
+        self._gone = gone
+        self.rows = RowSet(space)
+        self._codes, _ = self.rows.encode(read.table)
+        is_left = ~np.isin(read.numbers, gone)
+        left = np.flatnonzero(is_left)
+        first, copies = np.unique(left[first_equal(self._codes[left], range(len(space.schema)))], return_counts=True)
+        self.rows.change(self._codes[first], copies)
+        self._slots = np.where(is_left, self.rows.slots_of(self._codes), -1)
+        self._codes = self._codes[:0]
+        self.places = np.zeros(len(self.rows.copies), np.int64)
+        self.places[self._slots[first]] = first
+        self.index = TableIndex(self.rows, 1, space)
+        self._masks = np.zeros((0, space.word_count), np.uint64)
+
+    def serves(self, gone: RowNumbers, masks: Words) -> bool:
+        """Take rows out that are gone since, and serve constraints; say no where rows are back again."""
+        self.rows.begin()  # values that only earlier batches had are forgotten
+        if not np.array_equal(gone, self._gone):
+            if not np.isin(self._gone, gone).all():
+                return False
+            self._take_out(np.setdiff1d(gone, self._gone))
+            self._gone = gone
+        if not np.array_equal(self._masks, masks):
+            self.index.hold(masks, trees=True)
+            self._masks = masks
+        return True
+
+    def _take_out(self, numbers: RowNumbers) -> None:
+        at = np.searchsorted(self._numbers, numbers, sorter=self._by_number)
+        at = self._by_number[np.minimum(at, len(self._numbers) - 1)]
+        at = at[self._numbers[at] == numbers]
+        slots, copies = np.unique(self._slots[at], return_counts=True)
+        delta = self.rows.change(self.rows.codes[slots], -copies)
+        self.index.remove(delta.vanished)
+        self.rows.forget()
+        self._slots[at] = -1
+        bare = slots[(self.rows.copies[slots] > 0) & np.isin(self.places[slots], at)]
+        if len(bare):
+            others = np.flatnonzero(np.isin(self._slots, bare))
+            self.places[self._slots[others]] = others
+
+    def numbers_of(self, slots: NDArray[np.int64]) -> RowNumbers:
+        """Return the number of a row that is in each of some slots."""
+        found: RowNumbers = self._numbers[self.places[slots]]
+        return found
+
+
+def _indexed(asked: _Asked, order: Order, block: Block) -> _Indexed:
+    def make() -> tuple[_Indexed, int]:
+        bytes_a_row = _BYTES_A_CELL * len(asked.source.schema) + 4 * _BYTES_A_ROW_AND_TREE
+        return _Indexed(asked.source.written(block), gone, asked.space), (block.rows + INDEXED_AT_LEAST) * bytes_a_row
+
+    what = _kept_as(asked, order, block)
+    gone = asked.source.gone(block)
+    found = KEPT.get(what, make)
+    if not found.serves(gone, asked.masks[order]):
+        KEPT.drop(what)
+        found = KEPT.get(what, make)
+        found.serves(gone, asked.masks[order])
+    return found
+
+
+def _kept_as(asked: _Asked, order: Order, block: Block) -> Hashable:
+    return "indexed", asked.space.fingerprint, order, block.name
+
+
+def _probed(asked: _Asked, task: _Task) -> Evidences:
+    try:
+        return _evidences(asked, *task)
+    except BaseException:
+        KEPT.drop(_kept_as(asked, *task))  # it may have been changed half
+        raise
+
+
+def _evidences(asked: _Asked, order: Order, block: Block) -> Evidences:
+    meeting = rows_meeting(asked.batch.table, block, compared_of(asked.masks[order], asked.space))
+    if not meeting.any():
+        return Evidences.none(asked.space)
+    some = asked.batch.table.taken(np.flatnonzero(meeting))
+    rows = asked.source.written(block)
+    alike = _alike(rows, some, order[0]) if _wants_equal(asked, order) else None
+    if alike is not None and _MANY * len(alike) <= len(rows):
+        rows = rows.take(pa.array(alike)).combine_chunks()
+        gone = asked.source.gone(block)
+        indexed = _Indexed(rows, gone, asked.space)
+        indexed.serves(gone, asked.masks[order])
+    else:
+        indexed = _indexed(asked, order, block)
+    codes, relabelled = indexed.rows.encode(some)
+    if relabelled:
+        indexed.index.rebuild()
+        indexed.index.hold(asked.masks[order], trees=True)
+    with indexed.rows.beside(codes) as slots:
+        words, witnesses = indexed.index.probe(slots)
+    own = int(slots[0])
+    pairs = witnesses[:, 0]
+    theirs = pairs < own
+    numbers = np.empty(pairs.shape, np.int64)
+    numbers[theirs] = indexed.numbers_of(pairs[theirs])
+    numbers[~theirs] = asked.batch.numbers[meeting][pairs[~theirs] - own]
+    images: tuple[pa.Table, ...] = ()
+    if asked.images:
+        images = (rows.take(pa.array(np.unique(indexed.places[pairs[theirs]]))),)
+    if asked.space.crossing:
+        return Evidences(words, numbers, images)
+    return Evidences(
+        np.concatenate([words, mirrored(words, asked.space)]), np.concatenate([numbers, numbers[:, ::-1]]), images
+    )
+
+
+def _wants_equal(asked: _Asked, order: Order) -> bool:
+    """Whether all constraints of an arrangement want its first column equal."""
+    if not order:
+        return False
+    equal = Compared(order[0], order[0], EQUAL)
+    return all(equal in compared for compared in compared_of(asked.masks[order], asked.space))
+
+
+def _alike(rows: pa.Table, batch: Table, column: int) -> NDArray[np.int64]:
+    """Return which rows have a value of a column that some row of a batch has, null among them. O(rows)."""
+    theirs, ours = rows.column(str(column)), batch.columns[column].values()
+    if pa.types.is_floating(theirs.type):  # zero has no sign
+        theirs, ours = pc.add(theirs, 0.0), pc.add(ours, 0.0)
+    return np.flatnonzero(pc.is_in(theirs, value_set=ours.cast(theirs.type)).to_numpy())
+
+
+def probe_among(space: PredicateSpace, batch: Rows, copies: Places, masks: Words, threads: int = 1) -> Evidences:
+    """Return the evidences of pairs of rows of a batch, at least of all that violate a mask.
+
+    The rows are distinct. One that has copies is a pair with itself, which has its number twice. Few rows are all
+    compared with each other; so are those that come into an empty table, as masks then say nothing.
+    """
+    rows = RowSet(space)
+    codes, _ = rows.encode(batch.table)
+    rows.change(codes, copies)
+    slots = rows.slots_of(codes)
+    numbers = np.empty(len(rows.copies), np.int64)
+    numbers[slots] = batch.numbers
+    if len(slots) <= _COMPARED or (masks == space.words(space.every)).all(axis=1).any():
+        words, pairs = evidences_with(rows, space, slots, threads)
+        return Evidences(words, numbers[pairs])
+    index = TableIndex(rows, threads)
+    index.hold(_both_images(masks, space), trees=True)
+    words, witnesses = index.probe(slots)
+    found = numbers[witnesses[:, 0]]
+    if space.crossing:
+        return Evidences(words, found)
+    return Evidences(np.concatenate([words, mirrored(words, space)]), np.concatenate([found, found[:, ::-1]]))

@@ -1,0 +1,116 @@
+"""Which rows of a table in blocks are gone: their numbers, in files that all of its arrangements share.
+
+A row has one number in all arrangements, so its table has one set of marks. A change that lets rows go writes a file of
+their numbers; files of like sizes are joined, so there are few and each number is written again as often as the set
+doubles. What travels with tasks are the names of the files; who reads a block keeps the numbers of the block's rows,
+and meets them with the marks.
+
+Invariant: a file of marks never changes, and each is ascending in the changes that it is of.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from secrets import token_hex
+
+import numpy as np
+from numpy.typing import NDArray
+from pyroaring import BitMap64
+
+from holdfast.constraints import ExternalError
+from holdfast.discovery.blocks.storage.location import KEPT, Storage
+from holdfast.state.places import Place
+
+RowNumbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The numbers of rows that went with some changes, one after the other.
+
+    Parameters
+    ----------
+    name : of their file.
+    count : how many they are.
+    last : the number of the last of the changes.
+    """
+
+    name: str
+    count: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Gone:
+    """What is known of a block's rows that are gone, without reading anything.
+
+    Parameters
+    ----------
+    most : how many they are at most.
+    since : the number of the first change that one of them went with.
+    version : no other rows of the block were ever gone under this name.
+    """
+
+    most: int = 0
+    since: int = 0
+    version: str = ""
+
+
+NOTHING_GONE = Gone()
+
+
+def set_of(numbers: RowNumbers) -> BitMap64:
+    """Return row numbers as a set."""
+    return BitMap64(np.sort(numbers))
+
+
+def with_more(storage: Storage, runs: tuple[Marks, ...], numbers: RowNumbers) -> tuple[Marks, ...]:
+    """Write the numbers of more rows that are gone; return all files, each more than twice as large as the next one.
+
+    Amortised O(log n) a row.
+    """
+    some, change = set_of(numbers), runs[-1].last + 1 if runs else 1
+    while runs and runs[-1].count <= 2 * len(some):
+        some |= read_marks(storage, runs[-1])
+        runs = runs[:-1]
+    some.run_optimize()
+    name = token_hex(16)
+    storage.open().put(name, some.serialize())
+    return (*runs, Marks(name, len(some), change))
+
+
+def read_marks(storage: Storage, marks: Marks) -> BitMap64:
+    """Return the numbers that a file has; kept, where there is room."""
+
+    def make() -> tuple[BitMap64, int]:
+        place = storage.open()
+        data = place.get(marks.name)
+        if data is None:
+            raise ExternalError(
+                f"marks {marks.name} are gone from {place}: every executor has to reach this folder, and nobody may "
+                "remove its files while a table is followed. Bring the file back, and start again"
+            )
+        try:
+            found = BitMap64.deserialize(data)
+        except (ValueError, IndexError) as error:
+            raise ExternalError(_damaged(marks, place)) from error
+        if len(found) != marks.count:
+            raise ExternalError(_damaged(marks, place))
+        return found, len(data)
+
+    return KEPT.get(("marks", marks.name), make)
+
+
+def marked_among(storage: Storage, numbers: BitMap64, runs: Iterable[Marks]) -> RowNumbers:
+    """Return which of some row numbers are marked, ascending."""
+    found = BitMap64()
+    for marks in runs:
+        found |= numbers & read_marks(storage, marks)
+    return np.frombuffer(found.to_array(), np.uint64).astype(np.int64)
+
+
+def _damaged(marks: Marks, place: Place) -> str:
+    return (
+        f"marks {marks.name} in {place} are damaged: this file has not the {marks.count:,} numbers of rows that were "
+        "written. Bring it back as it was, from a copy of the folder; where there is none, seed anew: "
+        "holdfast seed --replace"
+    )

@@ -1,0 +1,311 @@
+"""A table in blocks, and its rows once more in other orders, as searches want them.
+
+An *arrangement* is all rows in the order of some columns, in blocks. Rows with the same value of its first column are
+in one block, unless they are more than a block holds. So two rows that agree on that column are in one block or, for
+a value that is very frequent, in neighbouring ones; and the ranges of blocks tell which have to meet at all.
+
+    base          the rows as they came
+    (Zip,)        in the order of Zip: what wants Zip equal is searched in each block alone
+    (State, Rate) in the order of State, then Rate: states of many rows take several blocks, cut by Rate
+
+Invariant: every arrangement has every row exactly once.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyroaring import BitMap64
+
+from holdfast.constraints import Schema
+from holdfast.discovery.blocks.executors import Executors, Given, Taken, by_part
+from holdfast.discovery.blocks.storage.block import (
+    Block,
+    Rows,
+    carried_schema,
+    ranges_together,
+    read_block,
+    rows_of,
+    write_block,
+    write_blocks,
+)
+from holdfast.discovery.blocks.storage.location import KEPT, Storage
+from holdfast.discovery.blocks.storage.marks import Marks, RowNumbers, marked_among, set_of
+from holdfast.discovery.blocks.storage.ranges import BlockRanges
+from holdfast.tables import Table
+
+Order = tuple[int, ...]
+"""Columns by position; the first one decides which rows stay together."""
+
+Report = Callable[[str], object]
+
+_SAMPLED = 20_000
+_ORDER = b"order"
+_SORTED_AT_ONCE = 8
+"""Blocks whose rows are sorted together at most."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a task has to know of a table.
+
+    Parameters
+    ----------
+    storage, schema : where its blocks are, and its columns.
+    most : rows of a block.
+    marks : which rows are gone, of those that blocks were written with.
+    """
+
+    storage: Storage
+    schema: Schema
+    most: int
+    marks: tuple[Marks, ...] = ()
+
+    def read(self, block: Block) -> pa.Table:
+        """Return a block's rows, those that are not gone, as they are carried."""
+        return self.left(block, self.written(block))
+
+    def left(self, block: Block, rows: pa.Table) -> pa.Table:
+        """Return those of some rows of a block that are not gone."""
+        gone = self.gone(block)
+        return rows.filter(pa.array(~np.isin(rows.column("row").to_numpy(), gone))) if len(gone) else rows
+
+    def gone(self, block: Block) -> RowNumbers:
+        """Return the numbers of a block's rows that are gone, ascending; kept, where there is room."""
+        if not block.gone.most:
+            return np.zeros(0, np.int64)
+
+        def make() -> tuple[RowNumbers, int]:
+            found = marked_among(self.storage, self._numbers(block), self.marks)
+            return found, found.nbytes
+
+        return KEPT.get(("gone", block.name), make, block.gone.version)
+
+    def _numbers(self, block: Block) -> BitMap64:
+        """Return the numbers of all rows that a block was written with; kept, where there is room."""
+
+        def make() -> tuple[BitMap64, int]:
+            numbers = self.written(block).column("row").to_numpy()
+            return set_of(numbers), numbers.nbytes
+
+        return KEPT.get(("numbers", block.name), make)
+
+    def written(self, block: Block) -> pa.Table:
+        """Return the rows that a block was written with; kept, where there is room."""
+
+        def make() -> tuple[pa.Table, int]:
+            return read_block(self.storage.open(), block), block.size
+
+        return KEPT.get(block.name, make)
+
+    def read_all(self, blocks: Sequence[Block]) -> pa.Table:
+        """Return the rows of some blocks together."""
+        return pa.concat_tables([carried_schema(self.schema).empty_table(), *map(self.read, blocks)])
+
+    def write_sorted(self, rows: pa.Table, order: Order) -> Iterator[Block]:
+        """Write rows in an order, as blocks that end where its first column changes, as far as they can."""
+        place = self.storage.open()
+        if order and len(rows):
+            rows = rows.take(pc.sort_indices(rows, [(str(c), "ascending", "at_start") for c in order]))
+        rows = rows.combine_chunks()
+        while len(rows) >= 2 * self.most:
+            end = _end_of_block(rows.column(str(order[0])), self.most) if order else self.most
+            yield write_block(place, rows.slice(0, end), self.schema)
+            rows = rows.slice(end)
+        if len(rows):
+            yield write_block(place, rows, self.schema)
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """All rows of a table, in blocks of some order.
+
+    Parameters
+    ----------
+    order : what they are sorted by; nothing for the base.
+    blocks : in that order.
+    schema : the table's.
+    young : how many of the last blocks are small and in no order: they are looked at as one.
+    """
+
+    order: Order
+    blocks: tuple[Block, ...]
+    schema: Schema
+    young: int = 0
+
+    @cached_property
+    def units(self) -> tuple[tuple[Block, ...], ...]:
+        """The blocks that are looked at as one: each by itself, but those that are young."""
+        old = len(self.blocks) - self.young
+        return (*((block,) for block in self.blocks[:old]), *([self.blocks[old:]] if self.young else []))
+
+    @cached_property
+    def ranges(self) -> BlockRanges:
+        """Which units can meet in what."""
+        return BlockRanges([ranges_together(unit) for unit in self.units], self.schema)
+
+
+class BlockTable:
+    """A table in blocks.
+
+    Parameters
+    ----------
+    source, blocks : where and what they are.
+    executors : where tasks run.
+    report : is told what is being done.
+    """
+
+    def __init__(
+        self, source: Source, blocks: Sequence[Block], executors: Executors, report: Report = lambda _: None
+    ) -> None:
+        self.source = source
+        self.schema = source.schema
+        self.executors = executors
+        self.row_count = sum(block.rows for block in blocks)
+        self._report = report
+        self.arrangements: dict[Order, Arrangement] = {(): Arrangement((), tuple(blocks), source.schema)}
+
+    @property
+    def base(self) -> Arrangement:
+        """The rows as they came."""
+        return self.arrangements[()]
+
+    @property
+    def orders(self) -> Collection[Order]:
+        """The orders that rows are sorted in already."""
+        return self.arrangements.keys()
+
+    def without_rows(self) -> Table:
+        """Return name, columns and number of rows as tables in memory have them."""
+        return Table(self.schema, (), self.row_count)
+
+    def arranged(self, order: Order) -> Arrangement:
+        """Return the rows in an order. O(n log n) spread over the executors, once."""
+        return self.arranged_in([order])[0]
+
+    def arranged_in(self, orders: Sequence[Order]) -> list[Arrangement]:
+        """Return the rows in several orders; those that are new are made together."""
+        new = [order for order in orders if order not in self.arrangements]
+        for order, blocks in self.sorted_by(new).items():
+            self.arrangements[order] = Arrangement(order, tuple(blocks), self.schema)
+        return [self.arrangements[order] for order in orders]
+
+    @cached_property
+    def heaviest(self) -> list[float]:
+        """For each column the share of rows that its most frequent value has, as far as a sample shows."""
+        rows, columns = max(len(self.sample), 1), self.sample.drop_columns(["row"]).columns
+        return [max(pc.value_counts(column).field(1).to_pylist(), default=0) / rows for column in columns]
+
+    def fits_a_block(self, column: int) -> bool:
+        """Whether the rows with any one value of a column are no more than a block has, as far as a sample shows."""
+        return self.heaviest[column] * self.row_count <= self.source.most
+
+    @cached_property
+    def sample(self) -> pa.Table:
+        """Some rows as they are carried, evenly spread over the blocks."""
+        most = max(1, _SAMPLED // max(len(self.base.blocks), 1))
+        found = list(self.executors.run(partial(_sampled_of, self.source, most), self.base.blocks, light=True))
+        return pa.concat_tables([carried_schema(self.schema).empty_table(), *found])
+
+    def sorted_by(self, orders: Sequence[Order]) -> dict[Order, list[Block]]:
+        """Write all rows in each of some orders."""
+        found: dict[Order, list[Block]] = {order: [] for order in orders}
+        if not self.base.blocks or not orders:
+            return found
+        names = "; ".join(", ".join(self.schema.names[c] for c in order) for order in orders)
+        self._report(f"sorting {self.row_count:,} rows by {names}")
+        bounds = {order: self._bounds(order[:1] if self.fits_a_block(order[0]) else order) for order in orders}
+        parts = sum(len(some) + 1 for some in bounds.values())
+        work = partial(_given, self.source, bounds), self.base.blocks, parts, partial(_written, self.source)
+        for order, block in self.executors.exchange(*work):
+            found[order].append(block)
+        return found
+
+    def made_anew(self, schema: Schema, make: Callable[[Table], Table]) -> "BlockTable":
+        """Write the rows in other columns, as `make` says of each block's, where they are; their numbers stay."""
+        source = replace(self.source, schema=schema)
+        written = self.executors.run(partial(_made, self.source, source, make), self.base.blocks)
+        return BlockTable(source, [block for some in written for block in some], self.executors, self._report)
+
+    def _bounds(self, columns: Order) -> pa.Table:
+        """Return the values where parts begin, each once: parts of about a block each."""
+        sample = self.sample.select([str(c) for c in columns])
+        keys = [(name, "ascending", "at_start") for name in sample.column_names]
+        ordered = sample.take(pc.sort_indices(sample, keys))
+        parts = max(1, -(-self.row_count // self.source.most)) if len(ordered) else 1
+        places = np.linspace(0, len(ordered), parts + 1)[1:-1].astype(np.int64)
+        return ordered.take(pa.array(places)).group_by(ordered.column_names, use_threads=False).aggregate([])
+
+
+def _made(old: Source, new: Source, make: Callable[[Table], Table], block: Block) -> list[Block]:
+    rows = rows_of(old.read(block), old.schema)
+    return list(write_blocks(new.storage.open(), Rows(rows.numbers, make(rows.table)), new.most))
+
+
+def _sampled_of(source: Source, most: int, block: Block) -> pa.Table:
+    rows = source.read(block)
+    places = np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(np.int64)
+    return rows.take(pa.array(np.unique(places)))
+
+
+def _given(source: Source, bounds: dict[Order, pa.Table], block: Block) -> Given:
+    """Yield the rows of a block with the part that each goes to, in each order; rows say which order they are for."""
+    arrays, first = source.read(block), 0
+    for order, some in bounds.items():
+        meant = {_ORDER: ",".join(map(str, order))}
+        parts = parts_of(arrays.select(some.column_names), some)
+        yield from by_part(arrays.replace_schema_metadata(meant), parts + first)
+        first += len(some) + 1
+
+
+def parts_of(rows: pa.Table, bounds: pa.Table) -> NDArray[np.int64]:
+    """Return for each row how many of some sorted bounds are not above it. O(n log n).
+
+    >>> parts_of(pa.table({"a": [None, 1, 3, 5]}), pa.table({"a": [1, 4]})).tolist()
+    [0, 1, 1, 2]
+    """
+    if not len(bounds):
+        return np.zeros(len(rows), np.int64)
+    both = pa.concat_tables([bounds, rows], promote_options="permissive")
+    is_row = pa.array(np.arange(len(both)) >= len(bounds))
+    both = both.append_column("is row", is_row)  # a bound comes before the rows that are equal to it
+    keys = [(name, "ascending", "at_start") for name in both.column_names]
+    order = pc.sort_indices(both, keys).to_numpy()
+    below = np.cumsum(order < len(bounds))
+    parts = np.empty(len(both), np.int64)
+    parts[order] = below
+    return parts[len(bounds) :]
+
+
+def _written(source: Source, taken: Taken) -> Iterator[tuple[Order, Block]]:
+    """Write the rows of a part in order.
+
+    Where there are far more rows than were expected, they are sorted some at a time: their blocks have wide ranges.
+    """
+    order: Order = ()
+
+    def written(some: list[pa.Table]) -> Iterator[tuple[Order, Block]]:
+        for block in source.write_sorted(pa.concat_tables(some).replace_schema_metadata(), order):
+            yield order, block
+
+    waiting: list[pa.Table] = []
+    for rows in taken:
+        order = tuple(map(int, rows.schema.metadata[_ORDER].split(b",")))
+        waiting.append(rows)
+        if sum(map(len, waiting)) >= _SORTED_AT_ONCE * source.most:
+            yield from written(waiting)
+            waiting = []
+    if waiting:
+        yield from written(waiting)
+
+
+def _end_of_block(column: pa.ChunkedArray, most: int) -> int:
+    """Return where a block of at least half and at most twice so many rows ends best."""
+    window = column.slice(most // 2, most + most // 2)
+    codes = window.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    changes = np.flatnonzero(np.diff(codes)) + 1 + most // 2
+    return int(changes[np.abs(changes - most).argmin()]) if len(changes) else most

@@ -1,0 +1,1 @@
+"""The values of columns in blocks: what inclusion dependencies need."""

@@ -1,0 +1,59 @@
+"""The live rows of a maintained table as batch searches take them."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from holdfast.constraints import PredicateSpace
+from holdfast.discovery.evidence.codes import Codes, PairCodes, numbers, ranks
+from holdfast.discovery.evidence.evidences import EvidenceSet, RowGroups, mirrored
+from holdfast.discovery.kernels.evidence import Places, Words
+from holdfast.indexes.rows import RowSet, Slots
+
+
+def current_codes(rows: RowSet, space: PredicateSpace, first: Slots | None = None) -> PairCodes:
+    """Return the codes of all live rows, some of them first; the "table's rows" are slots.
+
+    O(n) per column, and a sort of the distinct values.
+    """
+    live = rows.live()
+    if first is not None:
+        others = np.ones(len(rows.copies), np.bool_)
+        others[first] = False
+        live = np.concatenate([first, live[others[live]]])
+    stable = rows.codes[live]
+    left = np.empty((len(space.pairs), len(live)), np.int32)
+    right: Codes = np.empty_like(left)
+    for p, pair in enumerate(space.pairs):
+        dense = ranks if pair.ordered else numbers
+        if pair.left == pair.right:
+            left[p] = right[p] = dense(np.ascontiguousarray(stable[:, pair.left]))
+        else:
+            both = dense(np.concatenate([stable[:, pair.left], stable[:, pair.right]]))
+            left[p], right[p] = both[: len(live)], both[len(live) :]
+    return PairCodes(left, right, live, np.where(rows.copies[live] > 1, live, -1))
+
+
+def evidences_with(rows: RowSet, space: PredicateSpace, slots: Slots, threads: int) -> tuple[Words, Places]:
+    """Return the evidences of all pairs with one of some live rows, as `t` and as `s`, and a pair of slots for each.
+
+    O(k n P) for k rows: some nanoseconds a pair.
+    """
+    codes = current_codes(rows, space, slots)
+    every = RowGroups.of(np.arange(codes.rows), np.array([0, codes.rows]))
+    bounds = np.linspace(0, len(slots), threads + 1).astype(np.int64)
+
+    def compared(part: int, seen: PairCodes) -> tuple[Words, Places]:
+        found = EvidenceSet(seen, space)
+        found.compare_rows(every, seen, bounds[part], bounds[part + 1], both_ways=True)
+        words, pairs = found.entries()
+        return words, seen.table_rows(pairs)
+
+    with ThreadPoolExecutor(threads) as pool:
+        as_t = list(pool.map(lambda part: compared(part, codes), range(threads)))
+        as_s = as_t
+        if space.crossing:  # seen from the other side
+            turned = PairCodes(codes.right, codes.left, codes.first, codes.second)
+            as_s = list(pool.map(lambda part: compared(part, turned), range(threads)))
+    found = [*as_t, *((mirrored(words, space), pairs[:, ::-1]) for words, pairs in as_s)]
+    return np.concatenate([words for words, _ in found]), np.concatenate([pairs for _, pairs in found])

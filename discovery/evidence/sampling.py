@@ -1,0 +1,128 @@
+"""A sample of pairs whose evidences are many and different [Hydra, 4].
+
+Random pairs see the common outcomes. Pairs of rows that agree on a column, or come next to each other in its order,
+see the rare ones, which random pairs would miss: the rows are sorted by each column, ties at random, and compared with
+their neighbours, at a growing distance for as long as that still shows new evidences. A sample that is large already
+takes just one distance of each further column, and where nearly every random pair shows another evidence, fewer rows of
+each column: the evidences have to be few enough to enumerate, and a small part of what may be kept.
+
+Deterministic under its seed.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.discovery.evidence.codes import PairCodes
+from holdfast.discovery.evidence.evidences import EvidenceSet
+from holdfast.discovery.kernels.evidence import Places
+
+RANDOM_PAIRS = 40_000
+_ROWS_A_ROUND = 20_000
+_WORTHWHILE = 0.01
+_FURTHEST = 8
+_LOW = (1 << 32) - 1
+_MOST_EVIDENCES = 80_000
+_PART = 8
+
+
+@dataclass(frozen=True)
+class Variety:
+    """How many evidences to expect, judged from random pairs.
+
+    Parameters
+    ----------
+    per_pair : the share of random pairs that showed a new evidence.
+    total : about how many evidences all pairs have.
+    """
+
+    per_pair: float
+    total: float
+
+    @classmethod
+    def judged(cls, half: int, whole: int, sampled: int, pairs: float) -> "Variety":
+        """Judge from the evidences of half and of all `sampled` pairs out of `pairs`.
+
+        Going on as the second half did overestimates, since what is left gets rare; taking all evidences for equally
+        frequent underestimates, since rare ones do not show yet. The geometric mean of the two was within 2 times of
+        the truth on real tables, and within 5 on random ones.
+
+        >>> round(Variety.judged(half=9, whole=10, sampled=1_000, pairs=1e6).total)
+        17
+        """
+        if whole == 0 or pairs <= sampled:
+            return cls(whole / max(sampled, 1), float(whole))
+        growing = whole * (pairs / sampled) ** np.log2(whole / max(half, 1))
+        low, high = float(whole), pairs
+        while high > low * 1.01:
+            middle = (low * high) ** 0.5
+            if middle * -np.expm1(-sampled / middle) < whole:
+                low = middle
+            else:
+                high = middle
+        return cls(whole / sampled, float((min(growing, pairs) * low) ** 0.5))
+
+    def among(self, pairs: float, known: int) -> float:
+        """Return how many new evidences to expect of so many pairs where some are known already."""
+        return min(pairs * self.per_pair, max(self.total - known, 0.0))
+
+
+NO_VARIETY = Variety(0.0, 0.0)
+"""No new evidence is expected."""
+
+
+def sample_random(into: EvidenceSet, codes: PairCodes, rng: np.random.Generator) -> Variety:
+    """Add the evidences of random pairs, both ways round."""
+    if codes.rows < 2:
+        return NO_VARIETY
+    count = max(2, min(RANDOM_PAIRS, into.most // (2 * _PART)))
+    left = rng.integers(0, codes.rows, count)
+    right = (left + rng.integers(1, codes.rows, count)) % codes.rows
+    pairs = np.column_stack([left, right])
+    both_ways(into, pairs[: count // 2])
+    half = len(into)
+    both_ways(into, pairs[count // 2 :])
+    return Variety.judged(half, len(into), 2 * count, float(codes.rows) ** 2)
+
+
+def sample_neighbours(
+    into: EvidenceSet,
+    codes: PairCodes,
+    variety: Variety,
+    rng: np.random.Generator,
+    report: Callable[[str], object] = lambda _: None,
+) -> None:
+    """Add the evidences of neighbours in the order of each column, both ways round.
+
+    Of very many column pairs only the first ones are sampled: those of columns with themselves come first.
+    """
+    if codes.rows < 2:
+        return
+    expected = 2 * max(len(codes.left), 1) * max(variety.per_pair, 1e-9)
+    most = min(_MOST_EVIDENCES, into.most // _PART)
+    rows = max(1, min(_ROWS_A_ROUND, int(most / expected)))
+    for pair in range(len(codes.left)):
+        if len(into) > 2 * into.most // _PART:
+            return
+        report(f"sampling pairs of rows: column {pair + 1} of {len(codes.left)}, {len(into):,} evidences")
+        for neighbours in _neighbours(codes, pair, rows, rng):
+            if both_ways(into, neighbours) < _WORTHWHILE * len(neighbours) or len(into) > most:
+                break
+
+
+def both_ways(into: EvidenceSet, pairs: Places) -> int:
+    """Add the evidences of pairs and of the exchanged pairs; return how many are new."""
+    return into.compare_pairs(np.concatenate([pairs, pairs[:, ::-1]]))
+
+
+def _neighbours(codes: PairCodes, pair: int, rows: int, rng: np.random.Generator) -> Iterator[Places]:
+    """Yield pairs of neighbours in one column's order, at distance 1, 2 and so on."""
+    shuffled = rng.permutation(codes.rows)
+    # one sort of integers: the code above, the place in a random order below
+    order = shuffled[np.sort(codes.left[pair][shuffled].astype(np.int64) << 32 | np.arange(codes.rows)) & _LOW]
+    for distance in range(1, min(_FURTHEST, codes.rows - 1) + 1):
+        start = np.arange(codes.rows - distance)
+        if len(start) > rows:
+            start = rng.choice(start, rows, replace=False)
+        yield np.column_stack([order[start], order[start + distance]])

@@ -1,0 +1,345 @@
+"""Pairs of rows that violate denial constraints, found by refining stripped partitions [FACET].
+
+One constraint after another, in an order in which neighbours share work:
+
+1. its equalities split the rows into groups, the most selective first; groups without a pair fall away, so that
+   after one near-key little is left. Constraints with the same first equalities share these partitions (a trie, walked
+   depth first);
+2. its other predicates are searched inside the groups: short ones pair by pair, long ones down two trees of zones.
+   The rows were sorted by the constraint's inequalities at the root, and refining is stable, so the zones are tight
+   without any group being sorted. Two inequalities that hold together make one column follow the other, so rows are
+   sorted by one; three or more need zones that are small in several columns, so rows follow a Z-order curve.
+
+Orders of all rows are kept for later constraints, the last ones asked for, within a limit of bytes.
+
+The search for one constraint ends after `limit` pairs, each from other zones. It can be given a budget of comparisons;
+a constraint that exhausts it is reported as undecided, for another plan.
+
+*Differs from the paper*: all orders of inequalities are searched by one method, zones, in place of one algorithm per
+shape; crossing equalities split two lists of rows at once.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Event, Lock
+
+import numpy as np
+
+from holdfast.constraints import PredicateSpace
+from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
+from holdfast.discovery.evidence.codes import PairCodes
+from holdfast.discovery.kernels.evidence import Places, Words
+from holdfast.discovery.kernels.partitions import LEAF, Rows, refine_same_kernel, refine_two_kernel, search_kernel
+from holdfast.discovery.threads import cut, spread
+from holdfast.indexes.curve import CELLS, interleaved
+from holdfast.indexes.masks import outcomes_of
+
+MOST_SORTED_BYTES = 1 << 28
+_NEEDS_NO_ORDER = 32.0
+_SORTED_BY = 3
+_UNLIMITED = 1 << 62
+
+
+@dataclass(frozen=True)
+class Violations:
+    """What a search found.
+
+    Parameters
+    ----------
+    constraint : (m,) which constraint each pair violates, by its position.
+    pairs : (m, 2) numbers of distinct rows (`PairCodes`), `t` and `s`.
+    undecided : constraints whose budget did not do.
+    comparisons : how much was compared, for each constraint.
+    """
+
+    constraint: Places
+    pairs: Places
+    undecided: Places
+    comparisons: Places
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One constraint as the search takes it: how the rows are sorted, equalities, other predicates."""
+
+    order: tuple[int, ...]
+    equalities: tuple[int, ...]
+    others: tuple[tuple[int, int], ...]
+    position: int
+
+
+@dataclass(frozen=True)
+class _Partition:
+    """Groups of candidates; for columns with themselves both sides are the same arrays."""
+
+    t_rows: Rows
+    t_starts: Places
+    s_rows: Rows
+    s_starts: Places
+
+    @property
+    def same(self) -> bool:
+        return self.t_rows is self.s_rows
+
+    @property
+    def nbytes(self) -> int:
+        return self.t_rows.nbytes if self.same else self.t_rows.nbytes + self.s_rows.nbytes
+
+
+class ViolationSearch:
+    """Searches one table.
+
+    Parameters
+    ----------
+    codes, space : the table's rows, and what masks mean.
+    threads : constraints are spread over so many.
+    most_sorted_bytes : for orders of all rows that are kept for later constraints.
+    """
+
+    def __init__(
+        self,
+        codes: PairCodes,
+        space: PredicateSpace,
+        threads: int = 1,
+        *,
+        most_sorted_bytes: int = MOST_SORTED_BYTES,
+    ) -> None:
+        self._codes = codes
+        self._space = space
+        self._threads = threads
+        self._rows = codes.left.shape[1]
+        self._weight = np.where(codes.second >= 0, 2, 1).astype(np.int64)
+        self._distinct = [int(max(left.max(), right.max())) + 1 if self._rows else 1 for left, right in self._sides()]
+        self._group_size = [self._expected_group(left, right) for left, right in self._sides()]
+        self._roots = _Roots(self._root, most_sorted_bytes)
+
+    @property
+    def most_bytes(self) -> int:
+        """How many bytes it keeps at most, besides the codes."""
+        return self._weight.nbytes + self._roots.most
+
+    def find(self, masks: Words, limit: int, budget: int = _UNLIMITED) -> Violations:
+        """Return up to `limit` violating pairs of each constraint. O(n) per equality where the constraint holds."""
+        tasks = sorted(self._tasks(masks), key=lambda t: (t.order, t.equalities, t.position))
+        found = spread(
+            cut(tasks, self._threads),
+            self._threads,
+            lambda part, stopped: _Walk(self, limit, budget, stopped).walk(part),
+        )
+        empty = np.zeros((0, 3), np.int64)
+        rows = np.concatenate([empty, *(f for f, _ in found)])
+        comparisons = np.zeros(len(masks), np.int64)
+        for _, effort in found:
+            for task, made in effort:
+                comparisons[task.position] = made
+        return Violations(rows[:, 0], rows[:, 1:], np.flatnonzero(comparisons > budget), comparisons)
+
+    def _sides(self) -> "zip[tuple[Rows, Rows]]":
+        return zip(self._codes.left, self._codes.right, strict=True)
+
+    def _expected_group(self, left: Rows, right: Rows) -> float:
+        """Return how many partners a row has that agree on a column pair, on average."""
+        if not self._rows:
+            return 0.0
+        size = int(max(left.max(), right.max())) + 1
+        return float(np.bincount(left, minlength=size) @ np.bincount(right, minlength=size) / self._rows)
+
+    def _tasks(self, masks: Words) -> list[_Task]:
+        return [self._task(row, i) for i, row in enumerate(outcomes_of(masks, self._space).T.astype(np.int64))]
+
+    def _task(self, outcomes: Places, position: int) -> _Task:
+        constrained = np.flatnonzero(outcomes != EVERY_OUTCOME).tolist()
+        equalities = sorted((p for p in constrained if outcomes[p] == EQUAL), key=lambda p: (self._group_size[p], p))
+        others = [p for p in constrained if outcomes[p] != EQUAL]
+        if equalities and self._group_size[equalities[0]] <= _NEEDS_NO_ORDER:
+            order: Sequence[int] = ()
+        else:
+            inequalities = [p for p in others if outcomes[p] != LESS | GREATER]
+            order = sorted(inequalities or others, key=lambda p: (-self._distinct[p], p))
+        # predicates that are rarely satisfied come first: they end a comparison soonest
+        others.sort(key=lambda p: (outcomes[p] == LESS | GREATER, -self._distinct[p]))
+        return _Task(
+            tuple(order[:_SORTED_BY]), tuple(equalities), tuple((p, int(outcomes[p])) for p in others), position
+        )
+
+    def _root(self, order: tuple[int, ...]) -> _Partition:
+        """Return all rows as one group, sorted by some column pairs."""
+        crossing = any(self._space.pairs[p].left != self._space.pairs[p].right for p in order)
+        t_rows = self._sorted(self._codes.left, order)
+        s_rows = self._sorted(self._codes.right, order) if crossing else t_rows
+        starts = np.array([0, self._rows])
+        return _Partition(t_rows, starts, s_rows, starts)
+
+    def _sorted(self, codes: Rows, order: tuple[int, ...]) -> Rows:
+        if not order:
+            return np.arange(self._rows, dtype=np.int32)
+        keys = [codes[p] for p in order]
+        if len(order) > 2:
+            keys.insert(
+                0, interleaved([codes[p].astype(np.int64) * CELLS // self._distinct[p] for p in order], self._rows)
+            )
+        return np.lexsort(keys[::-1]).astype(np.int32)
+
+
+class _Roots:
+    """All rows in the orders that were asked for last, within a limit.
+
+    An order that takes more than the limit is made each time.
+
+    Parameters
+    ----------
+    make : sorts the rows.
+    most : bytes.
+    """
+
+    def __init__(self, make: Callable[[tuple[int, ...]], _Partition], most: int) -> None:
+        self.most = most
+        self._make = make
+        self._held: OrderedDict[tuple[int, ...], _Partition] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+
+    @property
+    def bytes(self) -> int:
+        """How much they take."""
+        return self._bytes
+
+    def get(self, order: tuple[int, ...]) -> _Partition:
+        """Return the rows in an order; made by one thread while others wait, as most of them want the same."""
+        with self._lock:
+            if order in self._held:
+                self._held.move_to_end(order)
+                return self._held[order]
+            root = self._make(order)
+            self._held[order] = root
+            self._bytes += root.nbytes
+            while self._bytes > self.most:
+                _, oldest = self._held.popitem(last=False)
+                self._bytes -= oldest.nbytes
+            return root
+
+
+class _Walk:
+    """One thread's walk through a sorted list of tasks, with its scratch memory."""
+
+    def __init__(self, search: ViolationSearch, limit: int, budget: int, stopped: Event) -> None:
+        self._search = search
+        self._budget = budget
+        self._stopped = stopped
+        size = max(search._distinct, default=1)
+        self._t_sizes, self._s_sizes = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        self._out = np.zeros((limit, 2), np.int64)
+        self._make_zones(0, 1)
+        self._stack = np.zeros((512, 2), np.int64)
+
+    def walk(self, tasks: Sequence[_Task]) -> tuple[Places, list[tuple[_Task, int]]]:
+        """Return (constraint, t, s) of all pairs found, and the comparisons made for each task."""
+        rows: list[Places] = [np.zeros((0, 3), np.int64)]
+        made = []
+        path: list[_Partition] = []
+        last: _Task | None = None
+        for task in tasks:
+            if self._stopped.is_set():
+                break
+            if last is None or last.order != task.order:
+                path = [self._search._roots.get(task.order)]
+                shared = 0
+            else:
+                shared = _shared_prefix(last.equalities, task.equalities)
+            del path[shared + 1 :]
+            while len(path) <= len(task.equalities) and len(path[-1].t_rows):
+                path.append(self._refined(path[-1], task.equalities[len(path) - 1]))
+            found, comparisons = self._searched(path[-1], task)
+            made.append((task, comparisons))
+            rows.append(np.column_stack([np.full(found, task.position), self._out[:found]]))
+            last = task
+        return np.concatenate(rows), made
+
+    def _refined(self, partition: _Partition, pair: int) -> _Partition:
+        codes, weight = self._search._codes, self._search._weight
+        crosses = self._search._space.pairs[pair].left != self._search._space.pairs[pair].right
+        t_out = np.empty(len(partition.t_rows), np.int32)
+        t_ends = np.empty(len(partition.t_rows) + 1, np.int64)
+        if partition.same and not crosses:
+            groups, kept = refine_same_kernel(
+                partition.t_rows,
+                partition.t_starts,
+                codes.left[pair],
+                weight,
+                self._t_sizes,
+                self._s_sizes,
+                t_out,
+                t_ends,
+            )
+            rows, starts = t_out[:kept].copy(), t_ends[: groups + 1].copy()
+            return _Partition(rows, starts, rows, starts)
+        s_out = np.empty(len(partition.s_rows), np.int32)
+        s_ends = np.empty(len(partition.t_rows) + 1, np.int64)
+        groups, t_kept, s_kept = refine_two_kernel(
+            partition.t_rows,
+            partition.t_starts,
+            partition.s_rows,
+            partition.s_starts,
+            codes.left[pair],
+            codes.right[pair],
+            self._t_sizes,
+            self._s_sizes,
+            t_out,
+            t_ends,
+            s_out,
+            s_ends,
+        )
+        return _Partition(
+            t_out[:t_kept].copy(), t_ends[: groups + 1].copy(), s_out[:s_kept].copy(), s_ends[: groups + 1].copy()
+        )
+
+    def _searched(self, partition: _Partition, task: _Task) -> tuple[int, int]:
+        if not len(partition.t_rows):
+            return 0, 0
+        longest = int(
+            max(np.diff(partition.t_starts).max(initial=0), 0 if partition.same else np.diff(partition.s_starts).max())
+        )
+        if self._t_low.shape[0] < len(task.others) or self._t_low.shape[1] * LEAF < 4 * longest:
+            self._make_zones(longest, max(self._t_low.shape[0], len(task.others)))
+        space_pairs = self._search._space.pairs
+        one_side = partition.same and all(space_pairs[p].left == space_pairs[p].right for p, _ in task.others)
+        pairs = np.array([p for p, _ in task.others], np.int64)
+        allowed = np.array([o for _, o in task.others], np.int64)
+        return search_kernel(
+            partition.t_rows,
+            partition.t_starts,
+            partition.s_rows,
+            partition.s_starts,
+            one_side,
+            self._search._codes.left,
+            self._search._codes.right,
+            self._search._weight,
+            pairs,
+            allowed,
+            self._budget,
+            self._t_low,
+            self._t_high,
+            self._s_low,
+            self._s_high,
+            self._stack,
+            self._out,
+        )
+
+    def _make_zones(self, rows: int, predicates: int) -> None:
+        """Give the zone trees room."""
+        nodes = 2 * LEAF
+        while nodes * LEAF < 4 * rows:
+            nodes *= 2
+        self._t_low, self._t_high, self._s_low, self._s_high = (
+            np.zeros((predicates, nodes), np.int32) for _ in range(4)
+        )
+
+
+def _shared_prefix(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    shared = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        shared += 1
+    return shared

@@ -1,0 +1,52 @@
+"""The alerts of a configuration, as the stream decides and sends them."""
+
+from holdfast.jobs.configuration.reading import Configuration
+from holdfast.jobs.configuration.secrets import MASK, masked_settings, without
+from holdfast.jobs.configuration.settings import AlertSettings, Settings
+from holdfast.jobs.terminal.progress import Progress
+from holdfast.state.store import Store
+from holdfast.streaming.alerts.deciding import Alert
+from holdfast.streaming.alerts.posting import Receiver
+from holdfast.streaming.alerts.sending import Sender
+from holdfast.streaming.alerts.waiting import Waiting
+
+_SHORTEST_SECRET = 4
+
+
+def alerts_of(settings: Settings) -> list[Alert]:
+    """Return what is asked for, in the order of the configuration."""
+    return [Alert(frozenset(s.on), s.rule, s.table, s.family, s.kind) for s in settings.alerts]
+
+
+def waiting_of(settings: Settings, store: Store) -> Waiting:
+    """Return the messages that wait in a store, and come to it."""
+    return Waiting(store, alerts_of(settings))
+
+
+def sender_of(configuration: Configuration, waiting: Waiting, progress: Progress) -> Sender:
+    """Return what sends them; what it says goes to `progress`, secrets masked."""
+    alerts = configuration.settings.alerts
+    secrets = {text for alert in alerts for text in _secrets(alert)}
+
+    def masked(text: str) -> str:
+        return configuration.masked(without(secrets, text))
+
+    return Sender(
+        waiting,
+        {channel: _receiver(alert) for channel, alert in zip(waiting.channels, alerts, strict=True)},
+        lambda text, level: progress.note(text, level=level, event="alert"),
+        masked,
+    )
+
+
+def _receiver(alert: AlertSettings) -> Receiver:
+    address = masked_settings({"webhook": alert.webhook})["webhook"]
+    about = [text for text in (alert.rule, alert.table, alert.family, alert.kind) if text is not None]
+    name = f"alert {', '.join(alert.on)} of {', '.join(about) or 'everything'} to {address}"
+    return Receiver(alert.webhook, alert.headers, name)
+
+
+def _secrets(alert: AlertSettings) -> list[str]:
+    """Return what of an alert nobody may see: everything behind the host, and the headers."""
+    behind = alert.webhook.partition("://")[2].partition("/")[2]
+    return [text for text in (behind, *alert.headers.values()) if len(text) >= _SHORTEST_SECRET and text != MASK]

@@ -1,0 +1,21 @@
+"""The backup that a configuration names: a folder, or an address of an object store."""
+
+from pathlib import Path
+
+from holdfast.constraints import ExternalError
+from holdfast.jobs.configuration.quantities import is_remote
+from holdfast.jobs.configuration.secrets import masked
+from holdfast.jobs.configuration.settings import Settings
+from holdfast.state.places import Folder, Place, StoreError, object_place
+
+
+def backup_of(settings: Settings) -> Place:
+    """Return the backup."""
+    if not is_remote(settings.backup):
+        return Folder(Path(settings.backup))
+    try:
+        return object_place(settings.backup, settings.storage_options, masked)
+    except StoreError as error:
+        raise ExternalError(
+            f"backup: {masked(settings.backup)} cannot be used: {error}. Correct the address, or 'storage_options'"
+        ) from error

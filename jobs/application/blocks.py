@@ -1,0 +1,260 @@
+"""The blocks of a state: where the rows of its tables are with `engine: spark`, who works on them, which are old.
+
+    <blocks.path>/<state id>/<table>/<block>
+                             /=values/<file of values that inclusions need>
+
+Invariant: a folder belongs to one state, and only its process takes files out of it.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import chain
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from holdfast.constraints import ColumnRef, ExternalError, StateRefused, UsageError
+from holdfast.discovery.blocks.storage.live import stored_names
+from holdfast.discovery.blocks.storage.location import Storage
+from holdfast.discovery.blocks.storage.reading import read_blocks
+from holdfast.discovery.blocks.storage.table import BlockTable, Source
+from holdfast.discovery.blocks.values.parts import ValueFiles, ValueParts
+from holdfast.discovery.inclusion.clusters import Clusters
+from holdfast.jobs.application.folders import folder_name
+from holdfast.jobs.application.state_rows import FirstRows, ReadAs, RowsOfProcess, StateRows
+from holdfast.jobs.configuration.quantities import is_remote
+from holdfast.jobs.configuration.secrets import masked
+from holdfast.jobs.configuration.settings import BlocksSettings, Settings
+from holdfast.jobs.files.changes import column_names
+from holdfast.state.places import Folder, Place, StoreError, object_place
+from holdfast.state.store import Reader
+from holdfast.streaming.commits.table_records import tables_of
+from holdfast.streaming.maintainers.holdings.contract import Restore
+from holdfast.streaming.maintainers.holdings.in_blocks import BlockPlace, WholeInBlocks
+from holdfast.streaming.maintainers.inclusion.held_values import files_in_use
+from holdfast.streaming.maintainers.maintainer import Maintainer
+from holdfast.streaming.maintainers.table.stored_definition import table_prefix, versions_prefix
+from holdfast.tables import ReadOptions, Table
+from holdfast.tables.delta import is_delta_table
+from holdfast.tables.reading import PARQUET
+
+_VALUES = "=values"
+"""The folder of values: no table's folder is called so."""
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import SparkSession
+
+    from holdfast.streaming.spark.executors import SparkExecutors
+
+
+@dataclass(frozen=True)
+class StateBlocks(StateRows):
+    """The blocks of one state: executors write them, and no row comes to this process.
+
+    Parameters
+    ----------
+    settings : say where blocks are, and how large.
+    state_id : whose they are.
+    session : starts Spark.
+    """
+
+    settings: Settings
+    state_id: str
+    session: Callable[[], "SparkSession"]
+    _followed: dict[str, tuple[BlockTable, Collection[ColumnRef]]] = field(default_factory=dict, init=False)
+
+    @property
+    def rows(self) -> int:
+        """The rows of a block."""
+        return (self.settings.blocks or BlocksSettings()).rows
+
+    @cached_property
+    def executors(self) -> "SparkExecutors":
+        """Where tasks run."""
+        from holdfast.streaming.spark.executors import SparkExecutors
+        from holdfast.streaming.spark.session import is_local
+
+        spark, given = self.session(), self.settings.blocks
+        master = str(spark.sparkContext.master)
+        if (given is None or given.path is None) and not is_local(master):
+            raise UsageError(
+                f"executors of {master} have to reach the blocks of rows: add 'blocks: {{path: ...}}' to the "
+                "configuration, with a folder that this machine shares with all of them, or an address of an object "
+                "store"
+            )
+        return SparkExecutors(spark)
+
+    @property
+    def is_on_this_machine(self) -> bool:
+        """Whether all executors are in this machine, so that they reach whatever is here."""
+        from holdfast.streaming.spark.session import is_local
+
+        return is_local(str(self.executors.spark.sparkContext.master))
+
+    def storage(self, table: str) -> Storage:
+        """Return where the blocks of a table are."""
+        return Storage.at(f"{self.address}/{_folder_of(table)}", self.settings.storage_options)
+
+    def restore(self, table: str) -> Restore:
+        """Return what takes the stored rows of a table over."""
+        return BlockPlace(self.executors, self.storage(table)).restored
+
+    @property
+    def noted(self) -> dict[str, Any]:  # type: ignore[override]  # (read alone)
+        """What is noted of each table about where its rows are."""
+        return {"engine": "spark", "blocks": self.address}
+
+    def file(self, place: str, options: ReadOptions, read_as: ReadAs) -> FirstRows:
+        """Read a file, or a Delta table."""
+        if not is_remote(place):
+            path = Path(place)
+            if is_delta_table(path):
+                return self._frame(place, options.version, column_names(path, options), read_as)
+            return self._read(path, options, read_as)
+        if PurePosixPath(place).suffix.lower() not in {"", *PARQUET} and self.is_on_this_machine:
+            from holdfast.streaming.spark.places import fetched
+
+            with fetched(self.executors.spark, place) as path:
+                return self._read(path, options, read_as, lambda row: f"{place}, row {row + 1}")
+        return self._frame(place, options.version, None, read_as)
+
+    def snapshot(self, opened: "DeltaTable", place: str, limit: int | None, read_as: ReadAs) -> FirstRows:
+        """Read a version of a Delta table."""
+
+        def limited(known: tuple[str, ...]) -> ReadOptions:
+            return replace(read_as.chosen(known), limit=limit)
+
+        return self._frame(place, opened.version(), None, replace(read_as, chosen=limited))
+
+    def nothing(self, table: Table) -> WholeInBlocks:
+        """Return a table without rows."""
+        source = Source(self.storage(table.schema.table), table.schema, self.rows)
+        return WholeInBlocks(BlockTable(source, [], self.executors))
+
+    def _read(
+        self, path: Path, options: ReadOptions, read_as: ReadAs, where: Callable[[int], str] | None = None
+    ) -> FirstRows:
+        known, name = column_names(path, options), read_as.name
+        asked = read_as.chosen(known), self.storage(name), self.rows, self.executors, read_as.report, name
+        read = read_blocks(path, *asked)
+        return FirstRows(WholeInBlocks(read.table, where or read.locate), known, read.warnings)
+
+    def _frame(self, place: str, version: int | None, known: tuple[str, ...] | None, read_as: ReadAs) -> FirstRows:
+        from holdfast.streaming.spark.frames import blocks_of_frame, frame_at, only_columns, place_in_frame
+
+        frame, name = frame_at(self.executors.spark, place, version), read_as.name
+        known = known or tuple(frame.columns)
+        options = read_as.chosen(known)
+        wanted = known if options.include is None else [column for column in known if column in options.include]
+        asked = name, options, self.storage(name), self.rows, read_as.report
+        table, warnings = blocks_of_frame(only_columns(frame, wanted), *asked)
+        return FirstRows(WholeInBlocks(table, partial(place_in_frame, place)), known, warnings)
+
+    @property
+    def values(self) -> ValueFiles:  # type: ignore[override]  # (read alone)
+        """Where the values of inclusions are, and who works on them."""
+        return ValueFiles(self.executors, Storage.at(f"{self.address}/{_VALUES}", self.settings.storage_options))
+
+    def follow(self, table: BlockTable, columns: Collection[ColumnRef]) -> None:
+        """Let the values of some columns of a table be followed, once `clustered` is asked for."""
+        self._followed[table.schema.table] = table, columns
+
+    def clustered(self) -> tuple[Clusters, ValueParts]:
+        """Write the values that are followed into files, and return their clusters."""
+        tables = {name: table for name, (table, _) in self._followed.items()}
+        only = {ref for _, columns in self._followed.values() for ref in columns}
+        return ValueParts.seed(tables, self.values, only=only)
+
+    def begin(self) -> None:
+        """Make the folder anew, for a state that is seeded: what an interrupted seed left goes."""
+        with _reached(self.address):
+            place = _place(self.settings, self.address)
+            place.clear()
+            place.prepare()
+
+    def refuse_missing(self, store: Reader) -> None:
+        """Raise where a file is gone that the state names. One listing a table."""
+        named = _named(store)
+        with _reached(self.address):
+            place = _place(self.settings, self.address)
+            missing = [f"{folder}/{name}" for folder in named for name in named[folder] - set(place.at(folder).names())]
+        if missing:
+            raise StateRefused(
+                f"files with rows that the state names are not in {masked(self.address)}: {len(missing):,}, the first "
+                f"is {min(missing)}. Bring them back, or correct 'blocks.path'. Where they are lost, seed anew: "
+                "holdfast seed --replace"
+            )
+
+    def sweep(self, store: Reader, restored: Iterable[Maintainer] = ()) -> None:
+        """Remove files that a state does not name: of batches that were not committed, of blocks that were replaced.
+
+        Tables that were restored may have more by now: rules that are new were counted. It goes with the next commit.
+        """
+        named = _named(store)
+        made = set(chain.from_iterable(maintainer.files for maintainer in restored))
+        with _reached(self.address):
+            place = _place(self.settings, self.address)
+            for folder in place.names():
+                if folder in named:
+                    place.at(folder).remove(set(place.at(folder).names()) - named[folder] - made)
+                else:
+                    place.at(folder).clear()
+
+    @property
+    def address(self) -> str:
+        """Where they are."""
+        return address_of(self.settings, self.state_id)
+
+
+def rows_of(settings: Settings, state_id: str, session: Callable[[], "SparkSession"]) -> StateRows:
+    """Return where the rows of a state are."""
+    return StateBlocks(settings, state_id, session) if settings.engine == "spark" else RowsOfProcess(session)
+
+
+def address_of(settings: Settings, state_id: str) -> str:
+    """Return where the blocks of a state are."""
+    return f"{settings.blocks_place}/{state_id}"
+
+
+def clear_blocks(settings: Settings, addresses: Iterable[str]) -> None:
+    """Remove the blocks of states that are gone."""
+    for address in addresses:
+        with _reached(address):
+            _place(settings, address).clear()
+
+
+def _named(store: Reader) -> dict[str, set[str]]:
+    """Return the names of a state's files, by the folder that they are in."""
+    found = {
+        _folder_of(record.name): stored_names(store, table_prefix(number))
+        | stored_names(store, versions_prefix(number))
+        for number, record in tables_of(store)
+    }
+    return {**found, _VALUES: set(files_in_use(store))}
+
+
+def _folder_of(table: str) -> str:
+    return folder_name(table).replace("%", "=")  # which stands for itself in addresses too
+
+
+def _place(settings: Settings, address: str) -> Place:
+    return object_place(address, settings.storage_options, masked) if is_remote(address) else Folder(Path(address))
+
+
+@contextmanager
+def _reached(address: str) -> Iterator[None]:
+    """Say what to do where a folder or an object store does not do what it is asked."""
+    try:
+        yield
+    except StoreError as error:
+        raise ExternalError(
+            f"blocks: {masked(address)} cannot be used: {error}. Correct 'blocks.path', or 'storage_options', and "
+            "start again"
+        ) from error
+    except OSError as error:
+        raise ExternalError(
+            f"blocks: {address} cannot be used ({error.strerror or error}): name another folder in 'blocks.path', or "
+            "see who may write there, and start again"
+        ) from error

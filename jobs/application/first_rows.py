@@ -1,0 +1,212 @@
+"""The first rows of a configured table, from a file, a Delta snapshot, or none, read to where they are to be.
+
+Invariant: every place (`state_rows.py`) gets the same columns with the same types and refuses the same things.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from holdfast.constraints import Column, ColumnType, InputError, Schema, UsageError
+from holdfast.constraints.columns import unknown_name
+from holdfast.jobs.application.state_rows import FirstRows, ReadAs, StateRows
+from holdfast.jobs.configuration.bounds import bounds_of
+from holdfast.jobs.configuration.settings import Settings
+from holdfast.jobs.configuration.table_settings import DeltaSource, KafkaSource, TableSettings
+from holdfast.streaming.incoming.key_versions import first_versions
+from holdfast.tables import ReadOptions, Table, from_arrow
+from holdfast.tables.keys import NARROW_DECIMAL, arrow_type_of, column_type_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ORDERED = ("integer", "float", "decimal", "date", "timestamp")
+
+
+def first_rows(
+    table: TableSettings,
+    settings: Settings,
+    spark: Callable[[], "SparkSession"],
+    place: StateRows,
+    report: Callable[[str], object] = lambda _: None,
+) -> FirstRows:
+    """Read a table's first rows.
+
+    Parameters
+    ----------
+    spark : starts a session, where a source has to be asked.
+    place : where the rows are to be.
+    report : is told what is being done.
+    """
+    source = table.source
+    if isinstance(source, DeltaSource):
+        first = _snapshot(table, source, settings, place, report)
+    elif table.seed is not None:
+        first = _file(table, settings, place, report)
+    else:
+        first = _nothing(table, settings, spark, place)
+    if isinstance(source, KafkaSource):
+        from holdfast.jobs.application.streams import topic_source
+
+        start = topic_source(table, source, settings).pinned_start(spark(), source.start or "earliest")
+        first = replace(first, source={"start": start})
+    return first
+
+
+def _file(table: TableSettings, settings: Settings, place: StateRows, report: Callable[[str], object]) -> FirstRows:
+    seed = table.seed
+    assert seed is not None
+    options = ReadOptions(
+        delimiter=seed.delimiter,
+        encoding=seed.encoding,
+        null_tokens=seed.null_tokens,
+        typed_header=seed.typed_header,
+        strings=seed.strings,
+        limit=seed.limit,
+        version=seed.version,
+    )
+    bounds = bounds_of(table, settings) if table.sequence is None else None
+    read_as = ReadAs(table.name, _chosen(table, options, seed.path), report, bounds)
+    return _split(table, place.file(seed.path, options, read_as))
+
+
+def _snapshot(
+    table: TableSettings, source: DeltaSource, settings: Settings, place: StateRows, report: Callable[[str], object]
+) -> FirstRows:
+    """Return a version of a Delta table, and note which one it was."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    storage = dict(settings.storage_options)
+    version = table.seed.version if table.seed else None
+    try:
+        opened = DeltaTable(source.path, version=version, storage_options=storage)
+    except TableNotFoundError:
+        raise UsageError(f"table {table.name}: {source.path} is no Delta table: correct 'source.path'") from None
+    except (DeltaError, OSError) as error:
+        raise InputError(f"table {table.name}: {source.path} at version {version} cannot be opened: {error}") from error
+    metadata = opened.metadata()
+    if metadata.configuration.get("delta.enableChangeDataFeed", "false").lower() != "true":
+        raise UsageError(
+            f"table {table.name}: {source.path} has no change feed at version {opened.version()}: switch it on with "
+            "ALTER TABLE ... SET TBLPROPERTIES (delta.enableChangeDataFeed = true), and seed from that version on"
+        )
+    limit = None if table.seed is None else table.seed.limit
+    read_as = ReadAs(table.name, _chosen(table, ReadOptions(), source.path), report)
+    first = _split(table, place.snapshot(opened, source.path, limit, read_as))
+    return replace(first, source={"version": opened.version(), "table_id": str(metadata.id)})
+
+
+def _nothing(
+    table: TableSettings, settings: Settings, spark: Callable[[], "SparkSession"], place: StateRows
+) -> FirstRows:
+    """Return an empty table, its columns from the settings or from the source."""
+    columns = {name: c.type for name, c in table.columns.items() if c.type is not None}
+    if table.source is not None and table.source.has_schema:
+        from holdfast.jobs.application.streams import source_columns
+
+        found = source_columns(table, settings, spark)
+        for name in columns:
+            if found and name not in found and name != table.sequence:
+                raise UsageError(unknown_name(f"table {table.name}: its source has no column", name, list(found)))
+        columns = {**{name: kind for name, kind in found.items() if name not in columns}, **columns}
+        columns = {name: columns[name] for name in (*found, *(name for name in columns if name not in found))}
+    if not columns:
+        raise UsageError(
+            f"table {table.name} starts empty, and its source has nothing yet that says its columns: give their types "
+            "under 'columns', or a seed"
+        )
+    known = tuple(columns)
+    wanted, _ = _wanted(table, known, f"table {table.name}")
+    arrays = {name: pa.array([], arrow_type_of(columns[name])) for name in known if name in wanted}
+    options = ReadOptions(types={name: columns[name] for name in arrays}, ordered=_ordered(table, known))
+    empty = from_arrow(pa.table(arrays), table.name, options)
+    return _split(table, FirstRows(place.nothing(empty), known, empty.warnings))
+
+
+def arrived_columns(settings: Settings) -> Callable[[TableSettings], dict[str, ColumnType | None]]:
+    """Return what tells the columns that a Delta source has now, with their types."""
+
+    def arrived(table: TableSettings) -> dict[str, ColumnType | None]:
+        if not isinstance(table.source, DeltaSource):
+            return {}
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+
+        try:
+            opened = DeltaTable(table.source.path, storage_options=dict(settings.storage_options))
+        except (DeltaError, OSError):  # what is wrong with it is said where it is followed
+            return {}
+        fields = pa.schema(opened.schema().to_arrow())
+        return {field.name: column_type_of(field.type) for field in fields}
+
+    return arrived
+
+
+def _chosen(table: TableSettings, options: ReadOptions, where: str) -> Callable[[tuple[str, ...]], ReadOptions]:
+    """Return what says how the columns of a place are read, and refuses settings that name others."""
+
+    def chosen(known: tuple[str, ...]) -> ReadOptions:
+        wanted, declared = _wanted(table, known, where)
+        strings = options.strings if options.strings == "all" else [n for n in options.strings if n in wanted]
+        return replace(options, types=declared, ordered=_ordered(table, known), include=wanted, strings=strings)
+
+    return chosen
+
+
+def _wanted(table: TableSettings, known: tuple[str, ...], where: str) -> tuple[list[str], dict[str, ColumnType]]:
+    """Return the columns to read (the sequence among them), and their declared types."""
+    for asked in (table.include or (), table.exclude, table.key or (), table.columns):
+        for name in asked:
+            if name not in known and name != table.sequence:
+                raise UsageError(unknown_name(f"table {table.name}: {where} has no column", name, list(known)))
+    monitored = [
+        name for name in known if (table.include is None or name in table.include) and name not in table.exclude
+    ]
+    wanted = [name for name in known if name in monitored or name == table.sequence]
+    declared = {name: c.type for name, c in table.columns.items() if c.type is not None and name in wanted}
+    return wanted, declared
+
+
+def _ordered(table: TableSettings, known: tuple[str, ...]) -> dict[str, bool]:
+    return {name: c.ordered for name, c in table.columns.items() if c.ordered is not None and name in known}
+
+
+def _split(table: TableSettings, first: FirstRows) -> FirstRows:
+    """Take the sequence apart, where it is not monitored."""
+    name, read = table.sequence, first.rows
+    if name is None:
+        return first
+    is_there = name in read.schema
+    if is_there:
+        column = read.schema[name]
+    else:
+        declared = table.columns[name].type if name in table.columns else None
+        if declared is None:
+            raise UsageError(f"table {table.name}: give the type of the sequence column '{name}' under 'columns'")
+        column = Column(name, declared)
+    if column.type.name not in _ORDERED or (column.type.name == "decimal" and column.type.precision > NARROW_DECIMAL):
+        raise UsageError(
+            f"table {table.name}: the sequence column '{name}' is a {column.type}; expected a number of at most 64 "
+            "bits, a date or a timestamp"
+        )
+    null = read.first_null(name) if is_there else None
+    if null is not None:
+        raise InputError(f"{read.locate(null)}: the sequence column {name} is null; expected a value in every row")
+    versions = first_versions(read, table.key or (), name if is_there else None)
+    is_monitored = (table.include is None or name in table.include) and name not in table.exclude
+    if is_there and not is_monitored:
+        read = read.replaced_by(_rest_of(read.schema, name), partial(_left_of, name=name))
+    return replace(first, rows=read, sequence=column, versions=versions)
+
+
+def _left_of(rows: Table, name: str) -> Table:
+    columns = tuple(column for column in rows.columns if column.column.name != name)
+    return replace(rows, schema=_rest_of(rows.schema, name), columns=columns)
+
+
+def _rest_of(schema: Schema, name: str) -> Schema:
+    return Schema(schema.table, tuple(column for column in schema.columns if column.name != name))

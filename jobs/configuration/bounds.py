@@ -1,0 +1,19 @@
+"""What a configuration says is to be searched for on a table."""
+
+from holdfast.jobs.configuration.settings import Settings
+from holdfast.jobs.configuration.table_settings import NearSettings, TableSettings
+from holdfast.streaming.maintainers.table.bounds import Bounds, NearBounds
+
+
+def bounds_of(table: TableSettings, settings: Settings) -> Bounds:
+    """Return which families are maintained on a table, and how large their constraints may be."""
+    denial, order, near = settings.constraints.denial, settings.constraints.order, table.near
+    return Bounds(
+        None if denial is None else denial.max_predicates,
+        None if order is None else order.max_context,
+        None if near is None else NearBounds(near.share, near.max_context, _has_orders(near, settings)),
+    )
+
+
+def _has_orders(near: NearSettings, settings: Settings) -> bool:
+    return settings.engine == "embedded" if near.orders is None else near.orders

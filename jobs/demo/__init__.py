@@ -1,0 +1,1 @@
+"""`holdfast demo`: its tables, its changes, and what it tells of them."""

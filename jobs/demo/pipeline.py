@@ -1,0 +1,265 @@
+"""`holdfast demo`: a whole pipeline in one process, from the first rows to tables that can be asked.
+
+    a configuration and first records are written, as a person would  ->  `run` seeds and follows them
+    a step's changes are sent  ->  `run` tells of the batch  ->  the account of it is printed  ->  the next step
+
+What runs is the pipeline itself (jobs/run.py); the demo sends changes and prints. Invariant: the same at every run, but
+for times, the folder and the ids in it; the folder stays.
+"""
+
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.constraints import UsageError
+from holdfast.jobs.terminal.console import console_on
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from holdfast.jobs.demo.account import Account
+    from holdfast.jobs.demo.feeds import Feed
+    from holdfast.jobs.demo.tables import Step
+    from holdfast.streaming.incoming.arrivals import BadRecord
+    from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
+    from holdfast.streaming.spark.running import Done
+
+CONF = "holdfast.yaml"
+
+
+def show(*, kafka: bool = False, folder: Path | None = None, quiet: bool = False) -> None:
+    """Run the demo on standard output.
+
+    Parameters
+    ----------
+    kafka : sends the changes through a broker of Kafka, as Debezium does, instead of through files.
+    folder : takes everything that is made; it may not have anything in it. None makes one.
+    quiet : leaves the explanations out.
+    """
+    console = console_on(sys.stdout)
+    place = _empty(folder)
+    console.print(f"Holdfast at work on a small table; everything is made in {place}", style="bold")
+    from holdfast.jobs.demo.account import Account
+
+    account = Account(console, quiet=quiet)
+    starts = "Spark and a Kafka broker start" if kafka else "Spark starts"
+    account.note(f"{starts}. The first time on a machine, jars are fetched and loops compiled: half a minute more.")
+    began = time.monotonic()
+    account.wait("starting")
+    try:
+        with _interruptible():
+            _play(account, place, kafka=kafka)
+    finally:
+        account.waited()
+    tables = place / "var" / "tables"
+    account.outputs(tables)
+    account.note(f"   Who else can ask them; each line runs as it is in {_program('python')}:\n")
+    account.ways(ways(tables))
+    account.note("\n   What changed, and the rule that is broken now:\n")
+    account.ways({"a browser": f"{_program('holdfast')} dashboard {place / CONF}"})
+    if not kafka:
+        follow = f"{_program('holdfast')} run {place / CONF}"
+        account.note(f"\n   More files of changes, renamed into {place / 'changes'}, are followed by: {follow}")
+    took = time.monotonic() - began
+    account.note(f"\n{took:.0f} s in all. {place} stays: remove it when you have seen it.")
+
+
+def _play(account: "Account", folder: Path, *, kafka: bool) -> None:
+    """Run the pipeline, from the first records to the last change; a broker ends with it."""
+    spark = _Starting()
+    spark.start()
+    from holdfast.jobs.demo.feeds import FolderFeed, TopicFeed, write_configuration
+    from holdfast.jobs.demo.tables import steps, tax_records
+
+    records = tax_records()
+    with ExitStack() as ending:
+        feed: Feed
+        if kafka:
+            from holdfast.jobs.demo.broker import running_broker
+
+            address = ending.enter_context(running_broker(ending.enter_context(_passing_folder())))
+            feed = TopicFeed(spark.session(), address)
+        else:
+            feed = FolderFeed(folder)
+        write_configuration(folder / CONF, feed, records)
+        from holdfast.jobs.configuration.reading import load
+        from holdfast.jobs.run import Company, run
+        from holdfast.jobs.terminal.progress import Voice
+
+        stop = threading.Event()
+        story = _Story(account, feed, steps(records), stop)
+
+        def seeded(tables: Mapping[str, "Maintainer"]) -> None:
+            story.seeded(tables)
+            spark.session()  # where it is started in the main thread, it takes over what Ctrl-C does
+
+        company = Company(seeded=seeded, ready=story.ready, done=story.done, stop=stop)
+        run(load(folder / CONF), available_now=False, voice=Voice(quiet=True), company=company)
+        account.heading(len(story.steps) + 2, "Everything is in Delta tables.")
+
+
+def ways(tables: Path) -> dict[str, str]:
+    """Return how to ask the tables with other engines, each in one line of Python."""
+    place = repr(str(tables / "constraints"))
+    question = "select sentence, since_commit from held where kind = 'key'"
+    columns = '"sentence", "since_commit"'
+    return {
+        "pandas": f"from deltalake import DeltaTable; print(DeltaTable({place}).to_pandas()[[{columns}]])",
+        "DuckDB": (
+            f"import duckdb, deltalake; held = deltalake.DeltaTable({place}).to_pyarrow_table(); "
+            f'print(duckdb.sql("{question}"))'
+        ),
+        "Spark": (
+            "from holdfast.streaming.spark.session import session; "
+            f'session("look").read.format("delta").load({place}).select({columns}).show(99, False)'
+        ),
+    }
+
+
+class _Story:
+    """Sends one step after the other, each when what came of the last is told.
+
+    Its methods are called by `run`, one at a time.
+
+    Parameters
+    ----------
+    account, feed, steps : what is told, and how it is sent.
+    stop : ends the run, behind the last step.
+    """
+
+    def __init__(self, account: "Account", feed: "Feed", steps: Sequence["Step"], stop: threading.Event) -> None:
+        self._account = account
+        self._feed = feed
+        self.steps = steps
+        self._stop = stop
+        self._number = 0
+        self._sent = self._left = 0
+        self._sent_at = 0.0
+        self._results: list[BatchResult] = []
+        self._bad: list[BadRecord] = []
+
+    def seeded(self, tables: Mapping[str, "Maintainer"]) -> None:
+        """Tell what holds at first."""
+        for maintainer in tables.values():
+            self._account.heading(1, f"{maintainer.row_count:,} tax records are there; what holds on them is found.")
+            self._account.seeded(maintainer)
+
+    def ready(self, _spark: "SparkSession") -> None:
+        """Send the first step."""
+        self._next()
+
+    def done(self, done: "Done") -> None:
+        """Tell of a step, once all of its records are committed."""
+        came = done.came
+        self._left -= len(came.records) + len(came.bad) + came.skipped
+        self._results.append(done.result)
+        self._bad += came.bad
+        if self._left > 0:
+            return
+        took = time.monotonic() - self._sent_at
+        self._account.applied(self._results, self._bad, self._sent, took, is_first=self._number == 1)
+        if self._number == len(self.steps):
+            self._stop.set()
+        else:
+            self._next()
+
+    def _next(self) -> None:
+        step = self.steps[self._number]
+        self._number += 1
+        self._results, self._bad = [], []
+        self._account.heading(self._number + 1, step.title)
+        self._account.wait("on its way")
+        self._sent_at = time.monotonic()
+        self._sent = self._left = self._feed.put(self._number + 1, step.changes)
+
+
+class _Interrupted(BaseException):
+    """Somebody pressed Ctrl-C. A call of Java that is broken off by a KeyboardInterrupt prints a traceback."""
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end what is done, wherever it is."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def asked(_number: int, _frame: object) -> None:
+        raise _Interrupted
+
+    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    except _Interrupted:
+        raise KeyboardInterrupt from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Starting(threading.Thread):
+    """Starts Spark while other things are done; whoever asks for the session is told what went wrong."""
+
+    def __init__(self) -> None:
+        super().__init__(name="spark", daemon=True)
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        """Start it."""
+        try:
+            self._start()
+        except BaseException as error:  # noqa: BLE001  (raised where the session is asked for)
+            self._error = error
+
+    def session(self) -> "SparkSession":
+        """Return the session."""
+        self.join()
+        if self._error is not None:
+            raise self._error
+        return self._start()
+
+    def _start(self) -> "SparkSession":
+        from holdfast.streaming.spark.session import session, session_settings
+
+        # A short life is over before the optimising compiler pays.
+        options = f"{session_settings()['spark.driver.extraJavaOptions']} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        return session("holdfast-demo", {"spark.driver.extraJavaOptions": options})
+
+
+def _program(name: str) -> str:
+    """Return how a program of this environment is called from here."""
+    path = Path(sys.executable).with_name(name)
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _empty(folder: Path | None) -> Path:
+    """Return a folder with nothing in it."""
+    if folder is None:
+        return Path(tempfile.mkdtemp(prefix="holdfast-demo-")).resolve()
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if any(folder.iterdir()):
+            raise UsageError(f"{folder} is not empty: name a folder that is, or one that does not exist yet")
+    except FileExistsError:
+        raise UsageError(f"{folder} is a file: name a folder") from None
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
+    return folder.resolve()
+
+
+@contextmanager
+def _passing_folder() -> Iterator[Path]:
+    """Give a folder that is gone afterwards, whatever a broker that ends may still write there."""
+    made = Path(tempfile.mkdtemp(prefix="holdfast-broker-"))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)

@@ -1,0 +1,268 @@
+"""The options that commands share, and what they say together.
+
+Invariant: an option means the same in every command that has it; `ReadOptions` is made here only.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.jobs.terminal.logs import IS_JSON, LEAST, let_rust_speak
+from holdfast.jobs.terminal.progress import LEVELS, Voice
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from holdfast.jobs.terminal.progress import Progress
+    from holdfast.tables import ReadOptions
+
+Decorator = Callable[[Any], Any]
+
+EXISTING = click.Path(exists=True, path_type=Path)
+EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+NEW_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+MOST = 2**63 - 1
+MOST_THREADS = 1_024
+
+
+class Count(click.IntRange):
+    """A whole number; help names its least value alone.
+
+    Parameters
+    ----------
+    least : the smallest that is taken.
+    most : the largest that is taken; without it any is, and beyond 64 bits it means what `MOST` does: all there are.
+    """
+
+    def __init__(self, least: int = 0, most: int | None = None) -> None:
+        super().__init__(min=least)
+        self._most = most
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        """Return the number, or refuse it with its range."""
+        number = super().convert(value, parameter, context)
+        if self._most is not None and number > self._most:
+            self.fail(f"{number} is not in the range {self.min}<=x<={self._most}.", parameter, context)
+        return min(number, MOST)
+
+
+@dataclass(frozen=True)
+class Answering:
+    """How a command answers: --format, --output, --quiet, and --sentences where it has that."""
+
+    as_json: bool
+    output: Path | None
+    quiet: bool
+    sentences: bool = False
+
+    def progress(self) -> "Progress":
+        """Return where progress and notes go."""
+        from holdfast.jobs.terminal.progress import progress_on
+
+        return progress_on(sys.stderr, quiet=self.quiet)
+
+
+def _stacked(*options: Decorator) -> Decorator:
+    """Return what adds all `options`, so that help lists them in this order."""
+
+    def add(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def _quietly(context: click.Context, _: click.Parameter, is_quiet: bool) -> bool:
+    """Note that warnings of libraries are not said either."""
+    if is_quiet:
+        context.meta[LEAST] = "error"
+    return is_quiet
+
+
+quiet = click.option("--quiet", is_flag=True, callback=_quietly, help="No progress, no notes; errors are still shown.")
+
+answering = _stacked(
+    click.option(
+        "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Text, or JSON lines."
+    ),
+    click.option("--output", type=NEW_FILE, metavar="FILE", help="Write results there, all or nothing."),
+    quiet,
+)
+"""How a command answers: --format, --output and --quiet."""
+
+
+sentences = click.option("--sentences", is_flag=True, help="Say each constraint in plain words too.")
+
+speaking = _stacked(
+    click.option(
+        "--log-level",
+        type=click.Choice(LEVELS),
+        default="info",
+        show_default=True,
+        metavar="LEVEL",
+        help="Least that is said: debug, info, warning, error.",
+    ),
+    click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        help="Lines for people, or one JSON object each.",
+    ),
+)
+"""How a job speaks while it runs: --log-level and --log-format."""
+
+
+def voice(log_level: str, log_format: str, *, quiet: bool) -> Voice:
+    """Return how a job is to speak, errors that end it included."""
+    spoken = Voice(quiet, log_level, log_format == "json")
+    click.get_current_context().meta.update({IS_JSON: spoken.as_json, LEAST: spoken.least})
+    if log_level == "debug":
+        let_rust_speak()
+    return spoken
+
+
+reading = _stacked(
+    click.option("--strings", metavar="COL,...|all", help="Columns to read as text."),
+    click.option("--typed-header", is_flag=True, help="The header names types: age(Integer), or age int."),
+    click.option("--null", "null", multiple=True, metavar="TOKEN", help="Text that means null [default: empty]."),
+    click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text files."),
+    click.option("--delimiter", default=",", show_default=True, help="One character, or 'tab'."),
+    click.option("--threads", type=Count(1, MOST_THREADS), metavar="N", help="Threads to use [default: all cores]."),
+    click.option("--limit", type=Count(), metavar="ROWS", help="Only the first rows of each file."),
+)
+"""How files are read."""
+
+
+def _spark_settings(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+    """Return the settings that --conf gave, or refuse what is none."""
+    settings = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.startswith("spark."):
+            raise click.BadParameter(f"'{pair}' is no setting of Spark; expected spark.NAME=VALUE")
+        settings[name] = value
+    return settings
+
+
+on_spark = _stacked(
+    click.option("--spark", is_flag=True, help="Read and search on Spark."),
+    click.option(
+        "--master", metavar="URL", help="A Spark cluster: spark://HOST:PORT, k8s://URL, yarn [default: this machine]."
+    ),
+    click.option(
+        "--conf",
+        "spark_settings",
+        multiple=True,
+        callback=_spark_settings,
+        metavar="NAME=VALUE",
+        help="A setting of Spark; may be repeated.",
+    ),
+    click.option(
+        "--work", metavar="FOLDER", help="Folder or object store that all executors reach, for blocks of rows."
+    ),
+    click.option("--block-rows", type=Count(1), metavar="N", help="Rows of a block [default: 262144]."),
+)
+"""Where Spark searches: --spark, --master, --conf as settings by name, --work and --block-rows."""
+
+
+EXACT_FAMILIES, NEAR_FAMILIES = ("dc", "od", "ind"), ("key", "fd", "od", "ind")
+
+
+class Share(click.ParamType["Fraction"]):
+    """A share of the rows, such as 1%."""
+
+    name = "share"
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> "Fraction":
+        """Return the share, or refuse it with its range."""
+        from holdfast.constraints import UsageError, parse_share
+
+        try:
+            return parse_share(value)
+        except UsageError as error:
+            self.fail(str(error), parameter, context)
+
+
+nearly = _stacked(
+    click.option(
+        "--family",
+        metavar="[dc|od|ind]",
+        help="Which kind of constraints; with --near some of key,fd,od, or ind [default: key,fd,od].",
+    ),
+    click.option("--near", type=Share(), metavar="SHARE", help="What holds but for this share of rows, such as 1%."),
+)
+"""What is looked for, and whether it may have exceptions: --family and --near."""
+
+
+def families_of(given: str | None, *, near: bool) -> tuple[str, ...]:
+    """Return the families that --family names, or refuse them."""
+    if given is None:
+        if not near:
+            raise click.UsageError("Name what to look for: --family dc, od or ind, or --near SHARE.")
+        return NEAR_FAMILIES[:3]
+    named = tuple(dict.fromkeys(given.split(",")))
+    known = NEAR_FAMILIES if near else EXACT_FAMILIES
+    for name in named:
+        if name not in known:
+            hint = "" if near or name not in NEAR_FAMILIES else f" ({name} is looked for with --near)"
+            raise click.BadParameter(f"'{name}' is not one of {', '.join(known)}{hint}.", param_hint="'--family'")
+    if len(named) > 1 and (not near or "ind" in named):
+        kinds = "Inclusions are looked for alone" if near else "One family is looked for at a time"
+        raise click.BadParameter(f"{kinds}: name one family, not {given}.", param_hint="'--family'")
+    return named
+
+
+searching = _stacked(
+    click.option(
+        "--max-predicates",
+        type=Count(),
+        default=4,
+        show_default=True,
+        metavar="N",
+        help="Largest denial constraint; 0: all.",
+    ),
+    click.option(
+        "--max-context",
+        type=Count(),
+        default=3,
+        show_default=True,
+        metavar="N",
+        help="Largest context of an order dependency or near constraint; 0: all.",
+    ),
+    click.option("--no-cross-columns", is_flag=True, help="Compare no column with another one."),
+    click.option("--space", type=EXISTING_FILE, metavar="FILE", help="Types and column pairs to use."),
+    click.option("--write-space", type=NEW_FILE, metavar="FILE", help="Where to write those that were used."),
+    click.option("--explain", is_flag=True, help="Say what was done, and how long each step took."),
+)
+"""What is looked for, and in which space."""
+
+
+def read_options(
+    strings: str | None, null: tuple[str, ...], encoding: str, delimiter: str, *, typed_header: bool, limit: int | None
+) -> "ReadOptions":
+    """Return the options as readers take them, or refuse them."""
+    import codecs
+
+    from holdfast.constraints import UsageError
+    from holdfast.tables import ReadOptions
+
+    try:
+        codecs.lookup(encoding)
+    except (LookupError, ValueError):
+        raise UsageError(f"--encoding {encoding}: unknown; expected one such as utf-8, latin-1 or cp1252") from None
+    names = frozenset(name for name in (strings or "").split(",") if name)
+    return ReadOptions(
+        delimiter={"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter),
+        encoding=encoding,
+        null_tokens=null or ("",),
+        typed_header=typed_header,
+        strings="all" if strings == "all" else names,
+        limit=limit,
+    )

@@ -1,0 +1,131 @@
+"""What a commit says of constraints that nearly hold: rows for `near_constraints`, `near_changes` and `exceptions`.
+
+Invariant: `near_changes` summed up is `near_constraints`; what an earlier state left there is not told again.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from holdfast.constraints import NearConstraint, NearShape, constraint_fields, constraint_id
+from holdfast.constraints.sentences import sentence
+from holdfast.streaming.commits.output_rows import OutputRows, Row, as_json
+from holdfast.streaming.maintainers.maintainer import Maintainer
+from holdfast.streaming.maintainers.near.changes import ENTERED, EXCEPTIONS, LEFT, NearChange, NearExample
+from holdfast.streaming.maintainers.table.batch_result import BatchResult
+
+_ROWS_OF_A_CHANGE = 3
+_AMENDED = ("constraint_id", "sentence", "exceptions", "rows", "share")
+
+
+def near_of_batch(rows: OutputRows, maintainer: Maintainer, batch_id: int, result: BatchResult) -> None:
+    """Note what a batch did to the near constraints of a table."""
+    fresh: dict[str, list[NearExample]] = {}
+    for example in result.exceptions_shown:
+        fresh.setdefault(str(example.constraint), []).append(example)
+    entered = [change.constraint for change in result.near if change.change == ENTERED]
+    strengths = dict(zip(map(str, entered), maintainer.near_strengths(entered), strict=True))
+    for change in result.near:
+        text = str(change.constraint)
+        examples = [example.row.to_json() for example in fresh.get(text, ())[:_ROWS_OF_A_CHANGE]]
+        more = {"batch_id": batch_id, "examples": as_json(examples)}
+        _add_change(rows, maintainer.name, change, {**more, "cause": "data"}, strengths.get(text))
+    _add_examples(rows, maintainer.name, result.exceptions_shown, result.exceptions_hidden)
+
+
+def near_of_seed(
+    rows: OutputRows,
+    maintainers: Sequence[Maintainer],
+    known: Sequence[Row],
+    shown: Sequence[Row],
+    cause: str | None,
+) -> None:
+    """Note what nearly holds on newly seeded tables: the difference from what the outputs have already.
+
+    Parameters
+    ----------
+    known, shown : the rows of `near_constraints` and of `exceptions`.
+    cause : why the tables were seeded, where it is neither the first time nor a loss.
+    """
+    said = {"cause": cause or ("rebuild" if known else "seed")}
+    left = {row["constraint_id"]: row for row in known}
+    gone = {row["example_id"]: bool(row["undecided"]) for row in shown}
+    for maintainer in maintainers:
+        table, constraints = maintainer.name, maintainer.near
+        entered: list[NearConstraint] = []
+        for one in constraints:
+            before = left.pop(constraint_id(one, table), None)
+            if before is None:
+                entered.append(one)
+            elif before["exceptions"] != one.exceptions:
+                _add_change(rows, table, NearChange(one, EXCEPTIONS, before["exceptions"]), said)
+        for one, strength in zip(entered, maintainer.near_strengths(entered), strict=True):
+            _add_change(rows, table, NearChange(one, ENTERED, None), said, strength)
+        examples = maintainer.near_examples
+        fresh = [one for one in examples if gone.pop(one.example_id(table), None) != one.undecided]
+        _add_examples(rows, table, fresh, ())
+    by_table: dict[str, list[NearConstraint]] = {}
+    for row in left.values():
+        by_table.setdefault(row["table_name"], []).append(_constraint_of(row))
+    reasons = {maintainer.name: maintainer.near_reasons_left for maintainer in maintainers}
+    for table, some in by_table.items():
+        known_reasons = reasons[table](some) if table in reasons else [None] * len(some)
+        for one, reason in zip(some, known_reasons, strict=True):
+            _add_change(rows, table, NearChange(one, LEFT, one.exceptions, reason), said)
+    for name in gone:
+        rows.add("exceptions", {"example_id": name, "_gone": True})
+
+
+def _add_change(
+    rows: OutputRows, table: str, change: NearChange, more: Mapping[str, object], strength: float | None = None
+) -> None:
+    """Note a change, and what it makes of what nearly holds."""
+    about = dict(_about(change.constraint, table))
+    told = {"source": table, **about, "change": change.change, "reason": change.reason}
+    told["exceptions_before"] = change.before
+    rows.add("near_changes", {**told, **more, "committed_at": rows.at, "date": rows.at[:10]})
+    if change.change == ENTERED:
+        since = {"since_commit": rows.commit, "since": rows.at}
+        rows.add("near_constraints", {**about, **since, "strength": strength})
+    elif change.change == LEFT:
+        rows.add("near_constraints", {"constraint_id": about["constraint_id"], "_gone": True})
+    else:
+        rows.add("near_constraints", {**{name: about[name] for name in _AMENDED}, "_amends": True})
+
+
+def _add_examples(rows: OutputRows, table: str, shown: Sequence[NearExample], hidden: Sequence[NearExample]) -> None:
+    """Note the rows that are not shown any more, then those that are shown now."""
+    for example in hidden:
+        rows.add("exceptions", {"example_id": example.example_id(table), "_gone": True})
+    for example in shown:
+        image = example.row.to_json()
+        rows.add(
+            "exceptions",
+            {
+                "example_id": example.example_id(table),
+                "constraint_id": constraint_id(example.constraint, table),
+                "table_name": table,
+                "constraint": str(example.constraint),
+                "row_key": as_json(image["key"]) if image["key"] else None,
+                "row": as_json(image["row"]),
+                "undecided": example.undecided,
+                "since": rows.at,
+            },
+        )
+
+
+def _about(constraint: NearConstraint, table: str) -> Iterator[tuple[str, object]]:
+    """Yield the columns that say which constraint it is, and how many exceptions it has."""
+    fields = constraint_fields(constraint, table)
+    yield "constraint_id", fields["id"]
+    yield "table_name", table
+    yield "sentence", sentence(constraint)
+    for name in ("shape", "constraint", "exceptions", "rows", "share"):
+        yield name, fields[name]
+    for name in ("context", "target"):
+        yield name, as_json(fields[name])
+
+
+def _constraint_of(row: Row) -> NearConstraint:
+    """Return the constraint that a row of `near_constraints` is about."""
+    context, target = json.loads(row["context"]), json.loads(row["target"])
+    return NearConstraint(NearShape(row["shape"]), context, target, row["exceptions"], row["rows"])

@@ -1,0 +1,298 @@
+"""The rows of one commit for the output tables (`sinks/shapes.py`)."""
+
+import datetime
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from holdfast.constraints import (
+    Constraint,
+    ConstraintChange,
+    InclusionDependency,
+    constraint_fields,
+    json_value,
+    parse_rule_body,
+)
+from holdfast.constraints.sentences import sentence
+from holdfast.state.commits import Identity, LedgerEntry
+from holdfast.streaming.maintainers.maintainer import Maintainer
+from holdfast.streaming.maintainers.rules.state import RuleExample, RuleState
+
+if TYPE_CHECKING:
+    from holdfast.streaming.commits.applied_batch import AppliedBatch
+
+NULLS_RULE = "null equals null, and sorts below every value"
+NULLS_IGNORED = "nulls are ignored"
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Described:
+    """A changed constraint as the outputs say it.
+
+    Parameters
+    ----------
+    row : of `constraint_changes`.
+    about : the columns that say which constraint it is.
+    constraint : the same as a value.
+    """
+
+    row: Row
+    about: Row
+    constraint: Constraint
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a batch of a source stands.
+
+    Parameters
+    ----------
+    query_id, batch_id : what the stream calls it.
+    start, end : its offsets, as texts.
+    """
+
+    query_id: str
+    batch_id: int
+    start: str
+    end: str
+
+    @property
+    def entry(self) -> LedgerEntry:
+        """The place of the batch in the ledger; its commit gives it the number."""
+        return LedgerEntry(self.query_id, self.batch_id, self.start, self.end, commit=0)
+
+
+class OutputRows:
+    """Collects rows.
+
+    Parameters
+    ----------
+    identity, commit : whose, and of which commit.
+    now : when.
+    """
+
+    def __init__(self, identity: Identity, commit: int, now: datetime.datetime) -> None:
+        self.payload: dict[str, list[Row]] = {}
+        self.at = time_text(now)
+        self.commit = commit
+        self.common = {"commit": commit, "application": identity.application, "state_id": identity.state_id}
+
+    def seeded(
+        self,
+        constraints: Sequence[tuple[Constraint, str]],
+        counts: Mapping[str, int],
+        published: Sequence[Row],
+        scores: Mapping[str, float],
+        cause: str | None = None,
+    ) -> set[str]:
+        """Note the constraints of newly seeded tables: the difference from those that the outputs have already.
+
+        Returns the tables that it is about.
+
+        Parameters
+        ----------
+        constraints, counts : each with its table; how many there are of each table.
+        cause : why the tables were seeded, where it is neither the first time nor a loss.
+        """
+        left = {row["constraint_id"]: row for row in published}
+        cause = cause or ("rebuild" if left else "seed")
+        changed = set()
+        for constraint, name in constraints:
+            about = _about(constraint, name)
+            if left.pop(about["constraint_id"], None) is None:
+                more = {"change": "appeared", "cause": cause, "constraints_after": counts[name]}
+                self.change({"source": name, **about, **more}, about, scores.get(about["constraint_id"]))
+                changed.add(name)
+        for row in left.values():
+            about = {name: row[name] for name in _ABOUT}
+            more = {"change": "disappeared", "cause": cause, "constraints_after": counts.get(row["table_name"], 0)}
+            self.change({"source": row["table_name"], **about, **more}, about)
+            changed.add(row["table_name"])
+        return changed
+
+    def change(self, row: Row, about: Row, score: float | None = None) -> None:
+        """Note one change, and what it makes of the current constraints."""
+        self.add("constraint_changes", {**row, "committed_at": self.at, "date": self.at[:10]})
+        if row["change"] == "appeared":
+            rule = NULLS_IGNORED if about["family"] == "ind" else NULLS_RULE
+            since = {"since_commit": self.commit, "since": self.at, "nulls_rule": rule}
+            self.add("constraints", {**about, **since, "score": score})
+        else:
+            self.add("constraints", {"constraint_id": about["constraint_id"], "_gone": True})
+
+    def places(self, rows: Sequence[Row]) -> None:
+        """Note new places of constraints."""
+        for row in rows:
+            self.add("constraints", row)
+
+    def table_gone(self, name: str) -> None:
+        """Note that a table is not monitored any more."""
+        self.add("tables", {"table_name": name, "_gone": True})
+
+    def table(self, maintainer: Maintainer, excluded: Sequence[str] = (), *, inclusion: bool = False) -> None:
+        """Note a monitored table."""
+        space = maintainer.space
+        self.add(
+            "tables",
+            {
+                "table_name": space.schema.table,
+                "columns": as_json({column.name: str(column.type) for column in space.schema}),
+                "excluded": as_json(list(excluded)),
+                "fingerprint": space.fingerprint,
+                "rows": maintainer.row_count,
+                "bounds": as_json({**maintainer.bounds.fields(), **({"inclusion": True} if inclusion else {})}),
+                "nulls_rule": NULLS_RULE,
+            },
+        )
+
+    def batch(self, batch: "AppliedBatch") -> None:
+        """Note what a batch did, and the records that could not be read."""
+        result, position = batch.result, batch.position
+        self.add(
+            "batches",
+            {
+                "source": batch.source,
+                "query_id": position.query_id,
+                "batch_id": position.batch_id,
+                "start_offsets": position.start,
+                "end_offsets": position.end,
+                "rows_in": batch.records,
+                "inserted": result.inserted,
+                "deleted": result.deleted,
+                "updated": result.updated,
+                "ignored": result.ignored,
+                "owed": result.newly_owed,
+                "late": result.late,
+                "quarantined": len(batch.bad),
+                "table_rows": result.rows,
+                "constraints": batch.constraints,
+                "seconds": as_json({step: round(value, 6) for step, value in batch.took.items()}),
+                "lag_records": batch.lag_records,
+                "lag_seconds": batch.lag_seconds,
+                "committed_at": self.at,
+            },
+        )
+        for record in batch.bad:
+            self.add(
+                "quarantine",
+                {
+                    "source": batch.source,
+                    "table_name": batch.source,
+                    "record_id": record.record_id,
+                    "raw": record.raw,
+                    "reason": record.reason,
+                    "seen_at": self.at,
+                    "date": self.at[:10],
+                },
+            )
+
+    def rule(self, line: Row) -> None:
+        """Note what is known of a monitored rule (`rule_reports.py`)."""
+        words = {"sentence": said(line)} if "constraint" in line else {}  # one that is monitored no more has no text
+        self.add("rule_status", {**line, **words, "committed_at": self.at})
+
+    def violation(self, rule: str, table: str | None, example: RuleExample, change: str) -> None:
+        """Note that a violation is shown, or not any more."""
+        rows = example.violation.rows
+        images = [row.to_json() for row in rows] or [{"key": None, "row": json_value(example.violation.value)}]
+        row = {"rule": rule, "table_name": table, "example_id": example.example_id}
+        for side, image in zip(("left", "right"), images, strict=False):
+            row[f"{side}_key"], row[f"{side}_row"] = (
+                as_json(image["key"]) if image["key"] else None,
+                as_json(image["row"]),
+            )
+        self.add("violations", {**row, "change": change, "committed_at": self.at})
+
+    def examples(self, states: Sequence[RuleState]) -> None:
+        """Note the violations that are shown no more, then those that are shown now."""
+        for what in ("removed", "added"):
+            for state in states:
+                for example in state.removed if what == "removed" else state.added:
+                    self.violation(state.rule.name, state.rule.table, example, what)
+
+    def first_examples(self, states: Sequence[RuleState], shown: Sequence[Row]) -> None:
+        """Note the violations that a new state shows: the difference from those that an earlier one left."""
+        left = {row["example_id"]: row for row in shown}
+        for state in states:
+            for example in state.examples:
+                if left.pop(example.example_id, None) is None:
+                    self.violation(state.rule.name, state.rule.table, example, "added")
+        for row in left.values():
+            self.add("violations", {**row, "change": "removed", "committed_at": self.at})
+
+    def metrics(self, source: str, values: Mapping[str, float]) -> None:
+        """Note figures of a table."""
+        labels = as_json({"source": source})
+        for metric, value in values.items():
+            row = {"metric": metric, "value": float(value), "labels": labels}
+            self.add("metrics", {**row, "committed_at": self.at, "date": self.at[:10]})
+
+    def add(self, table: str, row: Row) -> None:
+        """Note a row of an output table."""
+        self.payload.setdefault(table, []).append({**self.common, **row})
+
+
+_ABOUT = (
+    *("constraint_id", "table_name", "referenced_table", "family", "constraint"),
+    *("sentence", "predicates", "kind", "size"),
+)
+
+
+def described(
+    source: str, batch_id: int, changes: Sequence[ConstraintChange], after: Mapping[str, int]
+) -> Iterator[Described]:
+    """Yield what is told of each changed constraint, and which one it is; `after` is how many each table has then."""
+    for change in changes:
+        fields = change.fields()
+        about = _about(change.constraint, change.table)
+        row = {
+            "source": source,
+            "batch_id": batch_id,
+            **about,
+            "change": fields["change"],
+            "reason": fields["reason"],
+            "by": fields["by"],
+            "witness": as_json(fields["witness"]),
+            "cause": "data",
+            "constraints_after": after[change.table],
+            "exceptions": change.exceptions,
+        }
+        yield Described(row, about, change.constraint)
+
+
+def said(line: Row) -> str:
+    """Return in plain words what must hold by a rule's line, which has the rule as a text."""
+    return sentence(parse_rule_body(line["constraint"]))
+
+
+def time_text(moment: datetime.datetime) -> str:
+    """Return a time as it stands in the outbox.
+
+    >>> time_text(datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.UTC))
+    '2024-02-29T12:00:00.000000Z'
+    """
+    return moment.astimezone(datetime.UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def as_json(value: Any) -> str:
+    """Return a value as compact JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _about(constraint: Constraint, table: str) -> Row:
+    """Return the columns that say which constraint it is."""
+    fields = constraint_fields(constraint, table)
+    return {
+        "constraint_id": fields["id"],
+        "table_name": table,
+        "referenced_table": constraint.referenced.table if isinstance(constraint, InclusionDependency) else None,
+        "family": fields["family"],
+        "constraint": fields["constraint"],
+        "sentence": sentence(constraint),
+        "predicates": as_json(fields.get("predicates")),
+        "kind": fields.get("kind"),
+        "size": fields.get("size"),
+    }

@@ -1,0 +1,136 @@
+"""What a state notes of each table beside its rows and constraints.
+
+    tables    number  `TableRecord` as JSON: what a later start has to know, written with the seed
+    progress  name    `TableProgress` as JSON: how far the table is, written with each of its commits
+
+Values that are None are not stored.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from holdfast.state import codecs
+from holdfast.state.store import Reader, WriteBatch
+
+if TYPE_CHECKING:
+    from holdfast.streaming.commits.applied_batch import AppliedBatch
+
+
+class _Stored:
+    """Values that are stored as JSON."""
+
+    def fields(self) -> dict[str, Any]:
+        """Return the values by name, but those that are None."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Self:
+        """Return stored values; what this version does not know is left out."""
+        known = {one.name for one in fields(cls)}  # type: ignore[arg-type]  # (a dataclass)
+        return cls(**{name: value for name, value in stored.items() if name in known})
+
+
+@dataclass(frozen=True)
+class TableRecord(_Stored):
+    """What a later start has to know of a table.
+
+    Parameters
+    ----------
+    name : of the table.
+    settings : those that its state depends on; a configuration that contradicts them is refused.
+    source : where the source goes on.
+    excluded, known : columns that are not monitored, and all columns that the seed or the source has.
+    declared : columns whose type some configuration gave.
+    watches_fields : whether fields that no column has were noted since the seed.
+    sequence : name and type of the column that orders records.
+    engine, blocks : who holds the rows, and where.
+    """
+
+    name: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    source: Mapping[str, Any] = field(default_factory=dict)
+    excluded: list[str] = field(default_factory=list)
+    known: list[str] | None = None
+    declared: list[str] = field(default_factory=list)
+    watches_fields: bool = False
+    sequence: Mapping[str, str] | None = None
+    engine: str = "embedded"
+    blocks: str | None = None
+
+    def put(self, number: int, change: WriteBatch) -> None:
+        """Add the record of a table of a number to what is to be written."""
+        change.put("tables", codecs.number(number), codecs.json_bytes(self.fields()))
+
+
+@dataclass(frozen=True)
+class TableProgress(_Stored):
+    """How far a table is.
+
+    Parameters
+    ----------
+    rows, constraints, owed : how many it has, and how many deletes are owed.
+    near, near_with_exceptions : how many constraints nearly hold, and how many of these have exceptions; None where
+        they are not kept.
+    commit, at : the last one that is about it, and its time.
+    changed_commit, changed_at : the last one that changed its constraints.
+    lag_seconds, lag_records : behind its source.
+    batches, records, good, quarantined, late : since the seed.
+    left_out : fields that no column has, each with the first record that has it.
+    """
+
+    rows: int | None = None
+    constraints: int | None = None
+    owed: int = 0
+    near: int | None = None
+    near_with_exceptions: int | None = None
+    commit: int | None = None
+    at: str | None = None
+    changed_commit: int | None = None
+    changed_at: str | None = None
+    lag_seconds: float | None = None
+    lag_records: int | None = None
+    batches: int = 0
+    records: int = 0
+    good: int = 0
+    quarantined: int = 0
+    late: int = 0
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def after(self, batch: "AppliedBatch", commit: int, at: str) -> "TableProgress":
+        """Return how far the table is after a batch."""
+        result = batch.result
+        now = replace(
+            self,
+            rows=result.rows,
+            constraints=batch.constraints,
+            owed=result.owed,
+            **near_counts(result.near_counts),
+            commit=commit,
+            at=at,
+            lag_seconds=batch.lag_seconds,
+            lag_records=self.lag_records if batch.lag_records is None else batch.lag_records,
+            batches=self.batches + 1,
+            records=self.records + batch.records,
+            good=self.good + len(batch.came.records) - len(result.incomplete),
+            quarantined=self.quarantined + len(batch.bad),
+            late=self.late + result.late,
+            left_out={**self.left_out, **batch.left_out},
+        )
+        return replace(now, changed_commit=commit, changed_at=at) if result.changes or batch.across else now
+
+
+def tables_of(store: Reader) -> list[tuple[int, TableRecord]]:
+    """Return the number of each table, and its record."""
+    return [(codecs.read_number(key), TableRecord.of(codecs.read_json(one))) for key, one in store.scan("tables")]
+
+
+def progress_of(store: Reader, table: str) -> TableProgress:
+    """Return how far a table is."""
+    return TableProgress.of(codecs.read_json(store.get("progress", table.encode()) or b"{}"))
+
+
+def near_counts(counted: tuple[int, int] | None) -> dict[str, Any]:
+    """Return the values of `TableProgress` about constraints that nearly hold."""
+    near, broken = counted or (None, None)
+    return {"near": near, "near_with_exceptions": broken}

@@ -1,0 +1,242 @@
+"""What came with a micro-batch, whatever its source: good records, typed, and bad ones with their reasons.
+
+    source  ->  Draft: cells as the source has them          streaming/decoding/, streaming/spark/
+            ->  Arrivals: records to apply, bad records      here, the same for every source
+
+Invariant: every record of the draft is applied, bad, or counted as skipped; a bad one does not keep the others back.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from holdfast.constraints import Column, Schema
+from holdfast.streaming.incoming.netting import DELETE, INSERT, UPDATE, Records
+from holdfast.tables.columnar import encoded
+from holdfast.tables.fitting import fit, misfit
+from holdfast.tables.keys import Flags, arrow_type_of, narrow_keys
+
+TRUNCATE, UNREADABLE = 3, -1
+_LONGEST_RAW = 65_536
+
+Cells = Mapping[str, pa.Array]
+
+
+@dataclass(frozen=True)
+class Target:
+    """The table that records are for.
+
+    Parameters
+    ----------
+    schema : its monitored columns.
+    key : the columns that identify a row.
+    sequence : the column that orders the records of one key, where they may come out of order.
+    store_raw : whether bad records are kept as they came.
+    others : columns that the source has and that are not monitored.
+    """
+
+    schema: Schema
+    key: tuple[str, ...] = ()
+    sequence: Column | None = None
+    store_raw: bool = True
+    others: tuple[str, ...] = ()
+
+    @property
+    def wanted(self) -> tuple[Column, ...]:
+        """The columns that records are to bring."""
+        extra = () if self.sequence is None or self.sequence.name in self.schema else (self.sequence,)
+        return (*self.schema.columns, *extra)
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """All columns that the source is known to have."""
+        return (*(column.name for column in self.wanted), *self.others)
+
+
+@dataclass(frozen=True)
+class BadRecord:
+    """A record that could not be read.
+
+    Parameters
+    ----------
+    record_id : topic-partition-offset, or file-line.
+    raw : the record, as far as it may be kept.
+    reason : for people.
+    """
+
+    record_id: str
+    raw: str | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Records in the order in which they count, their cells as the source has them.
+
+    Parameters
+    ----------
+    operations : INSERT, UPDATE, DELETE, TRUNCATE (all rows go), or UNREADABLE.
+    cells : texts or typed values by column; a column that is not there is null. Only the key counts of a delete by key.
+    record_id : what a record is called.
+    raw : a record as it came; None where there is nothing to show.
+    reasons : why records are UNREADABLE, by their number.
+    kept : (records, columns of the schema): cells that were not sent, since they did not change.
+    skipped : how many others came that say nothing about rows.
+    oldest : when the oldest record was written, in seconds since 1970.
+    versions : of a feed of signed images (removals and additions of whole rows): the version of each.
+    new_fields : those that the table does not know, each with the first record that has it.
+    refused_columns : those for which a whole file is one bad record, each with the first such file.
+    """
+
+    operations: NDArray[np.int8]
+    cells: Cells
+    record_id: Callable[[int], str]
+    raw: Callable[[int], bytes | str | None] = lambda _: None
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    kept: Flags | None = None
+    skipped: int = 0
+    oldest: float | None = None
+    versions: NDArray[np.int64] | None = None
+    new_fields: Mapping[str, str] = field(default_factory=dict)
+    refused_columns: Mapping[str, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.operations)
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """What is left to do.
+
+    Parameters
+    ----------
+    records : to be applied.
+    bad : to be quarantined.
+    skipped, oldest, new_fields, refused_columns : as in the draft.
+    is_skipped : whether somebody wants all of it in quarantine.
+    bad_record : makes one of the records bad, for a reason that shows only when it is applied.
+    """
+
+    records: Records
+    bad: tuple[BadRecord, ...] = ()
+    skipped: int = 0
+    oldest: float | None = None
+    bad_record: Callable[[int, str], BadRecord] = lambda row, reason: BadRecord(str(row), None, reason)
+    is_skipped: bool = False
+    new_fields: Mapping[str, str] = field(default_factory=dict)
+    refused_columns: Mapping[str, str] = field(default_factory=dict)
+
+
+def arrivals(draft: Draft, target: Target) -> Arrivals:
+    """Type a draft's cells, and tell bad records apart. O(records)."""
+    count = len(draft)
+    operations = draft.operations
+    reasons = dict(draft.reasons)
+    deletes = operations == DELETE if target.key and draft.versions is None else np.zeros(count, np.bool_)
+    typed: dict[str, pa.Array] = {}
+    for column in target.wanted:
+        cells = draft.cells.get(column.name)
+        if cells is None:
+            typed[column.name] = pa.nulls(count, arrow_type_of(column.type))
+            continue
+        if column.name not in target.key and column is not target.sequence and deletes.any():
+            cells = pc.if_else(pa.array(deletes), pa.scalar(None, cells.type), cells)
+        typed[column.name], wrong = fit(cells, column)
+        for row in () if wrong is None else np.flatnonzero(wrong).tolist():
+            reasons.setdefault(row, misfit(str(readable(cells[row])), column))
+    about_rows = operations != TRUNCATE
+    for name in target.key:
+        for row in np.flatnonzero(_is_null(typed[name]) & about_rows).tolist():
+            reasons.setdefault(row, f"key column {name} is null or missing: a record needs its whole key")
+    if target.sequence is not None:
+        name = target.sequence.name
+        for row in np.flatnonzero(_is_null(typed[name]) & about_rows).tolist():
+            reasons.setdefault(row, f"sequence column {name} is null or missing: a record needs its place")
+    if not target.key:
+        for row in np.flatnonzero(operations == UPDATE).tolist():
+            reasons.setdefault(row, "an update needs a key that tells its row: declare one, or send delete and insert")
+    for row in np.flatnonzero(~np.isin(operations, (INSERT, UPDATE, DELETE, TRUNCATE))).tolist():
+        reasons.setdefault(row, "its operation is unknown")
+    bad = tuple(_bad(draft, row, target, reasons[row]) for row in sorted(reasons))
+    good = np.ones(count, np.bool_)
+    good[list(reasons)] = False
+    rows = _counting(draft, good)
+    records = _records(draft, target, typed, rows)
+    return Arrivals(
+        records,
+        bad,
+        draft.skipped,
+        draft.oldest,
+        lambda row, reason: _bad(draft, int(rows[row]), target, reason),
+        new_fields=draft.new_fields,
+        refused_columns=draft.refused_columns,
+    )
+
+
+def all_bad(draft: Draft, target: Target, reason: str) -> Arrivals:
+    """Return a draft of which nothing is to be applied."""
+    none = arrivals(replace(draft, operations=np.full(len(draft), UNREADABLE, np.int8), reasons={}), target)
+    bad = tuple(_bad(draft, row, target, reason) for row in range(len(draft)))
+    return Arrivals(none.records, bad, draft.skipped, draft.oldest, is_skipped=True)
+
+
+def readable(cell: pa.Scalar) -> object:
+    """Return a cell's value; what Python has none for, a time outside of the years 1 to 9999, as its number.
+
+    >>> readable(pa.scalar(7)), readable(pa.scalar(4 * 10**17, pa.timestamp("us")))
+    (7, '400000000000000000 (timestamp[us])')
+    """
+    try:
+        return cell.as_py()
+    except (OverflowError, ValueError):
+        return f"{cell.value} ({cell.type})"
+
+
+def _counting(draft: Draft, good: Flags) -> NDArray[np.int64]:
+    """Return the good records, but for those that a truncation takes away again."""
+    truncations = np.flatnonzero((draft.operations == TRUNCATE) & good)
+    first = int(truncations[-1]) + 1 if len(truncations) else 0
+    return first + np.flatnonzero(good[first:])
+
+
+def _records(draft: Draft, target: Target, typed: Cells, rows: NDArray[np.int64]) -> Records:
+    taken = pa.array(rows)
+    arrays = {column.name: pa.chunked_array([typed[column.name].take(taken)]) for column in target.schema.columns}
+    table = encoded(
+        target.schema.table,
+        target.schema.columns,
+        arrays,
+        len(rows),
+        locate=lambda row: draft.record_id(int(rows[row])),
+    )
+    sequence = None
+    if target.sequence is not None:
+        sequence = narrow_keys(typed[target.sequence.name].take(taken), target.sequence.type)
+    return Records(
+        table,
+        draft.operations[rows],
+        kept=None if draft.kept is None else draft.kept[rows],
+        sequence=sequence,
+        versions=None if draft.versions is None else draft.versions[rows],
+        from_nothing=bool((draft.operations == TRUNCATE).any()),
+    )
+
+
+def _is_null(array: pa.Array) -> Flags:
+    return np.asarray(pc.is_null(array).to_numpy(zero_copy_only=False))
+
+
+def _bad(draft: Draft, row: int, target: Target, reason: str) -> BadRecord:
+    return BadRecord(draft.record_id(row), _raw(draft, row, target), reason)
+
+
+def _raw(draft: Draft, row: int, target: Target) -> str | None:
+    raw = draft.raw(row) if target.store_raw else None
+    if raw is None:
+        return None
+    whole = raw if isinstance(raw, bytes) else raw.encode(errors="backslashreplace")
+    return whole[:_LONGEST_RAW].decode(errors="backslashreplace")

@@ -1,0 +1,110 @@
+"""Batches that failed, over restarts, and those that are to be skipped.
+
+    attempts  source   query, batch, end of the batch that failed last, how often, and the error
+    skips     source   query, batch, end of the batch to put into quarantine instead of applying it
+
+A batch that has failed `MOST` times is not tried again until someone says so: it would only fail again.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from holdfast.constraints import StateRefused, UsageError
+from holdfast.state import codecs
+from holdfast.state.store import Reader, Store, WriteBatch
+from holdfast.streaming.commits.output_rows import Position
+
+MOST = 3
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A batch that failed.
+
+    Parameters
+    ----------
+    position : which one.
+    count : how often.
+    error : the last time.
+    """
+
+    position: Position
+    count: int
+    error: str
+
+
+class BatchKeepsFailing(StateRefused):
+    """A batch has failed so often that somebody has to look."""
+
+
+def failed_batch(store: Reader, source: str) -> Attempt | None:
+    """Return the failed batch of a source."""
+    stored = store.get("attempts", source.encode())
+    if stored is None:
+        return None
+    found: dict[str, Any] = codecs.read_json(stored)
+    return Attempt(Position(**found["position"]), found["count"], found["error"])
+
+
+class Attempts:
+    """The failures of one store's sources."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def of(self, source: str) -> Attempt | None:
+        """Return the failed batch of a source."""
+        return failed_batch(self._store, source)
+
+    def refuse_hopeless(self, source: str, position: Position, configuration: str = "CONF") -> None:
+        """Raise where a batch has failed too often."""
+        last = self.of(source)
+        if last is not None and last.position == position and last.count >= MOST:
+            raise BatchKeepsFailing(
+                f"table {source}: batch {position.batch_id}, from {position.start or 'the start'} to {position.end}, "
+                f"failed {last.count} times, last with: {last.error}\nMend what it names and run `holdfast skip-batch "
+                f"{configuration} {source} --retry`, or put its records into quarantine: `holdfast skip-batch "
+                f"{configuration} {source}`"
+            )
+
+    def failed(self, source: str, position: Position, error: str) -> None:
+        """Note that a batch failed."""
+        last = self.of(source)
+        count = last.count if last is not None and last.position == position else 0
+        note = {"position": asdict(position), "count": count + 1, "error": error[:2_000]}
+        batch = WriteBatch()
+        batch.put("attempts", source.encode(), codecs.json_bytes(note))
+        self._store.write(batch)
+
+    def skip(self, source: str) -> Position:
+        """Mark the failed batch of a source; the next run puts it into quarantine."""
+        last = self._failed(source)
+        batch = WriteBatch()
+        batch.put("skips", source.encode(), codecs.json_bytes(asdict(last.position)))
+        self._store.write(batch)
+        return last.position
+
+    def retry(self, source: str) -> Position:
+        """Forget how often the batch of a source failed."""
+        last = self._failed(source)
+        batch = WriteBatch()
+        batch.delete("attempts", source.encode())
+        self._store.write(batch)
+        return last.position
+
+    def is_skipped(self, source: str, position: Position) -> bool:
+        """Whether a batch is to be put into quarantine."""
+        stored = self._store.get("skips", source.encode())
+        return stored is not None and Position(**codecs.read_json(stored)) == position
+
+    def done(self, source: str, change: WriteBatch) -> None:
+        """Add to a commit that the source's batch succeeded."""
+        for family in ("attempts", "skips"):
+            if self._store.get(family, source.encode()) is not None:
+                change.delete(family, source.encode())
+
+    def _failed(self, source: str) -> Attempt:
+        last = self.of(source)
+        if last is None:
+            raise UsageError(f"no batch of table {source} has failed: there is nothing to skip")
+        return last

@@ -1,0 +1,143 @@
+"""What is known of each key's last change, also of keys whose row is gone: late records are told by it.
+
+It is a table of its own, of one row for each key: the key, the sequence of its last change, and since when it has no
+row (0 while it has one). So it is stored, undone and restored as the rows of a table are, and it is where they are: in
+memory, or in blocks.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.constraints import Column, PredicateSpace, Schema
+from holdfast.constraints.types import INTEGER
+from holdfast.indexes.row_hash import first_equal
+from holdfast.state.store import WriteBatch
+from holdfast.streaming.incoming.netting import DELETE
+from holdfast.streaming.maintainers.holdings.contract import Holding, RowsDefinition, WholeTable
+from holdfast.tables import EncodedColumn, Table
+
+_SEQUENCE, _GONE_SINCE = " sequence", " gone since"  # no column of a source is called so: names are not trimmed
+_LEAST = np.iinfo(np.int64).min + 1
+_SWEEP_EVERY = 100
+
+
+class KeyVersions:
+    """The last sequence of each key.
+
+    Parameters
+    ----------
+    holding : the rows of that table, as `versions_definition` says.
+    retention : for how many seconds keys without a row are remembered; None for ever.
+    clock : seconds since 1970.
+    """
+
+    def __init__(
+        self, holding: Holding, retention: float | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.holding = holding
+        self._rows = holding.rows
+        self._schema = holding.rows.space.schema
+        self.retention = retention
+        self._clock = clock
+        self._batches = 0
+        self._oldest = _LEAST
+        self._asked = np.zeros((0, len(self._schema)), np.int64)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def begin(self) -> None:
+        """Begin a batch: `undo` leads back to here."""
+        self.holding.begin()
+        self._oldest = _LEAST
+
+    def undo(self) -> None:
+        """Take back what was done since `begin`."""
+        self.holding.undo()
+
+    def latest(self, table: Table) -> NDArray[np.int64]:
+        """Return the last sequence known of each row's key, the least number where none is."""
+        nothing = np.zeros(table.row_count, np.int64)
+        self._asked, _ = self._rows.encode(versions_table(self._schema, table, nothing))
+        slots = self._rows.slots_with_key(self._asked)
+        found = np.where(slots >= 0, self._rows.codes[slots, -2], _LEAST)
+        return np.where(found == _LEAST, _LEAST - 1, found)  # no sequence is less than what is known of a new key
+
+    def note(self, operations: NDArray[np.int8], sequence: NDArray[np.int64], which: NDArray[np.int64]) -> None:
+        """Remember some of the records that `latest` was asked about; late ones change nothing. O(records)."""
+        now = int(self._clock())
+        codes = self._asked
+        codes[:, -2], codes[:, -1] = np.maximum(sequence, _LEAST), np.where(operations == DELETE, now, 0)
+        if self._oldest != _LEAST:
+            self._drop_between(-2, _LEAST, self._oldest - 1)
+        codes = codes[which[np.argsort(sequence[which], kind="stable")]]
+        slots = self._rows.slots_with_key(codes)
+        codes = codes[(slots < 0) | (codes[:, -2] >= self._rows.codes[slots, -2])]
+        last = np.full(len(codes), -1, np.int64)
+        last[first_equal(codes, self._rows.key)] = np.arange(len(codes))
+        self._replace(codes[last[last >= 0]])
+        self._batches += 1
+        if self.retention is not None and self._batches % _SWEEP_EVERY == 1:  # the first, too: a run may have few
+            self._drop_between(-1, 1, math.ceil(now - self.retention) - 1)
+        self._rows.forget()  # at the end alone: until then `undo` needs the slots, and `encode` knows of no others
+
+    def forget_before(self, sequence: int) -> None:
+        """Forget keys whose last change is before a sequence, with what is noted next."""
+        self._oldest = sequence
+
+    def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
+        """Yield what changed since it was last saved, or everything."""
+        return self.holding.save(prefix, everything=everything)
+
+    def check_invariants(self) -> None:
+        """Assert what is promised. O(n)."""
+        self._rows.check_invariants()
+
+    def _replace(self, codes: NDArray[np.int64]) -> None:
+        slots = self._rows.slots_with_key(codes)
+        old = self._rows.codes[slots]
+        differs = (slots < 0) | (old != codes).any(axis=1)
+        out, into = old[differs & (slots >= 0)], codes[differs]
+        signs = np.concatenate([np.full(len(out), -1), np.ones(len(into), np.int64)])
+        self._rows.change(np.concatenate([out, into]), signs)
+
+    def _drop_between(self, column: int, low: int, high: int) -> None:
+        slots = self._rows.slots_between(len(self._schema) + column, low, high)
+        if len(slots):
+            self._rows.change(self._rows.codes[slots], np.full(len(slots), -1))
+
+
+def schema_of_versions(schema: Schema, key: Sequence[str]) -> Schema:
+    """Return the columns that the versions of a table's keys have."""
+    columns = [schema.columns[schema.index(name)] for name in key]
+    return Schema(schema.table, (*columns, Column(_SEQUENCE, INTEGER), Column(_GONE_SINCE, INTEGER)))
+
+
+def versions_definition(schema: Schema, key: Sequence[str], threads: int = 1) -> RowsDefinition:
+    """Return what the rows that have the versions of a table's keys tell."""
+    return RowsDefinition(PredicateSpace(schema_of_versions(schema, key)), key, threads=threads)
+
+
+def first_versions(whole: WholeTable, key: Sequence[str], sequence: str | None) -> WholeTable:
+    """Return the versions of the keys of a table's first rows, where these are: none without a column of sequences."""
+    schema = schema_of_versions(whole.schema, key)
+    if sequence is None:
+        return whole.nothing(schema)
+    return whole.made_anew(schema, partial(_versions_of, schema, sequence))
+
+
+def _versions_of(schema: Schema, sequence: str, rows: Table) -> Table:
+    return versions_table(schema, rows, rows[sequence].keys)
+
+
+def versions_table(schema: Schema, rows: Table, sequence: NDArray[np.int64]) -> Table:
+    """Return the versions of keys that have rows."""
+    columns = [rows[column.name] for column in schema.columns[:-2]]
+    numbers = np.maximum(sequence, _LEAST), np.zeros(rows.row_count, np.int64)
+    extra = [EncodedColumn(c, values, None) for c, values in zip(schema.columns[-2:], numbers, strict=True)]
+    return Table(schema, (*columns, *extra), rows.row_count, locate=rows.locate)

@@ -1,0 +1,1 @@
+"""Families whose constraints a certificate proves complete: denial constraints and order dependencies."""

@@ -1,0 +1,1 @@
+"""Where the rows of a maintained table are: in memory, or in blocks on a storage."""

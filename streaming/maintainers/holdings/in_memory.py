@@ -1,0 +1,222 @@
+"""The rows of one table in the memory of this process."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from holdfast.constraints import ColumnRef, Family, PredicateSpace, Schema
+from holdfast.discovery.denial.seeding import seed_denial
+from holdfast.discovery.evidence.certificate import Numbers, Pairs, Words
+from holdfast.discovery.evidence.current import current_codes, evidences_with
+from holdfast.discovery.evidence.violations import ViolationSearch
+from holdfast.discovery.inclusion.seeding import ColumnValues, column_values
+from holdfast.discovery.order.search import OrderSearch
+from holdfast.discovery.order.seeding import seed_order
+from holdfast.discovery.order.targets import Targets
+from holdfast.discovery.ranking import PairSample
+from holdfast.discovery.seed import Seed
+from holdfast.indexes.masks import seen_in
+from holdfast.indexes.rows import RowDelta, RowSet
+from holdfast.indexes.table_index import WITNESSES, TableIndex
+from holdfast.state.store import Reader
+from holdfast.streaming.incoming.netting import no_key_is_twice
+from holdfast.streaming.maintainers.holdings.contract import (
+    Bounded,
+    CrossColumns,
+    Holding,
+    KeepBlocks,
+    Report,
+    RowsDefinition,
+    WholeTable,
+    boxes_of,
+)
+from holdfast.streaming.maintainers.near.counting import LiveCounts
+from holdfast.streaming.maintainers.near.counts import ordered_in
+from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
+from holdfast.streaming.maintainers.rules.counting import CountingInMemory
+from holdfast.streaming.maintainers.rules.watches import Watch
+from holdfast.streaming.maintainers.table.bounds import NearBounds
+from holdfast.tables import Table, space_of
+from holdfast.tables.columnar import encoded
+
+if TYPE_CHECKING:
+    from holdfast.streaming.maintainers.certified.maintainer import CertifiedMaintainer
+
+
+@dataclass(frozen=True)
+class WholeInMemory(WholeTable):
+    """All rows of a table in memory."""
+
+    table: Table
+
+    @property
+    def schema(self) -> Schema:
+        """The table's name and columns."""
+        return self.table.schema
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the reader found odd."""
+        return self.table.warnings
+
+    def space(self, cross_columns: CrossColumns) -> PredicateSpace:
+        """Return the predicate space of the table; with "auto", crossing pairs are measured on the rows."""
+        return space_of(self.table, cross_columns)
+
+    def locate(self, row: int) -> str:
+        """Return where the row of a number came from."""
+        return self.table.locate(row)
+
+    def values(self, columns: Collection[ColumnRef], keep: KeepBlocks) -> list[ColumnValues]:  # noqa: ARG002
+        """Return the values of some columns."""
+        return [column for column in column_values(self.table) if column.member.ref in columns]
+
+    def first_null(self, column: str) -> int | None:
+        """Return the number of the first row with a null in a column."""
+        valid = self.table[column].valid
+        return None if valid is None or valid.all() else int((~valid).argmax())
+
+    def nothing(self, schema: Schema) -> "WholeInMemory":
+        """Return a table of other columns without rows."""
+        return WholeInMemory(RowSet(PredicateSpace(schema)).table(np.zeros(0, np.int64)))
+
+    def made_anew(self, schema: Schema, make: Callable[[Table], Table]) -> "WholeInMemory":  # noqa: ARG002 (of `make`)
+        """Return the rows in other columns, as `make` says."""
+        return WholeInMemory(make(self.table))
+
+    replaced_by = made_anew
+
+    def refuse_key_twice(self, key: tuple[int, ...]) -> None:
+        """Raise `InputError` where two rows have one key, or a row has a null in its key. O(n log n)."""
+        no_key_is_twice(self.table, key)
+
+    def seed(
+        self, definition: RowsDefinition, families: Bounded, report: Report
+    ) -> tuple["RowsInMemory", dict[Family, Seed]]:
+        """Take the rows over, and find what holds on them."""
+        rows = definition.empty()
+        rows.fill(self.table)
+        seeds = {}
+        for family, (theirs, bound) in families.items():
+            search = seed_denial if family is Family.DENIAL else seed_order
+            found = search(self.table, theirs, bound, threads=definition.threads, report=report)
+            report("looking for further witnesses")
+            named, place = np.unique(found.witnesses, return_inverse=True)
+            slots = rows.slots_of(rows.encode(self.table.taken(named))[0])[place].reshape(found.witnesses.shape)
+            seeds[family] = replace(found, witnesses=slots)
+        report("building the index")
+        return RowsInMemory(rows, definition.threads), seeds
+
+    def held(self, definition: RowsDefinition) -> "RowsInMemory":
+        """Take the rows over without a search, to be looked up by their key."""
+        rows = definition.empty()
+        rows.fill(self.table)
+        return RowsInMemory(rows, definition.threads)
+
+
+class RowsInMemory(Holding):
+    """The rows of one maintained table, all of them with slots.
+
+    One index serves all families: it is in the space of the table, which has every column pair and every order that
+    some family compares; boxes and evidences are seen from there and back (`indexes/masks.py`).
+    """
+
+    def serve(self, families: Sequence["CertifiedMaintainer"]) -> None:
+        """Search for violations of these families' boxes from now on. O(n log n)."""
+        self._families = families
+        self._served: list[Words] = []
+        self.index = TableIndex(self.rows, self.threads)
+        self.serve_changed()
+
+    def serve_changed(self) -> None:
+        """Search for violations of the boxes that the families have after a batch. O(1) where they are the same."""
+        boxes, there = [boxes_of(family, self.rows) for family in self._families], self.rows.space
+        if len(self._served) != len(boxes) or any(a is not b for a, b in zip(boxes, self._served, strict=True)):
+            self._served = boxes
+            seen = [seen_in(some, f.space, there) for some, f in zip(boxes, self._families, strict=True)]
+            self.index.hold(np.concatenate(seen))
+        self.index.renew()
+
+    def rebuild(self) -> None:
+        """Make the index anew. O(n log n)."""
+        self.index.rebuild()
+
+    def met(self, delta: RowDelta) -> list[tuple[Words, Pairs]]:
+        """Follow a batch; return for each family the evidences of pairs with a new row."""
+        self.index.remove(delta.vanished)
+        self.index.insert(delta.appeared)
+        slots, here = np.concatenate([delta.appeared, delta.doubled]), self.rows.space
+        if not len(slots):
+            words, pairs = np.zeros((0, here.word_count), np.uint64), np.zeros((0, WITNESSES, 2), np.int64)
+        elif self.index.is_used:
+            words, pairs = self.index.probe(slots)
+        else:
+            words, one = evidences_with(self.rows, here, slots, self.threads)
+            pairs = one[:, None, :]
+        return [(seen_in(words, here, family.space), pairs) for family in self._families]
+
+    def search(self, space: PredicateSpace) -> "SearchInMemory":
+        """Return what searches the rows as they are now."""
+        return SearchInMemory(self.rows, space, self.threads)
+
+    def counting(self, watches: Sequence[Watch]) -> CountingInMemory:
+        """Return what counts the violations of rules."""
+        return CountingInMemory(self.rows, watches, self.threads)
+
+    def near(self, bounds: NearBounds) -> NearMaintainer:
+        """Return what keeps the constraints that nearly hold, which is still to be seeded or restored."""
+        ordered = ordered_in(self.rows.space.schema.columns, bounds)
+        return NearMaintainer(self.rows, bounds, LiveCounts(self.rows, ordered, self.threads))
+
+    def sample(self, space: PredicateSpace) -> PairSample:
+        """Return random pairs of rows."""
+        return PairSample.of_rows(self.rows, space)
+
+    def whole(self) -> WholeInMemory:
+        """Return all rows as they are now. O(n)."""
+        live, schema = self.rows.arrow()[0], self.rows.space.schema
+        columns = {name: live.column(name) for name in schema.names}
+        return WholeInMemory(encoded(schema.table, schema.columns, columns, len(live)))
+
+    def check_invariants(self) -> None:
+        """Assert what is promised. O(n) for each tree."""
+        super().check_invariants()
+        self.index.check_invariants()
+
+    @classmethod
+    def restored(cls, store: Reader, prefix: bytes, definition: RowsDefinition) -> "RowsInMemory":
+        """Take over what was saved. O(n)."""
+        rows = definition.empty()
+        rows.restore(store, prefix)
+        return cls(rows, definition.threads)
+
+
+class SearchInMemory:
+    """Searches rows that are all in memory.
+
+    Parameters
+    ----------
+    rows, space : the table, and what is compared.
+    threads : how many to use.
+    """
+
+    def __init__(self, rows: RowSet, space: PredicateSpace, threads: int) -> None:
+        self._codes = current_codes(rows, space)
+        self._space = space
+        self._threads = threads
+        self._denials: ViolationSearch | None = None
+        self._orders: OrderSearch | None = None
+
+    def find(self, masks: Words, limit: int) -> tuple[Numbers, Pairs]:
+        """Return which constraints are violated, and some pairs for each."""
+        self._denials = self._denials or ViolationSearch(self._codes, self._space, self._threads)
+        found = self._denials.find(masks, limit)
+        return np.unique(found.constraint), self._codes.table_rows(found.pairs)
+
+    def find_orders(self, targets: Targets, which: Numbers, sets: Words, limit: int) -> tuple[Numbers, Pairs]:
+        """Return the same for order dependencies."""
+        self._orders = self._orders or OrderSearch(self._codes, targets, self._threads)
+        broken, pairs = self._orders.find(which, sets, limit)
+        return np.unique(broken), self._codes.table_rows(pairs)

@@ -1,0 +1,1 @@
+"""Unary inclusion dependencies across the maintained tables."""

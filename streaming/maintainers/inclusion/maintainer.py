@@ -1,0 +1,497 @@
+"""Unary inclusion dependencies of all monitored tables, kept exact from batch to batch [IncIND].
+
+A value's record says in which cluster it is, and how often each column of it has the value; a batch looks every
+distinct value up once, moves it to the cluster that it has now, and the inclusions that change are those of clusters
+that gained or lost values. Clusters are in memory; where values are, `held_values.py` says.
+
+    inclusion_clusters  <cluster, 4>                 columns as bits; values, 8 bytes; occurrences, 8 bytes a column
+    meta                inclusion                    the columns, in the order of their numbers, and what they are for
+
+All numbers have their most significant byte last, but those of keys first. A cluster keeps its number when it is empty.
+
+Invariant: the clusters are those of the values that the tables have now.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.constraints import ColumnRef, ConstraintChange, InclusionDependency, Reason, Violation, parse_type
+from holdfast.discovery.blocks.values.parts import ValueFiles, ValueParts
+from holdfast.discovery.inclusion.clusters import Clusters, Flags, Ints, Member
+from holdfast.discovery.inclusion.result import Inclusions
+from holdfast.discovery.inclusion.seeding import ColumnValues, GroupValues
+from holdfast.indexes.encoding import NULL
+from holdfast.indexes.rows import RowDelta, RowSet
+from holdfast.state import codecs
+from holdfast.state.store import Reader, WriteBatch
+from holdfast.streaming.maintainers.inclusion.held_values import (
+    MEMBERS,
+    NONE,
+    VALUES,
+    HeldValues,
+    SortedValues,
+    at_once,
+    cluster_key,
+    put_parts,
+)
+from holdfast.tables.canonical import canonical, shown
+from holdfast.tables.memory import release_freed
+
+CLUSTERS = "inclusion_clusters"
+_RECORDS_AT_ONCE = 1 << 16
+Load = Callable[[str, Iterable[tuple[bytes, bytes]]], object]
+"""Puts sorted keys into a family that has none of them (`state/store.py`)."""
+
+
+@dataclass(frozen=True)
+class ColumnChange:
+    """What a batch did to the values of one column.
+
+    Parameters
+    ----------
+    table, column : which one, by its name.
+    values, counts : canonical values, each once, and how many occurrences came, or went.
+    """
+
+    table: str
+    column: str
+    values: pa.Array
+    counts: Ints
+
+
+@dataclass
+class Moved:
+    """Values that a batch touched: their bytes, and whether each column had and has them.
+
+    Of values in files whose columns were emptied, one of each cluster.
+    """
+
+    keys: list[bytes]
+    before: Flags
+    after: Flags
+
+
+@dataclass
+class _Batch:
+    """What a batch does: `clusters` of so many had numbers before, `counted` is what it added to them."""
+
+    clusters: int
+    emptied: Ints
+    moved: list[Moved] = field(default_factory=list)
+    counted: list[tuple[Ints, Ints, Ints]] = field(default_factory=list)
+
+    @property
+    def touched(self) -> Ints:
+        """The clusters that it added something to."""
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *(numbers for numbers, _, _ in self.counted)]))
+
+
+class InclusionMaintainer:
+    """The inclusions among the columns of all tables of one store.
+
+    Parameters
+    ----------
+    values : of all columns; nothing is written to their store here.
+    clusters : as the values have them.
+    texts : whether all values are compared by their text.
+    watched : whether the columns are those of declared rules alone, so that no other inclusion is told.
+    """
+
+    def __init__(self, values: HeldValues, clusters: Clusters, *, texts: bool = False, watched: bool = False) -> None:
+        self._values = values
+        self.clusters = clusters
+        self.texts = texts
+        self.watched = watched
+        self._numbers = _numbers(clusters.columns)
+        self._batch = self._begun()
+
+    @staticmethod
+    def seed(
+        clusters: Clusters, parts: Iterable[GroupValues], load: Load, *, texts: bool = False, watched: bool = False
+    ) -> WriteBatch:
+        """Write the values of all columns by `load`, part by part; return what is to be written with the seed's end."""
+        for part in parts:
+            if len(part.values):
+                values = SortedValues.of(part)
+                load(VALUES, zip(values.keys, values.records, strict=True))
+                load(MEMBERS, values.members)
+        release_freed()
+        last = WriteBatch()
+        _put_all(clusters, last, texts=texts, watched=watched)
+        return last
+
+    @staticmethod
+    def seed_files(clusters: Clusters, parts: ValueParts, *, texts: bool = False, watched: bool = False) -> WriteBatch:
+        """Return what is to be written with the end of a seed whose values are in files."""
+        last = WriteBatch()
+        _put_all(clusters, last, texts=texts, watched=watched)
+        put_parts(parts, last)
+        return last
+
+    @classmethod
+    def restore(cls, store: Reader, files: ValueFiles | None = None) -> "InclusionMaintainer | None":
+        """Take over what was saved; None where inclusions are not maintained. O(clusters), and what files do not have.
+
+        Parameters
+        ----------
+        files : where values lie, if they are not all in the store.
+        """
+        stored = store.get("meta", b"inclusion")
+        clusters = stored_clusters(store)
+        if stored is None or clusters is None:
+            return None
+        meta = codecs.read_json(stored)
+        held = HeldValues.restored(store, files)
+        return cls(held, clusters, texts=meta["texts"], watched=meta["watched"])
+
+    name = ""
+
+    @property
+    def inclusions(self) -> Inclusions:
+        """What holds now, and what nearly does. O(C^2)."""
+        return Inclusions(self.clusters)
+
+    @property
+    def constraints(self) -> list[InclusionDependency]:
+        """What holds now. O(C^2)."""
+        return list(self.inclusions)
+
+    def scores(self, constraints: Sequence[InclusionDependency]) -> list[float]:
+        """Return how likely each of some inclusions is a foreign key, from 0 to 1."""
+        place = {column.ref: number for number, column in enumerate(self.clusters.columns) if not column.dropped}
+        pairs = np.array([(place[c.dependent], place[c.referenced]) for c in constraints], np.int64).reshape(-1, 2)
+        scores: list[float] = self.inclusions.scores(pairs).tolist()
+        return scores
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many inclusions hold of each table's columns. O(C^2)."""
+        held = self.clusters.holding.sum(axis=1)
+        counts = {table: 0 for table, _ in self._numbers}
+        for column, count in zip(self.clusters.columns, held.tolist(), strict=True):
+            if not column.dropped:
+                counts[column.ref.table] += count
+        return counts
+
+    def number_of(self, column: ColumnRef) -> int | None:
+        """Return the number of a column that takes part."""
+        return self._numbers.get((column.table, column.column))
+
+    @property
+    def moved(self) -> list[Moved]:
+        """What the last batch did to values."""
+        return self._batch.moved
+
+    @property
+    def emptied(self) -> Ints:
+        """The columns that the last batch emptied, before it did anything else."""
+        return self._batch.emptied
+
+    def save(self) -> WriteBatch:
+        """Return what the batch changed in the store."""
+        return self._values.written
+
+    def committed(self) -> None:
+        """Remove the files that the last batch replaced: its commit is where no start goes back behind it."""
+        self._values.remove_replaced()
+
+    def undo(self) -> None:
+        """Go back to before the last `apply`; what it wrote into files is named by nothing."""
+        for numbers, values, occurrences in reversed(self._batch.counted):
+            self.clusters.change(numbers, -values, -occurrences)
+        self.clusters.forget_after(self._batch.clusters)
+        self._values.undo()
+        self._batch = self._begun()
+
+    def apply(self, changes: Sequence[ColumnChange], emptied: Collection[str] = ()) -> list[ConstraintChange]:
+        """Follow what a batch did to the values of some columns. O(distinct values), and O(C^2).
+
+        The store has to have what was saved before. Where this raises, nothing is changed.
+
+        Parameters
+        ----------
+        changes : what came, and what went; of tables that were emptied, only what came afterwards.
+        emptied : tables that lost all their rows before that. O(their values), on executors where values are in files.
+        """
+        self._values.begin()
+        self._batch = self._begun(emptied)
+        try:
+            return self._applied([change for change in changes if len(change.counts)])
+        except BaseException:
+            self.undo()
+            raise
+
+    def _applied(self, changes: Sequence[ColumnChange]) -> list[ConstraintChange]:
+        if not changes and not len(self.emptied):
+            return []
+        before = self.clusters.holding
+        if changes:
+            self._follow(changes)
+        self._empty_others()
+        self._finish()
+        return self._changes(before, self.clusters.holding)
+
+    def _follow(self, changes: Sequence[ColumnChange]) -> None:
+        pooled = pc.dictionary_encode(pa.concat_arrays([change.values for change in changes]))
+        places = pooled.indices.to_numpy().astype(np.int64)
+        columns = np.repeat(
+            [self._numbers[change.table, change.column] for change in changes], [len(c.counts) for c in changes]
+        )
+        counts = np.concatenate([change.counts for change in changes])
+        size = at_once(self.clusters)
+        order = np.argsort(places, kind="stable")
+        bounds = np.searchsorted(places[order], np.arange(0, len(pooled.dictionary) + size, size))
+        for part, start in enumerate(range(0, len(pooled.dictionary), size)):
+            some = order[bounds[part] : bounds[part + 1]]
+            keys = pooled.dictionary.slice(start, size).to_pylist()
+            self._move(keys, places[some] - start, columns[some], counts[some])
+
+    def _empty_others(self) -> None:
+        """Empty the columns of what the batch has not moved yet."""
+        columns, nothing = self.emptied, np.zeros(0, np.int64)
+        if not len(columns):
+            return
+        size = at_once(self.clusters)
+        for cluster in self.clusters.with_any(columns).tolist():
+            keys = self._values.untouched(cluster)
+            for start in range(0, len(keys), size):
+                self._move(keys[start : start + size], nothing, nothing, nothing)
+        examples: dict[int, bytes] = {}
+        for part in self._values.empty_files(self.clusters, columns):
+            for counted, sign in ((part.before, -1), (part.after, 1)):
+                numbers = self.clusters.numbers(counted.sets)
+                self._count(numbers, sign * counted.values, sign * counted.occurrences)
+                if counted is part.before:
+                    examples |= zip(numbers.tolist(), part.examples, strict=True)
+        had = self.clusters.flags(np.array(list(examples), np.int64))
+        has = had.copy()
+        has[:, columns] = False
+        self._batch.moved.append(Moved(list(examples.values()), had, has))
+
+    def _finish(self) -> None:
+        """Note what the store is to have."""
+        written = self._values.save(self.clusters)
+        _put_clusters(self.clusters, self._batch.touched, written)
+
+    def add_table(self, columns: Sequence[ColumnValues]) -> list[InclusionDependency]:
+        """Let the columns of one more table take part, with the values they have; return what holds of them.
+
+        `save` has what is to be written, as after a batch.
+        """
+        first = len(self.clusters.columns)
+        self.clusters.extend([column.member for column in columns])
+        self._numbers = _numbers(self.clusters.columns)
+        refs = [(column.member.ref, column) for column in columns]
+        self.apply([ColumnChange(ref.table, ref.column, column.values, column.counts) for ref, column in refs])
+        _put_all(self.clusters, self._values.written, texts=self.texts, watched=self.watched)
+        known = self.inclusions
+        pairs = np.argwhere(self.clusters.holding)
+        return [known.dependency(a, b) for a, b in pairs.tolist() if max(a, b) >= first]
+
+    def drop_table(self, name: str) -> list[InclusionDependency]:
+        """Let the columns of a table take part no more; return what held of them. O(its values).
+
+        `save` has what is to be written, as after a batch.
+        """
+        gone = [c for c in self.constraints if name in {c.dependent.table, c.referenced.table}]
+        of_table = [n for n, c in enumerate(self.clusters.columns) if c.ref.table == name and not c.dropped]
+        self.apply([], emptied=[name])
+        self.clusters.drop(np.array(of_table, np.int64))
+        self._numbers = _numbers(self.clusters.columns)
+        _put_all(self.clusters, self._values.written, texts=self.texts, watched=self.watched)
+        return gone
+
+    def examples(self, dependent: int, referenced: int, most: int = 3) -> list[Any]:
+        """Return values of one column that another one lacks: a scan of the clusters that have them."""
+        return [shown(value) for value in self.lacking(dependent, referenced, most)]
+
+    def lacking(self, dependent: int, referenced: int, most: int, but: Collection[bytes] = ()) -> list[bytes]:
+        """Return the bytes of values that one column has and another one lacks, but some: as the store has them.
+
+        No more are looked for than there can be.
+        """
+        most = min(most, int(self.clusters.missing[dependent, referenced]))
+        found = self._values.lacking(self.clusters, dependent, referenced)
+        return list(islice((value for value in found if value not in but), most))
+
+    def check_invariants(self) -> None:
+        """Assert that the clusters are those of the values. O(values)."""
+        self.clusters.check_invariants()
+        self._values.check_invariants(self.clusters)
+
+    def _begun(self, emptied: Collection[str] = ()) -> _Batch:
+        """Return a batch that has done nothing yet."""
+        numbers = [number for (table, _), number in self._numbers.items() if table in emptied]
+        return _Batch(self.clusters.count, np.array(numbers, np.int64))
+
+    def _move(self, keys: list[bytes], places: Ints, columns: Ints, counts: Ints) -> None:
+        """Bring some values to where they are now."""
+        old, before = self._values.looked_up(self.clusters, keys)
+        after = before.copy()
+        after[:, self.emptied] = 0
+        np.add.at(after, (places, columns), counts)
+        if (after < 0).any():
+            value, column = np.argwhere(after < 0)[0].tolist()
+            ref, had = self.clusters.columns[column].ref, int(before[value, column])
+            raise AssertionError(f"{ref} has {had} of {shown(keys[value])!r}, fewer than went")
+        occurs = after > 0
+        live = np.flatnonzero(occurs.any(axis=1))
+        new = np.full(len(keys), NONE, np.int64)
+        value, column = np.nonzero(occurs)
+        new[live] = self.clusters.numbers(self.clusters.bits_of(len(keys), value, column)[live])
+        self._count_moved(old, before, new, after)
+        self._values.put(keys, old, new, after)
+        self._batch.moved.append(Moved(keys, before > 0, occurs))
+
+    def _count_moved(self, old: Ints, before: Ints, new: Ints, after: Ints) -> None:
+        """Take the values' old places out of the clusters, and put their new ones in."""
+        used = np.unique(np.concatenate([old, new]))
+        used = used[used != NONE]
+        values = np.zeros(len(used), np.int64)
+        occurrences = np.zeros(int(self.clusters.sizes(used).sum()), np.int64)
+        for numbers, counts, sign in ((old, before, -1), (new, after, 1)):
+            at = np.flatnonzero(numbers != NONE)
+            place = np.searchsorted(used, numbers[at])
+            values += sign * np.bincount(place, minlength=len(used))
+            value, column = np.nonzero(counts[at])
+            occurrences += self.clusters.tallied(used, place[value], column, sign * counts[at[value], column])
+        self._count(used, values, occurrences)
+
+    def _count(self, numbers: Ints, values: Ints, occurrences: Ints) -> None:
+        self.clusters.change(numbers, values, occurrences)
+        self._batch.counted.append((numbers, values, occurrences))
+
+    def _changes(self, before: Flags, after: Flags) -> list[ConstraintChange]:
+        inclusions = Inclusions(self.clusters)
+        changes = []
+        for a, b in np.argwhere(before & ~after).tolist():
+            lacking = self._first_value(lambda moved: moved.after, a, b)
+            assert lacking is not None
+            dependency = inclusions.dependency(a, b)
+            proof: Violation | None = Violation(value=shown(lacking))
+            changes.append(ConstraintChange(dependency, dependency.dependent.table, Reason.VIOLATED, witness=proof))
+        for a, b in np.argwhere(after & ~before).tolist():
+            held_back = self._first_value(lambda moved: moved.before, a, b)
+            dependency = inclusions.dependency(a, b)
+            proof = None if held_back is None else Violation(value=shown(held_back))
+            changes.append(ConstraintChange(dependency, dependency.dependent.table, Reason.RELEASED, witness=proof))
+        return changes
+
+    def _first_value(self, when: Callable[[Moved], Flags], a: int, b: int) -> bytes | None:
+        """Return the first value that the batch touched and that, at a time, one column had and another one lacked."""
+        for moved in self._batch.moved:
+            found = np.flatnonzero(when(moved)[:, a] & ~when(moved)[:, b])
+            if len(found):
+                return moved.keys[int(found[0])]
+        return None
+
+
+def stored_columns(store: Reader) -> list[Member]:
+    """Return the columns whose values are followed, and those that were; none where no values are."""
+    meta = codecs.read_json(store.get("meta", b"inclusion") or b'{"columns": []}')
+    return [
+        Member(ColumnRef(c["table"], c["column"]), parse_type(c["type"]), c["assumed"], c["dropped"])
+        for c in meta["columns"]
+    ]
+
+
+def stored_clusters(store: Reader) -> Clusters | None:
+    """Return the clusters that were saved; None where inclusions are not maintained. O(clusters)."""
+    if store.get("meta", b"inclusion") is None:
+        return None
+    clusters = Clusters(stored_columns(store))
+    head = -(-len(clusters.columns) // 8)
+    scanned = iter(store.scan(CLUSTERS))
+    while records := [record for _, record in islice(scanned, _RECORDS_AT_ONCE)]:
+        sets = np.frombuffer(b"".join(record[:head] for record in records), np.uint8).reshape(-1, head)
+        numbers = clusters.numbers(sets)
+        values = codecs.read_codes(b"".join(record[head : head + 8] for record in records))
+        clusters.change(numbers, values, codecs.read_codes(b"".join(record[head + 8 :] for record in records)))
+    return clusters
+
+
+def changed_values(
+    rows: RowSet, delta: RowDelta, *, texts: bool = False, only: Collection[str] | None = None
+) -> list[ColumnChange]:
+    """Return what a batch did to the values of a table's columns, or some, before its rows are forgotten. O(rows)."""
+    schema = rows.space.schema
+    found = []
+    for c, name in enumerate(schema.names):
+        if only is not None and name not in only:
+            continue
+        codes = rows.codes[delta.changed, c]
+        present = codes != NULL
+        distinct, place = np.unique(codes[present], return_inverse=True)
+        counts = np.zeros(len(distinct), np.int64)
+        np.add.at(counts, place, delta.copies[present])
+        left = np.flatnonzero(counts)
+        values = rows.encoding.column(c, distinct[left])
+        found.append(ColumnChange(schema.table, name, canonical(values, values.keys, texts=texts), counts[left]))
+    return found
+
+
+def values_of_rows(rows: RowSet, columns: Collection[ColumnRef]) -> list[ColumnValues]:
+    """Return the values of some columns of the live rows of a table, as `column_values` does. O(n log n) a column."""
+    schema = rows.space.schema
+    live = rows.live()
+    copies = rows.copies[live]
+    found = []
+    for c, column in enumerate(schema.columns):
+        ref = ColumnRef(schema.table, column.name)
+        if ref not in columns:
+            continue
+        codes = rows.codes[live, c]
+        present = codes != NULL
+        distinct, counts = _counted(codes[present], copies[present])
+        values = rows.encoding.column(c, distinct)
+        member = Member(ref, column.type, column.assumed)
+        found.append(ColumnValues(member, canonical(values, values.keys), counts))
+    return found
+
+
+def _counted(codes: Ints, copies: Ints) -> tuple[Ints, Ints]:
+    """Return the distinct codes of some rows in ascending order, and of how many copies each is."""
+    least = int(codes.min(initial=0))
+    again = np.flatnonzero(copies > 1)
+    if int(codes.max(initial=0)) - least < len(codes):
+        every = np.bincount(codes - least)
+        np.add.at(every, codes[again] - least, copies[again] - 1)
+        distinct = np.flatnonzero(every)
+        return distinct + least, every[distinct]
+    distinct, counts = np.unique(codes, return_counts=True)
+    np.add.at(counts, np.searchsorted(distinct, codes[again]), copies[again] - 1)
+    return distinct, counts
+
+
+def _numbers(columns: Sequence[Member]) -> dict[tuple[str, str], int]:
+    """Return the number of each column that takes part, by table and name."""
+    return {(c.ref.table, c.ref.column): number for number, c in enumerate(columns) if not c.dropped}
+
+
+def _put_all(clusters: Clusters, batch: WriteBatch, *, texts: bool, watched: bool) -> None:
+    """Add the columns and all clusters to what is to be written."""
+    columns = [
+        {"table": c.ref.table, "column": c.ref.column, "type": str(c.type), "assumed": c.assumed, "dropped": c.dropped}
+        for c in clusters.columns
+    ]
+    batch.put("meta", b"inclusion", codecs.json_bytes({"columns": columns, "texts": texts, "watched": watched}))
+    _put_clusters(clusters, np.arange(clusters.count), batch)
+
+
+def _put_clusters(clusters: Clusters, numbers: Ints, batch: WriteBatch) -> None:
+    """Add some clusters to what is to be written. O(their columns)."""
+    for start in range(0, len(numbers), _RECORDS_AT_ONCE):
+        some = numbers[start : start + _RECORDS_AT_ONCE]
+        sets, values = clusters.bits(some), codecs.codes(clusters.values[some])
+        occurrences, ends = codecs.codes(clusters.occurrences_of(some)), np.cumsum(8 * clusters.sizes(some)).tolist()
+        first = 0
+        for i, (number, end) in enumerate(zip(some.tolist(), ends, strict=True)):
+            record = sets[i].tobytes() + values[8 * i : 8 * i + 8] + occurrences[first:end]
+            batch.put(CLUSTERS, cluster_key(number), record)
+            first = end

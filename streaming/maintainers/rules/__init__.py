@@ -1,0 +1,1 @@
+"""Declared rules, and how many pairs and rows break each."""

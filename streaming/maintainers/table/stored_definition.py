@@ -1,0 +1,103 @@
+"""What a state says of a table beside its rows: what is compared, what identifies a row, which families are maintained.
+
+    meta  <table> table     the definition, as JSON
+
+Where the parts of a table are stored: `table_prefix`, `family_prefix`, `near_prefix`, `versions_prefix`.
+"""
+
+from dataclasses import dataclass
+
+from holdfast.constraints import Family, PredicateSpace, StateRefused
+from holdfast.discovery.denial.meaning import Meaning
+from holdfast.discovery.kernels.hulls import FEWEST_PREDICATES
+from holdfast.state import codecs
+from holdfast.state.store import Reader, WriteBatch
+from holdfast.streaming.maintainers.table.bounds import Bounds
+
+_DEFINITION = 2
+"""Of the reported set: the first one had constraints that no table can break."""
+
+
+@dataclass(frozen=True)
+class StoredDefinition:
+    """The definition of a stored table.
+
+    Parameters
+    ----------
+    space, coding : what is compared, and what codes have to tell beside.
+    key : names of the columns that identify a row.
+    bounds : which families are maintained.
+    remembers : whether sequences of keys are remembered.
+    retention : for how many seconds those of keys without a row are; None for ever.
+    reported : which definition of the reported set the table was seeded with.
+    """
+
+    space: PredicateSpace
+    coding: PredicateSpace
+    key: tuple[str, ...]
+    bounds: Bounds
+    remembers: bool = False
+    retention: float | None = None
+    reported: int = _DEFINITION
+
+    @classmethod
+    def read(cls, store: Reader, table: int) -> "StoredDefinition":
+        """Return the definition of a table of a number; raise `StateRefused` where this version cannot read it."""
+        stored = store.get("meta", table_prefix(table) + b"table")
+        if stored is None:
+            raise StateRefused(f"the store holds no table number {table}: seed one first")
+        meta = codecs.read_json(stored)
+        if meta["format"] != codecs.FORMAT:
+            raise StateRefused(
+                f"the store has format {meta['format']}, this version reads {codecs.FORMAT}: use the version that "
+                "wrote it, or seed anew"
+            )
+        space = PredicateSpace.from_json(meta["space"])
+        coding = PredicateSpace.from_json(meta["coding"]) if "coding" in meta else space
+        bounds = Bounds.of_fields(meta["bounds"])
+        retention = meta.get("remembers", {}).get("retention")
+        reported = meta.get("definition", 1)
+        return cls(space, coding, tuple(meta["key"]), bounds, "remembers" in meta, retention, reported)
+
+    def put(self, table: int, batch: WriteBatch) -> None:
+        """Add the definition of a table of a number to what is to be written."""
+        meta = {
+            "format": codecs.FORMAT,
+            "definition": self.reported,
+            "space": self.space.to_json(),
+            "key": list(self.key),
+            "bounds": self.bounds.fields(),
+        }
+        if self.coding != self.space:
+            meta["coding"] = self.coding.to_json()
+        if self.remembers:
+            meta["remembers"] = {"retention": self.retention}
+        batch.put("meta", table_prefix(table) + b"table", codecs.json_bytes(meta))
+
+    @property
+    def reports_otherwise(self) -> bool:
+        """Whether the version that seeded the table may have reported constraints that this one does not."""
+        bound = self.bounds.max_predicates
+        if self.reported >= _DEFINITION or bound is None or 0 < bound < FEWEST_PREDICATES:
+            return False
+        return Meaning(self.space.of_family(Family.DENIAL)).has_cycle
+
+
+def table_prefix(table: int) -> bytes:
+    """Return where a table's rows, rules and definition are stored."""
+    return codecs.number(table)
+
+
+def family_prefix(family: Family, table: int) -> bytes:
+    """Return where a family's certificate is stored: that of denial constraints under the table's own number."""
+    return table_prefix(table) if family is Family.DENIAL else codecs.number((2 << 32) + table)
+
+
+def near_prefix(table: int) -> bytes:
+    """Return where the constraints are stored that nearly hold on a table."""
+    return codecs.number((3 << 32) + table)
+
+
+def versions_prefix(table: int) -> bytes:
+    """Return where it is stored what is known of a table's keys."""
+    return codecs.number((1 << 32) + table)
