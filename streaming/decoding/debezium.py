@@ -190,10 +190,13 @@ class _Rows:
         spans = spans.merged(after.where(brings).take(np.where(removes, -1, records)).spans())
         fields = fields_of(spans, [column.name for column in self.target.wanted])
         wrong: Reasons = {}
-        sent = {name: fields[name] for name in fields.names}
+        moved = self.changes.moved[records]
+        by_key = moved & removes  # of a row whose key changed, the key is enough
+        needed = {*self.target.key, *(() if self.target.sequence is None else (self.target.sequence.name,))}
+        sent = {name: fields[name] if name in needed else fields[name].where(~by_key) for name in fields.names}
         if not self.target.key:
             self._refuse_partial(fields, removes, records, wrong)
-        kept, sent = not_sent(sent, self.target, np.ones(len(records), np.bool_), wrong, self.changes.moved[records])
+        kept, sent = not_sent(sent, self.target, np.ones(len(records), np.bool_), wrong, moved)
         cells = self._cells(sent, records, removes, wrong)
         if second.any():
             cells = self._typed(cells, operations, wrong)

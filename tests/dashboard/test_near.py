@@ -41,7 +41,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Answers:
             made.put(made.near(text, 7, table_name=table))
             made.put(made.near(text, 9, 7, table_name=table))
     made.put({"batches": [made.batch()]})
-    return Answers(Outputs(str(made.place), made.application))
+    answers = Answers(Outputs(str(made.place), made.application))
+    answers.look()
+    return answers
 
 
 def rows_at(made: Written, name: str) -> list[dict[str, Any]]:
