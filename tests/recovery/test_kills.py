@@ -1,17 +1,17 @@
 """Kill -9 at every step, on topics and change feeds: nothing is lost, and nothing comes twice.
 
 Each run is one start of `holdfast run` (or `holdfast rebuild`), a process group that SIGKILL ends at a seeded moment; the
-next run is its restart. The run that nobody kills is one of this process. HOLDFAST_KILLS_SEED repeats a history. Short histories, of 3 runs each, are a part of all runs
-of the tests; long ones (`make test-deep`) have HOLDFAST_KILLS runs for each engine (20, with rows in blocks 10, and 200
-in the profile `deep`). The matrix of what was killed where, and of what the next start found, is printed (`-rA`), and
-written to the file that the test names.
+next run is its restart. The run that nobody kills is one of this process. HOLDFAST_KILLS_SEED repeats a history.
+`make test-deep` has HOLDFAST_KILLS runs for each engine (20, with rows in blocks 10, and 200 in the profile `deep`),
+`.ci/run` a few. The matrix of what was killed where, and of what the next start found, is printed (`-rA`), and written
+to the file that the test names.
 """
 
 from __future__ import annotations
 
 import os
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,19 +24,14 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.deep]
 
-SHORT = 3
-"""Runs of a short history."""
-SHORT_CHANGES, LONG_CHANGES = (3, 6), (4, 16)
-"""How often changes come during a run: of a feed each is a batch of the killed application, and of the undisturbed one."""
 DEFAULT = {"embedded": 20, "spark": 10}
-"""Runs of the long histories by engine: where rows are in blocks a run takes twice as long."""
-LONG = [pytest.param(engine, False, id=f"{engine}-long", marks=pytest.mark.deep) for engine in DEFAULT]
-
-
-def _short(engine: str) -> Any:
-    return pytest.param(engine, True, id=f"{engine}-short")
+"""Runs by engine: where rows are in blocks a run takes twice as long."""
+FEW_CHANGES, MANY_CHANGES = (3, 6), (4, 16)
+"""How often changes come during a run: of a feed each is a batch of the killed application, and of the undisturbed one."""
+_SHORT = 4
+"""The most runs of a history with few changes."""
 
 
 def _runs(engine: str) -> int:
@@ -71,12 +66,12 @@ def _lived(lives: Lives, undisturbed: Lives, count: int, folder: Path) -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize(("engine", "is_short"), [_short("embedded"), *LONG])
+@pytest.mark.parametrize("engine", DEFAULT)
 def test_a_topic_is_followed_exactly_once_whenever_it_is_killed(
-    spark: SparkSession, tmp_path: Path, engine: str, is_short: bool
+    spark: SparkSession, tmp_path: Path, engine: str
 ) -> None:
     seed = _seed()
-    runs = SHORT if is_short else _of_topics(engine)
+    runs = _of_topics(engine)
     print(f"HOLDFAST_KILLS_SEED={seed} HOLDFAST_KILLS={_runs(engine)}, {runs} of them")
     (tmp_path / "broker").mkdir()
     with running_broker(tmp_path / "broker") as broker:
@@ -90,12 +85,12 @@ def test_a_topic_is_followed_exactly_once_whenever_it_is_killed(
         _lived(lives, undisturbed, runs, tmp_path)
 
 
-@pytest.mark.parametrize(("engine", "is_short"), [_short("spark"), *LONG])
+@pytest.mark.parametrize("engine", DEFAULT)
 def test_a_change_feed_is_followed_exactly_once_whenever_it_is_killed(
-    spark: SparkSession, tmp_path: Path, engine: str, is_short: bool
+    spark: SparkSession, tmp_path: Path, engine: str
 ) -> None:
     seed = _seed() + 1
-    runs = SHORT if is_short else _runs(engine) - _of_topics(engine)
+    runs = _runs(engine) - _of_topics(engine)
     print(f"HOLDFAST_KILLS_SEED={seed - 1} HOLDFAST_KILLS={_runs(engine)}, {runs} of them")
     dice = random.Random(seed)
     feed = TableFeed(tmp_path / "t", dice)
@@ -103,6 +98,6 @@ def test_a_change_feed_is_followed_exactly_once_whenever_it_is_killed(
     for folder in folders:
         folder.mkdir()
     pace = 0.15 if engine == "spark" else 0.3
-    changes = SHORT_CHANGES if is_short else LONG_CHANGES
+    changes = FEW_CHANGES if runs <= _SHORT else MANY_CHANGES
     lives, undisturbed = (Lives(folder, feed, dice, pace, engine, changes) for folder in folders)
     _lived(lives, undisturbed, runs, tmp_path)
