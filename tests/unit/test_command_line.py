@@ -260,7 +260,7 @@ class TestExitCodes:
 
     def test_control_c(self, folder: Path) -> None:
         code = (
-            "from holdfast.jobs import demo, command_line\nimport time\n"
+            "from holdfast.jobs import command_line\nfrom holdfast.jobs.demo import pipeline as demo\nimport time\n"
             "demo.show = lambda **_: (print('ready', flush=True), time.sleep(60))\ncommand_line.main(['demo'])"
         )
         process = subprocess.Popen(
