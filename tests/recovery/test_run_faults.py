@@ -96,7 +96,7 @@ def test_a_checkpoint_that_is_damaged(spark: SparkSession, tmp_path: Path, name:
 
 
 @pytest.mark.kafka
-def test_a_broker_that_is_stopped_and_started_again(tmp_path: Path) -> None:
+def test_a_broker_that_is_stopped_and_started_again(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "broker").mkdir()
     (tmp_path / "app").mkdir()
     broker = StoppableBroker(tmp_path / "broker")
@@ -117,14 +117,10 @@ def test_a_broker_that_is_stopped_and_started_again(tmp_path: Path) -> None:
         app.check({"t": feed.rows()}, {"t": feed.bad})
 
         broker.stop()
-        gone = app.started()
-        assert gone.ended() == 5, gone.said
-        assert "does not answer" in gone.said
-        assert "Check 'servers'" in gone.said
+        refused(app, 5, "does not answer", "Check 'servers'", command=["run"])
         broker.start()
         feed.come()
-        ended = app.started("--available-now")
-        assert ended.ended() == 0, ended.said
+        app.drain()
         app.check({"t": feed.rows()}, {"t": feed.bad})
     finally:
         broker.stop()
