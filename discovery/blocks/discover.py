@@ -1,7 +1,7 @@
 """Discovery on tables in blocks: what `discover` and `discover_inclusions` are on tables in memory."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, partial
@@ -20,10 +20,10 @@ from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.inclusion.discover import DiscoveredInclusions
 from holdfast.discovery.inclusion.result import Inclusions
-from holdfast.discovery.near.counting import Candidate, Counted
+from holdfast.discovery.near.counting import Counted
 from holdfast.discovery.near.discover import NearDiscovered, shapes_of
-from holdfast.discovery.near.lattice import Member, Tasks, allowed, near_set
-from holdfast.discovery.near.ranking import Bounds, bounding
+from holdfast.discovery.near.lattice import Tasks, allowed, near_set
+from holdfast.discovery.near.ranking import Ranking, needed
 from holdfast.discovery.near.removal import Removal
 from holdfast.discovery.ranking import PairSample
 from holdfast.discovery.reported import ReportedSet
@@ -98,16 +98,14 @@ class NearInBlocks(NearDiscovered):
 
     def ranked(self) -> "NearInBlocks":
         """Count what constraints are ranked by: `top` works from now on without the blocks. One job."""
-        _ = self._bounds
+        _ = self.ranking
         return self
 
     @cached_property
-    def _bounds(self) -> Mapping[Candidate, int]:
-        return self.counter.exactly({one for member in self.found.members for one in bounding(member, self.targets)})
-
-    def _scored(self, members: Sequence[Member]) -> list[tuple[float, Member]]:
-        bounds = Bounds(self.table.row_count, self.targets, lambda *one: self._bounds[one])
-        return [(bounds.score(member), member) for member in members]
+    def ranking(self) -> Ranking:
+        """What members are ranked by. One job."""
+        counts = self.counter.exactly(needed(self.found.members, self.targets))
+        return Ranking(self.table.row_count, self.targets, counts)
 
     def removals(self, constraints: Iterable[NearConstraint]) -> list[Removal]:  # noqa: ARG002 (refused)
         """Refuse: exceptions are listed of rows in memory."""

@@ -186,6 +186,15 @@ def by_context(candidates: Iterable[Candidate]) -> list[tuple[Context, Ints]]:
     return [(context, np.array(numbers)) for context, numbers in found.items()]
 
 
+def by_candidate(counts: Iterable[Counted]) -> dict[Candidate, int]:
+    """Return the exceptions of each candidate that was counted."""
+    return {
+        (one.context, number): exceptions
+        for one in counts
+        for number, exceptions in zip(one.numbers.tolist(), one.exceptions.tolist(), strict=True)
+    }
+
+
 def visible(one: Counted, targets: NearTargets, most: int) -> Counted:
     """Return what is known of a context without the targets that another one hides which is near in it."""
     near = one.numbers[one.exceptions <= most]

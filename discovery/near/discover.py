@@ -8,16 +8,17 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from holdfast.constraints import NearConstraint, NearShape, UsageError
 from holdfast.discovery.explained import Explained
-from holdfast.discovery.near.counting import Counter
+from holdfast.discovery.near.counting import Counter, by_candidate, by_context
 from holdfast.discovery.near.lattice import Member, NearSet, allowed, counting, near_set
-from holdfast.discovery.near.ranking import Bounds
+from holdfast.discovery.near.ranking import Ranking, needed, swapping
 from holdfast.discovery.near.removal import Removal, removal
 from holdfast.discovery.near.rows import NearRows
+from holdfast.discovery.near.swaps import swaps_in
 from holdfast.discovery.near.targets import NearTargets
 from holdfast.discovery.threads import cut
 from holdfast.display.constraints import Ranked
@@ -118,16 +119,16 @@ class NearDiscovered(Sequence[NearConstraint]):
     def top(self, count: int) -> Ranked[NearConstraint]:
         """Return the constraints that tell a person most, best first, each with its score (`near.ranking`).
 
-        O(n log n) a constraint, whatever `count` is.
+        O(constraints), and what `ranking` takes, whatever `count` is.
         """
-        every = self._scored(sorted(self.found.members, key=lambda member: member.context))
-        place = {(member.context, member.number): i for i, member in enumerate(self.found.members)}
-        every.sort(key=lambda one: (-one[0], place[one[1].context, one[1].number]))
+        every = [(self.ranking.score(member), member) for member in self.found.members]
+        every.sort(key=lambda scored: -scored[0])
         return Ranked(((score, self.constraint(member)) for score, member in every[:count]), self.table.schema.table)
 
+    @property
     @abstractmethod
-    def _scored(self, members: Sequence[Member]) -> list[tuple[float, Member]]:
-        """Return some members with their scores; those of one context are neighbours."""
+    def ranking(self) -> Ranking:
+        """What members are ranked by."""
 
     @abstractmethod
     def removals(self, constraints: Iterable[NearConstraint]) -> list[Removal]:
@@ -147,12 +148,14 @@ class NearInMemory(NearDiscovered):
     rows: NearRows
     threads: int = 1
 
-    def _scored(self, members: Sequence[Member]) -> list[tuple[float, Member]]:
-        def scored(part: Sequence[Member]) -> list[tuple[float, Member]]:
-            bounds = Bounds(self.rows.count, self.targets, cache(Counter(self.rows, self.targets).exceptions))
-            return [(bounds.score(member), member) for member in part]
-
-        return [one for part in mapped(self.threads, scored, cut(members, self.threads)) for one in part]
+    @cached_property
+    def ranking(self) -> Ranking:
+        """What members are ranked by. O(n) for each context, each part of it and each dependent."""
+        count = counting(self.rows, self.targets, enough=self.rows.count, threads=self.threads)
+        members = self.found.members
+        counts = by_candidate(count(by_context(needed(members, self.targets)), -1))
+        swaps = swaps_in(swapping(members, self.targets), self.rows, self.targets, threads=self.threads)
+        return Ranking(self.rows.count, self.targets, counts, swaps)
 
     def removals(self, constraints: Iterable[NearConstraint]) -> list[Removal]:
         """Return which rows are the exceptions of some constraints, whether they nearly hold or not."""

@@ -254,7 +254,7 @@ NEAR_CONSTRAINTS = Shape(
         (
             "strength",
             pa.float64(),
-            "1 less exceptions by possible ones, as of since_commit; null of order shapes",
+            "how far exceptions are below chance, 0 to 1, as of since_commit; null of order shapes",
         ),
         ("since_commit", _COUNT, "the commit with which it entered"),
         ("since", _TIME, "when that was"),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.constraints import NearShape
-from holdfast.discovery.near.counting import Candidate, Context, Counted, Counter, by_context, visible
+from holdfast.discovery.near.counting import Candidate, Context, Counted, Counter, by_candidate, by_context, visible
 from holdfast.discovery.near.lattice import Tasks, counting
 from holdfast.discovery.near.removal import standing_of
 from holdfast.discovery.near.rows import NearRows, middle_of
@@ -23,7 +23,7 @@ from holdfast.indexes.kernels.exceptions import NONE
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.indexes.slot_numbers import SlotNumbers
 from holdfast.indexes.touched_groups import ChangedGroups
-from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts, by_candidate
+from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts
 
 Ints = NDArray[np.int64]
 Rows = NDArray[np.int32]

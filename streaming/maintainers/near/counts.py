@@ -89,12 +89,3 @@ class NearCounts(ABC):
 def ordered_in(columns: Iterable[Column], bounds: NearBounds) -> list[bool]:
     """Return for each column whether order compatibilities that are maintained may name it."""
     return [bounds.orders and column.ordered_in(Family.NEAR) for column in columns]
-
-
-def by_candidate(counts: Iterable[Counted]) -> dict[Candidate, int]:
-    """Return the exceptions of each candidate that was counted."""
-    return {
-        (one.context, number): exceptions
-        for one in counts
-        for number, exceptions in zip(one.numbers.tolist(), one.exceptions.tolist(), strict=True)
-    }

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.constraints import NearConstraint, NearShape
-from holdfast.discovery.near.counting import Candidate, Context, Counted, by_context, visible
-from holdfast.discovery.near.lattice import Tasks, allowed, near_set
+from holdfast.discovery.near.counting import Candidate, Context, Counted, by_candidate, by_context, visible
+from holdfast.discovery.near.lattice import Member, Tasks, allowed, near_set
+from holdfast.discovery.near.ranking import Ranking, needed
 from holdfast.discovery.near.targets import KEY
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.state import codecs
@@ -34,7 +35,7 @@ from holdfast.streaming.maintainers.near.changes import (
     NearExample,
 )
 from holdfast.streaming.maintainers.near.counting import together
-from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts, by_candidate
+from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts
 from holdfast.streaming.maintainers.near.shown import ShownExceptions
 from holdfast.streaming.maintainers.table.bounds import NearBounds
 
@@ -145,21 +146,19 @@ class NearMaintainer:
         return self._shown.held
 
     def strengths(self, some: Sequence[NearConstraint]) -> list[float | None]:
-        """Return the strength of members: 1 less exceptions by the most exceptions possible (`near/ranking.py`).
+        """Return the strength of members (`discovery/near/ranking.py`), None for an order compatibility.
 
-        None for an order compatibility. O(n log n) for each context and each dependent.
+        O(n log n) for each context, each part of it and each dependent.
         """
         asked = [self._candidate(one) for one in some]
-        above = {candidate for candidate in asked if candidate is not None and self._is_dependency(candidate)}
-        counts = self._counts.exactly({part for context, number in above for part in ((context, KEY), ((), number))})
-        found: list[float | None] = []
-        for one, candidate in zip(some, asked, strict=True):
-            possible = max(len(self._rows) - 1, 0)
-            if candidate in above:
-                possible = min(possible, counts[candidate[0], KEY], counts[(), candidate[1]])
-            strength = 1.0 - one.exceptions / possible if possible else 0.0
-            found.append(None if candidate is None or one.shape.targets == 2 else strength)
-        return found
+        members = [
+            None if candidate is None or one.shape.targets == 2 else Member(*candidate, one.exceptions)
+            for one, candidate in zip(some, asked, strict=True)
+        ]
+        targets = self._counts.targets
+        counts = self._counts.exactly(needed(filter(None, members), targets))
+        ranking = Ranking(len(self._rows), targets, counts)
+        return [None if member is None else ranking.strength(member) for member in members]
 
     def exceptions_of(self, some: Sequence[NearConstraint]) -> list[int | None]:
         """Return the exceptions of constraints, None of those that do not nearly hold. O(n log n) for each."""
@@ -364,11 +363,6 @@ class NearMaintainer:
             if context in counted:
                 one = visible(together(one, counted[context]), targets, most)
             yield one
-
-    def _is_dependency(self, candidate: Candidate) -> bool:
-        """Whether a candidate is a functional dependency with a column on its left."""
-        context, number = candidate
-        return bool(context) and self._counts.targets.form(number)[0] is NearShape.CONSTANT
 
     def _candidate(self, one: NearConstraint) -> Candidate | None:
         """Return the candidate that a constraint is; None where it is none of this table."""
