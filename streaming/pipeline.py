@@ -204,7 +204,7 @@ class Pipeline:
         """Bring a commit into the backup, before anybody hears of it, and let it be published."""
         self._value_rules.told()
         for maintainer in self._tables.values():
-            maintainer.rules_told()
+            maintainer.rule_maintainer.told()
         self._publisher.log()
         for maintainer in self._tables.values():
             maintainer.committed()
@@ -221,11 +221,11 @@ class Pipeline:
         """
         with self._lock:
             for maintainer in self._tables.values():
-                maintainer.recount_rules()
+                maintainer.rule_maintainer.recount()
             draft = CommitDraft(self._commits, self._now())
             gone: list[tuple[str | None, str, RuleExample]] = [(None, *one) for one in self._value_rules.gone]
             for name, maintainer in self._tables.items():
-                gone += [(name, *one) for one in maintainer.rules_gone]
+                gone += [(name, *one) for one in maintainer.rule_maintainer.gone]
             for table, rule, example in gone:
                 draft.rows.violation(rule, table, example, "removed")
             self._reports.forget(self._rules, draft)

@@ -222,7 +222,7 @@ def _states_of_rules(
     sizes = {maintainer.name: maintainer.row_count for maintainer in maintainers}
     states = [*(state for maintainer in maintainers for state in maintainer.rules), *across.states(sizes.__getitem__)]
     for maintainer in maintainers:
-        maintainer.rules_told()
+        maintainer.rule_maintainer.told()
     return states
 
 

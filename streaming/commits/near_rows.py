@@ -23,7 +23,7 @@ def near_of_batch(rows: OutputRows, maintainer: Maintainer, batch_id: int, resul
     for example in result.exceptions_shown:
         fresh.setdefault(str(example.constraint), []).append(example)
     entered = [change.constraint for change in result.near if change.change == ENTERED]
-    strengths = dict(zip(map(str, entered), maintainer.near_strengths(entered), strict=True))
+    strengths = dict(zip(map(str, entered), _strengths(maintainer, entered), strict=True))
     for change in result.near:
         text = str(change.constraint)
         examples = [example.row.to_json() for example in fresh.get(text, ())[:_ROWS_OF_A_CHANGE]]
@@ -58,7 +58,7 @@ def near_of_seed(
                 entered.append(one)
             elif before["exceptions"] != one.exceptions:
                 _add_change(rows, table, NearChange(one, EXCEPTIONS, before["exceptions"]), said)
-        for one, strength in zip(entered, maintainer.near_strengths(entered), strict=True):
+        for one, strength in zip(entered, _strengths(maintainer, entered), strict=True):
             _add_change(rows, table, NearChange(one, ENTERED, None), said, strength)
         examples = maintainer.near_examples
         fresh = [one for one in examples if gone.pop(one.example_id(table), None) != one.undecided]
@@ -66,13 +66,19 @@ def near_of_seed(
     by_table: dict[str, list[NearConstraint]] = {}
     for row in left.values():
         by_table.setdefault(row["table_name"], []).append(_constraint_of(row))
-    reasons = {maintainer.name: maintainer.near_reasons_left for maintainer in maintainers}
+    counted = {maintainer.name: maintainer.near_maintainer for maintainer in maintainers}
     for table, some in by_table.items():
-        known_reasons = reasons[table](some) if table in reasons else [None] * len(some)
+        near = counted.get(table)
+        known_reasons = [None] * len(some) if near is None else near.reasons_left(some)
         for one, reason in zip(some, known_reasons, strict=True):
             _add_change(rows, table, NearChange(one, LEFT, one.exceptions, reason), said)
     for name in gone:
         rows.add("exceptions", {"example_id": name, "_gone": True})
+
+
+def _strengths(maintainer: Maintainer, entered: Sequence[NearConstraint]) -> list[float | None]:
+    """Return the strengths of constraints that nearly hold now; none where near constraints are not maintained."""
+    return [] if maintainer.near_maintainer is None else maintainer.near_maintainer.strengths(entered)
 
 
 def _add_change(

@@ -107,6 +107,22 @@ class Draft:
     def __len__(self) -> int:
         return len(self.operations)
 
+    def taken(self, rows: NDArray[np.int64]) -> "Draft":
+        """Return a draft of the given records, each once, in the order given."""
+        taken = pa.array(rows)
+        place = np.full(len(self), -1)
+        place[rows] = np.arange(len(rows))
+        return replace(
+            self,
+            operations=self.operations[rows],
+            cells={name: cells.take(taken) for name, cells in self.cells.items()},
+            record_id=lambda row: self.record_id(int(rows[row])),
+            raw=lambda row: self.raw(int(rows[row])),
+            reasons={int(place[row]): reason for row, reason in self.reasons.items() if place[row] >= 0},
+            kept=None if self.kept is None else self.kept[rows],
+            versions=None if self.versions is None else self.versions[rows],
+        )
+
 
 @dataclass(frozen=True)
 class Arrivals:
@@ -131,6 +147,12 @@ class Arrivals:
     refused_columns: Mapping[str, str] = field(default_factory=dict)
 
 
+def refuse(reasons: dict[int, str], records: Flags, reason: str | Callable[[int], str]) -> None:
+    """Note why the chosen records cannot be read; a record that has a reason already keeps it."""
+    for row in np.flatnonzero(records).tolist():
+        reasons.setdefault(row, reason if isinstance(reason, str) else reason(row))
+
+
 def arrivals(draft: Draft, target: Target) -> Arrivals:
     """Type a draft's cells, and tell bad records apart. O(records)."""
     count = len(draft)
@@ -146,21 +168,21 @@ def arrivals(draft: Draft, target: Target) -> Arrivals:
         if column.name not in target.key and column is not target.sequence and deletes.any():
             cells = pc.if_else(pa.array(deletes), pa.scalar(None, cells.type), cells)
         typed[column.name], wrong = fit(cells, column)
-        for row in () if wrong is None else np.flatnonzero(wrong).tolist():
-            reasons.setdefault(row, misfit(str(readable(cells[row])), column))
+        if wrong is not None:
+            for row in np.flatnonzero(wrong).tolist():
+                reasons.setdefault(row, misfit(str(readable(cells[row])), column))
     about_rows = operations != TRUNCATE
     for name in target.key:
-        for row in np.flatnonzero(_is_null(typed[name]) & about_rows).tolist():
-            reasons.setdefault(row, f"key column {name} is null or missing: a record needs its whole key")
+        missing = _is_null(typed[name]) & about_rows
+        refuse(reasons, missing, f"key column {name} is null or missing: a record needs its whole key")
     if target.sequence is not None:
         name = target.sequence.name
-        for row in np.flatnonzero(_is_null(typed[name]) & about_rows).tolist():
-            reasons.setdefault(row, f"sequence column {name} is null or missing: a record needs its place")
+        missing = _is_null(typed[name]) & about_rows
+        refuse(reasons, missing, f"sequence column {name} is null or missing: a record needs its place")
     if not target.key:
-        for row in np.flatnonzero(operations == UPDATE).tolist():
-            reasons.setdefault(row, "an update needs a key that tells its row: declare one, or send delete and insert")
-    for row in np.flatnonzero(~np.isin(operations, (INSERT, UPDATE, DELETE, TRUNCATE))).tolist():
-        reasons.setdefault(row, "its operation is unknown")
+        advice = "an update needs a key that tells its row: declare one, or send delete and insert"
+        refuse(reasons, operations == UPDATE, advice)
+    refuse(reasons, ~np.isin(operations, (INSERT, UPDATE, DELETE, TRUNCATE)), "its operation is unknown")
     bad = tuple(_bad(draft, row, target, reasons[row]) for row in sorted(reasons))
     good = np.ones(count, np.bool_)
     good[list(reasons)] = False

@@ -9,8 +9,7 @@ The family says how evidences are kept, which constraints they leave, and how th
 their index belong to the table (`maintainer.py`), as several families share them.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,8 +21,8 @@ from holdfast.discovery.evidence.current import evidences_with
 from holdfast.indexes.masks import as_items
 from holdfast.indexes.rows import RowDelta, Slots
 from holdfast.indexes.table_index import WITNESSES, Noted
-from holdfast.state.store import WriteBatch
 from holdfast.streaming.maintainers.holdings.contract import Holding, Search
+from holdfast.streaming.maintainers.part import TablePart
 
 _PARTNER_PAIRS = 100_000
 _MANY_LOST = 256
@@ -71,7 +70,7 @@ class Batch:
     search: Search | None = None
 
 
-class CertifiedMaintainer(ABC):
+class CertifiedMaintainer(TablePart):
     """One family's constraints of one table.
 
     Parameters
@@ -140,6 +139,12 @@ class CertifiedMaintainer(ABC):
 
     # What they share
 
+    @property
+    def held(self) -> Slots:
+        """The slots of all witnesses; -1 stands for none."""
+        slots: Slots = self.certificate.pairs[self.certificate.held].ravel()
+        return slots
+
     def begin(self) -> None:
         """Begin a batch: `undo` leads back to here."""
         self.certificate.begin()
@@ -186,14 +191,6 @@ class CertifiedMaintainer(ABC):
         """Return one of some boxes, or its mirror image, that implies a box; None where no box does."""
         wider = boxes[~(mask & ~boxes).any(axis=1)]
         return wider[0] if len(wider) else None
-
-    @abstractmethod
-    def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
-        """Yield what changed since it was last saved, or everything, in batches of bounded size."""
-
-    @abstractmethod
-    def check_invariants(self) -> None:
-        """Assert what the class promises but that constraints hold. Exponential."""
 
     def _enter(self, words: Words, pairs: Pairs, batch: Batch) -> Numbers:
         """Let evidences into the certificate that it does not have; return their numbers."""

@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-
 from holdfast.constraints import ColumnRef, Family, PredicateSpace, Schema
 from holdfast.discovery.blocks.storage.table import BlockTable
 from holdfast.discovery.evidence.certificate import Numbers, Pairs, Words
@@ -26,6 +24,7 @@ from holdfast.discovery.ranking import PairSample
 from holdfast.discovery.seed import Seed
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.state.store import Store, WriteBatch
+from holdfast.streaming.maintainers.part import NO_SLOTS
 from holdfast.streaming.maintainers.rules.counting import Counting
 from holdfast.streaming.maintainers.rules.watches import Watch
 from holdfast.tables import Table
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from holdfast.streaming.maintainers.table.bounds import NearBounds
 
 Report = Callable[[str], object]
-NO_SLOTS: Slots = np.zeros(0, np.int64)
 CrossColumns = str | Collection[tuple[str, str]]
 KeepBlocks = Callable[[BlockTable, Collection[ColumnRef]], object]
 """Is given a table in blocks, and the columns of it whose values are wanted."""

@@ -39,7 +39,6 @@ from holdfast.indexes.rows import RowDelta, Slots
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.incoming.netting import key_twice, null_in_key
 from holdfast.streaming.maintainers.holdings.contract import (
-    NO_SLOTS,
     Bounded,
     CrossColumns,
     Holding,
@@ -53,6 +52,7 @@ from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.holdings.residents import Residents
 from holdfast.streaming.maintainers.near.counting_blocks import CountsInBlocks
 from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
+from holdfast.streaming.maintainers.part import NO_SLOTS
 from holdfast.streaming.maintainers.rules.counting_blocks import CountingInBlocks
 from holdfast.streaming.maintainers.rules.watches import Watch
 from holdfast.streaming.maintainers.table.bounds import NearBounds

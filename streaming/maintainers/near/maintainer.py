@@ -31,11 +31,11 @@ from holdfast.streaming.maintainers.near.changes import (
     LEFT,
     VIOLATED,
     NearChange,
-    NearExample,
 )
 from holdfast.streaming.maintainers.near.counting import together
 from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts, by_candidate
 from holdfast.streaming.maintainers.near.shown import ShownExceptions
+from holdfast.streaming.maintainers.part import TablePart
 from holdfast.streaming.maintainers.table.bounds import NearBounds
 
 FAMILY = "near"
@@ -83,7 +83,7 @@ class _Memo:
     lost: int
 
 
-class NearMaintainer:
+class NearMaintainer(TablePart):
     """The near constraints of one table.
 
     Parameters
@@ -91,6 +91,10 @@ class NearMaintainer:
     rows : the table; codes of columns that have an order in near constraints are in it.
     bounds : what is maintained.
     counts : counts exceptions on the rows.
+
+    Attributes
+    ----------
+    shown : the rows that are shown as exceptions.
     """
 
     def __init__(self, rows: RowSet, bounds: NearBounds, counts: NearCounts) -> None:
@@ -104,14 +108,14 @@ class NearMaintainer:
         self._border = Border.of(counts.targets.columns, [], 0)
         self._lost = 0
         self._saved: Border | None = None
-        self._shown = ShownExceptions(rows, counts, self._named)
+        self.shown = ShownExceptions(rows, counts, self._named)
         self.begin()
 
     def seed(self) -> None:
         """Find what nearly holds on the rows. O(n log n) a candidate at most."""
         self._search()
         self._members = self._counts.first({one: count.count for one, count in self._members.items()})
-        self._shown.seed(self._members)
+        self.shown.seed(self._members)
         self.begin()
 
     @property
@@ -125,24 +129,9 @@ class NearMaintainer:
         return len(self._members), sum(member.count > 0 for member in self._members.values())
 
     @property
-    def shown(self) -> list[NearExample]:
-        """The rows that are shown as exceptions."""
-        return [example for found in self._shown.shown.values() for example in found.values()]
-
-    @property
-    def shown_now(self) -> tuple[NearExample, ...]:
-        """The rows that are shown since `begin`, or are marked otherwise."""
-        return self._shown.added
-
-    @property
-    def shown_no_more(self) -> tuple[NearExample, ...]:
-        """The rows that are not shown any more since `begin`."""
-        return self._shown.removed
-
-    @property
     def held(self) -> Slots:
-        """The slots of the rows that are shown."""
-        return self._shown.held
+        """The slots of the rows that are shown as exceptions."""
+        return self.shown.held
 
     def strengths(self, some: Sequence[NearConstraint]) -> list[float | None]:
         """Return the strength of members: 1 less exceptions by the most exceptions possible (`near/ranking.py`).
@@ -201,7 +190,7 @@ class NearMaintainer:
     def begin(self) -> None:
         """Begin a batch: `undo` leads back to here."""
         self._before = self._memo()
-        self._shown.begin()
+        self.shown.begin()
         self._had = {candidate: count.count for candidate, count in self._members.items()}
 
     @property
@@ -231,7 +220,7 @@ class NearMaintainer:
         before = self._before
         self._members, self._others = before.members, before.others
         self._border, self._lost = before.border, before.lost
-        self._shown.undo()
+        self.shown.undo()
         self.rebuild()
 
     def rebuild(self) -> None:
@@ -258,7 +247,7 @@ class NearMaintainer:
         is_near = any((one.exceptions <= most).any() for one in anew)
         if is_near or any(member.count > most for member in self._members.values()):
             self._search()
-        self._shown.follow(delta, self._members)
+        self.shown.follow(delta, self._members)
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since it was last saved, or everything."""
@@ -273,7 +262,7 @@ class NearMaintainer:
             batch.put(FAMILY, prefix + b"numbers", codecs.codes(border.numbers))
         if before is None or before.floors is not border.floors:
             batch.put(FAMILY, prefix + b"floors", codecs.codes(border.floors))
-        self._shown.save(FAMILY, prefix + _SHOWN, batch, everything=everything)
+        self.shown.save(FAMILY, prefix + _SHOWN, batch, everything=everything)
         self._saved = border
         yield batch
 
@@ -289,7 +278,7 @@ class NearMaintainer:
         members = [(tuple(context), number) for context, number in head["members"]]
         self._members = self._counts.first(dict(zip(members, head["counts"], strict=True)))
         shown = prefix + _SHOWN
-        self._shown.restore((key[len(shown) :], value) for key, value in store.scan(FAMILY, shown))
+        self.shown.restore((key[len(shown) :], value) for key, value in store.scan(FAMILY, shown))
         self._saved = self._border
         self.begin()
 

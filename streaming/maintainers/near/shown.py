@@ -68,8 +68,13 @@ class ShownExceptions:
         self.begin()
 
     @property
+    def examples(self) -> list[NearExample]:
+        """The rows that are shown, each with its constraint."""
+        return [example for found in self.shown.values() for example in found.values()]
+
+    @property
     def held(self) -> Slots:
-        """The rows that are shown."""
+        """The slots of the rows that are shown."""
         return np.array(sorted({slot for found in self.shown.values() for slot in found}), np.int64)
 
     @property

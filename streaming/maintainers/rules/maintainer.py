@@ -21,6 +21,7 @@ from holdfast.indexes.rows import RowDelta, Slots
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.maintainers.holdings.contract import Holding
+from holdfast.streaming.maintainers.part import TablePart
 from holdfast.streaming.maintainers.rules.state import RuleExample, RuleState
 from holdfast.streaming.maintainers.rules.watches import (
     MOST_EXAMPLES,
@@ -52,7 +53,7 @@ class MonitoredRule:
     recount: float = 60.0
 
 
-class RuleMaintainer:
+class RuleMaintainer(TablePart):
     """The rules of one table.
 
     Parameters

@@ -21,7 +21,6 @@ from holdfast.constraints import (
     ConstraintChange,
     DenialConstraint,
     Family,
-    NearConstraint,
     PredicateSpace,
     Reason,
     Schema,
@@ -42,7 +41,6 @@ from holdfast.streaming.maintainers.certified.denial import DenialMaintainer
 from holdfast.streaming.maintainers.certified.maintainer import CertifiedMaintainer, Effort
 from holdfast.streaming.maintainers.certified.order import OrderMaintainer
 from holdfast.streaming.maintainers.holdings.contract import (
-    NO_SLOTS,
     Holding,
     Report,
     Restore,
@@ -52,9 +50,10 @@ from holdfast.streaming.maintainers.holdings.contract import (
 from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.inclusion.maintainer import ColumnChange, changed_values
 from holdfast.streaming.maintainers.near.changes import NearExample
-from holdfast.streaming.maintainers.near.maintainer import NearEffort, NearMaintainer
+from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
+from holdfast.streaming.maintainers.part import TablePart
 from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule, RuleMaintainer, coding_space, refuse_uncoded
-from holdfast.streaming.maintainers.rules.state import RuleExample, RuleState
+from holdfast.streaming.maintainers.rules.state import RuleState
 from holdfast.streaming.maintainers.table.batch_result import BatchResult
 from holdfast.streaming.maintainers.table.bounds import Bounds
 from holdfast.streaming.maintainers.table.reasons import Reasons
@@ -91,8 +90,8 @@ class TableMaintainer:
         self._rows = holding.rows
         self._families = families
         holding.serve(families)
-        self._rules = RuleMaintainer(holding)
-        self._near = None if bounds.near is None else holding.near(bounds.near)
+        self.rule_maintainer = RuleMaintainer(holding)
+        self.near_maintainer = None if bounds.near is None else holding.near(bounds.near)
         self._versions: KeyVersions | None = None
         self._follows: Callable[[RowSet, RowDelta], list[ColumnChange]] | None = None
         self.bounds = bounds
@@ -129,13 +128,13 @@ class TableMaintainer:
             explained.plan = explained.plan or seed.explained.plan
             explained.steps += seed.explained.steps
         maintainer = cls(holding, families, bounds, explained)
-        if maintainer._near is not None:
+        if maintainer.near_maintainer is not None:
             report("searching for constraints that nearly hold")
-            maintainer._near.seed()
+            maintainer.near_maintainer.seed()
         if rules:
             report("counting what breaks rules")
-            maintainer._rules = RuleMaintainer(holding, rules)
-            maintainer._rules.seed()
+            maintainer.rule_maintainer = RuleMaintainer(holding, rules)
+            maintainer.rule_maintainer.seed()
         return maintainer
 
     @classmethod
@@ -160,18 +159,13 @@ class TableMaintainer:
             known.put(table, first)
         yield first
         yield from self.holding.save(prefix, everything=everything)
-        for family in self._families:
-            yield from family.save(family_prefix(family.space.family, table), everything=everything)
-        if self._near is not None:
-            yield from self._near.save(near_prefix(table), everything=everything)
-        yield from self._rules.save(prefix, everything=everything)
-        if self._versions is not None:
-            yield from self._versions.save(versions_prefix(table), everything=everything)
+        for part, prefix_of in self._parts:
+            yield from part.save(prefix_of(table), everything=everything)
 
     def save_rules(self, table: int = 0) -> Iterator[WriteBatch]:
         """Yield what changed of rules since that was last saved, between two batches."""
         yield from self.holding.save_between(table_prefix(table))
-        yield from self._rules.save(table_prefix(table))
+        yield from self.rule_maintainer.save(table_prefix(table))
 
     @classmethod
     def restore(
@@ -203,10 +197,10 @@ class TableMaintainer:
             for family, bound in known.bounds.families.items()
         ]
         maintainer = cls(holding, families, known.bounds, Explained())
-        if maintainer._near is not None:
-            maintainer._near.restore(store, near_prefix(table))
-        maintainer._rules = RuleMaintainer(holding, rules)
-        maintainer._rules.restore(store, table_prefix(table))
+        if maintainer.near_maintainer is not None:
+            maintainer.near_maintainer.restore(store, near_prefix(table))
+        maintainer.rule_maintainer = RuleMaintainer(holding, rules)
+        maintainer.rule_maintainer.restore(store, table_prefix(table))
         if known.remembers:
             definition = versions_definition(known.space.schema, known.key, threads)
             maintainer._versions = KeyVersions(rows(store, versions_prefix(table), definition), known.retention)
@@ -295,7 +289,7 @@ class TableMaintainer:
     @property
     def near(self) -> NearConstraints:
         """What nearly holds on the current rows, fewest columns first."""
-        return NearConstraints([] if self._near is None else self._near.constraints, self.name)
+        return NearConstraints([] if self.near_maintainer is None else self.near_maintainer.constraints, self.name)
 
     @property
     def count(self) -> int:
@@ -310,20 +304,7 @@ class TableMaintainer:
     @property
     def rules(self) -> Verdicts[RuleState]:
         """What is known of each monitored rule: counts, whether it holds, examples that the last batch changed."""
-        return Verdicts(self._rules.states)
-
-    @property
-    def rules_gone(self) -> list[tuple[str, RuleExample]]:
-        """Examples that were stored of rules that are not monitored any more, or were worded otherwise, by name."""
-        return self._rules.gone
-
-    def recount_rules(self) -> None:
-        """Count the violating rows of all rules whose last count is of an earlier batch. O(n log n) for each."""
-        self._rules.recount()
-
-    def rules_told(self) -> None:
-        """Forget which examples came and went: whoever has to know does."""
-        self._rules.told()
+        return Verdicts(self.rule_maintainer.states)
 
     def scores(self, constraints: Sequence[Reported]) -> list[float]:
         """Return how much each of some constraints tells, from 0 to 1, by a sample of the current rows. O(n)."""
@@ -349,25 +330,12 @@ class TableMaintainer:
     @property
     def near_counts(self) -> tuple[int, int] | None:
         """How many constraints nearly hold, and how many of them have exceptions; None where they are not kept."""
-        return None if self._near is None else self._near.counts
+        return None if self.near_maintainer is None else self.near_maintainer.counts
 
     @property
     def near_examples(self) -> list[NearExample]:
         """The rows that are shown as exceptions of constraints that nearly hold."""
-        return [] if self._near is None else self._near.shown
-
-    def near_strengths(self, some: Sequence[NearConstraint]) -> list[float | None]:
-        """Return how strong some constraints are that nearly hold; None of order compatibilities. O(n log n)."""
-        return [] if self._near is None else self._near.strengths(some)
-
-    def near_reasons_left(self, some: Sequence[NearConstraint]) -> list[str | None]:
-        """Return why constraints left: `implied` or `violated`; None where they are not looked for."""
-        return [None] * len(some) if self._near is None else self._near.reasons_left(some)
-
-    @property
-    def near_effort(self) -> NearEffort | None:
-        """What batches cost the constraints that nearly hold."""
-        return None if self._near is None else self._near.effort
+        return [] if self.near_maintainer is None else self.near_maintainer.shown.examples
 
     # A batch
 
@@ -390,16 +358,15 @@ class TableMaintainer:
         codes, relabelled = self._rows.encode(records.table)
         if relabelled:
             self.holding.rebuild()
-            self._rules.rebuild()
-            if self._near is not None:
-                self._near.rebuild()
+            for part, _ in self._parts:
+                part.rebuild()
         netted = net(records, codes, self._rows, self._latest(records))
         delta = self._rows.change(netted.codes, netted.signs)
         changes = [] if delta.is_empty else self._followed(delta)
-        self._rules.apply(delta)
-        if self._near is not None and (delta.copies_in or delta.copies_out):
-            self._near.follow(delta)
-            changes = self._with_exceptions(changes, self._near)
+        self.rule_maintainer.apply(delta)
+        if self.near_maintainer is not None and (delta.copies_in or delta.copies_out):
+            self.near_maintainer.follow(delta)
+            changes = self._with_exceptions(changes, self.near_maintainer)
         values = () if self._follows is None else self._follows(self._rows, self.holding.with_values(delta))
         self._rows.forget()
         self._remember(records, netted)
@@ -408,30 +375,29 @@ class TableMaintainer:
     def _begin(self, records: Records) -> None:
         """Begin a batch: `_undo` leads back to here."""
         self.holding.begin(self._held, from_nothing=records.from_nothing)
-        for family in self._families:
-            family.begin()
-        self._rules.begin()
-        if self._near is not None:
-            self._near.begin()
-        if self._versions is not None:
-            self._versions.begin()
+        for part, _ in self._parts:
+            part.begin()
 
     def _undo(self) -> None:
         self.holding.undo()
-        for family in self._families:
-            family.undo()
-        self._rules.undo()
-        if self._near is not None:
-            self._near.undo()
+        for part, _ in self._parts:
+            part.undo()
         self.holding.serve(self._families)
-        if self._versions is not None:
-            self._versions.undo()
+
+    @property
+    def _parts(self) -> list[tuple[TablePart, Callable[[int], bytes]]]:
+        """The parts, each with the function that returns its place in a store by the number of the table."""
+        parts: list[tuple[TablePart | None, Callable[[int], bytes]]] = [
+            *((family, partial(family_prefix, family.space.family)) for family in self._families),
+            (self.near_maintainer, near_prefix),
+            (self.rule_maintainer, table_prefix),
+            (self._versions, versions_prefix),
+        ]
+        return [(part, prefix) for part, prefix in parts if part is not None]
 
     def _held(self) -> Slots:
-        """Return the slots that certificates and rules refer to."""
-        found = [family.certificate.pairs[family.certificate.held].ravel() for family in self._families]
-        shown = NO_SLOTS if self._near is None else self._near.held
-        held = np.unique(np.concatenate([NO_SLOTS, self._rules.held, shown, *found]))
+        """Return the slots of the rows that some part refers to."""
+        held = np.unique(np.concatenate([part.held for part, _ in self._parts]))
         return held[held >= 0]
 
     def _followed(self, delta: RowDelta) -> list[ConstraintChange]:
@@ -481,7 +447,7 @@ class TableMaintainer:
         values: Sequence[ColumnChange],
         started: float,
     ) -> BatchResult:
-        keyed = bool(self._rows.key)
+        keyed, near = bool(self._rows.key), self.near_maintainer
         return BatchResult(
             Changes(changes),
             rows_in=delta.copies_in,
@@ -498,22 +464,19 @@ class TableMaintainer:
             constraints=self.count,
             seconds=time.perf_counter() - started,
             values=tuple(values),
-            rules=tuple(self._rules.states),
-            near=NearChanges(() if self._near is None else self._near.changes, self.name),
+            rules=tuple(self.rule_maintainer.states),
+            near=NearChanges(() if near is None else near.changes, self.name),
             near_counts=self.near_counts,
-            exceptions_shown=() if self._near is None else self._near.shown_now,
-            exceptions_hidden=() if self._near is None else self._near.shown_no_more,
+            exceptions_shown=() if near is None else near.shown.added,
+            exceptions_hidden=() if near is None else near.shown.removed,
             emptied=self.holding.has_emptied,
         )
 
     def check_invariants(self) -> None:
         """Assert what all parts promise. Exponential in the columns."""
         self.holding.check_invariants()
-        for family in self._families:
-            family.check_invariants()
-        self._rules.check_invariants()
-        if self._near is not None:
-            self._near.check_invariants()
+        for part, _ in self._parts:
+            part.check_invariants()
 
 
 def _as_denial(constraint: Reported) -> DenialConstraint:

@@ -39,6 +39,8 @@ class TopicSource(StreamSource):
     options : further options for Spark's source; those that begin with `kafka.` for the client.
     """
 
+    kind: Kind = "kafka"
+
     def __init__(
         self,
         servers: Sequence[str],
@@ -51,6 +53,7 @@ class TopicSource(StreamSource):
     ) -> None:
         self.servers = ",".join(servers)
         self.topic = topic
+        self.place = f"topic {topic} at {self.servers}"
         self.start = start
         self._decode = decode
         self._encodings = dict(encodings or {})
@@ -63,16 +66,6 @@ class TopicSource(StreamSource):
             "failOnDataLoss": "true",
             "kafka.isolation.level": "read_committed",
         }
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of source."""
-        return "kafka"
-
-    @property
-    def place(self) -> str:
-        """Where the changes are, as messages name it."""
-        return f"topic {self.topic} at {self.servers}"
 
     def check(self, spark: "SparkSession") -> None:
         """Raise `ExternalError` where no broker answers, `UsageError` where the topic is not there."""
