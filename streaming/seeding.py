@@ -86,6 +86,7 @@ class Earlier:
     waiting : messages that were not delivered.
     kept : what else stays as it is: where sources are, what was told of rules.
     left_out : its tables that are not monitored any more.
+    cause : why the tables are seeded anew, where it is not that the state was lost.
     """
 
     constraints: Sequence[Row] = ()
@@ -97,13 +98,13 @@ class Earlier:
     waiting: Sequence[bytes] = ()
     kept: Iterable[WriteBatch] = ()
     left_out: Sequence[str] = ()
+    cause: str | None = None
 
 
 NOTHING_EARLIER = Earlier()
 
 
 def seed(
-    store: Store,
     commits: Commits,
     tables: Iterable[SeededTable],
     earlier: Earlier = NOTHING_EARLIER,
@@ -113,7 +114,6 @@ def seed(
     alerts: Sequence[Alert] = (),
     watched: bool = False,
     clustered: Callable[[], tuple[Clusters, ValueParts]] | None = None,
-    cause: str | None = None,
 ) -> dict[str, Maintainer]:
     """Write newly seeded tables into an empty state, and return them; it is ready with the last write, in one piece.
 
@@ -123,12 +123,12 @@ def seed(
     alerts : what is to be told of what the seed finds.
     watched : whether values are those that rules name alone.
     clustered : writes the values of all tables into files and clusters them, where they are in files.
-    cause : why this is done, where it is neither the first time nor a loss.
     """
     if commits.identity.status != SEEDING:
         raise StateRefused(
             "the state is seeded already: use it (holdfast run), or replace it (holdfast seed --replace)"
         )
+    store, cause = commits.store, earlier.cause
     _wipe(store)
     for part in earlier.kept:
         commits.bulk(part)
@@ -222,7 +222,7 @@ def _states_of_rules(
     sizes = {maintainer.name: maintainer.row_count for maintainer in maintainers}
     states = [*(state for maintainer in maintainers for state in maintainer.rules), *across.states(sizes.__getitem__)]
     for maintainer in maintainers:
-        maintainer.rule_maintainer.told()
+        maintainer.rule_maintainer.forget_changes()
     return states
 
 

@@ -1,6 +1,6 @@
 """What a commit says of constraints that nearly hold: rows for `near_constraints`, `near_changes` and `exceptions`.
 
-Invariant: `near_changes` summed up is `near_constraints`; what an earlier state left there is not told again.
+Invariant: `near_changes` summed up is `near_constraints`; what an earlier state left there is not row again.
 """
 
 import json
@@ -46,7 +46,7 @@ def near_of_seed(
     known, shown : the rows of `near_constraints` and of `exceptions`.
     cause : why the tables were seeded, where it is neither the first time nor a loss.
     """
-    said = {"cause": cause or ("rebuild" if known else "seed")}
+    fields = {"cause": cause or ("rebuild" if known else "seed")}
     left = {row["constraint_id"]: row for row in known}
     gone = {row["example_id"]: bool(row["undecided"]) for row in shown}
     for maintainer in maintainers:
@@ -57,9 +57,9 @@ def near_of_seed(
             if before is None:
                 entered.append(one)
             elif before["exceptions"] != one.exceptions:
-                _add_change(rows, table, NearChange(one, EXCEPTIONS, before["exceptions"]), said)
+                _add_change(rows, table, NearChange(one, EXCEPTIONS, before["exceptions"]), fields)
         for one, strength in zip(entered, _strengths(maintainer, entered), strict=True):
-            _add_change(rows, table, NearChange(one, ENTERED, None), said, strength)
+            _add_change(rows, table, NearChange(one, ENTERED, None), fields, strength)
         examples = maintainer.near_examples
         fresh = [one for one in examples if gone.pop(one.example_id(table), None) != one.undecided]
         _add_examples(rows, table, fresh, ())
@@ -71,7 +71,7 @@ def near_of_seed(
         near = counted.get(table)
         known_reasons = [None] * len(some) if near is None else near.reasons_left(some)
         for one, reason in zip(some, known_reasons, strict=True):
-            _add_change(rows, table, NearChange(one, LEFT, one.exceptions, reason), said)
+            _add_change(rows, table, NearChange(one, LEFT, one.exceptions, reason), fields)
     for name in gone:
         rows.add("exceptions", {"example_id": name, "_gone": True})
 
@@ -86,9 +86,9 @@ def _add_change(
 ) -> None:
     """Note a change, and what it makes of what nearly holds."""
     about = dict(_about(change.constraint, table))
-    told = {"source": table, **about, "change": change.change, "reason": change.reason}
-    told["exceptions_before"] = change.before
-    rows.add("near_changes", {**told, **more, "committed_at": rows.at, "date": rows.at[:10]})
+    row = {"source": table, **about, "change": change.change, "reason": change.reason}
+    row["exceptions_before"] = change.before
+    rows.add("near_changes", {**row, **more, "committed_at": rows.at, "date": rows.at[:10]})
     if change.change == ENTERED:
         since = {"since_commit": rows.commit, "since": rows.at}
         rows.add("near_constraints", {**about, **since, "strength": strength})

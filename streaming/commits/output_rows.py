@@ -191,7 +191,9 @@ class OutputRows:
 
     def rule(self, line: Row) -> None:
         """Note what is known of a monitored rule (`rule_reports.py`)."""
-        words = {"sentence": said(line)} if "constraint" in line else {}  # one that is monitored no more has no text
+        words = (
+            {"sentence": rule_sentence(line)} if "constraint" in line else {}
+        )  # one that is monitored no more has no text
         self.add("rule_status", {**line, **words, "committed_at": self.at})
 
     def violation(self, rule: str, table: str | None, example: RuleExample, change: str) -> None:
@@ -263,7 +265,7 @@ def described(
         yield Described(row, about, change.constraint)
 
 
-def said(line: Row) -> str:
+def rule_sentence(line: Row) -> str:
     """Return in plain words what must hold by a rule's line, which has the rule as a text."""
     return sentence(parse_rule_body(line["constraint"]))
 

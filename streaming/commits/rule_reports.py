@@ -19,7 +19,7 @@ from holdfast.streaming.maintainers.rules.state import RuleState
 Line = dict[str, Any]
 
 STATUS = "rule_status"
-_TOLD = (
+_PUBLISHED = (
     *("table_name", "constraint", "violating_pairs", "violating_rows", "missing_values"),
     *("holds", "broken", "threshold", "severity"),
 )
@@ -52,7 +52,7 @@ class RuleReports:
     def changed(self, state: RuleState) -> bool:
         """Whether what is known of a rule is not what was published last."""
         last = self._last.get(state.rule.name)
-        return last is None or any(last[name] != value for name, value in _told(state).items())
+        return last is None or any(last[name] != value for name, value in _published(state).items())
 
     def publish(self, states: Sequence[RuleState], source: str | None, draft: CommitDraft) -> list[Line]:
         """Add to a commit what there is to publish of rules, and return it.
@@ -76,7 +76,7 @@ class RuleReports:
             pairs = state.violating_pairs
             line = {
                 "rule": name,
-                **_told(state),
+                **_published(state),
                 "source": source,
                 "rows_as_of": as_of.get(name, draft.number),
                 "change_in_pairs": None if pairs is None or before is None else pairs - before,
@@ -106,10 +106,10 @@ def published_lines(store: Reader) -> list[tuple[str, Line]]:
     return [(key.decode(), codecs.read_json(line)) for key, line in store.scan(STATUS)]
 
 
-def _told(state: RuleState) -> Line:
+def _published(state: RuleState) -> Line:
     rule = state.rule
     values = (
         *(rule.table, rule.text, state.violating_pairs, state.violating_rows, state.missing_values),
         *(state.holds, state.broken, rule.threshold, rule.severity.value),
     )
-    return dict(zip(_TOLD, values, strict=True))
+    return dict(zip(_PUBLISHED, values, strict=True))

@@ -95,13 +95,13 @@ class Standing:
         moves.ranks = {group: moves.move(group, Ranks()) for group in moves.groups}
         return moves
 
-    def scored(self, subject: Scored, told: Sequence[Described]) -> Moves:
+    def scored(self, subject: Scored, due: Sequence[Described]) -> Moves:
         """Return the score of each constraint that is told to have appeared, on the rows there are now."""
         gone: dict[str, list[str]] = defaultdict(list)
-        for one in told:
+        for one in due:
             if one.row["change"] == "disappeared":
                 gone[_group(one.about["family"], subject.name)].append(one.about["constraint_id"])
-        return Moves(_scores(subject, [one.constraint for one in told if one.row["change"] == "appeared"]), gone)
+        return Moves(_scores(subject, [one.constraint for one in due if one.row["change"] == "appeared"]), gone)
 
     def publish(self, subject: Scored, due: Sequence[Described], draft: CommitDraft) -> None:
         """Add changes to a commit, with the scores of what appeared, and places when it is time."""

@@ -26,7 +26,7 @@ from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.maintainers.part import NO_SLOTS
 from holdfast.streaming.maintainers.rules.counting import Counting
-from holdfast.streaming.maintainers.rules.watches import Watch
+from holdfast.streaming.maintainers.rules.watches import RuleWatch
 from holdfast.tables import Table
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class WholeTable(ABC):
         """Take the rows over without a search, to be looked up by their key."""
 
 
-class Search(Protocol):
+class TableSearch(Protocol):
     """Searches the whole table for pairs of rows that violate constraints.
 
     Invariant: a constraint that is not among the violated ones has no violating pair in the table.
@@ -163,9 +163,8 @@ class Holding(ABC):
     def serve(self, families: Sequence["CertifiedMaintainer"]) -> None:
         """Search for violations of these families' boxes from now on. Drops everything that is derived from rows."""
 
-    @abstractmethod
-    def rebuild(self) -> None:
-        """Make everything that is derived from codes anew, as is needed when they were relabelled."""
+    def rebuild(self) -> None:  # noqa: B027 (nothing, where executors have what is derived)
+        """Derive everything anew from the codes of the rows, which were relabelled."""
 
     @abstractmethod
     def met(self, delta: RowDelta) -> list[tuple[Words, Pairs]]:
@@ -174,8 +173,7 @@ class Holding(ABC):
         At least those that violate a box of the family, with witnesses.
         """
 
-    @abstractmethod
-    def serve_changed(self) -> None:
+    def serve_changed(self) -> None:  # noqa: B027 (nothing, where each batch asks the families)
         """Search for violations of the boxes that the families have after a batch."""
 
     def with_values(self, delta: RowDelta) -> RowDelta:
@@ -194,11 +192,11 @@ class Holding(ABC):
     # The whole table
 
     @abstractmethod
-    def search(self, space: PredicateSpace) -> Search:
+    def search(self, space: PredicateSpace) -> TableSearch:
         """Return what searches the rows as they are now."""
 
     @abstractmethod
-    def counting(self, watches: Sequence[Watch]) -> Counting:
+    def counting(self, watches: Sequence[RuleWatch]) -> Counting:
         """Return what counts the violations of rules."""
 
     @abstractmethod

@@ -54,7 +54,7 @@ from holdfast.streaming.maintainers.near.counting_blocks import CountsInBlocks
 from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
 from holdfast.streaming.maintainers.part import NO_SLOTS
 from holdfast.streaming.maintainers.rules.counting_blocks import CountingInBlocks
-from holdfast.streaming.maintainers.rules.watches import Watch
+from holdfast.streaming.maintainers.rules.watches import RuleWatch
 from holdfast.streaming.maintainers.table.bounds import NearBounds
 from holdfast.tables import Table
 
@@ -222,12 +222,6 @@ class RowsInBlocks(Holding):
         words, pairs = self.rows.met_by(slots, np.unique(np.concatenate(boxes), axis=0))
         return [(seen_in(words, here, family.space), pairs[:, None, :]) for family in self._families]
 
-    def rebuild(self) -> None:
-        """Do nothing: nothing here is derived from codes."""
-
-    def serve_changed(self) -> None:
-        """Do nothing: each batch is searched for the boxes that there are."""
-
     def with_values(self, delta: RowDelta) -> RowDelta:
         """Return the rows whose values a batch brought and took; of an emptied table those that are there now."""
         if not self.has_emptied:
@@ -251,7 +245,7 @@ class RowsInBlocks(Holding):
         """Return what searches the rows as they are now."""
         return SearchInBlocks(self.rows, space)
 
-    def counting(self, watches: Sequence[Watch]) -> CountingInBlocks:
+    def counting(self, watches: Sequence[RuleWatch]) -> CountingInBlocks:
         """Return what counts the violations of rules."""
         return CountingInBlocks(self.rows, watches)
 

@@ -20,7 +20,7 @@ from holdfast.streaming.maintainers.holdings.contract import (
     WholeTable,
 )
 from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory, WholeInMemory
-from holdfast.streaming.maintainers.inclusion.maintainer import values_of_rows
+from holdfast.streaming.maintainers.inclusion.column_values import values_of_rows
 from holdfast.streaming.maintainers.table.bounds import Bounds
 from holdfast.tables import ReadOptions, Table, read_table, space_of
 from holdfast.tables.file_rows import FileRows, changed_meanwhile

@@ -36,7 +36,7 @@ from holdfast.streaming.maintainers.near.counting import LiveCounts
 from holdfast.streaming.maintainers.near.counts import ordered_in
 from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
 from holdfast.streaming.maintainers.rules.counting import CountingInMemory
-from holdfast.streaming.maintainers.rules.watches import Watch
+from holdfast.streaming.maintainers.rules.watches import RuleWatch
 from holdfast.streaming.maintainers.table.bounds import NearBounds
 from holdfast.tables import Table, space_of
 from holdfast.tables.columnar import encoded
@@ -161,7 +161,7 @@ class RowsInMemory(Holding):
         """Return what searches the rows as they are now."""
         return SearchInMemory(self.rows, space, self.threads)
 
-    def counting(self, watches: Sequence[Watch]) -> CountingInMemory:
+    def counting(self, watches: Sequence[RuleWatch]) -> CountingInMemory:
         """Return what counts the violations of rules."""
         return CountingInMemory(self.rows, watches, self.threads)
 

@@ -20,7 +20,6 @@ from holdfast.discovery.blocks.storage.block import Rows, rows_of, table_of
 from holdfast.discovery.blocks.storage.live import LiveBlocks
 from holdfast.discovery.blocks.storage.lookup import find_rows, rows_between
 from holdfast.discovery.blocks.storage.marks import RowNumbers
-from holdfast.discovery.blocks.storage.table import BlockTable
 from holdfast.discovery.evidence.certificate import Pairs, Words
 from holdfast.indexes.encoding import Codes, Relabelled
 from holdfast.indexes.row_hash import first_equal
@@ -84,8 +83,8 @@ class Residents(RowSet):
         """Return the codes of rows that are to be looked up or changed; those that are there become resident."""
         codes, first_relabelled = super().encode(table)
         columns = self.key or tuple(range(codes.shape[1]))
-        distinct, asked = np.unique(first_equal(codes, columns), return_counts=True)
-        found = find_rows(self.blocks.table(), self.blocks.kept, columns, table.taken(distinct), asked)
+        distinct, counts = np.unique(first_equal(codes, columns), return_counts=True)
+        found = find_rows(self.blocks.table(), self.blocks.kept, columns, table.taken(distinct), counts)
         stored, more_relabelled = super().encode(table_of(found.rows, self.space.schema))
         codes, _ = super().encode(table)
         numbers = found.rows.column("row").to_numpy()
@@ -166,10 +165,6 @@ class Residents(RowSet):
         if evidences.images:
             self.bring(pa.concat_tables(evidences.images))
         return self.slots_numbered(evidences.rows.ravel()).reshape(-1, 2)
-
-    def all_rows(self) -> BlockTable:
-        """Return the whole table."""
-        return self.blocks.table()
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since it was last saved, or everything: residents, and the manifest of the blocks."""

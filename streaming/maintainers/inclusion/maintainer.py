@@ -25,11 +25,10 @@ from holdfast.constraints import ColumnRef, ConstraintChange, InclusionDependenc
 from holdfast.discovery.blocks.values.parts import ValueFiles, ValueParts
 from holdfast.discovery.inclusion.clusters import Clusters, Flags, Ints, Member
 from holdfast.discovery.inclusion.result import Inclusions
-from holdfast.discovery.inclusion.seeding import ColumnValues, GroupValues
-from holdfast.indexes.encoding import NULL
-from holdfast.indexes.rows import RowDelta, RowSet
+from holdfast.discovery.inclusion.seeding import GroupValues
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
+from holdfast.streaming.maintainers.inclusion.column_values import ColumnChange
 from holdfast.streaming.maintainers.inclusion.held_values import (
     MEMBERS,
     NONE,
@@ -40,29 +39,13 @@ from holdfast.streaming.maintainers.inclusion.held_values import (
     cluster_key,
     put_parts,
 )
-from holdfast.tables.canonical import canonical, shown
+from holdfast.tables.canonical import shown
 from holdfast.tables.memory import release_freed
 
 CLUSTERS = "inclusion_clusters"
 _RECORDS_AT_ONCE = 1 << 16
 Load = Callable[[str, Iterable[tuple[bytes, bytes]]], object]
 """Puts sorted keys into a family that has none of them (`state/store.py`)."""
-
-
-@dataclass(frozen=True)
-class ColumnChange:
-    """What a batch did to the values of one column.
-
-    Parameters
-    ----------
-    table, column : which one, by its name.
-    values, counts : canonical values, each once, and how many occurrences came, or went.
-    """
-
-    table: str
-    column: str
-    values: pa.Array
-    counts: Ints
 
 
 @dataclass
@@ -279,34 +262,6 @@ class InclusionMaintainer:
         written = self._values.save(self.clusters)
         _put_clusters(self.clusters, self._batch.touched, written)
 
-    def add_table(self, columns: Sequence[ColumnValues]) -> list[InclusionDependency]:
-        """Let the columns of one more table take part, with the values they have; return what holds of them.
-
-        `save` has what is to be written, as after a batch.
-        """
-        first = len(self.clusters.columns)
-        self.clusters.extend([column.member for column in columns])
-        self._numbers = _numbers(self.clusters.columns)
-        refs = [(column.member.ref, column) for column in columns]
-        self.apply([ColumnChange(ref.table, ref.column, column.values, column.counts) for ref, column in refs])
-        _put_all(self.clusters, self._values.written, texts=self.texts, watched=self.watched)
-        known = self.inclusions
-        pairs = np.argwhere(self.clusters.holding)
-        return [known.dependency(a, b) for a, b in pairs.tolist() if max(a, b) >= first]
-
-    def drop_table(self, name: str) -> list[InclusionDependency]:
-        """Let the columns of a table take part no more; return what held of them. O(its values).
-
-        `save` has what is to be written, as after a batch.
-        """
-        gone = [c for c in self.constraints if name in {c.dependent.table, c.referenced.table}]
-        of_table = [n for n, c in enumerate(self.clusters.columns) if c.ref.table == name and not c.dropped]
-        self.apply([], emptied=[name])
-        self.clusters.drop(np.array(of_table, np.int64))
-        self._numbers = _numbers(self.clusters.columns)
-        _put_all(self.clusters, self._values.written, texts=self.texts, watched=self.watched)
-        return gone
-
     def examples(self, dependent: int, referenced: int, most: int = 3) -> list[Any]:
         """Return values of one column that another one lacks: a scan of the clusters that have them."""
         return [shown(value) for value in self.lacking(dependent, referenced, most)]
@@ -414,59 +369,6 @@ def stored_clusters(store: Reader) -> Clusters | None:
         values = codecs.read_codes(b"".join(record[head : head + 8] for record in records))
         clusters.change(numbers, values, codecs.read_codes(b"".join(record[head + 8 :] for record in records)))
     return clusters
-
-
-def changed_values(
-    rows: RowSet, delta: RowDelta, *, texts: bool = False, only: Collection[str] | None = None
-) -> list[ColumnChange]:
-    """Return what a batch did to the values of a table's columns, or some, before its rows are forgotten. O(rows)."""
-    schema = rows.space.schema
-    found = []
-    for c, name in enumerate(schema.names):
-        if only is not None and name not in only:
-            continue
-        codes = rows.codes[delta.changed, c]
-        present = codes != NULL
-        distinct, place = np.unique(codes[present], return_inverse=True)
-        counts = np.zeros(len(distinct), np.int64)
-        np.add.at(counts, place, delta.copies[present])
-        left = np.flatnonzero(counts)
-        values = rows.encoding.column(c, distinct[left])
-        found.append(ColumnChange(schema.table, name, canonical(values, values.keys, texts=texts), counts[left]))
-    return found
-
-
-def values_of_rows(rows: RowSet, columns: Collection[ColumnRef]) -> list[ColumnValues]:
-    """Return the values of some columns of the live rows of a table, as `column_values` does. O(n log n) a column."""
-    schema = rows.space.schema
-    live = rows.live()
-    copies = rows.copies[live]
-    found = []
-    for c, column in enumerate(schema.columns):
-        ref = ColumnRef(schema.table, column.name)
-        if ref not in columns:
-            continue
-        codes = rows.codes[live, c]
-        present = codes != NULL
-        distinct, counts = _counted(codes[present], copies[present])
-        values = rows.encoding.column(c, distinct)
-        member = Member(ref, column.type, column.assumed)
-        found.append(ColumnValues(member, canonical(values, values.keys), counts))
-    return found
-
-
-def _counted(codes: Ints, copies: Ints) -> tuple[Ints, Ints]:
-    """Return the distinct codes of some rows in ascending order, and of how many copies each is."""
-    least = int(codes.min(initial=0))
-    again = np.flatnonzero(copies > 1)
-    if int(codes.max(initial=0)) - least < len(codes):
-        every = np.bincount(codes - least)
-        np.add.at(every, codes[again] - least, copies[again] - 1)
-        distinct = np.flatnonzero(every)
-        return distinct + least, every[distinct]
-    distinct, counts = np.unique(codes, return_counts=True)
-    np.add.at(counts, np.searchsorted(distinct, codes[again]), copies[again] - 1)
-    return distinct, counts
 
 
 def _numbers(columns: Sequence[Member]) -> dict[tuple[str, str], int]:

@@ -51,8 +51,8 @@ class NearChange:
 
     def fields(self, table: str) -> dict[str, Any]:
         """Return the change as plain values, with the constraint's own fields last."""
-        said = {"change": self.change, "reason": self.reason, "before": self.before}
-        return {**said, **constraint_fields(self.constraint, table)}
+        change = {"change": self.change, "reason": self.reason, "before": self.before}
+        return {**change, **constraint_fields(self.constraint, table)}
 
     def __str__(self) -> str:
         return f"{_SIGNS[self.change]} {self.constraint} ({self.text})"

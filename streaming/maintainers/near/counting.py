@@ -23,7 +23,7 @@ from holdfast.indexes.kernels.exceptions import NONE
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.indexes.slot_numbers import SlotNumbers
 from holdfast.indexes.touched_groups import ChangedGroups
-from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts, by_candidate
+from holdfast.streaming.maintainers.near.counts import ExceptionCount, Followed, NearCounts, by_candidate
 
 Ints = NDArray[np.int64]
 Rows = NDArray[np.int32]
@@ -87,10 +87,10 @@ class LiveCounts(NearCounts):
         for context, numbers in orders:
             known = found.get(context)
             every = Counted(context, numbers, np.full(len(numbers), enough + 1))
-            asked = every if known is None else visible(together(known, every), self.targets, most)
-            asked_orders = asked.numbers[asked.numbers > self.targets.constants]
-            if len(asked_orders):
-                left.append((context, asked_orders))
+            open_ = every if known is None else visible(together(known, every), self.targets, most)
+            open_orders = open_.numbers[open_.numbers > self.targets.constants]
+            if len(open_orders):
+                left.append((context, open_orders))
         of_orders = dict(self._by_ranks(left, most, enough))
         for context, _ in tasks:
             parts = [part[context] for part in (found, of_orders) if context in part]
@@ -121,11 +121,11 @@ class LiveCounts(NearCounts):
         last = self._batches - _BATCHES_YOUNG
         return self._grown(followed, {one for one, count in _young(followed).items() if count.since == last})
 
-    def outlasts(self, count: Count) -> bool:
+    def outlasts(self, count: ExceptionCount) -> bool:
         """Whether a candidate is followed row by row."""
         return isinstance(count, Exceptions)
 
-    def standing(self, count: Count, slots: Slots) -> Standing | None:
+    def standing(self, count: ExceptionCount, slots: Slots) -> Standing | None:
         """Return whether some live rows are exceptions of what is followed row by row."""
         return count.standing(slots) if isinstance(count, Exceptions) else None
 

@@ -18,7 +18,7 @@ from holdfast.discovery.near.lattice import Tasks
 from holdfast.indexes.exceptions import Standing
 from holdfast.indexes.rows import RowDelta, Slots
 from holdfast.streaming.maintainers.holdings.residents import Residents
-from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts
+from holdfast.streaming.maintainers.near.counts import Followed, NearCounts
 
 _LARGE = 4
 """A batch of more than this part of the rows is large."""
@@ -55,10 +55,6 @@ class CountsInBlocks(NearCounts):
         """Follow some candidates from this batch on."""
         return {candidate: _Exceptions(count) for candidate, count in counts.items()}
 
-    def first(self, counts: Mapping[Candidate, int]) -> Followed:
-        """Follow the members of a table that is new here. Reads nothing."""
-        return self.entered(counts)
-
     def follow(self, delta: RowDelta, followed: Followed) -> Followed:
         """Follow a batch. One job."""
         before = {candidate: count.count for candidate, count in followed.items()}
@@ -69,33 +65,20 @@ class CountsInBlocks(NearCounts):
             return self.entered(self.exactly(before))
         return self.entered(self._counts.follow(self._rows.table(delta.changed), delta.copies, before))
 
-    def outlasts(self, count: Count) -> bool:  # noqa: ARG002 (each candidate)
-        """All of them are followed together."""
-        return True
-
-    def standing(self, count: Count, slots: Slots) -> None:
-        """Say nothing: groups of all rows are not here."""
-
     def exceptions(self, candidate: Candidate, most: int) -> tuple[Slots, Standing]:
         """Return some exceptions, which become resident. Two jobs."""
         numbers, standing = self._counts.some(candidate, most)
         if not len(numbers):
             return np.zeros(0, np.int64), standing
-        images = rows_numbered(self._rows.all_rows(), numbers)
+        images = rows_numbered(self._rows.blocks.table(), numbers)
         place = np.searchsorted(numbers, images.column("row").to_numpy(), sorter=(order := np.argsort(numbers)))
         slots, first = np.unique(self._rows.bring(images), return_index=True)
         return slots, standing[order[place]][first]
-
-    def rebuild(self, followed: Followed) -> None:
-        """Do nothing: nothing here is derived from codes."""
 
     def anew(self) -> "CountsInBlocks":
         """Return what counts the same rows."""
         return CountsInBlocks(self._rows)
 
-    def check_invariants(self, followed: Followed) -> None:
-        """Nothing is derived here."""
-
     @property
     def _counts(self) -> BlockCounts:
-        return BlockCounts(self._rows.all_rows(), self.targets)
+        return BlockCounts(self._rows.blocks.table(), self.targets)

@@ -16,7 +16,7 @@ from holdfast.indexes.rows import RowDelta, Slots
 from holdfast.streaming.maintainers.table.bounds import NearBounds
 
 
-class Count(Protocol):
+class ExceptionCount(Protocol):
     """The exceptions of a candidate that is counted with every batch."""
 
     @property
@@ -24,7 +24,7 @@ class Count(Protocol):
         """How many rows have to go."""
 
 
-Followed = Mapping[Candidate, Count]
+Followed = Mapping[Candidate, ExceptionCount]
 """What is counted with every batch."""
 
 
@@ -53,37 +53,35 @@ class NearCounts(ABC):
     def entered(self, counts: Mapping[Candidate, int]) -> Followed:
         """Follow some candidates from this batch on, which have so many exceptions now."""
 
-    @abstractmethod
     def first(self, counts: Mapping[Candidate, int]) -> Followed:
-        """Follow the members of a table that is new here: seeded, or restored with these exceptions."""
+        """Follow the members of a table that was just seeded, or restored with these exceptions."""
+        return self.entered(counts)
 
     @abstractmethod
     def follow(self, delta: RowDelta, followed: Followed) -> Followed:
         """Follow a batch, before the slots of vanished rows are forgotten; return all counts as they are now."""
 
-    @abstractmethod
-    def outlasts(self, count: Count) -> bool:
+    def outlasts(self, count: ExceptionCount) -> bool:  # noqa: ARG002 (all of them)
         """Whether it costs little to follow a candidate on that is no member any more."""
+        return True
 
-    @abstractmethod
-    def standing(self, count: Count, slots: Slots) -> Standing | None:
-        """Return whether some live rows are exceptions of a candidate that is followed; None where nobody knows."""
+    def standing(self, count: ExceptionCount, slots: Slots) -> Standing | None:  # noqa: ARG002 (unknown)
+        """Return whether the given live rows are exceptions of a candidate that is followed; None where unknown."""
+        return None
 
     @abstractmethod
     def exceptions(self, candidate: Candidate, most: int) -> tuple[Slots, Standing]:
         """Return the slots of up to `most` exceptions of a candidate, certain ones first. O(n log n)."""
 
-    @abstractmethod
-    def rebuild(self, followed: Followed) -> None:
+    def rebuild(self, followed: Followed) -> None:  # noqa: B027 (nothing, where nothing is derived from codes)
         """Follow rows whose values have other codes, or that are as they were before a batch."""
 
     @abstractmethod
     def anew(self) -> "NearCounts":
         """Return what counts the same rows, and knows nothing of them yet."""
 
-    @abstractmethod
-    def check_invariants(self, followed: Followed) -> None:
-        """Assert what is promised of what is derived from rows. O(n log n)."""
+    def check_invariants(self, followed: Followed) -> None:  # noqa: B027 (nothing, where nothing is derived)
+        """Assert that what is derived from rows is right. O(n log n)."""
 
 
 def ordered_in(columns: Iterable[Column], bounds: NearBounds) -> list[bool]:

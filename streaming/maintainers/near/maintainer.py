@@ -33,7 +33,7 @@ from holdfast.streaming.maintainers.near.changes import (
     NearChange,
 )
 from holdfast.streaming.maintainers.near.counting import together
-from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts, by_candidate
+from holdfast.streaming.maintainers.near.counts import ExceptionCount, Followed, NearCounts, by_candidate
 from holdfast.streaming.maintainers.near.shown import ShownExceptions
 from holdfast.streaming.maintainers.part import TablePart
 from holdfast.streaming.maintainers.table.bounds import NearBounds
@@ -71,16 +71,8 @@ class NearEffort:
 class _Other:
     """A constraint that was a member, and the last batch with which it was."""
 
-    count: Count
+    count: ExceptionCount
     last: int
-
-
-@dataclass(frozen=True)
-class _Memo:
-    members: Followed
-    others: Mapping[Candidate, _Other]
-    border: Border
-    lost: int
 
 
 class NearMaintainer(TablePart):
@@ -138,11 +130,11 @@ class NearMaintainer(TablePart):
 
         None for an order compatibility. O(n log n) for each context and each dependent.
         """
-        asked = [self._candidate(one) for one in some]
-        above = {candidate for candidate in asked if candidate is not None and self._is_dependency(candidate)}
+        candidates = [self._candidate(one) for one in some]
+        above = {candidate for candidate in candidates if candidate is not None and self._is_dependency(candidate)}
         counts = self._counts.exactly({part for context, number in above for part in ((context, KEY), ((), number))})
         found: list[float | None] = []
-        for one, candidate in zip(some, asked, strict=True):
+        for one, candidate in zip(some, candidates, strict=True):
             possible = max(len(self._rows) - 1, 0)
             if candidate in above:
                 possible = min(possible, counts[candidate[0], KEY], counts[(), candidate[1]])
@@ -156,12 +148,12 @@ class NearMaintainer(TablePart):
             return []
         most, followed = self._most, self._followed
         floors = self._border.floors_in(len(self._counts.targets))
-        asked = [self._candidate(one) for one in some]
-        candidates = {candidate for candidate in asked if candidate is not None}
-        known = {candidate: followed[candidate].count for candidate in candidates if candidate in followed}
-        doubtful = [one for one in candidates - known.keys() if floors(one[0])[one[1]] - self._lost <= most]
+        candidates = [self._candidate(one) for one in some]
+        distinct = {candidate for candidate in candidates if candidate is not None}
+        known = {candidate: followed[candidate].count for candidate in distinct if candidate in followed}
+        doubtful = [one for one in distinct - known.keys() if floors(one[0])[one[1]] - self._lost <= most]
         known |= by_candidate(self._counts.counted(by_context(doubtful), -1, most))
-        return [None if one is None or known.get(one, most + 1) > most else known[one] for one in asked]
+        return [None if one is None or known.get(one, most + 1) > most else known[one] for one in candidates]
 
     def reasons_left(self, some: Sequence[NearConstraint]) -> list[str | None]:
         """Return why constraints do not nearly hold, or are hidden: `violated` or `implied`; None where out of bounds.
@@ -189,7 +181,7 @@ class NearMaintainer(TablePart):
 
     def begin(self) -> None:
         """Begin a batch: `undo` leads back to here."""
-        self._before = self._memo()
+        self._before = self._members, self._others, self._border, self._lost
         self.shown.begin()
         self._had = {candidate: count.count for candidate, count in self._members.items()}
 
@@ -217,9 +209,7 @@ class NearMaintainer(TablePart):
 
     def undo(self) -> None:
         """Take a batch back, after the rows are as they were. O(n log n) a member."""
-        before = self._before
-        self._members, self._others = before.members, before.others
-        self._border, self._lost = before.border, before.lost
+        self._members, self._others, self._border, self._lost = self._before
         self.shown.undo()
         self.rebuild()
 
@@ -306,9 +296,6 @@ class NearMaintainer(TablePart):
     def _enough(self) -> int:
         return self._most + len(self._rows) // _SLACK_PART
 
-    def _memo(self) -> _Memo:
-        return _Memo(self._members, self._others, self._border, self._lost)
-
     def _search(self) -> None:
         """Find all members, and the border; only what nobody knows is counted."""
         self._searches += 1
@@ -372,7 +359,7 @@ class NearMaintainer(TablePart):
         context_names, target_names = ([self._rows.space.schema.names[c] for c in some] for some in (context, target))
         return NearConstraint(shape, context_names, target_names)
 
-    def _with_count(self, candidate: Candidate, count: Count) -> NearConstraint:
+    def _with_count(self, candidate: Candidate, count: ExceptionCount) -> NearConstraint:
         return self._named(candidate).counted(count.count, len(self._rows))
 
 

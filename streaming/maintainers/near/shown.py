@@ -22,7 +22,7 @@ from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.state import codecs
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.maintainers.near.changes import NearExample
-from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts
+from holdfast.streaming.maintainers.near.counts import ExceptionCount, Followed, NearCounts
 from holdfast.streaming.maintainers.table.row_images import RowImages
 
 Found = Mapping[int, NearExample]
@@ -149,7 +149,7 @@ class ShownExceptions:
         self.shown = self._saved = shown
         self.begin()
 
-    def _kept(self, one: Candidate, member: Count, delta: RowDelta) -> Found:
+    def _kept(self, one: Candidate, member: ExceptionCount, delta: RowDelta) -> Found:
         """Return what is shown of a member and still true."""
         found = {slot: example for slot, example in self.shown[one].items() if self._rows.copies[slot] > 0}
         slots = np.array(list(found), np.int64)

@@ -27,8 +27,8 @@ from holdfast.streaming.maintainers.rules.watches import (
     GroupsWatch,
     PairsWatch,
     PartnersWatch,
+    RuleWatch,
     SingleWatch,
-    Watch,
 )
 from holdfast.tables.keys import Flags
 
@@ -44,7 +44,7 @@ class Counting(ABC):
     watches : the rules; their counts are set here.
     """
 
-    def __init__(self, watches: Sequence[Watch]) -> None:
+    def __init__(self, watches: Sequence[RuleWatch]) -> None:
         self.singles = [watch for watch in watches if isinstance(watch, SingleWatch)]
         self.groups = [watch for watch in watches if isinstance(watch, GroupsWatch)]
         self.partners = [w for w in watches if isinstance(w, PartnersWatch) and w.form.is_possible]
@@ -60,7 +60,7 @@ class Counting(ABC):
         """Do so for rules about pairs."""
 
     @abstractmethod
-    def count(self, watches: Sequence[Watch]) -> None:
+    def count(self, watches: Sequence[RuleWatch]) -> None:
         """Count all rows anew for some rules. O(n log n) for each."""
 
     @abstractmethod
@@ -68,16 +68,14 @@ class Counting(ABC):
         """Return for some rules a violation with a row each. O(n) each."""
 
     @abstractmethod
-    def some(self, watches: Sequence[Watch], most: int) -> list[list[Found]]:
+    def some(self, watches: Sequence[RuleWatch], most: int) -> list[list[Found]]:
         """Return some violations of each of some rules that have any. O(n log n) for each."""
 
-    @abstractmethod
-    def rebuild(self) -> None:
-        """Make what is derived from codes anew."""
+    def rebuild(self) -> None:  # noqa: B027 (nothing, where nothing is derived)
+        """Derive everything anew from the codes of the rows. O(n log n)."""
 
-    @abstractmethod
-    def check_invariants(self) -> None:
-        """Assert what is promised of what is derived. O(n log n)."""
+    def check_invariants(self) -> None:  # noqa: B027 (nothing, where nothing is derived)
+        """Assert that what is derived from rows is right. O(n log n)."""
 
 
 class CountingInMemory(Counting):
@@ -89,7 +87,7 @@ class CountingInMemory(Counting):
     threads : how many to use.
     """
 
-    def __init__(self, rows: RowSet, watches: Sequence[Watch], threads: int = 1) -> None:
+    def __init__(self, rows: RowSet, watches: Sequence[RuleWatch], threads: int = 1) -> None:
         super().__init__(watches)
         self._rows = rows
         self._threads = threads
@@ -99,25 +97,25 @@ class CountingInMemory(Counting):
 
     def _follow_pairs(self, batch: ChangedRows) -> None:
         delta = batch.delta
-        for watch, sizes in self._sizes.items():
+        for grouped, sizes in self._sizes.items():
             sizes.change(delta.changed, delta.copies)
-            watch.counted(sizes.pairs, sizes.breaking)
-            if watch.wants_examples:
-                watch.see(batch, sizes.breaks(delta.changed))
+            grouped.counted(sizes.pairs, sizes.breaking)
+            if grouped.wants_examples:
+                grouped.see(batch, sizes.breaks(delta.changed))
         self._partners.follow(delta)
         anew = self._quicker_anew(batch)
-        asked = [number for number in range(len(self.partners)) if number not in anew]
-        partners = self._asked(batch, delta.changed, asked)
+        left = [number for number in range(len(self.partners)) if number not in anew]
+        partners = self._partners_of(batch, delta.changed, left)
         columns = RowColumns(self._rows) if anew else None
-        for number, asking in enumerate(self.partners):
+        for number, watch in enumerate(self.partners):
             if columns is None or number not in anew:
-                asking.follow(batch, partners[number])
+                watch.follow(batch, partners[number])
                 continue
             breaks = np.zeros(len(self._rows.copies), np.bool_)
-            breaks[columns.slots[self._count_partners(asking, columns)]] = True
-            asking.see(batch, breaks[delta.changed])
+            breaks[columns.slots[self._count_partners(watch, columns)]] = True
+            watch.see(batch, breaks[delta.changed])
 
-    def count(self, watches: Sequence[Watch]) -> None:
+    def count(self, watches: Sequence[RuleWatch]) -> None:
         """Count all rows anew for some rules. O(n log n) for each."""
         for watch in watches:
             columns = RowColumns(self._rows)
@@ -134,7 +132,7 @@ class CountingInMemory(Counting):
         """Return for some rules a violation with a row each. O(n) each."""
         return [pair_with(self._rows, watch.form, row) for watch, row in wanted]
 
-    def some(self, watches: Sequence[Watch], most: int) -> list[list[Found]]:
+    def some(self, watches: Sequence[RuleWatch], most: int) -> list[list[Found]]:
         """Return some violations of each of some rules that have any. O(n log n) for each."""
         return [self._some(watch, most) for watch in watches]
 
@@ -159,7 +157,7 @@ class CountingInMemory(Counting):
             watch.seconds_a_row = (time.perf_counter() - began) / columns.rows
         return counted.first | counted.second
 
-    def _some(self, watch: Watch, most: int) -> list[Found]:
+    def _some(self, watch: RuleWatch, most: int) -> list[Found]:
         columns = RowColumns(self._rows)
         if isinstance(watch, SingleWatch):
             slots = columns.slots[columns.passing_any(watch.form.alternatives)]
@@ -176,11 +174,11 @@ class CountingInMemory(Counting):
         slots = batch.delta.changed
         unknown = [number for number, seconds in enumerate(self._seconds_a_row) if not seconds]
         if unknown and len(slots) > _MANY_CHANGED:
-            self._asked(batch, slots[:: len(slots) // _TRIED], unknown)
-        asking = self._seconds_a_row * len(slots) / self._threads
-        return {number for number, watch in enumerate(self.partners) if asking[number] > watch.seconds_anew}
+            self._partners_of(batch, slots[:: len(slots) // _TRIED], unknown)
+        seconds = self._seconds_a_row * len(slots) / self._threads
+        return {number for number, watch in enumerate(self.partners) if seconds[number] > watch.seconds_anew}
 
-    def _asked(self, batch: ChangedRows, slots: Slots, numbers: Collection[int]) -> dict[int, NDArray[np.int64]]:
+    def _partners_of(self, batch: ChangedRows, slots: Slots, numbers: Collection[int]) -> dict[int, NDArray[np.int64]]:
         """Return the partners of some rows of a batch, and remember how long asking for one of them took."""
         columns = batch.columns if len(slots) == len(batch.delta.changed) else RowColumns(self._rows, slots)
         partners, seconds = self._partners.count(slots, columns, numbers)

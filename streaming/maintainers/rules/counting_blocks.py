@@ -20,7 +20,7 @@ from holdfast.discovery.detection.columns import RowColumns
 from holdfast.discovery.detection.counting import breaks_alone
 from holdfast.streaming.maintainers.holdings.residents import Residents
 from holdfast.streaming.maintainers.rules.counting import Counting
-from holdfast.streaming.maintainers.rules.watches import ChangedRows, Found, PairsWatch, SingleWatch, Watch
+from holdfast.streaming.maintainers.rules.watches import ChangedRows, Found, PairsWatch, RuleWatch, SingleWatch
 
 _MANY_CHANGED = 1024
 
@@ -34,23 +34,23 @@ class CountingInBlocks(Counting):
     watches : the rules.
     """
 
-    def __init__(self, rows: Residents, watches: Sequence[Watch]) -> None:
+    def __init__(self, rows: Residents, watches: Sequence[RuleWatch]) -> None:
         super().__init__(watches)
         self._rows = rows
-        self._asked: list[PairsWatch] = [*self.groups, *self.partners]
+        self._pair_watches: list[PairsWatch] = [*self.groups, *self.partners]
 
     def follow(self, batch: ChangedRows) -> None:
         """Bring the counts to where the rows are, and say which rows of the batch are seen to break a rule."""
         delta = batch.delta
         if int(delta.copies.sum()) != delta.copies_in - delta.copies_out:  # rows went that are not here
-            self.count([*self.singles, *self._asked])
+            self.count([*self.singles, *self._pair_watches])
         else:
             super().follow(batch)
 
     def _follow_pairs(self, batch: ChangedRows) -> None:
         if len(batch.delta.changed) > max(_MANY_CHANGED, len(self._rows) // 2):
-            self.count(self._asked)
-        elif self._asked:
+            self.count(self._pair_watches)
+        elif self._pair_watches:
             found = self._partners().follow(self._rows.table(batch.delta.changed))
             for number, grouped in enumerate(self.groups):
                 change = found.groups[number].change(batch.delta.copies)
@@ -59,10 +59,10 @@ class CountingInBlocks(Counting):
             for number, watch in enumerate(self.partners, len(self.groups)):
                 watch.follow(batch, found.partners[number])
 
-    def count(self, watches: Sequence[Watch]) -> None:
+    def count(self, watches: Sequence[RuleWatch]) -> None:
         """Count all rows anew for some rules, together."""
         rules = [watch.rule for watch in watches]
-        found = check_blocks({self._rows.space.schema.table: self._rows.all_rows()}, rules, examples=0)
+        found = check_blocks({self._rows.space.schema.table: self._rows.blocks.table()}, rules, examples=0)
         for watch, checked in zip(watches, found, strict=True):
             assert checked.violating_rows is not None
             watch.counted(checked.violating_pairs, checked.violating_rows)
@@ -74,8 +74,8 @@ class CountingInBlocks(Counting):
         ]
         left = [place for place, one in enumerate(found) if one is None]
         rows = np.unique([wanted[place][1] for place in left])
-        asked = [(self._asked.index(watch), int(np.searchsorted(rows, row))) for watch, row in wanted]
-        answers = self._partners().partners(self._rows.table(rows), [asked[place] for place in left]) if left else []
+        tasks = [(self._pair_watches.index(watch), int(np.searchsorted(rows, row))) for watch, row in wanted]
+        answers = self._partners().partners(self._rows.table(rows), [tasks[place] for place in left]) if left else []
         partners = [(place, one) for place, one in zip(left, answers, strict=True) if one is not None]
         slots = self._brought([partner.row for _, partner in partners])
         for (place, partner), (other,) in zip(partners, slots, strict=True):
@@ -83,21 +83,15 @@ class CountingInBlocks(Counting):
             found[place] = (other, row) if partner.is_first else (row, other)
         return found
 
-    def some(self, watches: Sequence[Watch], most: int) -> list[list[Found]]:
+    def some(self, watches: Sequence[RuleWatch], most: int) -> list[list[Found]]:
         """Return some violations of each of some rules that have any, all of them together."""
         forms = [watch.form for watch in watches if isinstance(watch, SingleWatch | PairsWatch)]
-        found = some_violations(self._rows.all_rows(), forms, most)
+        found = some_violations(self._rows.blocks.table(), forms, most)
         slots = iter(self._brought([rows for several in found for rows in several]))
         return [[next(slots) for _ in several] for several in found]
 
-    def rebuild(self) -> None:
-        """Nothing is derived from codes here."""
-
-    def check_invariants(self) -> None:
-        """Nothing is derived here."""
-
     def _partners(self) -> BlockPartners:
-        return BlockPartners(self._rows.all_rows(), [watch.form for watch in self._asked])
+        return BlockPartners(self._rows.blocks.table(), [watch.form for watch in self._pair_watches])
 
     def _breaks_with_its_copy(self, watch: PairsWatch, row: int) -> bool:
         alone = breaks_alone(RowColumns(self._rows, np.array([row])), watch.form)

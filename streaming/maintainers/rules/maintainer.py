@@ -27,7 +27,7 @@ from holdfast.streaming.maintainers.rules.watches import (
     MOST_EXAMPLES,
     ChangedRows,
     PairsWatch,
-    Watch,
+    RuleWatch,
     example_of,
     is_twice,
     watch_of,
@@ -98,20 +98,18 @@ class RuleMaintainer(TablePart):
         """Begin a batch: `undo` leads back to here."""
         self._before = [watch.memo() for watch in self._watches]
         self._touched = False
-        for watch in self._watches:
-            watch.added, watch.removed = {}, {}
+        self._clear_changes()
 
-    def told(self) -> None:
+    def forget_changes(self) -> None:
         """Forget which examples came and went, and those of rules that are gone."""
         self.gone = []
-        for watch in self._watches:
-            watch.added, watch.removed = {}, {}
+        self._clear_changes()
 
     def undo(self) -> None:
         """Take a batch back, after the rows are as they were. O(n) where it had begun to count."""
         for watch, memo in zip(self._watches, self._before, strict=True):
             watch.take_back(memo)
-            watch.added, watch.removed = {}, {}
+        self._clear_changes()
         if self._touched:
             self.rebuild()
 
@@ -186,11 +184,15 @@ class RuleMaintainer(TablePart):
             for found in watch.examples:
                 assert (self._rows.copies[list(found)] > (1 if is_twice(found) else 0)).all()
 
-    def _begin_watching(self, watches: Sequence[Watch]) -> None:
+    def _clear_changes(self) -> None:
+        for watch in self._watches:
+            watch.added, watch.removed = {}, {}
+
+    def _begin_watching(self, watches: Sequence[RuleWatch]) -> None:
         self._count(watches)
         self._show_some([watch for watch in watches if watch.violations])
 
-    def _count(self, watches: Sequence[Watch]) -> None:
+    def _count(self, watches: Sequence[RuleWatch]) -> None:
         """Count all rows anew for some rules."""
         if watches:
             self._counting.count(watches)
@@ -206,22 +208,22 @@ class RuleMaintainer(TablePart):
 
     def _look_for_examples(self) -> None:
         """Show violations by new rows, or any where none is shown."""
-        wanted: list[tuple[Watch, int]] = []
+        wanted: list[tuple[RuleWatch, int]] = []
         for watch in self._watches:
             if watch.wants_examples:
                 shown = {slot for found in watch.examples for slot in found}
                 new = [row for row in watch.seen[: _SOUGHT + 2 * MOST_EXAMPLES].tolist() if row not in shown]
                 most = max(0, _SOUGHT_A_BATCH - len(wanted)) if watch.examples else _SOUGHT
                 wanted += [(watch, row) for row in new[: min(most, _SOUGHT)]]
-        asked = [(watch, row) for watch, row in wanted if isinstance(watch, PairsWatch)]
-        answers = iter(self._counting.with_rows(asked) if asked else ())
+        of_pairs = [(watch, row) for watch, row in wanted if isinstance(watch, PairsWatch)]
+        answers = iter(self._counting.with_rows(of_pairs) if of_pairs else ())
         for watch, row in wanted:
             found = next(answers) if isinstance(watch, PairsWatch) else (row,)
             if found is not None:
                 watch.show(found, self._images)
         self._show_some([watch for watch in self._watches if watch.violations and not watch.examples])
 
-    def _show_some(self, watches: Sequence[Watch]) -> None:
+    def _show_some(self, watches: Sequence[RuleWatch]) -> None:
         """Show some violations of rules that have any."""
         if watches:
             for watch, several in zip(watches, self._counting.some(watches, MOST_EXAMPLES), strict=True):

@@ -67,5 +67,5 @@ class RuleState:
         verdict = "holds" if self.holds else "broken" if self.broken else "violated"
         rows = self.violating_rows if self.is_recent else None
         counts = ((self.violating_pairs, "pair"), (rows, "row"), (self.missing_values, "missing value"))
-        said = ", ".join(f"{n:,} {what}{'' if n == 1 else 's'}" for n, what in counts if n is not None)
-        return f"rule {self.rule.name}: {verdict} ({said})"
+        texts = ", ".join(f"{n:,} {what}{'' if n == 1 else 's'}" for n, what in counts if n is not None)
+        return f"rule {self.rule.name}: {verdict} ({texts})"

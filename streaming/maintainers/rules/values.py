@@ -68,7 +68,7 @@ class ValueRules:
                 )
             self._watches.append(_Watch(monitored, left, right))
 
-    def told(self) -> None:
+    def forget_changes(self) -> None:
         """Forget which examples came and went, and those of rules that are gone."""
         self.gone = []
         for watch in self._watches:

@@ -52,7 +52,7 @@ class ChangedRows:
         return found
 
 
-class Watch:
+class RuleWatch:
     """One rule.
 
     Parameters
@@ -142,7 +142,7 @@ class Watch:
         self.added.clear()
 
 
-class SingleWatch(Watch):
+class SingleWatch(RuleWatch):
     """A condition on single rows."""
 
     def __init__(self, rows: RowSet, rule: Rule, form: RowForm) -> None:
@@ -156,7 +156,7 @@ class SingleWatch(Watch):
         self.see(batch, passes)
 
 
-class PairsWatch(Watch):
+class PairsWatch(RuleWatch):
     """A rule about pairs of rows."""
 
     def __init__(self, rows: RowSet, rule: Rule, form: PairForm) -> None:
@@ -202,7 +202,7 @@ class PartnersWatch(PairsWatch):
         self.see(batch, has_partner)
 
 
-def watch_of(rows: RowSet, rule: Rule, form: Form) -> Watch:
+def watch_of(rows: RowSet, rule: Rule, form: Form) -> RuleWatch:
     """Return how a rule is watched."""
     if isinstance(form, RowForm):
         return SingleWatch(rows, rule, form)

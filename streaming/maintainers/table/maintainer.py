@@ -1,13 +1,14 @@
-"""One table's rows and everything that is kept exact about them: seeded, then followed batch by batch.
+"""The rows of one table with its constraints and rules: seeded once, then kept exact batch by batch.
 
-Where the rows are is its `Holding`'s business: the maintainer never asks. `Maintainer` adds what Python users see.
+The `Holding` knows where the rows are; this class never asks. `Maintainer` adds data frames for Python users.
 
-Invariant: after every batch the constraints are those of the definition on the current rows, whatever the history; an
-exception in a batch leaves everything as it was before it.
+Invariant: after every batch the constraints are those of the definition on the current rows, whatever the history; a
+batch that raises leaves everything as it was before the batch.
 """
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -38,7 +39,7 @@ from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.incoming.key_versions import KeyVersions, versions_definition
 from holdfast.streaming.incoming.netting import DELETE, Netted, Records, check, net
 from holdfast.streaming.maintainers.certified.denial import DenialMaintainer
-from holdfast.streaming.maintainers.certified.maintainer import CertifiedMaintainer, Effort
+from holdfast.streaming.maintainers.certified.maintainer import CertifiedMaintainer
 from holdfast.streaming.maintainers.certified.order import OrderMaintainer
 from holdfast.streaming.maintainers.holdings.contract import (
     Holding,
@@ -48,7 +49,7 @@ from holdfast.streaming.maintainers.holdings.contract import (
     WholeTable,
 )
 from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
-from holdfast.streaming.maintainers.inclusion.maintainer import ColumnChange, changed_values
+from holdfast.streaming.maintainers.inclusion.column_values import ColumnChange, changed_values
 from holdfast.streaming.maintainers.near.changes import NearExample
 from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
 from holdfast.streaming.maintainers.part import TablePart
@@ -69,7 +70,7 @@ MAINTAINERS: dict[Family, type[DenialMaintainer] | type[OrderMaintainer]] = {
     Family.DENIAL: DenialMaintainer,
     Family.ORDER: OrderMaintainer,
 }
-"""What maintains the constraints of each family."""
+"""The class that maintains the constraints of each family."""
 
 
 class TableMaintainer:
@@ -78,9 +79,9 @@ class TableMaintainer:
     Parameters
     ----------
     holding : the rows.
-    families : the constraints of each family.
-    bounds : which families these are, and how large their constraints may be.
-    explained : how the constraints were found.
+    families : one maintainer for each family of constraints.
+    bounds : the families that are maintained, and how large their constraints may be.
+    explained : how the seed found the constraints.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class TableMaintainer:
         threads: int | None = None,
         report: Report = lambda _: None,
     ) -> Self:
-        """Take a table over, and find what holds on it; its rows are this maintainer's from now on."""
+        """Seed a maintainer with a table, whose rows it owns from now on: find the constraints that hold."""
         if bounds.near is not None:
             whole.refuse_near(bounds.near)
         threads = threads or os.cpu_count() or 1
@@ -139,12 +140,12 @@ class TableMaintainer:
 
     @classmethod
     def _prepare(cls, bounds: Bounds, rules: Sequence[MonitoredRule]) -> None:
-        """Do what has to be done before the first batch."""
+        """Prepare for the first batch; subclasses compile kernels here."""
 
     # What is stored
 
     def save(self, table: int = 0, *, everything: bool = False) -> Iterator[WriteBatch]:
-        """Yield what changed since it was last saved; the first time, and into an empty store, ask for everything.
+        """Yield what changed since the last save, or `everything`, as the first save into a store needs.
 
         Parameters
         ----------
@@ -163,7 +164,7 @@ class TableMaintainer:
             yield from part.save(prefix_of(table), everything=everything)
 
     def save_rules(self, table: int = 0) -> Iterator[WriteBatch]:
-        """Yield what changed of rules since that was last saved, between two batches."""
+        """Yield what changed of the rules since the last save, between two batches."""
         yield from self.holding.save_between(table_prefix(table))
         yield from self.rule_maintainer.save(table_prefix(table))
 
@@ -176,14 +177,14 @@ class TableMaintainer:
         rules: Sequence[MonitoredRule] = (),
         rows: Restore = RowsInMemory.restored,
     ) -> Self:
-        """Take a table over from a store, as it was when it was last saved. O(n log n); of rows in blocks O(blocks).
+        """Return the maintainer of a table as it was last saved in a store. O(n log n); of rows in blocks O(blocks).
 
         Parameters
         ----------
-        store, table : where, and the number of the table in it.
-        threads : all cores where it is not given.
-        rules : those that are monitored; what is new or worded otherwise is counted.
-        rows : takes the rows over.
+        store, table : the store, and the number of the table in the store.
+        threads : by default as many as there are cores.
+        rules : the monitored rules; a rule that is new, or was reworded, is counted.
+        rows : restores the rows.
         """
         known, threads = StoredDefinition.read(store, table), threads or os.cpu_count() or 1
         cls._prepare(known.bounds, rules)
@@ -208,61 +209,61 @@ class TableMaintainer:
 
     @property
     def files(self) -> frozenset[str]:
-        """The names of the files that rows are in, and what is known of their keys."""
+        """The names of the files with rows and with the versions of keys."""
         return self.holding.files | (frozenset() if self._versions is None else self._versions.holding.files)
 
     def committed(self) -> None:
-        """Remove what only earlier states need: the last batch is the earliest from which a restart may resume."""
+        """Remove files of earlier states: the last batch is the earliest from which a restart may resume."""
         self.holding.committed()
         if self._versions is not None:
             self._versions.holding.committed()
 
-    # What is followed beside constraints and rules
+    # Values and versions of keys
 
     def follow_values(self, *, texts: bool, only: Collection[str] | None = None) -> None:
-        """Tell with each batch what became of the values of each column, or of some; with `texts`, of their texts."""
+        """Return with each batch the changed values of all columns, or of `only` some; with `texts` as texts."""
         self._follows = partial(changed_values, texts=texts, only=only)
 
     def remember(self, retention: float | None = None, known: WholeTable | None = None) -> None:
-        """Remember the sequence of each key's last change, and tell records that come late by it.
+        """Remember the sequence of each key's last change, by which late records are recognised.
 
         Parameters
         ----------
-        retention : for how many seconds a key is remembered whose row is gone; None for ever.
-        known : the versions of the first rows' keys (`key_versions.py`); None where there are none, in memory.
+        retention : for how many seconds a key is remembered whose row was deleted; None for ever.
+        known : the versions of the first rows' keys (`key_versions.py`); None for no versions, in memory.
         """
         definition = versions_definition(self.schema, self._key, self.holding.threads)
         held = RowsInMemory(definition.empty()) if known is None else known.held(definition)
         self._versions = KeyVersions(held, retention)
 
     def remember_as(self, other: "TableMaintainer", retention: float | None = None) -> None:
-        """Remember what another maintainer of the same keys does."""
+        """Take over the versions of keys from another maintainer of the same keys."""
         self._versions = other._versions
         if self._versions is not None:
             self._versions.retention = retention
 
-    # What is known of the table
+    # The table as it is now
 
     @property
     def _key(self) -> tuple[str, ...]:
         return tuple(self.schema.names[c] for c in self._rows.key)
 
     def rows(self) -> tuple[pa.Table, pa.Table]:
-        """Return all rows, and the deletes that are owed. O(n)."""
+        """Return all rows, and the deletes of rows that are still owed. O(n)."""
         return self._rows.arrow()
 
     def owed_rows(self) -> pa.Table:
-        """Return the deletes that are owed. O(rows in memory)."""
+        """Return the deletes of rows that are still owed. O(rows in memory)."""
         return self._rows.owed()
 
     @property
     def owed(self) -> int:
-        """How many deletes of copies are owed."""
+        """How many deletes of copies are still owed."""
         return self._rows.owed_copies
 
     @property
     def space(self) -> PredicateSpace:
-        """Which column pairs are compared, and in which order, by all families together."""
+        """The column pairs, and their orders, that all families together compare."""
         return self._rows.space
 
     @property
@@ -282,13 +283,13 @@ class TableMaintainer:
 
     @property
     def constraints(self) -> Constraints[Reported]:
-        """What holds on the current rows, family by family, fewest columns first. O(constraints)."""
+        """The constraints that hold on the current rows, family by family, fewest columns first. O(constraints)."""
         found = (c for family in self._families for c in ReportedSet(family.space, family.masks))
         return Constraints(found, self.name)
 
     @property
     def near(self) -> NearConstraints:
-        """What nearly holds on the current rows, fewest columns first."""
+        """The constraints that nearly hold on the current rows, fewest columns first."""
         return NearConstraints([] if self.near_maintainer is None else self.near_maintainer.constraints, self.name)
 
     @property
@@ -303,33 +304,29 @@ class TableMaintainer:
 
     @property
     def rules(self) -> Verdicts[RuleState]:
-        """What is known of each monitored rule: counts, whether it holds, examples that the last batch changed."""
+        """The state of each monitored rule: counts, whether the rule holds, examples that the last batch changed."""
         return Verdicts(self.rule_maintainer.states)
 
     def scores(self, constraints: Sequence[Reported]) -> list[float]:
-        """Return how much each of some constraints tells, from 0 to 1, by a sample of the current rows. O(n)."""
+        """Return the score of each constraint, from 0 to 1, measured on a sample of the current rows. O(n)."""
         found = np.zeros(len(constraints))
         for family in self._families:
             space = family.space
-            asked = [i for i, constraint in enumerate(constraints) if constraint.family is space.family]
-            if asked:
-                words = [space.words(space.mask(_as_denial(constraints[i]))) for i in asked]
-                found[asked] = scores_on(np.array(words, np.uint64), self.holding.sample(space), space)
+            numbers = [i for i, constraint in enumerate(constraints) if constraint.family is space.family]
+            if numbers:
+                words = [space.words(space.mask(_as_denial(constraints[i]))) for i in numbers]
+                found[numbers] = scores_on(np.array(words, np.uint64), self.holding.sample(space), space)
         scores: list[float] = found.tolist()
         return scores
 
     @property
-    def effort(self) -> Effort:
-        """What the batches since the seed cost, in counts, all families together."""
-        total = Effort()
-        for family in self._families:
-            for name, count in vars(family.effort).items():
-                setattr(total, name, getattr(total, name) + count)
-        return total
+    def effort(self) -> Counter[str]:
+        """The counts of what the batches since the seed cost, all families together."""
+        return sum((family.effort for family in self._families), Counter[str]())
 
     @property
     def near_counts(self) -> tuple[int, int] | None:
-        """How many constraints nearly hold, and how many of them have exceptions; None where they are not kept."""
+        """How many constraints nearly hold, and how many of these have exceptions; None if not maintained."""
         return None if self.near_maintainer is None else self.near_maintainer.counts
 
     @property
@@ -340,9 +337,9 @@ class TableMaintainer:
     # A batch
 
     def apply_records(self, records: Records) -> BatchResult:
-        """Net a batch of records in the order of their sequence, and follow what is left of it.
+        """Net a batch of records in the order of their sequence, and apply the remaining inserts and deletes.
 
-        Raises `InputError`, and changes nothing, where a record has a null in its key, or is an update without a key.
+        Raises `InputError`, and changes nothing, if a record has a null in its key, or updates a table without key.
         """
         started = time.perf_counter()
         check(records, self._rows.key)
@@ -401,7 +398,7 @@ class TableMaintainer:
         return held[held >= 0]
 
     def _followed(self, delta: RowDelta) -> list[ConstraintChange]:
-        """Bring index and families to where the rows are; disappeared constraints of all families come first."""
+        """Apply a batch to index and families; return the changes, disappeared constraints of all families first."""
         met = self.holding.met(delta)
         reasons = Reasons(self._rows)
         changes = [
@@ -413,7 +410,7 @@ class TableMaintainer:
         return sorted(changes, key=lambda change: change.appeared)
 
     def _with_exceptions(self, changes: list[ConstraintChange], near: NearMaintainer) -> list[ConstraintChange]:
-        """Return changes with how many exceptions violated constraints have that nearly hold."""
+        """Return the changes; a violated constraint that nearly holds gets its number of exceptions."""
         forms = [near_form(change.constraint) if change.reason is Reason.VIOLATED else None for change in changes]
         counts = iter(near.exceptions_of([form for form in forms if form is not None]))
         return [
@@ -422,7 +419,7 @@ class TableMaintainer:
         ]
 
     def _latest(self, records: Records) -> NDArray[np.int64] | None:
-        """Return what is known of the records' keys."""
+        """Return the last sequence, or version, known of each record's key."""
         if self._versions is None:
             return None
         if records.versions is not None and len(records):
@@ -432,7 +429,7 @@ class TableMaintainer:
     def _remember(self, records: Records, netted: Netted) -> None:
         if self._versions is None or not len(records):
             return
-        if records.versions is not None:  # what the last version wrote: its removals may come with the next batch
+        if records.versions is not None:  # the rows of the last version: its removals may be in the next batch
             which = np.flatnonzero((records.versions == records.versions[-1]) & (records.operations != DELETE))
             self._versions.note(records.operations, records.versions, which)
         elif records.sequence is not None:
@@ -453,7 +450,7 @@ class TableMaintainer:
             rows_in=delta.copies_in,
             rows_out=delta.copies_out,
             inserted=netted.inserted if keyed else delta.copies_in,
-            deleted=delta.copies_out - netted.updated,  # without a key nothing is updated
+            deleted=delta.copies_out - netted.updated,  # without a key there are no updates
             updated=netted.updated,
             ignored=netted.ignored,
             newly_owed=delta.newly_owed,
@@ -473,7 +470,7 @@ class TableMaintainer:
         )
 
     def check_invariants(self) -> None:
-        """Assert what all parts promise. Exponential in the columns."""
+        """Assert the invariants of all parts. Exponential in the columns."""
         self.holding.check_invariants()
         for part, _ in self._parts:
             part.check_invariants()

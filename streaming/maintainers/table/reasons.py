@@ -1,7 +1,7 @@
-"""Why constraints entered or left the reported set, and the rows that prove it (semantics, Changes).
+"""Why constraints appeared in the reported set or disappeared from it, and the rows that prove it (semantics, Changes).
 
-A box that went is *violated* where a new evidence lies in it, else a wider one that came *implies* it; one that came
-was *weakened* from a wider one that went, else it is *released* by the rows that had held it back.
+A box that disappeared is *violated* where a new evidence lies in it; else a wider box that appeared *implies* it. A box
+that appeared was *weakened* from a wider box that disappeared; else deleted rows that violated it *released* it.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from holdfast.constraints import ConstraintChange, DenialConstraint, PredicateSp
 from holdfast.discovery.evidence.certificate import Words
 from holdfast.discovery.reported import constraint_of
 from holdfast.indexes.rows import RowSet
-from holdfast.streaming.maintainers.certified.maintainer import CertifiedMaintainer, Step
+from holdfast.streaming.maintainers.certified.maintainer import CertifiedMaintainer, FamilyChanges
 from holdfast.streaming.maintainers.table.row_images import RowImages
 
 
@@ -20,18 +20,18 @@ class Reasons:
 
     Parameters
     ----------
-    rows : the table after the batch, the rows that went not forgotten yet.
+    rows : the table after the batch, with the deleted rows not forgotten yet.
     """
 
     def __init__(self, rows: RowSet) -> None:
         self._rows = rows
         self._images = RowImages(rows)
 
-    def of(self, family: CertifiedMaintainer, step: Step) -> list[ConstraintChange]:
-        """Give each change of a family its reason and its proof."""
+    def of(self, family: CertifiedMaintainer, step: FamilyChanges) -> list[ConstraintChange]:
+        """Return the changes of a family, each with its reason and its proof."""
         space = family.space
         changes = []
-        for mask in _told(step.gone, space):
+        for mask in _in_order(step.gone, space):
             violating = _lies_in(step.found, mask)
             if violating.any():
                 pair = step.found_pairs[int(violating.argmax())]
@@ -39,7 +39,7 @@ class Reasons:
                 changes.append(_change(space, mask, Reason.VIOLATED, witness=witness))
             else:
                 changes.append(_change(space, mask, Reason.IMPLIED, by=family.wider(mask, step.come)))
-        for mask in _told(step.come, space):
+        for mask in _in_order(step.come, space):
             wider = family.wider(mask, step.gone)
             if wider is not None:
                 changes.append(_change(space, mask, Reason.WEAKENED, by=wider))
@@ -62,11 +62,11 @@ def _change(
 
 
 def _lies_in(words: Words, mask: Words) -> NDArray[np.bool_]:
-    """Return which evidences lie in a box."""
+    """Return, per evidence, whether it lies in the box."""
     return np.asarray(~(words & ~mask).any(axis=1))
 
 
-def _told(masks: Words, space: PredicateSpace) -> Words:
-    """Return boxes in the order in which changes are told; the box of everything is not told."""
+def _in_order(masks: Words, space: PredicateSpace) -> Words:
+    """Return the boxes in the order in which changes are reported, without the box of everything."""
     masks = masks[(masks != np.array(space.words(space.every), np.uint64)).any(axis=1)]
     return masks[np.lexsort(masks.T)]

@@ -1,4 +1,4 @@
-"""Rows as people recognise them, each made once while its slot is its."""
+"""Rows with the names and values of their columns, as people recognise them; each image is made once."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ class RowImages:
 
     Parameters
     ----------
-    rows : the table; rows that went count until they are forgotten.
+    rows : the table; deleted rows have images until they are forgotten.
     """
 
     def __init__(self, rows: RowSet) -> None:
@@ -19,7 +19,7 @@ class RowImages:
         self._made: dict[int, RowImage] = {}
 
     def of(self, slot: int) -> RowImage:
-        """Return a row's key and values."""
+        """Return the key and the values of the row in a slot."""
         if slot not in self._made:
             values = self._rows.values(np.array([slot]))[0]
             key = {name: values[name] for name in (self._rows.space.schema.names[c] for c in self._rows.key)}
