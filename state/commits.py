@@ -151,10 +151,7 @@ class Commits:
         known = identity_of(store, application)
         if known is None:
             known = Identity(secrets.token_hex(16), 0, application, SEEDING)
-            first = WriteBatch()
-            first.put("meta", b"identity", codecs.json_bytes(asdict(known)))
-            first.put("meta", b"format", codecs.number(codecs.FORMAT))
-            store.write(first)
+            store.write(WriteBatch("meta", _first_meta(known)))
         self.identity = known
         found = _format_of(store)
         self.upgraded_from = found if found != codecs.FORMAT else None
@@ -168,13 +165,13 @@ class Commits:
     @classmethod
     def succeeding(cls, store: Store, earlier: "Commits") -> "Commits":
         """Return the way into an empty store that is to be seeded, and then to take the place of another one."""
-        first = WriteBatch()
-        first.put("meta", b"identity", codecs.json_bytes(asdict(replace(earlier.identity, status=SEEDING))))
-        first.put("meta", b"format", codecs.number(codecs.FORMAT))
-        first.put("meta", b"commit", codecs.number(earlier.last))
-        first.put("meta", b"first", codecs.number(earlier.first))
-        first.put("meta", _PUBLISHED, codecs.json_bytes(earlier.published_to))
-        store.write(first)
+        meta = {
+            **_first_meta(replace(earlier.identity, status=SEEDING)),
+            b"commit": codecs.number(earlier.last),
+            b"first": codecs.number(earlier.first),
+            _PUBLISHED: codecs.json_bytes(earlier.published_to),
+        }
+        store.write(WriteBatch("meta", meta))
         return cls(store, earlier.identity.application)
 
     @property
@@ -254,10 +251,8 @@ class Commits:
         """Let the commits of a new state come behind those that an earlier one published: their order stays one."""
         if self.identity.status != SEEDING:
             raise StateRefused("the state is seeded already: its commits have their numbers")
-        first = WriteBatch()
-        first.put("meta", b"commit", codecs.number(max(number, self.last)))
-        first.put("meta", b"first", codecs.number(max(number, self.last) + 1))
-        self.store.write(first)
+        last = max(number, self.last)
+        self.store.write(WriteBatch("meta", {b"commit": codecs.number(last), b"first": codecs.number(last + 1)}))
 
     def bulk(self, change: WriteBatch) -> None:
         """Write a part of a seed, while the status is `seeding`: it counts only once a commit says `ready`."""
@@ -282,8 +277,8 @@ class Commits:
             yield codecs.read_number(key), codecs.read_json(payload)
 
     def logged(self, number: int) -> None:
-        """Drop a record that is in the backup."""
-        self._drop("log", number)
+        """Delete a record that is in the backup."""
+        self.store.write(WriteBatch("log", {codecs.number(number): None}))
 
     @property
     def published_to(self) -> dict[str, int]:
@@ -298,16 +293,13 @@ class Commits:
         ----------
         tables : the last commit that brought rows to each of some tables.
         """
-        batch = WriteBatch()
+        done = [key for key, _ in self.store.scan("outbox") if codecs.read_number(key) <= number]
+        batch = WriteBatch("outbox", dict.fromkeys(done))
         noted = self.published_to | dict(tables or {})
         if noted:
             batch.put("meta", _PUBLISHED, codecs.json_bytes(noted))
-        for key, _ in self.store.scan("outbox"):
-            if codecs.read_number(key) <= number:
-                batch.delete("outbox", key)
         self.store.write(batch)
 
-    def _drop(self, family: str, number: int) -> None:
-        batch = WriteBatch()
-        batch.delete(family, codecs.number(number))
-        self.store.write(batch)
+
+def _first_meta(identity: Identity) -> dict[bytes, bytes]:
+    return {b"identity": codecs.json_bytes(asdict(identity)), b"format": codecs.number(codecs.FORMAT)}

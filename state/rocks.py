@@ -172,7 +172,7 @@ class RocksStore(_Families):
     def load(self, family: str, items: Iterable[tuple[bytes, bytes]]) -> None:
         """Put many keys, in ascending order, where none of them is yet: as files that the store takes over. O(k)."""
         self._check()
-        self.write(_first_of(family))
+        self.write(WriteBatch(family, {b"": None}))  # a delete makes the family
         items = iter(items)
         with (
             _explained(self.path, is_write=True),
@@ -345,13 +345,6 @@ def _filled(path: str, items: Iterable[tuple[bytes, bytes]]) -> bool:
     if is_open:
         writer.finish()
     return is_open
-
-
-def _first_of(family: str) -> WriteBatch:
-    """Return a batch that does nothing but make a family."""
-    batch = WriteBatch()
-    batch.delete(family, b"")
-    return batch
 
 
 def _scanned(path: Path, family: Any, prefix: bytes) -> Generator[tuple[bytes, bytes]]:

@@ -8,6 +8,7 @@ Invariant: a state is ready with the last write of its seed, in one piece; what 
 import datetime
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from holdfast.constraints import InclusionDependency, StateRefused
 from holdfast.discovery.blocks.storage.live import BLOCKS, MARKS
@@ -139,7 +140,7 @@ def seed(
     followed = None if values is None else _seeded_inclusion(values, clustered, store, commits, draft, watched=watched)
     inclusion = None if watched else followed
     for name in earlier.left_out:
-        draft.rows.table_gone(name)
+        draft.rows.add("tables", {"table_name": name, "_gone": True})
     _publish_constraints(store, maintainers, inclusion, earlier.constraints, cause, draft)
     states = _states_of_rules(store, maintainers, followed, rules, draft)
     draft.rows.first_examples(states, earlier.examples)
@@ -283,12 +284,5 @@ def name_key(source: str, name: str) -> bytes:
 def _wipe(store: Store) -> None:
     """Take away what an interrupted seed left."""
     for family, prefix in (*((name, b"") for name in _FAMILIES), ("meta", _OF_TABLES)):
-        while True:
-            batch = WriteBatch()
-            for key, _ in store.scan(family, prefix):
-                batch.delete(family, key)
-                if len(batch) >= _WIPED_AT_ONCE:
-                    break
-            if not len(batch):
-                break
-            store.write(batch)
+        while keys := [key for key, _ in islice(store.scan(family, prefix), _WIPED_AT_ONCE)]:
+            store.write(WriteBatch(family, dict.fromkeys(keys)))

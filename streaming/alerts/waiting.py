@@ -134,8 +134,7 @@ class Waiting:
 
     def done(self, key: bytes) -> None:
         """Forget a message that was delivered, or given up."""
-        batch = WriteBatch()
-        batch.delete(ALERTS, key)
+        batch = WriteBatch(ALERTS, {key: None})
         batch.put(STATUS, _DELIVERED + key, b"")
         if self._wrote(batch):
             with self._changed:
@@ -144,9 +143,7 @@ class Waiting:
 
     def failed(self, failure: dict[str, Any]) -> None:
         """Note a try that failed, for `holdfast status`."""
-        batch = WriteBatch()
-        batch.put(STATUS, _LAST_FAILURE, codecs.json_bytes(failure))
-        self._wrote(batch)
+        self._wrote(WriteBatch(STATUS, {_LAST_FAILURE: codecs.json_bytes(failure)}))
 
     def wait(self, seconds: float | None, seen: int) -> None:
         """Wait so long, or until there is another `version` than was seen: a message came, or `wake` was called."""

@@ -123,15 +123,6 @@ class OutputRows:
         else:
             self.add("constraints", {"constraint_id": about["constraint_id"], "_gone": True})
 
-    def places(self, rows: Sequence[Row]) -> None:
-        """Note new places of constraints."""
-        for row in rows:
-            self.add("constraints", row)
-
-    def table_gone(self, name: str) -> None:
-        """Note that a table is not monitored any more."""
-        self.add("tables", {"table_name": name, "_gone": True})
-
     def table(self, maintainer: Maintainer, excluded: Sequence[str] = (), *, inclusion: bool = False) -> None:
         """Note a monitored table."""
         space = maintainer.space

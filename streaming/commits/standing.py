@@ -132,9 +132,9 @@ class Standing:
             moves.ranks[group] = ranks
             draft.change.put("ranks", group.encode(), codecs.json_bytes(dict(ranks.written)))
         moves.at = draft.seconds
-        draft.rows.places(
-            [{"constraint_id": name, "score": score, "rank": place, "_amends": True} for name, score, place in moved]
-        )
+        for name, score, place in moved:
+            row = {"constraint_id": name, "score": score, "rank": place, "_amends": True}
+            draft.rows.add("constraints", row)
 
     def _keep(self, subject: Scored, moves: Moves) -> None:
         for group in moves.groups & (self._ranks.keys() - moves.ranks.keys()):

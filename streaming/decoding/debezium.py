@@ -19,6 +19,7 @@ are not.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +35,6 @@ from holdfast.streaming.decoding.operations import operations_of
 from holdfast.streaming.decoding.values import Reasons
 from holdfast.streaming.incoming.arrivals import TRUNCATE, UNREADABLE, Draft, Target, refuse
 from holdfast.streaming.incoming.netting import DELETE, INSERT, UPDATE
-from holdfast.tables.fitting import fit, misfit
 from holdfast.tables.json_records import Cells, Fields, Flags, Rows, fields_of
 from holdfast.tables.kernels.json import ABSENT, NULL, OBJECT, equals_kernel, same_kernel
 
@@ -171,7 +171,7 @@ class _Rows:
     reasons: Reasons
 
     def draft(self) -> Draft:
-        """Read the rows, and leave out those of records with a reason, but for one that has it."""
+        """Read the rows; those with a reason are UNREADABLE."""
         ends, brings = self.changes.ends.copy(), self.changes.brings.copy()
         alone = (self.operations != SKIPPED) & ~ends & ~brings  # truncations and unreadable ones
         records = np.repeat(np.arange(len(ends)), alone + ends.astype(np.int64) + brings)
@@ -191,16 +191,26 @@ class _Rows:
             self._refuse_partial(fields, removes, records, wrong)
         kept, sent = not_sent(sent, self.target, np.ones(len(records), np.bool_), wrong, self.changes.moved[records])
         cells = self._cells(sent, records, removes, wrong)
-        if second.any():
-            cells = self._typed(cells, operations, wrong)
-        new = new_fields(
-            spans,
-            fields.counts,
-            fields.cells(),
-            self.target.known,
-            lambda row: self.messages.record_id(int(records[row])),
+        found = fields.cells()
+        new = new_fields(spans, fields.counts, found, self.target.known, lambda row: self._record_id(records, row))
+        for row in np.flatnonzero(np.isin(records, list(self.reasons))).tolist():
+            wrong[row] = self.reasons[int(records[row])]
+        operations[list(wrong)] = UNREADABLE
+        return Draft(
+            operations,
+            cells,
+            partial(self._record_id, records),
+            lambda row: self.messages.raw(int(records[row])),
+            wrong,
+            kept,
+            int(np.count_nonzero(self.operations == SKIPPED)),
+            self.messages.oldest,
+            new_fields=new,
+            changes=records,
         )
-        return self._draft(records, operations, cells, kept, wrong, new)
+
+    def _record_id(self, records: Rows, row: int) -> str:
+        return self.messages.record_id(int(records[row]))
 
     def _refuse_partial(self, fields: Fields, removes: Flags, records: Rows, wrong: Reasons) -> None:
         """Refuse rows before a change of which only some columns were sent, the others as null or not at all."""
@@ -239,58 +249,6 @@ class _Rows:
         keys, misread = key_cells(spans, self.target, self.encodings)
         lost = filled_from_keys(cells, keys, self.target) & missing
         refuse(wrong, lost, lambda row: misread.get(row, "a delete that does not say of which key"))
-
-    def _typed(
-        self, cells: Mapping[str, pa.Array], operations: NDArray[np.int8], wrong: Reasons
-    ) -> dict[str, pa.Array]:
-        """Type the cells here, so that one bad row of two takes the other with it."""
-        made = {}
-        brings = (operations == INSERT) | (operations == UPDATE)
-        counting = brings | (operations == DELETE) if not self.target.key else brings
-        for column in self.target.wanted:
-            array = cells[column.name]
-            typed, misfits = fit(array, column)
-            if misfits is not None:
-                misfits = misfits & (counting | (column.name in self.target.key))
-                for row in np.flatnonzero(misfits).tolist():
-                    wrong.setdefault(row, misfit(str(array[row].as_py()), column))
-            if column.name in self.target.key or column is self.target.sequence:
-                needed = np.asarray(pc.is_null(typed)) & (brings | (operations == DELETE))
-                refuse(wrong, needed, f"column {column.name} is null or missing: a record needs it")
-            made[column.name] = typed
-        return made
-
-    def _draft(
-        self,
-        records: Rows,
-        operations: NDArray[np.int8],
-        cells: Mapping[str, pa.Array],
-        kept: Flags | None,
-        wrong: Reasons,
-        new: Mapping[str, str],
-    ) -> Draft:
-        by_record: Reasons = dict(self.reasons)
-        for row, reason in sorted(wrong.items()):
-            by_record.setdefault(int(records[row]), reason)
-        bad = np.zeros(len(self.messages), np.bool_)
-        bad[list(by_record)] = True
-        first = np.ones(len(records), np.bool_)
-        first[1:] = records[1:] != records[:-1]
-        rows = np.flatnonzero(~bad[records] | first)
-        operations[bad[records]] = UNREADABLE
-        messages = self.messages
-        whole = Draft(
-            operations,
-            cells,
-            lambda row: messages.record_id(int(records[row])),
-            lambda row: messages.raw(int(records[row])),
-            {row: by_record[int(records[row])] for row in np.flatnonzero(bad[records]).tolist()},
-            kept,
-            int(np.count_nonzero(self.operations == SKIPPED)),
-            messages.oldest,
-            new_fields=new,
-        )
-        return whole if len(rows) == len(records) else whole.taken(rows)
 
 
 def not_sent(

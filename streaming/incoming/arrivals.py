@@ -90,6 +90,8 @@ class Draft:
     versions : of a feed of signed images (removals and additions of whole rows): the version of each.
     new_fields : those that the table does not know, each with the first record that has it.
     refused_columns : those for which a whole file is one bad record, each with the first such file.
+    changes : the number of the change that each row is of, where a change may have two rows: both of them are applied,
+        or the change is one bad record.
     """
 
     operations: NDArray[np.int8]
@@ -103,6 +105,7 @@ class Draft:
     versions: NDArray[np.int64] | None = None
     new_fields: Mapping[str, str] = field(default_factory=dict)
     refused_columns: Mapping[str, str] = field(default_factory=dict)
+    changes: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.operations)
@@ -121,6 +124,7 @@ class Draft:
             reasons={int(place[row]): reason for row, reason in self.reasons.items() if place[row] >= 0},
             kept=None if self.kept is None else self.kept[rows],
             versions=None if self.versions is None else self.versions[rows],
+            changes=None if self.changes is None else self.changes[rows],
         )
 
 
@@ -183,10 +187,12 @@ def arrivals(draft: Draft, target: Target) -> Arrivals:
         advice = "an update needs a key that tells its row: declare one, or send delete and insert"
         refuse(reasons, operations == UPDATE, advice)
     refuse(reasons, ~np.isin(operations, (INSERT, UPDATE, DELETE, TRUNCATE)), "its operation is unknown")
-    bad = tuple(_bad(draft, row, target, reasons[row]) for row in sorted(reasons))
-    good = np.ones(count, np.bool_)
-    good[list(reasons)] = False
-    rows = _counting(draft, good)
+    changes = np.arange(count) if draft.changes is None else draft.changes
+    refused: dict[int, int] = {}  # the first bad row of each change
+    for row in sorted(reasons):
+        refused.setdefault(int(changes[row]), row)
+    bad = tuple(_bad(draft, row, target, reasons[row]) for row in refused.values())
+    rows = _counting(draft, ~np.isin(changes, list(refused)))
     records = _records(draft, target, typed, rows)
     return Arrivals(
         records,

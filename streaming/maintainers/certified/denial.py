@@ -93,12 +93,8 @@ class DenialMaintainer(CertifiedMaintainer):
         gone, come = differences(self._saved, self.covers.sets)
         if everything:
             come = self.covers.sets
-        batch = WriteBatch()
-        for cover in gone:
-            batch.delete("covers", prefix + codecs.words(cover))
-        for cover in come:
-            batch.put("covers", prefix + codecs.words(cover), b"")
-        yield batch
+        changed = [(cover, None) for cover in gone] + [(cover, b"") for cover in come]
+        yield WriteBatch("covers", {prefix + codecs.words(cover): value for cover, value in changed})
         self._saved = self.covers.sets
 
     @classmethod

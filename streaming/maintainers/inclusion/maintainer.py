@@ -105,15 +105,12 @@ class InclusionMaintainer:
                 load(VALUES, zip(values.keys, values.records, strict=True))
                 load(MEMBERS, values.members)
         release_freed()
-        last = WriteBatch()
-        _put_all(clusters, last, texts=texts, watched=watched)
-        return last
+        return _everything(clusters, texts=texts, watched=watched)
 
     @staticmethod
     def seed_files(clusters: Clusters, parts: ValueParts, *, texts: bool = False, watched: bool = False) -> WriteBatch:
         """Return what is to be written with the end of a seed whose values are in files."""
-        last = WriteBatch()
-        _put_all(clusters, last, texts=texts, watched=watched)
+        last = _everything(clusters, texts=texts, watched=watched)
         put_parts(parts, last)
         return last
 
@@ -376,14 +373,16 @@ def _numbers(columns: Sequence[Member]) -> dict[tuple[str, str], int]:
     return {(c.ref.table, c.ref.column): number for number, c in enumerate(columns) if not c.dropped}
 
 
-def _put_all(clusters: Clusters, batch: WriteBatch, *, texts: bool, watched: bool) -> None:
-    """Add the columns and all clusters to what is to be written."""
+def _everything(clusters: Clusters, *, texts: bool, watched: bool) -> WriteBatch:
+    """Return a batch with the columns and all clusters."""
     columns = [
         {"table": c.ref.table, "column": c.ref.column, "type": str(c.type), "assumed": c.assumed, "dropped": c.dropped}
         for c in clusters.columns
     ]
-    batch.put("meta", b"inclusion", codecs.json_bytes({"columns": columns, "texts": texts, "watched": watched}))
+    meta = {"columns": columns, "texts": texts, "watched": watched}
+    batch = WriteBatch("meta", {b"inclusion": codecs.json_bytes(meta)})
     _put_clusters(clusters, np.arange(clusters.count), batch)
+    return batch
 
 
 def _put_clusters(clusters: Clusters, numbers: Ints, batch: WriteBatch) -> None:

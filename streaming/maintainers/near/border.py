@@ -7,7 +7,7 @@ every batch, each is kept with the rows that had left by then added: its *floor*
 Invariant: a candidate's floor less the rows that left is at most its exceptions; none is larger than the bound.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -76,29 +76,19 @@ class Border:
     def _places(self) -> dict[tuple[Context, int], int]:
         return {one: place for place, one in enumerate(zip(self.contexts, self.numbers.tolist(), strict=True))}
 
-    def floors_in(self, targets: int) -> "FloorsIn":
-        """Return what is known of any context, by those that contain it."""
-        return FloorsIn(self, targets)
+    def floors_in(self, targets: int) -> Callable[[Context], Ints]:
+        """Return a function that gives, for a context, the floor of each target, -1 where none is known.
 
+        A target that is not near in a larger context is not near in the context.
+        """
+        has = np.zeros((self.columns, len(self)), np.bool_)
+        for place, context in enumerate(self.contexts):
+            has[list(context), place] = True
 
-class FloorsIn:
-    """Answers for any context which targets are not near in it, as they are not in a larger one.
+        def floors(context: Context) -> Ints:
+            found = np.full(targets, -1, np.int64)
+            there = has[list(context)].all(axis=0)
+            np.maximum.at(found, self.numbers[there], self.floors[there])
+            return found
 
-    Parameters
-    ----------
-    border : what is known.
-    targets : how many there are.
-    """
-
-    def __init__(self, border: Border, targets: int) -> None:
-        self._numbers, self._floors, self._targets = border.numbers, border.floors, targets
-        self._has = np.zeros((border.columns, len(border)), np.bool_)
-        for place, context in enumerate(border.contexts):
-            self._has[list(context), place] = True
-
-    def __call__(self, context: Context) -> Ints:
-        """Return the floor of each target, -1 where nothing is known."""
-        found = np.full(self._targets, -1, np.int64)
-        there = self._has[list(context)].all(axis=0)
-        np.maximum.at(found, self._numbers[there], self._floors[there])
-        return found
+        return floors

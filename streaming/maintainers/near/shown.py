@@ -23,7 +23,7 @@ from holdfast.state import codecs
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.maintainers.near.changes import NearExample
 from holdfast.streaming.maintainers.near.counts import ExceptionCount, Followed, NearCounts
-from holdfast.streaming.maintainers.table.row_images import RowImages
+from holdfast.streaming.maintainers.table.row_images import row_images
 
 Found = Mapping[int, NearExample]
 """The rows that are shown of one constraint, by their slots."""
@@ -60,7 +60,7 @@ class ShownExceptions:
         self._rows = rows
         self._counts = counts
         self._named = named
-        self._images = RowImages(rows)
+        self._images = row_images(rows)
         self._searched: dict[Candidate, int] = {}
         self._batches = 0
         self.shown: Mapping[Candidate, Found] = {}
@@ -107,7 +107,7 @@ class ShownExceptions:
 
     def seed(self, members: Followed) -> None:
         """Show exceptions of members."""
-        self._images = RowImages(self._rows)
+        self._images = row_images(self._rows)
         self.shown = self._with_searched({}, _first(members), _ROWS_A_SEED)
         self.begin()
 
@@ -115,7 +115,7 @@ class ShownExceptions:
         """Follow a batch, before the slots of vanished rows are forgotten."""
         members = _first(members)
         self._batches += 1
-        self._images = RowImages(self._rows)
+        self._images = row_images(self._rows)
         is_known = int(delta.copies.sum()) == delta.copies_in - delta.copies_out  # else rows went that are not here
         came = delta.changed[(self._rows.copies[delta.changed] > 0) & (delta.copies > 0)]
         shown: dict[Candidate, Found] = {}
@@ -140,7 +140,7 @@ class ShownExceptions:
 
     def restore(self, stored: Iterable[tuple[bytes, bytes]]) -> None:
         """Be what was stored, of rows that were; keys come without their prefix."""
-        self._images = RowImages(self._rows)
+        self._images = row_images(self._rows)
         shown: dict[Candidate, Found] = {}
         for key, value in stored:
             context, number = codecs.read_json(key)
@@ -200,7 +200,7 @@ class ShownExceptions:
         return found
 
     def _example(self, one: Candidate, slot: int, *, undecided: bool) -> NearExample:
-        return NearExample(self._named(one), self._images.of(slot), undecided)
+        return NearExample(self._named(one), self._images(slot), undecided)
 
 
 def _first(members: Followed) -> Followed:

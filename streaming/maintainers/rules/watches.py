@@ -212,7 +212,7 @@ def watch_of(rows: RowSet, rule: Rule, form: Form) -> RuleWatch:
 
 def example_of(rule: str, found: Found, image: RowImages) -> RuleExample:
     """Return a violation as it is shown."""
-    return RuleExample.of(rule, Violation(tuple(image.of(slot) for slot in found)))
+    return RuleExample.of(rule, Violation(tuple(image(slot) for slot in found)))
 
 
 def is_twice(found: Found) -> bool:

@@ -90,7 +90,7 @@ def _table(old: Schema, rows: pa.Table, columns: Sequence[EvolvedColumn]) -> Tab
         if made.was is None:
             arrays[column.name] = pa.chunked_array([pa.nulls(len(rows), arrow_type_of(column.type))])
             continue
-        own, values = old[made.was].type, _chunked(rows)[made.was]
+        own, values = old[made.was].type, rows.column(made.was)
         same = own == column.type
         arrays[column.name] = values if same else converted(values, own, column, f"table {old.table}")
     return encoded(old.table, [made.column for made in columns], arrays, len(rows))
@@ -108,7 +108,3 @@ def _space(
     before = old.schema.names
     pairs = [(names.get(before[a]), names.get(before[b])) for a, b in old.space.crossing]
     return measured([(a.name, b.name) for a, b in pairs if a and b and a.type.group is b.type.group])
-
-
-def _chunked(rows: pa.Table) -> dict[str, pa.ChunkedArray]:
-    return {name: rows.column(name) for name in rows.column_names}

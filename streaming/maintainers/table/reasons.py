@@ -12,7 +12,7 @@ from holdfast.discovery.evidence.certificate import Words
 from holdfast.discovery.reported import constraint_of
 from holdfast.indexes.rows import RowSet
 from holdfast.streaming.maintainers.certified.maintainer import CertifiedMaintainer, FamilyChanges
-from holdfast.streaming.maintainers.table.row_images import RowImages
+from holdfast.streaming.maintainers.table.row_images import row_images
 
 
 class Reasons:
@@ -25,7 +25,7 @@ class Reasons:
 
     def __init__(self, rows: RowSet) -> None:
         self._rows = rows
-        self._images = RowImages(rows)
+        self._images = row_images(rows)
 
     def of(self, family: CertifiedMaintainer, step: FamilyChanges) -> list[ConstraintChange]:
         """Return the changes of a family, each with its reason and its proof."""
@@ -35,7 +35,7 @@ class Reasons:
             violating = _lies_in(step.found, mask)
             if violating.any():
                 pair = step.found_pairs[int(violating.argmax())]
-                witness = Violation(tuple(self._images.of(int(slot)) for slot in pair))
+                witness = Violation(tuple(self._images(int(slot)) for slot in pair))
                 changes.append(_change(space, mask, Reason.VIOLATED, witness=witness))
             else:
                 changes.append(_change(space, mask, Reason.IMPLIED, by=family.wider(mask, step.come)))
@@ -47,7 +47,7 @@ class Reasons:
             held_back = step.lost_pairs[_lies_in(step.lost, mask)]
             twice = held_back[:, 0] == held_back[:, 1]  # then one of the two copies was removed
             removed = held_back[(held_back >= 0) & (twice[:, None] | (self._rows.copies[held_back] <= 0))]
-            proof = Violation((self._images.of(int(removed[0])),)) if len(removed) else None
+            proof = Violation((self._images(int(removed[0])),)) if len(removed) else None
             changes.append(_change(space, mask, Reason.RELEASED, witness=proof))
         return changes
 
