@@ -1,4 +1,4 @@
-"""What a commit says of constraints that nearly hold: rows for `near_constraints`, `near_changes` and `exceptions`.
+"""The rows of a commit about constraints that nearly hold: for `near_constraints`, `near_changes` and `exceptions`.
 
 Invariant: `near_changes` summed up is `near_constraints`; what an earlier state left there is not row again.
 """
@@ -18,7 +18,7 @@ _AMENDED = ("constraint_id", "sentence", "exceptions", "rows", "share")
 
 
 def near_of_batch(rows: OutputRows, maintainer: Maintainer, batch_id: int, result: BatchResult) -> None:
-    """Note what a batch did to the near constraints of a table."""
+    """Add the rows about the near constraints that a batch changed."""
     fresh: dict[str, list[NearExample]] = {}
     for example in result.exceptions_shown:
         fresh.setdefault(str(example.constraint), []).append(example)
@@ -39,12 +39,12 @@ def near_of_seed(
     shown: Sequence[Row],
     cause: str | None,
 ) -> None:
-    """Note what nearly holds on newly seeded tables: the difference from what the outputs have already.
+    """Add the rows about the near constraints of seeded tables: the difference from the rows published already.
 
     Parameters
     ----------
-    known, shown : the rows of `near_constraints` and of `exceptions`.
-    cause : why the tables were seeded, where it is neither the first time nor a loss.
+    known, shown : the published rows of `near_constraints` and of `exceptions`.
+    cause : the cause of the seed, if it is neither the first seed nor a rebuild.
     """
     fields = {"cause": cause or ("rebuild" if known else "seed")}
     left = {row["constraint_id"]: row for row in known}
@@ -84,7 +84,7 @@ def _strengths(maintainer: Maintainer, entered: Sequence[NearConstraint]) -> lis
 def _add_change(
     rows: OutputRows, table: str, change: NearChange, more: Mapping[str, object], strength: float | None = None
 ) -> None:
-    """Note a change, and what it makes of what nearly holds."""
+    """Add a row about a change, and the corresponding row of `near_constraints`."""
     about = dict(_about(change.constraint, table))
     row = {"source": table, **about, "change": change.change, "reason": change.reason}
     row["exceptions_before"] = change.before
@@ -99,7 +99,7 @@ def _add_change(
 
 
 def _add_examples(rows: OutputRows, table: str, shown: Sequence[NearExample], hidden: Sequence[NearExample]) -> None:
-    """Note the rows that are not shown any more, then those that are shown now."""
+    """Add rows that remove the hidden examples, then rows with the shown ones."""
     for example in hidden:
         rows.add("exceptions", {"example_id": example.example_id(table), "_gone": True})
     for example in shown:
@@ -120,7 +120,7 @@ def _add_examples(rows: OutputRows, table: str, shown: Sequence[NearExample], hi
 
 
 def _about(constraint: NearConstraint, table: str) -> Iterator[tuple[str, object]]:
-    """Yield the columns that say which constraint it is, and how many exceptions it has."""
+    """Yield the columns that describe a constraint and its exceptions."""
     fields = constraint_fields(constraint, table)
     yield "constraint_id", fields["id"]
     yield "table_name", table
@@ -132,6 +132,6 @@ def _about(constraint: NearConstraint, table: str) -> Iterator[tuple[str, object
 
 
 def _constraint_of(row: Row) -> NearConstraint:
-    """Return the constraint that a row of `near_constraints` is about."""
+    """Return the constraint of a row of `near_constraints`."""
     context, target = json.loads(row["context"]), json.loads(row["target"])
     return NearConstraint(NearShape(row["shape"]), context, target, row["exceptions"], row["rows"])

@@ -162,19 +162,7 @@ def arrivals(draft: Draft, target: Target) -> Arrivals:
     count = len(draft)
     operations = draft.operations
     reasons = dict(draft.reasons)
-    deletes = operations == DELETE if target.key and draft.versions is None else np.zeros(count, np.bool_)
-    typed: dict[str, pa.Array] = {}
-    for column in target.wanted:
-        cells = draft.cells.get(column.name)
-        if cells is None:
-            typed[column.name] = pa.nulls(count, arrow_type_of(column.type))
-            continue
-        if column.name not in target.key and column is not target.sequence and deletes.any():
-            cells = pc.if_else(pa.array(deletes), pa.scalar(None, cells.type), cells)
-        typed[column.name], wrong = fit(cells, column)
-        if wrong is not None:
-            for row in np.flatnonzero(wrong).tolist():
-                reasons.setdefault(row, misfit(str(readable(cells[row])), column))
+    typed = _typed(draft, target, reasons)
     about_rows = operations != TRUNCATE
     for name in target.key:
         missing = _is_null(typed[name]) & about_rows
@@ -203,6 +191,24 @@ def arrivals(draft: Draft, target: Target) -> Arrivals:
         new_fields=draft.new_fields,
         refused_columns=draft.refused_columns,
     )
+
+
+def _typed(draft: Draft, target: Target, reasons: dict[int, str]) -> dict[str, pa.Array]:
+    """Return the cells with the types of their columns; a cell that does not fit its type is a reason."""
+    deletes = (draft.operations == DELETE) & bool(target.key and draft.versions is None)
+    typed: dict[str, pa.Array] = {}
+    for column in target.wanted:
+        cells = draft.cells.get(column.name)
+        if cells is None:
+            typed[column.name] = pa.nulls(len(draft), arrow_type_of(column.type))
+            continue
+        if column.name not in target.key and column is not target.sequence and deletes.any():
+            cells = pc.if_else(pa.array(deletes), pa.scalar(None, cells.type), cells)
+        typed[column.name], wrong = fit(cells, column)
+        if wrong is not None:
+            for row in np.flatnonzero(wrong).tolist():
+                reasons.setdefault(row, misfit(str(readable(cells[row])), column))
+    return typed
 
 
 def all_bad(draft: Draft, target: Target, reason: str) -> Arrivals:

@@ -1,10 +1,10 @@
-"""Counts of what violates monitored rules in a whole table, and how they are made where its rows are in memory.
+"""Counts of the violations of monitored rules in a whole table: the contract, and the counter of rows in memory.
 
-keys, functional dependencies   sizes of groups                     indexes/group_counts.py
-other rules about pairs         partners of the rows that changed   discovery/detection/partners.py
-conditions on single rows       nothing: the changed rows tell
+keys, functional dependencies   from the sizes of groups                  indexes/group_counts.py
+other rules about pairs         from the partners of the changed rows     discovery/detection/partners.py
+conditions on single rows       from the changed rows alone
 
-Where rows are in blocks: `counting_blocks.py`.
+`counting_blocks.py` has the counter of rows in blocks.
 """
 
 import time
@@ -37,11 +37,11 @@ _MANY_CHANGED, _TRIED = 1024, 128
 
 
 class Counting(ABC):
-    """Counts what breaks the rules of one table, and finds some of it.
+    """Counts the violations of the rules of one table, and searches for examples.
 
     Parameters
     ----------
-    watches : the rules; their counts are set here.
+    watches : the rules, whose counts are set here.
     """
 
     def __init__(self, watches: Sequence[RuleWatch]) -> None:
@@ -50,26 +50,26 @@ class Counting(ABC):
         self.partners = [w for w in watches if isinstance(w, PartnersWatch) and w.form.is_possible]
 
     def follow(self, batch: ChangedRows) -> None:
-        """Bring the counts to where the rows are, and say which rows of the batch are seen to break a rule."""
+        """Apply a batch to the counts, and set which rows of the batch violate each rule."""
         for watch in self.singles:
             watch.follow(batch)
         self._follow_pairs(batch)
 
     @abstractmethod
     def _follow_pairs(self, batch: ChangedRows) -> None:
-        """Do so for rules about pairs."""
+        """Apply a batch to the rules about pairs."""
 
     @abstractmethod
     def count(self, watches: Sequence[RuleWatch]) -> None:
-        """Count all rows anew for some rules. O(n log n) for each."""
+        """Count all rows anew for the given rules. O(n log n) for each."""
 
     @abstractmethod
     def with_rows(self, wanted: Sequence[tuple[PairsWatch, int]]) -> list[Found | None]:
-        """Return for some rules a violation with a row each. O(n) each."""
+        """Return, for each rule and row, a violation with the row; None if there is none. O(n) each."""
 
     @abstractmethod
     def some(self, watches: Sequence[RuleWatch], most: int) -> list[list[Found]]:
-        """Return some violations of each of some rules that have any. O(n log n) for each."""
+        """Return up to `most` violations of each given rule, all of which have violations. O(n log n) each."""
 
     def rebuild(self) -> None:  # noqa: B027 (nothing, where nothing is derived)
         """Derive everything anew from the codes of the rows. O(n log n)."""
@@ -79,7 +79,7 @@ class Counting(ABC):
 
 
 class CountingInMemory(Counting):
-    """Asks rows that are all here.
+    """Counts violations on rows that are all in memory.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class CountingInMemory(Counting):
             watch.see(batch, breaks[delta.changed])
 
     def count(self, watches: Sequence[RuleWatch]) -> None:
-        """Count all rows anew for some rules. O(n log n) for each."""
+        """Count all rows anew for the given rules. O(n log n) for each."""
         for watch in watches:
             columns = RowColumns(self._rows)
             if isinstance(watch, SingleWatch):
@@ -129,31 +129,31 @@ class CountingInMemory(Counting):
                 self._count_partners(watch, columns)
 
     def with_rows(self, wanted: Sequence[tuple[PairsWatch, int]]) -> list[Found | None]:
-        """Return for some rules a violation with a row each. O(n) each."""
+        """Return, for each rule and row, a violation with the row; None if there is none. O(n) each."""
         return [pair_with(self._rows, watch.form, row) for watch, row in wanted]
 
     def some(self, watches: Sequence[RuleWatch], most: int) -> list[list[Found]]:
-        """Return some violations of each of some rules that have any. O(n log n) for each."""
+        """Return up to `most` violations of each given rule, all of which have violations. O(n log n) each."""
         return [self._some(watch, most) for watch in watches]
 
     def rebuild(self) -> None:
-        """Make what is derived from codes anew. O(n log n)."""
+        """Derive everything anew from the codes of the rows. O(n log n)."""
         for sizes in self._sizes.values():
             sizes.rebuild()
         self._partners.rebuild()
 
     def check_invariants(self) -> None:
-        """Assert what is promised of what is derived. O(n log n)."""
+        """Assert that what is derived from rows is right. O(n log n)."""
         for sizes in self._sizes.values():
             sizes.check_invariants()
         self._partners.check_invariants()
 
     def _count_partners(self, watch: PartnersWatch, columns: RowColumns) -> Flags:
-        """Count all rows anew; return which of them break the rule."""
+        """Count all rows anew for a rule; return, per row, whether it violates the rule."""
         began = time.perf_counter()
         counted = count(columns, Grouping(columns), watch.form)
         watch.counted(counted.pairs, counted.rows)
-        if columns.rows > _MEASURED:  # of few rows it takes as long as of none
+        if columns.rows > _MEASURED:  # fewer rows say nothing about the seconds a row
             watch.seconds_a_row = (time.perf_counter() - began) / columns.rows
         return counted.first | counted.second
 
@@ -167,9 +167,10 @@ class CountingInMemory(Counting):
         return [(int(columns.slots[t]), int(columns.slots[s])) for t, s in found]
 
     def _quicker_anew(self, batch: ChangedRows) -> set[int]:
-        """Return the rules for which counting all rows is quicker than asking for each row that changed.
+        """Return the rules for which counting all rows is quicker than counting the partners of each changed row.
 
-        By what asking took before; where that is not known, and many rows changed, by asking for a few of them.
+        Decided by what earlier counts took; for a rule without earlier counts, and many changed rows, by counting the
+        partners of a few of them.
         """
         slots = batch.delta.changed
         unknown = [number for number, seconds in enumerate(self._seconds_a_row) if not seconds]
@@ -179,7 +180,7 @@ class CountingInMemory(Counting):
         return {number for number, watch in enumerate(self.partners) if seconds[number] > watch.seconds_anew}
 
     def _partners_of(self, batch: ChangedRows, slots: Slots, numbers: Collection[int]) -> dict[int, NDArray[np.int64]]:
-        """Return the partners of some rows of a batch, and remember how long asking for one of them took."""
+        """Return, per rule, the number of partners of each given row of a batch; note the seconds a row."""
         columns = batch.columns if len(slots) == len(batch.delta.changed) else RowColumns(self._rows, slots)
         partners, seconds = self._partners.count(slots, columns, numbers)
         for number, took in seconds.items():

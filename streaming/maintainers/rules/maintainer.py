@@ -1,10 +1,9 @@
-"""Declared rules of one table, kept exact from batch to batch by the rows that changed alone.
+"""Declared rules of one table, whose violations are counted batch by batch from the changed rows.
 
-Each rule is watched by what its violations are (`watches.py`); the whole table is asked where its rows are
-(`counting.py`).
+Each rule has a `RuleWatch` by its kind (`watches.py`); a `Counting` counts the whole table (`counting.py`).
 
-Invariant: after every batch `violating_pairs` is the number of the definition on the current rows, and so is
-`violating_rows` where the state says that it is recent; every example is a live violation.
+Invariant: after every batch `violating_pairs` is right for the current rows, and so is `violating_rows` if the rule's
+state says that it is recent; every example is a violation by live rows.
 """
 
 import time
@@ -42,11 +41,12 @@ _SOUGHT, _SOUGHT_A_BATCH = 2, 8
 
 @dataclass(frozen=True)
 class MonitoredRule:
-    """A rule, and how often its violating rows may be counted anew where each batch cannot tell them.
+    """A rule that is monitored.
 
     Parameters
     ----------
-    recount : seconds.
+    rule : the rule.
+    recount : the least seconds between two counts of all violating rows, if a batch does not tell their number.
     """
 
     rule: Rule
@@ -59,7 +59,7 @@ class RuleMaintainer(TablePart):
     Parameters
     ----------
     holding : the rows of the table.
-    rules : those about it, inclusions left out.
+    rules : the rules about rows of this table; inclusions are elsewhere.
     now : the clock, in seconds.
     """
 
@@ -79,19 +79,19 @@ class RuleMaintainer(TablePart):
         self.gone: list[tuple[str, RuleExample]] = []
 
     def seed(self) -> None:
-        """Count all rules, and look for examples. O(n log n) for each."""
+        """Count all rules, and search for examples. O(n log n) for each."""
         self._begin_watching(self._watches)
 
     @property
     def held(self) -> Slots:
-        """The rows that examples show."""
+        """The slots of the rows in examples."""
         return np.array(
             sorted({slot for watch in self._watches for found in watch.examples for slot in found}), np.int64
         )
 
     @property
     def states(self) -> list[RuleState]:
-        """What is known of each rule; what came and went is that of the last batch."""
+        """The state of each rule; the added and removed examples are those of the last batch."""
         return [watch.state() for watch in self._watches]
 
     def begin(self) -> None:
@@ -101,12 +101,12 @@ class RuleMaintainer(TablePart):
         self._clear_changes()
 
     def forget_changes(self) -> None:
-        """Forget which examples came and went, and those of rules that are gone."""
+        """Forget which examples were added and removed: a commit has published them."""
         self.gone = []
         self._clear_changes()
 
     def undo(self) -> None:
-        """Take a batch back, after the rows are as they were. O(n) where it had begun to count."""
+        """Take a batch back, after the rows are as they were before it. O(n) if counting had begun."""
         for watch, memo in zip(self._watches, self._before, strict=True):
             watch.take_back(memo)
         self._clear_changes()
@@ -114,15 +114,15 @@ class RuleMaintainer(TablePart):
             self.rebuild()
 
     def rebuild(self) -> None:
-        """Make everything that is derived from codes anew, as is needed when they were relabelled. O(n log n)."""
+        """Derive everything anew from the codes of the rows, which were relabelled. O(n log n)."""
         self._touched = True
         self._counting.rebuild()
 
     def apply(self, delta: RowDelta) -> None:
-        """Follow what a batch did to the rows, before those that vanished are forgotten."""
+        """Apply a batch, before the slots of deleted rows are forgotten."""
         if not self._watches:
             return
-        if not (delta.copies_in or delta.copies_out):  # rows that are not here may have gone
+        if not (delta.copies_in or delta.copies_out):  # rows without slots may have been deleted
             self._recount()
             return
         self._touched = True
@@ -136,11 +136,11 @@ class RuleMaintainer(TablePart):
         self._look_for_examples()
 
     def recount(self) -> None:
-        """Count the rows of all rules anew whose count is of an earlier batch."""
+        """Count the violating rows of all rules whose last count is of an earlier batch. O(n log n) for each."""
         self._count([watch for watch in self._watches if not watch.is_recent])
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
-        """Yield what changed since it was last saved."""
+        """Yield what changed since the last save, or everything."""
         batch = WriteBatch()
         stored = {watch.rule.name: codecs.json_bytes(watch.fields()) for watch in self._watches}
         for name in self._saved.keys() - stored.keys():
@@ -153,7 +153,7 @@ class RuleMaintainer(TablePart):
             yield batch
 
     def restore(self, store: Store, prefix: bytes) -> None:
-        """Take over what was saved of these rules; count those that are new or were worded otherwise."""
+        """Restore the saved counts and examples; count the rules that are new or were reworded."""
         self._saved = {key[len(prefix) :].decode(): value for key, value in store.scan(RULES, prefix)}
         stored = {name: codecs.read_json(value) for name, value in self._saved.items()}
         new = []
@@ -171,7 +171,7 @@ class RuleMaintainer(TablePart):
         ]
 
     def check_invariants(self) -> None:
-        """Assert that all counts are as counted anew, and that examples are live. O(n log n)."""
+        """Assert that all counts are right, and that examples are violations by live rows. O(n log n)."""
         self._counting.check_invariants()
         known = [(watch.pairs, watch.breaking, watch.is_recent) for watch in self._watches]
         self._counting.rebuild()
@@ -193,21 +193,21 @@ class RuleMaintainer(TablePart):
         self._show_some([watch for watch in watches if watch.violations])
 
     def _count(self, watches: Sequence[RuleWatch]) -> None:
-        """Count all rows anew for some rules."""
+        """Count all rows anew for the given rules."""
         if watches:
             self._counting.count(watches)
         for watch in watches:
             watch.counted_at = self._now()
 
     def _recount(self) -> None:
-        """Count the rows of rules anew whose count says nothing, and of one whose turn it is."""
+        """Count the rules whose number of violating rows is unknown, and one rule whose recount is due."""
         now = self._now()
         stale = [watch for watch in self._watches if not watch.is_recent]
         due = [w for w in stale if w.breaking and now - w.counted_at >= self._recounts[w.rule.name]]
         self._count([w for w in stale if not w.breaking] + sorted(due, key=lambda w: w.counted_at)[:1])
 
     def _look_for_examples(self) -> None:
-        """Show violations by new rows, or any where none is shown."""
+        """Add examples with rows of the batch, or any examples to rules that have none."""
         wanted: list[tuple[RuleWatch, int]] = []
         for watch in self._watches:
             if watch.wants_examples:
@@ -224,7 +224,7 @@ class RuleMaintainer(TablePart):
         self._show_some([watch for watch in self._watches if watch.violations and not watch.examples])
 
     def _show_some(self, watches: Sequence[RuleWatch]) -> None:
-        """Show some violations of rules that have any."""
+        """Search for examples of rules, all of which have violations."""
         if watches:
             for watch, several in zip(watches, self._counting.some(watches, MOST_EXAMPLES), strict=True):
                 for found in several:
@@ -234,7 +234,7 @@ class RuleMaintainer(TablePart):
 def monitored(
     rules: Sequence[Rule | MonitoredRule | str] | Rule | MonitoredRule | str, schema: Schema
 ) -> list[MonitoredRule]:
-    """Return rules, or one, as they are monitored, texts read for one table; refuse what does not fit it."""
+    """Return one or several rules as monitored rules, texts parsed for the table; refuse rules that do not fit it."""
     given = [rules] if isinstance(rules, Rule | MonitoredRule | str) else rules
     made = [declared(rule, rule, {schema.table: schema}) if isinstance(rule, str) else rule for rule in given]
     found = [rule if isinstance(rule, MonitoredRule) else MonitoredRule(rule) for rule in made]
@@ -255,17 +255,17 @@ def monitored(
 
 
 def coding_space(space: PredicateSpace, rules: Sequence[MonitoredRule]) -> PredicateSpace:
-    """Return a space whose codes tell what rules ask of a table's rows, beside what its own space asks."""
+    """Return the space extended by the column pairs that rules compare, for the codes of the table's rows."""
     return space_with(space, _pair_forms(space.schema, rules))
 
 
 def uncoded(coded: PredicateSpace, schema: Schema, rules: Sequence[MonitoredRule]) -> list[MonitoredRule]:
-    """Return the rules that compare what codes do not tell: columns with each other, or the order of texts."""
+    """Return the rules that the codes cannot decide: comparisons of columns with each other, or of texts by order."""
     return [rule for rule in rules if space_with(coded, _pair_forms(schema, [rule])) != coded]
 
 
 def refuse_uncoded(coded: PredicateSpace, schema: Schema, rules: Sequence[MonitoredRule]) -> None:
-    """Raise `StateRefused` where a rule compares what the codes of a state do not tell."""
+    """Raise `StateRefused` if the codes of a state cannot decide a rule."""
     for rule in uncoded(coded, schema, rules):
         raise StateRefused(
             f"rule {rule.rule.name} ({rule.rule.text}) compares columns with each other, or the order of texts, "
