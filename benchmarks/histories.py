@@ -48,7 +48,7 @@ def history(seed: Any, more: Any, space: Any, bounds: Any, batch: int, key: tupl
     found: Point = {"constraints": len(maintainer.constraints), "seed_seconds": round(seeded, 2)}
 
     def run(name: str, batches: list[tuple[Any, int]]) -> None:
-        before = vars(maintainer.effort)
+        before = maintainer.effort
         seconds, changes = [], 0
         for rows, operation in batches:
             table = encoded(rows)
@@ -59,7 +59,7 @@ def history(seed: Any, more: Any, space: Any, bounds: Any, batch: int, key: tupl
         found[f"{name}_slowest_ms"] = round(max(seconds) * 1_000, 2)
         found[f"{name}_changes"] = changes
         if name != "insert":
-            found[f"{name}_effort"] = {k: v - before[k] for k, v in vars(maintainer.effort).items() if v != before[k]}
+            found[f"{name}_effort"] = dict(maintainer.effort - before)
 
     def slices(rows: Any, start: int, operation: int) -> list[tuple[Any, int]]:
         return [(rows.slice(start + i * batch, batch), operation) for i in range(batches)]

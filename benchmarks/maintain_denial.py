@@ -106,7 +106,7 @@ def _only_witnesses(rows: int, bound: int) -> Point:
         "constraints": constraints,
         "delete_ms": round(seconds * 1_000, 2),
         "delete_changes": len(changes),
-        "delete_effort": {name: count for name, count in vars(maintainer.effort).items() if count},
+        "delete_effort": dict(maintainer.effort),
     }
 
 

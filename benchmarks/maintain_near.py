@@ -55,18 +55,18 @@ def _history(rows: int, columns: str, orders: bool, batches: int) -> Point:
         maintainers[name] = _seeded(seed, key, families)
         found[f"{name}_seed_seconds"] = round(time.perf_counter() - started, 2)
     near = maintainers["near"]
-    found |= {"near": len(near.near), "border": near.near_effort.border}
+    found |= {"near": len(near.near), "border": near.near_maintainer.effort.border}
     types = ReadOptions(types={column.name: column.type for column in near.schema})
 
     def run(kind: str, some: list[Any], operation: int) -> None:
         seconds: dict[str, list[float]] = {name: [] for name in maintainers}
-        before = near.near_effort
+        before = near.near_maintainer.effort
         for one in some:
             table = from_arrow(one, "tax", types)
             for name, maintainer in maintainers.items():
                 records = Records(table, np.full(table.row_count, operation, np.int8))
                 seconds[name].append(maintainer.apply_records(records).seconds)
-        after = near.near_effort
+        after = near.near_maintainer.effort
         for name, took in seconds.items():
             found[f"{name}_{kind}_ms"] = round(statistics.median(took) * 1_000, 1)
             found[f"{name}_{kind}_slowest_ms"] = round(max(took) * 1_000, 1)

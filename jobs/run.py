@@ -109,7 +109,7 @@ def _run(
             publisher = publisher_of(settings, commits, session)
             tables = _restored(configuration, store, place, progress)
         else:
-            tables = seed_tables(configuration, store, commits, session, progress)
+            tables = seed_tables(configuration, commits, session, progress)
             publisher = publisher_of(settings, commits, session)
         company.seeded(tables)
         snapshotter = snapshotter_of(settings, store, commits)
@@ -119,7 +119,7 @@ def _run(
         waiting = waiting_of(settings, store)
         sender = sender_of(configuration, waiting, progress)
         with _ended(watch, publisher, snapshotter, sender, progress):
-            pipeline = _pipeline(configuration, store, commits, tables, publisher, waiting, snapshotter, place)
+            pipeline = _pipeline(configuration, tables, publisher, waiting, snapshotter, place)
             watch.follow(Followed(commits, pipeline, publisher, snapshotter, tables, waiting, sender.counts))
             sender.start()
             for state in pipeline.announce():
@@ -153,8 +153,6 @@ def _ended(
 
 def _pipeline(
     configuration: Configuration,
-    store: RocksStore,
-    commits: Commits,
     tables: Mapping[str, Maintainer],
     publisher: Publisher,
     waiting: Waiting,
@@ -172,7 +170,7 @@ def _pipeline(
         strict={table.name for table in settings.tables if table.new_columns == "stop"},
     )
     rules, committed = monitored_rules(configuration), snapshotter.maybe
-    return Pipeline(store, commits, tables, publisher, limits, rules, waiting, committed, values=place.values)
+    return Pipeline(tables, publisher, limits, rules, waiting, committed, values=place.values)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.terminal.progress import SPOKEN, Progress, Voice, spoken_on
 from holdfast.state.commits import READY, Commits
 from holdfast.state.judging import refuse_unusable
-from holdfast.state.rocks import RocksReader, RocksStore
+from holdfast.state.rocks import RocksReader
 from holdfast.state.snapshots import backups
 from holdfast.streaming.alerts.waiting import carried
 from holdfast.streaming.maintainers.maintainer import Maintainer
@@ -70,14 +70,13 @@ def _seed_anew(
                 "holdfast seed --replace"
             )
         session = Session(settings, voice)
-        seed_tables(configuration, store, commits, session, progress, left)
+        seed_tables(configuration, commits, session, progress, left)
         publish_what_waits(settings, store, commits, session, complete)
         progress.note(f"seeded: {settings.state} is ready, outputs are in {settings.output}")
 
 
 def seed_tables(
     configuration: Configuration,
-    store: RocksStore,
     commits: Commits,
     session: Callable[[], "SparkSession"],
     progress: Progress,
@@ -91,7 +90,6 @@ def seed_tables(
     if left is not None:
         earlier = replaced_fields(earlier, broken=left.broken, waiting=left.waiting)
     return seed(
-        store,
         commits,
         (seeded_table(table, settings, rules, session, progress, place) for table in settings.tables),
         earlier,

@@ -141,19 +141,17 @@ class Commits:
 
     Attributes
     ----------
+    store : the store.
     identity : whose state it is.
     upgraded_from : the format that it had until now, where it was an earlier one.
     """
 
     def __init__(self, store: Store, application: str) -> None:
-        self._store = store
+        self.store = store
         known = identity_of(store, application)
         if known is None:
             known = Identity(secrets.token_hex(16), 0, application, SEEDING)
-            first = WriteBatch()
-            first.put("meta", b"identity", codecs.json_bytes(asdict(known)))
-            first.put("meta", b"format", codecs.number(codecs.FORMAT))
-            store.write(first)
+            store.write(WriteBatch("meta", _first_meta(known)))
         self.identity = known
         found = _format_of(store)
         self.upgraded_from = found if found != codecs.FORMAT else None
@@ -167,29 +165,29 @@ class Commits:
     @classmethod
     def succeeding(cls, store: Store, earlier: "Commits") -> "Commits":
         """Return the way into an empty store that is to be seeded, and then to take the place of another one."""
-        first = WriteBatch()
-        first.put("meta", b"identity", codecs.json_bytes(asdict(replace(earlier.identity, status=SEEDING))))
-        first.put("meta", b"format", codecs.number(codecs.FORMAT))
-        first.put("meta", b"commit", codecs.number(earlier.last))
-        first.put("meta", b"first", codecs.number(earlier.first))
-        first.put("meta", _PUBLISHED, codecs.json_bytes(earlier.published_to))
-        store.write(first)
+        meta = {
+            **_first_meta(replace(earlier.identity, status=SEEDING)),
+            b"commit": codecs.number(earlier.last),
+            b"first": codecs.number(earlier.first),
+            _PUBLISHED: codecs.json_bytes(earlier.published_to),
+        }
+        store.write(WriteBatch("meta", meta))
         return cls(store, earlier.identity.application)
 
     @property
     def last(self) -> int:
         """The number of the last commit, 0 before the first."""
-        return last_commit(self._store)
+        return last_commit(self.store)
 
     @property
     def first(self) -> int:
         """The number of the first commit of this state."""
-        return codecs.read_number(self._store.get("meta", b"first") or codecs.number(1))
+        return codecs.read_number(self.store.get("meta", b"first") or codecs.number(1))
 
     @property
     def base(self) -> int:
         """The number of the commit that a snapshot has to have for the records behind it to be enough."""
-        return codecs.read_number(self._store.get("meta", _BASE) or b"")
+        return codecs.read_number(self.store.get("meta", _BASE) or b"")
 
     def is_done(self, source: str, query_id: str, batch_id: int, start: str, end: str) -> bool:
         """Return whether a batch is committed already; refuse one that does not follow the last one."""
@@ -211,7 +209,7 @@ class Commits:
 
     def entry(self, source: str) -> LedgerEntry | None:
         """Return the last batch of a source."""
-        return last_batch(self._store, source)
+        return last_batch(self.store, source)
 
     def resume(self, source: str, change: WriteBatch) -> None:
         """Add to a change that a new stream begins where the last batch of a source ended."""
@@ -246,48 +244,46 @@ class Commits:
         whole.put("outbox", codecs.number(number), codecs.json_bytes(outbox))
         record = codecs.batch_bytes(whole)
         whole.put("log", codecs.number(number), record)
-        self._store.write(whole)
+        self.store.write(whole)
         return number
 
     def continue_after(self, number: int) -> None:
         """Let the commits of a new state come behind those that an earlier one published: their order stays one."""
         if self.identity.status != SEEDING:
             raise StateRefused("the state is seeded already: its commits have their numbers")
-        first = WriteBatch()
-        first.put("meta", b"commit", codecs.number(max(number, self.last)))
-        first.put("meta", b"first", codecs.number(max(number, self.last) + 1))
-        self._store.write(first)
+        last = max(number, self.last)
+        self.store.write(WriteBatch("meta", {b"commit": codecs.number(last), b"first": codecs.number(last + 1)}))
 
     def bulk(self, change: WriteBatch) -> None:
         """Write a part of a seed, while the status is `seeding`: it counts only once a commit says `ready`."""
         if self.identity.status != SEEDING:
             raise StateRefused("the state is seeded already: parts of a seed may not be written over it")
-        self._store.write(change)
+        self.store.write(change)
 
     def load(self, family: str, items: Iterable[tuple[bytes, bytes]]) -> None:
         """Write sorted keys of a seed into a family that has none of them, as `bulk` does."""
         if self.identity.status != SEEDING:
             raise StateRefused("the state is seeded already: parts of a seed may not be written over it")
-        self._store.load(family, items)
+        self.store.load(family, items)
 
     def unlogged(self) -> Iterator[tuple[int, bytes]]:
         """Yield the records that are not in the backup yet, in order."""
-        for key, record in self._store.scan("log"):
+        for key, record in self.store.scan("log"):
             yield codecs.read_number(key), record
 
     def unpublished(self) -> Iterator[tuple[int, Any]]:
         """Yield what is to be published yet, in order of the commits."""
-        for key, payload in self._store.scan("outbox"):
+        for key, payload in self.store.scan("outbox"):
             yield codecs.read_number(key), codecs.read_json(payload)
 
     def logged(self, number: int) -> None:
-        """Drop a record that is in the backup."""
-        self._drop("log", number)
+        """Delete a record that is in the backup."""
+        self.store.write(WriteBatch("log", {codecs.number(number): None}))
 
     @property
     def published_to(self) -> dict[str, int]:
         """The last commit that each output table has, as far as it was noted."""
-        stored = self._store.get("meta", _PUBLISHED)
+        stored = self.store.get("meta", _PUBLISHED)
         return {} if stored is None else dict(codecs.read_json(stored))
 
     def published(self, number: int, tables: Mapping[str, int] | None = None) -> None:
@@ -297,16 +293,13 @@ class Commits:
         ----------
         tables : the last commit that brought rows to each of some tables.
         """
-        batch = WriteBatch()
+        done = [key for key, _ in self.store.scan("outbox") if codecs.read_number(key) <= number]
+        batch = WriteBatch("outbox", dict.fromkeys(done))
         noted = self.published_to | dict(tables or {})
         if noted:
             batch.put("meta", _PUBLISHED, codecs.json_bytes(noted))
-        for key, _ in self._store.scan("outbox"):
-            if codecs.read_number(key) <= number:
-                batch.delete("outbox", key)
-        self._store.write(batch)
+        self.store.write(batch)
 
-    def _drop(self, family: str, number: int) -> None:
-        batch = WriteBatch()
-        batch.delete(family, codecs.number(number))
-        self._store.write(batch)
+
+def _first_meta(identity: Identity) -> dict[bytes, bytes]:
+    return {b"identity": codecs.json_bytes(asdict(identity)), b"format": codecs.number(codecs.FORMAT)}

@@ -298,7 +298,7 @@ class ObjectPlace:
         except OSError as error:  # a local file, or a store's answer that Python has a class for
             raise StoreError(self._shown(str(error))) from error
         except self._obstore.exceptions.BaseError as error:
-            raise StoreError(self._shown(_said(error))) from error
+            raise StoreError(self._shown(_first_line(error))) from error
 
 
 def place_of(place: "Path | Place") -> Place:
@@ -338,14 +338,14 @@ def object_place(address: str, options: Mapping[str, str], shown: Callable[[str]
         except UnknownConfigurationKeyError as error:  # it is delta-rs' alone
             named = _UNKNOWN.search(str(error))
             if named is None or config.pop(named[1], None) is None:
-                raise StoreError(shown(_said(error))) from error
+                raise StoreError(shown(_first_line(error))) from error
         except (BaseError, ValueError, TypeError, OSError) as error:
-            raise StoreError(shown(_said(error))) from error
+            raise StoreError(shown(_first_line(error))) from error
         else:
             return ObjectPlace(address, store, shown)
 
 
-def _said(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     """Return the first line of what a store said: behind it stand its own structures."""
     return str(error).strip().split("\n", 1)[0][:500]
 

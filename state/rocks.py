@@ -62,67 +62,34 @@ _FILE_MISSING = ("IO error: No such file or directory: ",)
 names files, in folders with any name."""
 
 
-class RocksStore:
-    """An open RocksDB.
+class _Families:
+    """The families of an open RocksDB, as a store or beside it.
 
     Parameters
     ----------
-    path : its folder; it is made where it is not there, for its owner alone.
+    path : the folder of the RocksDB.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise _unreachable(path, error) from error
-        try:
-            families = Rdict.list_cf(str(path)) if holds_store(path) else [_DEFAULT]
-            self._database: Any = Rdict(
-                str(path), options=_options(), column_families={name: _options() for name in families}
-            )
-            noted = self._database.get(_NAMES)
-        except HoldfastError:
-            raise
-        except Exception as error:
-            raise _refused(path, error) from error
-        for kind in (_LOADING, _LINKED):
-            for left in path.glob(f"{kind}*"):  # by a process that was killed
-                shutil.rmtree(left, ignore_errors=True)
-        self._noted = set(json.loads(noted or b"[]"))
-        lost = self._noted.difference(families)
-        if lost:
-            self._database.close()
-            raise _damaged(path, f"it has no {', '.join(sorted(lost))} any more")
-        self._families: dict[str, Any] = {
-            name: self._database.get_column_family(name) for name in families if name != _DEFAULT
-        }
-        self._handles: dict[str, Any] = {name: self._database.get_column_family_handle(name) for name in self._families}
-        self._pool = ThreadPoolExecutor(_THREADS, "lookup")
-        self._synced = WriteOptions()
-        self._synced.sync = True
+        self._database: Any = None
+        self._families: dict[str, Any] = {}
         self._scans: WeakSet[Generator[tuple[bytes, bytes]]] = WeakSet()
-        self._is_open = True
 
     def get(self, family: str, key: bytes) -> bytes | None:
         """Return the value of a key, or None. O(log n)."""
         self._check()
-        with _reading(self.path):
+        with _explained(self.path):
             found: bytes | None = self._families[family].get(key) if family in self._families else None
         return found
 
     def get_many(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the value of each key, or None. O(k log n), many of them in threads."""
+        """Return the value of each key, or None. O(k log n), and quicker than one after the other."""
         self._check()
         if family not in self._families or not keys:
             return [None] * len(keys)
-        get = self._families[family].get
-        with _reading(self.path):
-            if len(keys) < _MANY_KEYS:
-                return list(get(list(keys)))
-            size = -(-len(keys) // _THREADS)
-            parts = [list(keys[start : start + size]) for start in range(0, len(keys), size)]
-            return [value for part in self._pool.map(get, parts) for value in part]
+        with _explained(self.path):
+            return self._looked_up(self._families[family], list(keys))
 
     def scan(self, family: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield keys that begin with `prefix` and their values, in ascending order. O(log n + k)."""
@@ -132,6 +99,51 @@ class RocksStore:
             self._scans.add(scanned)
             yield from scanned
             self._check()
+
+    def _looked_up(self, family: Any, keys: list[bytes]) -> list[bytes | None]:
+        return list(family.get(keys))
+
+    def _opened(self, families: Iterable[str], **more: Any) -> None:
+        """Open the RocksDB with all of its families."""
+        columns = {name: _options() for name in families}
+        self._database = Rdict(str(self.path), options=_options(), column_families=columns, **more)
+        self._families = {name: self._database.get_column_family(name) for name in columns if name != _DEFAULT}
+
+    def _check(self) -> None:
+        if self._database is None:
+            raise ValueError("the store is closed")
+
+
+class RocksStore(_Families):
+    """An open RocksDB.
+
+    Parameters
+    ----------
+    path : its folder; it is made where it is not there, for its owner alone.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unreachable(path, error) from error
+        with _explained(path):
+            families = Rdict.list_cf(str(path)) if holds_store(path) else [_DEFAULT]
+            self._opened(families)
+            noted = self._database.get(_NAMES)
+        for kind in (_LOADING, _LINKED):
+            for left in path.glob(f"{kind}*"):  # by a process that was killed
+                shutil.rmtree(left, ignore_errors=True)
+        self._noted = set(json.loads(noted or b"[]"))
+        lost = self._noted.difference(families)
+        if lost:
+            self._database.close()
+            raise _damaged(path, f"it has no {', '.join(sorted(lost))} any more")
+        self._handles: dict[str, Any] = {name: self._database.get_column_family_handle(name) for name in self._families}
+        self._pool = ThreadPoolExecutor(_THREADS, "lookup")
+        self._synced = WriteOptions()
+        self._synced.sync = True
 
     def verify(self) -> None:
         """Read everything, and raise where something is damaged. O(n)."""
@@ -144,7 +156,7 @@ class RocksStore:
         self._check()
         written = RocksBatch(raw_mode=True)
         needed = {family for family, _ in batch.changes}
-        try:
+        with _explained(self.path, is_write=True):
             noted = self._noted | needed
             if noted != self._noted:
                 written.put(_NAMES, json.dumps(sorted(noted)).encode())
@@ -156,25 +168,21 @@ class RocksStore:
                     written.put(key, value, handles[family])
             self._database.write(written, self._synced)
             self._noted = noted
-        except Exception as error:
-            raise _unwritten(self.path, error) from error
 
     def load(self, family: str, items: Iterable[tuple[bytes, bytes]]) -> None:
         """Put many keys, in ascending order, where none of them is yet: as files that the store takes over. O(k)."""
         self._check()
-        self.write(_first_of(family))
+        self.write(WriteBatch(family, {b"": None}))  # a delete makes the family
         items = iter(items)
-        try:
-            with tempfile.TemporaryDirectory(prefix=_LOADING, dir=self.path) as folder:
-                for number in count():
-                    path = str(Path(folder, f"{number}.sst"))
-                    if not _filled(path, islice(items, _LOADED_AT_ONCE)):
-                        return
-                    self._families[family].ingest_external_file([path])
-        except HoldfastError:
-            raise
-        except Exception as error:
-            raise _unwritten(self.path, error) from error
+        with (
+            _explained(self.path, is_write=True),
+            tempfile.TemporaryDirectory(prefix=_LOADING, dir=self.path) as folder,
+        ):
+            for number in count():
+                path = str(Path(folder, f"{number}.sst"))
+                if not _filled(path, islice(items, _LOADED_AT_ONCE)):
+                    return
+                self._families[family].ingest_external_file([path])
 
     def linked(self) -> Path:
         """Return a folder with hard links to a copy of the store as it is, for the caller to remove. O(buffers)."""
@@ -189,18 +197,25 @@ class RocksStore:
 
     def close(self) -> None:
         """Give the store and its lock up; where its files cannot be tidied, nothing is lost: all writes are synced."""
-        if self._is_open:
-            self._is_open = False
+        if self._database is not None:
+            database, self._database = self._database, None
             self._pool.shutdown()
             for scanned in list(self._scans):  # one that somebody left half-way, as what is raised does, holds the lock
                 with suppress(ValueError):
                     scanned.close()
             self._handles.clear()
-            for handle in (*self._families.values(), self._database):
+            for handle in (*self._families.values(), database):
                 with suppress(Exception):
                     handle.close()
-            self._families.clear()
-            self._database = None  # one that could not be closed keeps its lock as long as it lives
+            self._families.clear()  # a database that could not be closed keeps its lock as long as it lives
+
+    def _looked_up(self, family: Any, keys: list[bytes]) -> list[bytes | None]:
+        """Look many keys up in threads."""
+        if len(keys) < _MANY_KEYS:
+            return super()._looked_up(family, keys)
+        size = -(-len(keys) // _THREADS)
+        parts = [keys[start : start + size] for start in range(0, len(keys), size)]
+        return [value for part in self._pool.map(family.get, parts) for value in part]
 
     def _handle(self, family: str) -> Any:
         if family not in self._families:
@@ -208,12 +223,8 @@ class RocksStore:
             self._handles[family] = self._database.get_column_family_handle(family)
         return self._handles[family]
 
-    def _check(self) -> None:
-        if not self._is_open:
-            raise ValueError("the store is closed")
 
-
-class RocksReader:
+class RocksReader(_Families):
     """A store as it is at this moment, whoever writes to it: nothing is locked, and nothing in its folder is written.
 
     It reads what was committed up to when it was opened, or to the last `refresh`. RocksDB keeps notes of its own on it
@@ -225,13 +236,12 @@ class RocksReader:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        super().__init__(path)
         if not holds_store(path):
             raise StateMissing(
                 f"{path} holds no state: seed one first, or name the `state` folder of the configuration"
             )
         self._notes = Path(tempfile.mkdtemp(prefix="holdfast-reader-"))
-        self._database: Any = None
         try:
             self._open()
         except BaseException:
@@ -243,28 +253,6 @@ class RocksReader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def get(self, family: str, key: bytes) -> bytes | None:
-        """Return the value of a key, or None. O(log n)."""
-        self._check()
-        with _reading(self.path):
-            found: bytes | None = self._families[family].get(key) if family in self._families else None
-        return found
-
-    def get_many(self, family: str, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the value of each key, or None. O(k log n), and quicker than one after the other."""
-        self._check()
-        if family not in self._families or not keys:
-            return [None] * len(keys)
-        with _reading(self.path):
-            found: list[bytes | None] = self._families[family].get(list(keys))
-        return found
-
-    def scan(self, family: str, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Yield keys that begin with `prefix` and their values, in ascending order. O(log n + k)."""
-        self._check()
-        if family in self._families:
-            yield from _scanned(self.path, self._families[family], prefix)
 
     @property
     def is_empty(self) -> bool:
@@ -287,20 +275,11 @@ class RocksReader:
         """Open the store; again where the writer just took away a file that the list of files still had."""
         for attempt in range(_ATTEMPTS):
             try:
-                families = Rdict.list_cf(str(self.path))
-                self._database = Rdict(
-                    str(self.path),
-                    options=_options(),
-                    column_families={name: _options() for name in families},
-                    access_type=AccessType.secondary(str(self._notes)),
-                )
-                break
+                self._opened(Rdict.list_cf(str(self.path)), access_type=AccessType.secondary(str(self._notes)))
+                return
             except Exception as error:
                 if attempt == _ATTEMPTS - 1:
                     raise _refused(self.path, error) from error
-        self._families: dict[str, Any] = {
-            name: self._database.get_column_family(name) for name in families if name != _DEFAULT
-        }
 
     def _give_up(self) -> None:
         if self._database is not None:
@@ -309,10 +288,6 @@ class RocksReader:
             self._families.clear()
             self._database.close()
             self._database = None
-
-    def _check(self) -> None:
-        if self._database is None:
-            raise ValueError("the reader is closed")
 
 
 def holds_store(path: Path) -> bool:
@@ -372,16 +347,9 @@ def _filled(path: str, items: Iterable[tuple[bytes, bytes]]) -> bool:
     return is_open
 
 
-def _first_of(family: str) -> WriteBatch:
-    """Return a batch that does nothing but make a family."""
-    batch = WriteBatch()
-    batch.delete(family, b"")
-    return batch
-
-
 def _scanned(path: Path, family: Any, prefix: bytes) -> Generator[tuple[bytes, bytes]]:
     last = prefix
-    with _reading(path):
+    with _explained(path):
         for key, value in family.items(from_key=prefix):
             if not key.startswith(prefix):
                 return
@@ -403,13 +371,14 @@ def _refuse_early_end(family: Any, last: bytes) -> None:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _explained(path: Path, *, is_write: bool = False) -> Iterator[None]:
+    """Say what an error of RocksDB means to a person."""
     try:
         yield
     except HoldfastError:
         raise
     except Exception as error:
-        raise _refused(path, error) from error
+        raise (_unwritten if is_write else _refused)(path, error) from error
 
 
 def _options() -> Options:

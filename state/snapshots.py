@@ -188,10 +188,7 @@ class Snapshots:
                 if base := base_of(record):
                     return f"{path} is older than the state's last seed, which is commit {base}"
                 store.write(record)
-            logged = WriteBatch()
-            for key, _ in store.scan("log"):  # what was not in the log is in the copy
-                logged.delete("log", key)
-            store.write(logged)
+            store.write(WriteBatch("log", {key: None for key, _ in store.scan("log")}))  # all of them are in the copy
         finally:
             store.close()
         return None
@@ -203,10 +200,9 @@ class Snapshots:
             commit = codecs.read_number(store.get("meta", b"commit") or b"")
             identity = Commits(store, snapshot.identity.application).identity  # one of an earlier format is upgraded
             epoch = max(identity.epoch, _known_epoch(self.folder)) + 1
-            last = WriteBatch()
-            last.put("meta", b"identity", codecs.json_bytes(asdict(replace(identity, epoch=epoch))))
-            store.write(last)
-            _take_over(self.folder, replace(identity, epoch=epoch))  # until then the log of others counts
+            taken = replace(identity, epoch=epoch)
+            store.write(WriteBatch("meta", {b"identity": codecs.json_bytes(asdict(taken))}))
+            _take_over(self.folder, taken)  # until then the log of other epochs counts
             if any(True for _ in logged_after(self.folder, commit)):
                 raise StateRefused(
                     f"{self.folder} got further commits while it was restored: another process wrote to it, which is "

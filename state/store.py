@@ -9,23 +9,27 @@ What a store promises, whichever it is:
 Families keep concerns apart; a family needs no creation. Keys and values are bytes; layouts are in `codecs.py`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
+from types import MappingProxyType
 from typing import Protocol
 
 
 class WriteBatch:
-    """Puts and deletes that are to happen together; of several for one key the last counts.
+    """Puts and deletes that are written together; of several changes of one key the last counts.
 
-    >>> batch = WriteBatch()
-    >>> batch.put("rows", b"1", b"a")
+    Parameters
+    ----------
+    family, values : the first changes: keys of one family with their values, None for a delete.
+
+    >>> batch = WriteBatch("rows", {b"1": b"a"})
     >>> batch.delete("rows", b"2")
     >>> len(batch)
     2
     """
 
-    def __init__(self) -> None:
-        self.changes: dict[tuple[str, bytes], bytes | None] = {}
+    def __init__(self, family: str = "", values: Mapping[bytes, bytes | None] = MappingProxyType({})) -> None:
+        self.changes: dict[tuple[str, bytes], bytes | None] = {(family, key): values[key] for key in values}
 
     def put(self, family: str, key: bytes, value: bytes) -> None:
         """Set a key."""

@@ -14,8 +14,7 @@ from threading import Lock
 
 from holdfast.constraints import ConstraintChange, InputError, Schema, StateRefused
 from holdfast.discovery.blocks.values.parts import ValueFiles
-from holdfast.state.commits import READY, Commits, StateCheckpointMismatch
-from holdfast.state.store import Store
+from holdfast.state.commits import READY, StateCheckpointMismatch
 from holdfast.streaming.alerts.deciding import turned
 from holdfast.streaming.alerts.waiting import Waiting
 from holdfast.streaming.commits.applied_batch import AppliedBatch
@@ -70,10 +69,8 @@ class Pipeline:
 
     Parameters
     ----------
-    store : open, with a seeded state.
-    commits : the way into it.
     tables : a maintainer for each table, by name.
-    publisher : is told of each commit.
+    publisher : of the commits of an open store with a seeded state; is told of each new commit.
     limits : see there.
     rules : those that are monitored; the tables have theirs already.
     alerts : what somebody is told of commits.
@@ -84,8 +81,6 @@ class Pipeline:
 
     def __init__(
         self,
-        store: Store,
-        commits: Commits,
         tables: Mapping[str, Maintainer],
         publisher: Publisher,
         limits: Limits | None = None,
@@ -95,10 +90,10 @@ class Pipeline:
         now: Clock = utc_now,
         values: ValueFiles | None = None,
     ) -> None:
+        self._commits = commits = publisher.commits
+        self._store = store = commits.store
         if commits.identity.status != READY:
             raise StateRefused("the state is not seeded to the end: seed it anew (holdfast seed --replace)")
-        self._store = store
-        self._commits = commits
         self._tables = dict(tables)
         self._numbers = {record.name: number for number, record in tables_of(store)}
         self._publisher = publisher
@@ -187,24 +182,30 @@ class Pipeline:
             batch = AppliedBatch(
                 source, position, came, result, across, self._counts(), took, draft.seconds, lag_records, left_out
             )
-            self._publish_changes(draft, batch)
-            near_of_batch(draft.rows, self._tables[source], position.batch_id, result)
-            draft.rows.batch(batch)
-            rules = self._publish_rules(draft, result.rules, source)
-            self._figures.publish(draft, batch, self._publisher.behind)
-            self._advance(draft, batch)
-            self.attempts.done(source, draft.change)
-            draft.when_kept(partial(self._bad_share.note, source, batch.records, len(batch.bad)))
+            rules = self._publish(draft, batch)
             draft.commit(source=source, batch=position.entry)
             self._end_commit()
         changes = [*result.changes, *across]
         return replace(result, changes=changes, constraints=batch.constraints, rules=tuple(rules), left_out=left_out)
 
+    def _publish(self, draft: CommitDraft, batch: AppliedBatch) -> list[RuleState]:
+        """Add to a commit what a batch publishes and how far its table is; return the rules that changed."""
+        source, result = batch.source, batch.result
+        self._publish_changes(draft, batch)
+        near_of_batch(draft.rows, self._tables[source], batch.position.batch_id, result)
+        draft.rows.batch(batch)
+        rules = self._publish_rules(draft, result.rules, source)
+        self._figures.publish(draft, batch, self._publisher.behind)
+        self._advance(draft, batch)
+        self.attempts.done(source, draft.change)
+        draft.when_kept(partial(self._bad_share.note, source, batch.records, len(batch.bad)))
+        return rules
+
     def _end_commit(self) -> None:
         """Bring a commit into the backup, before anybody hears of it, and let it be published."""
-        self._value_rules.told()
+        self._value_rules.forget_changes()
         for maintainer in self._tables.values():
-            maintainer.rules_told()
+            maintainer.rule_maintainer.forget_changes()
         self._publisher.log()
         for maintainer in self._tables.values():
             maintainer.committed()
@@ -221,23 +222,23 @@ class Pipeline:
         """
         with self._lock:
             for maintainer in self._tables.values():
-                maintainer.recount_rules()
+                maintainer.rule_maintainer.recount()
             draft = CommitDraft(self._commits, self._now())
             gone: list[tuple[str | None, str, RuleExample]] = [(None, *one) for one in self._value_rules.gone]
             for name, maintainer in self._tables.items():
-                gone += [(name, *one) for one in maintainer.rules_gone]
+                gone += [(name, *one) for one in maintainer.rule_maintainer.gone]
             for table, rule, example in gone:
                 draft.rows.violation(rule, table, example, "removed")
             self._reports.forget(self._rules, draft)
             known = [state for maintainer in self._tables.values() for state in maintainer.rules]
-            told = self._publish_rules(draft, known, None)
+            changed = self._publish_rules(draft, known, None)
             if draft.rows.payload:
                 draft.add(self._value_rules.save())
                 for name, maintainer in self._tables.items():
                     draft.add(maintainer.save_rules(self._numbers[name]))
                 draft.commit()
                 self._end_commit()
-        return told
+        return changed
 
     @property
     def _reported(self) -> InclusionMaintainer | None:
@@ -264,11 +265,11 @@ class Pipeline:
     def _publish_rules(self, draft: CommitDraft, of_tables: Sequence[RuleState], source: str | None) -> list[RuleState]:
         """Add to a commit what there is to publish of rules, those about values too; return those that changed."""
         states = [*of_tables, *self._value_rules.states(lambda name: self._tables[name].row_count)]
-        told = [state for state in states if self._reports.changed(state)]
+        changed = [state for state in states if self._reports.changed(state)]
         draft.rows.examples(states)
         lines = self._reports.publish(states, source, draft)
         self._alerts.decide(draft.rows, turned(states, lines, self._reports.broken), draft.change)
-        return told
+        return changed
 
     def _advance(self, draft: CommitDraft, batch: AppliedBatch) -> None:
         """Add to a commit how far tables are: that of the batch, and those of which an inclusion changed."""

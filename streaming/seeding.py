@@ -8,6 +8,7 @@ Invariant: a state is ready with the last write of its seed, in one piece; what 
 import datetime
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from holdfast.constraints import InclusionDependency, StateRefused
 from holdfast.discovery.blocks.storage.live import BLOCKS, MARKS
@@ -86,6 +87,7 @@ class Earlier:
     waiting : messages that were not delivered.
     kept : what else stays as it is: where sources are, what was told of rules.
     left_out : its tables that are not monitored any more.
+    cause : why the tables are seeded anew, where it is not that the state was lost.
     """
 
     constraints: Sequence[Row] = ()
@@ -97,13 +99,13 @@ class Earlier:
     waiting: Sequence[bytes] = ()
     kept: Iterable[WriteBatch] = ()
     left_out: Sequence[str] = ()
+    cause: str | None = None
 
 
 NOTHING_EARLIER = Earlier()
 
 
 def seed(
-    store: Store,
     commits: Commits,
     tables: Iterable[SeededTable],
     earlier: Earlier = NOTHING_EARLIER,
@@ -113,7 +115,6 @@ def seed(
     alerts: Sequence[Alert] = (),
     watched: bool = False,
     clustered: Callable[[], tuple[Clusters, ValueParts]] | None = None,
-    cause: str | None = None,
 ) -> dict[str, Maintainer]:
     """Write newly seeded tables into an empty state, and return them; it is ready with the last write, in one piece.
 
@@ -123,12 +124,12 @@ def seed(
     alerts : what is to be told of what the seed finds.
     watched : whether values are those that rules name alone.
     clustered : writes the values of all tables into files and clusters them, where they are in files.
-    cause : why this is done, where it is neither the first time nor a loss.
     """
     if commits.identity.status != SEEDING:
         raise StateRefused(
             "the state is seeded already: use it (holdfast run), or replace it (holdfast seed --replace)"
         )
+    store, cause = commits.store, earlier.cause
     _wipe(store)
     for part in earlier.kept:
         commits.bulk(part)
@@ -139,7 +140,7 @@ def seed(
     followed = None if values is None else _seeded_inclusion(values, clustered, store, commits, draft, watched=watched)
     inclusion = None if watched else followed
     for name in earlier.left_out:
-        draft.rows.table_gone(name)
+        draft.rows.add("tables", {"table_name": name, "_gone": True})
     _publish_constraints(store, maintainers, inclusion, earlier.constraints, cause, draft)
     states = _states_of_rules(store, maintainers, followed, rules, draft)
     draft.rows.first_examples(states, earlier.examples)
@@ -222,7 +223,7 @@ def _states_of_rules(
     sizes = {maintainer.name: maintainer.row_count for maintainer in maintainers}
     states = [*(state for maintainer in maintainers for state in maintainer.rules), *across.states(sizes.__getitem__)]
     for maintainer in maintainers:
-        maintainer.rules_told()
+        maintainer.rule_maintainer.forget_changes()
     return states
 
 
@@ -283,12 +284,5 @@ def name_key(source: str, name: str) -> bytes:
 def _wipe(store: Store) -> None:
     """Take away what an interrupted seed left."""
     for family, prefix in (*((name, b"") for name in _FAMILIES), ("meta", _OF_TABLES)):
-        while True:
-            batch = WriteBatch()
-            for key, _ in store.scan(family, prefix):
-                batch.delete(family, key)
-                if len(batch) >= _WIPED_AT_ONCE:
-                    break
-            if not len(batch):
-                break
-            store.write(batch)
+        while keys := [key for key, _ in islice(store.scan(family, prefix), _WIPED_AT_ONCE)]:
+            store.write(WriteBatch(family, dict.fromkeys(keys)))

@@ -6,7 +6,7 @@ from holdfast.constraints import ColumnRef
 from holdfast.discovery.blocks.storage.live import stored_blocks
 from holdfast.state.commits import LedgerEntry, last_batch, last_commit, unpublished_count
 from holdfast.state.store import Reader
-from holdfast.streaming.alerts.waiting import told
+from holdfast.streaming.alerts.waiting import alert_status
 from holdfast.streaming.commits.rule_reports import Line, published_lines
 from holdfast.streaming.commits.table_records import TableProgress, TableRecord, progress_of, tables_of
 from holdfast.streaming.incoming.attempts import Attempt, failed_batch
@@ -47,7 +47,7 @@ class StateView:
     @property
     def alerts(self) -> dict[str, Any]:
         """How many alerts wait, and the last try that failed."""
-        return told(self._store)
+        return alert_status(self._store)
 
     @property
     def followed_columns(self) -> set[ColumnRef]:

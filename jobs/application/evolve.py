@@ -92,19 +92,18 @@ class _Evolution:
             waiting=carried(self.store),
             kept=_taken_over(self.store, plan),
             left_out=plan.left_out,
+            cause="config",
         )
         made = state.with_name(state.name + NEW)
         new = RocksStore(made)
         try:
             seed(
-                new,
                 Commits.succeeding(new, self.commits),
                 map(self.seeded, plan.tables),
                 earlier,
                 rules=self.rules,
                 alerts=alerts_of(settings),
                 watched=settings.constraints.inclusion is None,
-                cause="config",
                 clustered=self.place.clustered,
             )
         except BaseException:

@@ -207,6 +207,5 @@ def outputs_of(settings: Settings, commits: Commits, session: Callable[[], "Spar
         writer=settings.publish.writer,
         spark_table=spark_table,
         storage=settings.storage_options,
-        log=kept.delta_log,
-        rows={name: getattr(kept, name, None) for name in SHAPES},
+        retentions={name: Retention(kept.delta_log, getattr(kept, name, None)) for name in SHAPES},
     )

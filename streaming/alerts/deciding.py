@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from holdfast.constraints import Family, InclusionDependency, parse_constraint
-from holdfast.streaming.commits.output_rows import OutputRows, Row, as_json, said
+from holdfast.streaming.commits.output_rows import OutputRows, Row, as_json, rule_sentence
 from holdfast.streaming.commits.rule_reports import Line
 from holdfast.streaming.maintainers.near.changes import LEFT, VIOLATED
 from holdfast.streaming.maintainers.rules.state import RuleExample, RuleState
@@ -134,14 +134,17 @@ def messages(alerts: Sequence[Alert], rows: OutputRows, rules: Sequence[Turned])
     )
     found = []
     for alert in alerts:
-        asked = [rule for rule in rules if alert.asks_for_rule(rule.line)]
-        found += [_message(alert, rows, _of_rule(rule), rule.line["rule"]) for rule in asked]
+        changed = [rule for rule in rules if alert.asks_for_rule(rule.line)]
+        found += [_message(alert, rows, _of_rule(rule), rule.line["rule"]) for rule in changed]
         matching = [row for row in changes if alert.asks_for(row)]
         if matching:
-            found.append(_message(alert, rows, _of_changes(matching)))
+            kinds = ("appeared", "disappeared")
+            body = _of_changes(matching, lambda row: row["change"], _change, kinds, "witness")
+            found.append(_message(alert, rows, body))
         nearly = [row for row in near if alert.asks_for_near(row)]
         if nearly:
-            found.append(_message(alert, rows, _of_near(nearly), NEAR_KEY))
+            body = _of_changes(nearly, _near_word, _near_change, (NEARLY, RESTORED, LEFT), "examples")
+            found.append(_message(alert, rows, body, NEAR_KEY))
     return found
 
 
@@ -161,7 +164,7 @@ def _of_rule(rule: Turned) -> dict[str, Any]:
         "rule": line["rule"],
         "table": line["table_name"],
         "constraint": line["constraint"],
-        "sentence": said(line),
+        "sentence": rule_sentence(line),
         "severity": line["severity"],
         "threshold": line["threshold"],
         "violating_pairs": line["violating_pairs"],
@@ -178,17 +181,23 @@ def _example(example: RuleExample) -> dict[str, Any]:
     return {"id": example.example_id, "value": violation.to_json()[0]}
 
 
-def _of_changes(changes: Sequence[Row]) -> dict[str, Any]:
-    tables = {row["table_name"] for row in changes}
-    words = [row["change"] for row in changes]
-    shown = [_change(row) for row in changes[:MOST_CHANGES]]
+def _of_changes(
+    rows: Sequence[Row],
+    kind_of: Callable[[Row], str | None],
+    described: Callable[[Row], dict[str, Any]],
+    counted: Sequence[str],
+    proof: str,
+) -> dict[str, Any]:
+    """Return the body of a message about rows of a table of changes; `proof` is left out where it has no room."""
+    tables = {row["table_name"] for row in rows}
+    kinds = [kind_of(row) for row in rows]
+    shown = [described(row) for row in rows[:MOST_CHANGES]]
     return {
-        "alert": sorted(set(words)),
+        "alert": sorted({kind for kind in kinds if kind is not None}),
         "table": tables.pop() if len(tables) == 1 else None,
-        "count": len(changes),
-        "appeared": words.count("appeared"),
-        "disappeared": words.count("disappeared"),
-        "changes": list(_fitting(shown, lambda change: {**change, "witness": None})),
+        "count": len(rows),
+        **{kind: kinds.count(kind) for kind in counted},
+        "changes": list(_fitting(shown, lambda change: {**change, proof: None})),
     }
 
 
@@ -217,19 +226,6 @@ def _near_word(row: Row) -> str | None:
     if bool(had) == bool(row["exceptions"]):
         return None
     return RESTORED if had else NEARLY
-
-
-def _of_near(changes: Sequence[Row]) -> dict[str, Any]:
-    tables = {row["table_name"] for row in changes}
-    words = [_near_word(row) for row in changes]
-    shown = [_near_change(row) for row in changes[:MOST_CHANGES]]
-    return {
-        "alert": sorted({word for word in words if word is not None}),
-        "table": tables.pop() if len(tables) == 1 else None,
-        "count": len(changes),
-        **{word: words.count(word) for word in (NEARLY, RESTORED, LEFT)},
-        "changes": list(_fitting(shown, lambda change: {**change, "examples": None})),
-    }
 
 
 def _near_change(row: Row) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class Receiver:
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """What a receiver answered.
 
     Parameters
@@ -67,7 +67,7 @@ class Post:
 
     def __call__(
         self, receiver: Receiver, body: bytes, headers: Mapping[str, str], at_most: float | None = None
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Send a message; raise `NoAnswer` where none comes.
 
         Parameters
@@ -88,11 +88,11 @@ class Post:
             connection.sock.settimeout(min(self._read, whole))
             connection.request("POST", target, body, {"Connection": "close", **sent})
             response = connection.getresponse()
-            answer = Answer(response.status, response.getheader("Retry-After"))
+            answer = HttpAnswer(response.status, response.getheader("Retry-After"))
             with suppress(OSError, HTTPException):  # the status is all that counts
                 response.read(_READ_AT_MOST)
         except (OSError, HTTPException) as error:
-            raise NoAnswer("it took too long" if self._is_cut else _said(error)) from error
+            raise NoAnswer("it took too long" if self._is_cut else _described(error)) from error
         else:
             if self._is_cut:  # a head that ends too soon is taken for a whole one
                 raise NoAnswer("it took too long")
@@ -141,7 +141,7 @@ def _authorization(parts: SplitResult, name: str = "Authorization") -> dict[str,
     return {name: f"Basic {base64.b64encode(given.encode()).decode()}"}
 
 
-def _said(error: Exception) -> str:
+def _described(error: Exception) -> str:
     """Return an error in a few words."""
     words = getattr(error, "strerror", None) or str(error)
     return f"{type(error).__name__}: {words}" if words else type(error).__name__

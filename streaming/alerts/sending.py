@@ -17,7 +17,7 @@ from threading import Thread
 from typing import Protocol
 
 from holdfast.streaming.alerts.deciding import Message
-from holdfast.streaming.alerts.posting import Answer, NoAnswer, Post, Receiver
+from holdfast.streaming.alerts.posting import HttpAnswer, NoAnswer, Post, Receiver
 from holdfast.streaming.alerts.waiting import Channel, Waiting
 from holdfast.streaming.commits.output_rows import as_json, time_text
 
@@ -31,7 +31,7 @@ class Posting(Protocol):
 
     def __call__(
         self, receiver: Receiver, body: bytes, headers: Mapping[str, str], at_most: float | None = None
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Send it."""
 
     def break_off(self) -> None:
@@ -160,37 +160,37 @@ class Sender:
             self._pauses.pop(channel, None)
             self.counts.sent += 1
         elif answer.status in _AGAIN or answer.status >= 500:
-            self._again(channel, message, f"answered {answer.status}", self._asked(answer))
+            self._again(channel, message, f"answered {answer.status}", self._retry_after(answer))
         else:
             redirect = "; redirects are not followed" if 300 <= answer.status < 400 else ""
             self._give_up(channel, key, message, f"answered {answer.status}{redirect}")
 
-    def _again(self, channel: Channel, message: Message, reason: str, asked: float = 0.0) -> None:
+    def _again(self, channel: Channel, message: Message, reason: str, at_least: float = 0.0) -> None:
         """Note that a try failed, and when the next one is."""
         pause = self._pauses.setdefault(channel, _Pause(0, 0.0))
         longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(pause.tries, 60))
         pause.tries += 1
-        seconds = max(asked, longest * self._dice.uniform(0.5, 1.0))
+        seconds = max(at_least, longest * self._dice.uniform(0.5, 1.0))
         pause.until = self._now() + seconds
         self.counts.failed += 1
         if self._closing_at is not None:
             self._tried_last.add(channel)
         if pause.tries == 1:  # the others of the same outage say nothing new
-            self._say(channel, message, reason, "it is tried again")
-        self._keep(channel, message, reason, pause.tries)
+            self._note_failure(channel, message, reason, "it is tried again")
+        self._store_failure(channel, message, reason, pause.tries)
 
     def _give_up(self, channel: Channel, key: bytes, message: Message, reason: str) -> None:
-        self._keep(channel, message, reason, self._pauses[channel].tries + 1 if channel in self._pauses else 1)
+        self._store_failure(channel, message, reason, self._pauses[channel].tries + 1 if channel in self._pauses else 1)
         self._waiting.done(key)
         self._pauses.pop(channel, None)
         self.counts.given_up += 1
-        self._say(channel, message, reason, "it is given up")
+        self._note_failure(channel, message, reason, "it is given up")
 
-    def _say(self, channel: Channel, message: Message, reason: str, then: str) -> None:
+    def _note_failure(self, channel: Channel, message: Message, reason: str, then: str) -> None:
         text = f"warning: {self._name(channel)}, commit {message.body['commit']}: {reason}: {then}"
         self._note(self._masked(text), "warning")
 
-    def _keep(self, channel: Channel, message: Message, reason: str, tries: int) -> None:
+    def _store_failure(self, channel: Channel, message: Message, reason: str, tries: int) -> None:
         self._waiting.failed(
             {
                 "at": time_text(datetime.datetime.fromtimestamp(self._wall(), datetime.UTC)),
@@ -211,7 +211,7 @@ class Sender:
         receiver = self._receivers.get(channel)
         return "an alert" if receiver is None else receiver.name
 
-    def _asked(self, answer: Answer) -> float:
+    def _retry_after(self, answer: HttpAnswer) -> float:
         """Return for how long a receiver asks to be left alone: seconds, or a date."""
         text = (answer.retry_after or "").strip()
         if text.isdecimal():

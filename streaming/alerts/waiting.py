@@ -55,7 +55,7 @@ class Waiting:
         self._decided: dict[bytes, Channel] = {}
         self._too_many: list[bytes] = []
         self._delivered = [key.removeprefix(_DELIVERED) for key, _ in store.scan(STATUS, _DELIVERED)]
-        self._told: list[bytes] = []
+        self._clearing: list[bytes] = []
         self._is_closed = False
         self.version = 0
 
@@ -79,7 +79,7 @@ class Waiting:
         rules : those that broke or recovered with it.
         """
         with self._changed:
-            self._told = list(self._delivered)
+            self._clearing = list(self._delivered)
             waiting = list(self._keys)
         decided: dict[bytes, tuple[Channel, Message]] = {}
         if self._alerts and (rules or {"constraint_changes", "near_changes"} & rows.payload.keys()):
@@ -95,16 +95,16 @@ class Waiting:
             (alert, copy), message = decided[key]
             stored = {"alert": alert, "copy": copy, "key": message.key, "body": message.body}
             change.put(ALERTS, key, codecs.json_bytes(stored))
-        for key in chain(self._told, self._too_many):
+        for key in chain(self._clearing, self._too_many):
             change.delete(ALERTS, key)
-        for key in self._told:
+        for key in self._clearing:
             change.delete(STATUS, _DELIVERED + key)
 
     def committed(self) -> None:
         """Hand out what was decided of the last commit, whose log record is in the backup."""
         too_many, self._too_many = self._too_many, []
         with self._changed:
-            self._delivered = [key for key in self._delivered if key not in self._told]
+            self._delivered = [key for key in self._delivered if key not in self._clearing]
             for key in too_many:
                 self._keys.pop(key, None)
             self._keys |= self._decided
@@ -134,8 +134,7 @@ class Waiting:
 
     def done(self, key: bytes) -> None:
         """Forget a message that was delivered, or given up."""
-        batch = WriteBatch()
-        batch.delete(ALERTS, key)
+        batch = WriteBatch(ALERTS, {key: None})
         batch.put(STATUS, _DELIVERED + key, b"")
         if self._wrote(batch):
             with self._changed:
@@ -144,9 +143,7 @@ class Waiting:
 
     def failed(self, failure: dict[str, Any]) -> None:
         """Note a try that failed, for `holdfast status`."""
-        batch = WriteBatch()
-        batch.put(STATUS, _LAST_FAILURE, codecs.json_bytes(failure))
-        self._wrote(batch)
+        self._wrote(WriteBatch(STATUS, {_LAST_FAILURE: codecs.json_bytes(failure)}))
 
     def wait(self, seconds: float | None, seen: int) -> None:
         """Wait so long, or until there is another `version` than was seen: a message came, or `wake` was called."""
@@ -187,7 +184,7 @@ def put_carried(left: Iterable[bytes], change: WriteBatch) -> None:
         change.put(ALERTS, codecs.number(0) + codecs.number(place), stored)
 
 
-def told(store: Reader) -> dict[str, Any]:
+def alert_status(store: Reader) -> dict[str, Any]:
     """Return what `holdfast status` says: how many wait, and the last try that failed."""
     stored = store.get(STATUS, _LAST_FAILURE)
     return {

@@ -1,1 +1,1 @@
-"""What a commit writes: changes of the state, rows for the output tables, and what is noted of each table."""
+"""The contents of a commit: changes of the state, rows for the output tables, and the progress of each table."""

@@ -1,4 +1,4 @@
-"""A batch of one table that was applied, on its way into a commit."""
+"""A batch of one table that was applied, and is not committed yet."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,18 +17,18 @@ _NO_ROW = (
 
 @dataclass(frozen=True)
 class AppliedBatch:
-    """What a batch did.
+    """An applied batch and its results.
 
     Parameters
     ----------
-    source, position : which table, and where its source stands.
-    came, result : the records, and what they did to the table.
-    across : what changed of inclusions, of other tables too.
-    counts : how many constraints each table has now, inclusions among them.
+    source, position : the table, and the position in its source.
+    came, result : the records, and their effect on the table.
+    across : the changed inclusions, of other tables too.
+    counts : how many constraints each table has after the batch, inclusions included.
     took : seconds by step.
     now : the time of the commit, in seconds.
-    lag_records : how many records wait behind it, where somebody has asked.
-    left_out : fields that no column has, and that were seen first with this batch.
+    lag_records : how many records wait behind the batch; None if unknown.
+    left_out : fields that no column has, first seen in this batch.
     """
 
     source: str
@@ -44,20 +44,20 @@ class AppliedBatch:
 
     @property
     def records(self) -> int:
-        """How many records came."""
+        """How many records the batch has."""
         return len(self.came.records) + len(self.came.bad) + self.came.skipped
 
     @property
     def constraints(self) -> int:
-        """How many constraints the table has now."""
+        """How many constraints the table has after the batch."""
         return self.counts[self.source]
 
     @cached_property
     def bad(self) -> list[BadRecord]:
-        """The records that could not be read, and those that leave cells as they were, of rows that are not there."""
+        """The records that could not be read, and those that keep cells of rows that do not exist."""
         return [*self.came.bad, *(self.came.bad_record(row, _NO_ROW) for row in self.result.incomplete)]
 
     @property
     def lag_seconds(self) -> float | None:
-        """How old the oldest record is."""
+        """The age of the oldest record."""
         return None if self.came.oldest is None else max(0.0, self.now - self.came.oldest)

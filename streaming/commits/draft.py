@@ -1,9 +1,9 @@
-"""A commit that is being made: batches, announcements of rules and seeds make theirs in the same way.
+"""A commit in the making, for batches, announcements of rules, and seeds.
 
-    parts add to it    what changes in the state, rows for the outputs, and what to remember once the commit is kept
-    commit             one write; then the parts remember
+    parts add          changes of the state, rows for the outputs, and functions to call once the commit is written
+    commit             one write; then these functions are called
 
-Invariant: a part remembers nothing before the commit is kept, so a draft that is not committed leaves no trace.
+Invariant: a part changes its own memory only in such a function, so a draft without a commit leaves no trace.
 """
 
 import datetime
@@ -21,15 +21,15 @@ class CommitDraft:
 
     Parameters
     ----------
-    commits : the way into the state.
+    commits : writes commits to the state.
     now : the time of the commit.
 
     Attributes
     ----------
-    change : what changes in the state.
-    rows : for the outputs.
-    number : of the commit.
-    seconds : its time.
+    change : the changes of the state.
+    rows : the rows for the outputs.
+    number : the number of the commit.
+    seconds : the time of the commit.
     """
 
     def __init__(self, commits: Commits, now: datetime.datetime) -> None:
@@ -46,15 +46,15 @@ class CommitDraft:
             self.change.add(part)
 
     def put_progress(self, table: str, progress: TableProgress) -> None:
-        """Add how far a table is."""
+        """Add the progress of a table."""
         self.change.put("progress", table.encode(), codecs.json_bytes(progress.fields()))
 
     def when_kept(self, remember: Callable[[], object]) -> None:
-        """Let a part remember what it added, once the commit is kept."""
+        """Call a function once the commit is written."""
         self._kept.append(remember)
 
     def commit(self, *, source: str = "", batch: LedgerEntry | None = None, status: str = READY) -> None:
-        """Write the commit, as `Commits.commit` does; then let the parts remember."""
+        """Write the commit as `Commits.commit` does; then call the functions of `when_kept`."""
         self._commits.commit(self.change, self.rows.payload, source=source, batch=batch, status=status)
         for remember in self._kept:
             remember()

@@ -1,6 +1,6 @@
-"""What a commit says of constraints that nearly hold: rows for `near_constraints`, `near_changes` and `exceptions`.
+"""The rows of a commit about constraints that nearly hold: for `near_constraints`, `near_changes` and `exceptions`.
 
-Invariant: `near_changes` summed up is `near_constraints`; what an earlier state left there is not told again.
+Invariant: `near_changes` summed up is `near_constraints`; what an earlier state left there is not row again.
 """
 
 import json
@@ -18,12 +18,12 @@ _AMENDED = ("constraint_id", "sentence", "exceptions", "rows", "share")
 
 
 def near_of_batch(rows: OutputRows, maintainer: Maintainer, batch_id: int, result: BatchResult) -> None:
-    """Note what a batch did to the near constraints of a table."""
+    """Add the rows about the near constraints that a batch changed."""
     fresh: dict[str, list[NearExample]] = {}
     for example in result.exceptions_shown:
         fresh.setdefault(str(example.constraint), []).append(example)
     entered = [change.constraint for change in result.near if change.change == ENTERED]
-    strengths = dict(zip(map(str, entered), maintainer.near_strengths(entered), strict=True))
+    strengths = dict(zip(map(str, entered), _strengths(maintainer, entered), strict=True))
     for change in result.near:
         text = str(change.constraint)
         examples = [example.row.to_json() for example in fresh.get(text, ())[:_ROWS_OF_A_CHANGE]]
@@ -39,14 +39,14 @@ def near_of_seed(
     shown: Sequence[Row],
     cause: str | None,
 ) -> None:
-    """Note what nearly holds on newly seeded tables: the difference from what the outputs have already.
+    """Add the rows about the near constraints of seeded tables: the difference from the rows published already.
 
     Parameters
     ----------
-    known, shown : the rows of `near_constraints` and of `exceptions`.
-    cause : why the tables were seeded, where it is neither the first time nor a loss.
+    known, shown : the published rows of `near_constraints` and of `exceptions`.
+    cause : the cause of the seed, if it is neither the first seed nor a rebuild.
     """
-    said = {"cause": cause or ("rebuild" if known else "seed")}
+    fields = {"cause": cause or ("rebuild" if known else "seed")}
     left = {row["constraint_id"]: row for row in known}
     gone = {row["example_id"]: bool(row["undecided"]) for row in shown}
     for maintainer in maintainers:
@@ -57,32 +57,38 @@ def near_of_seed(
             if before is None:
                 entered.append(one)
             elif before["exceptions"] != one.exceptions:
-                _add_change(rows, table, NearChange(one, EXCEPTIONS, before["exceptions"]), said)
-        for one, strength in zip(entered, maintainer.near_strengths(entered), strict=True):
-            _add_change(rows, table, NearChange(one, ENTERED, None), said, strength)
+                _add_change(rows, table, NearChange(one, EXCEPTIONS, before["exceptions"]), fields)
+        for one, strength in zip(entered, _strengths(maintainer, entered), strict=True):
+            _add_change(rows, table, NearChange(one, ENTERED, None), fields, strength)
         examples = maintainer.near_examples
         fresh = [one for one in examples if gone.pop(one.example_id(table), None) != one.undecided]
         _add_examples(rows, table, fresh, ())
     by_table: dict[str, list[NearConstraint]] = {}
     for row in left.values():
         by_table.setdefault(row["table_name"], []).append(_constraint_of(row))
-    reasons = {maintainer.name: maintainer.near_reasons_left for maintainer in maintainers}
+    counted = {maintainer.name: maintainer.near_maintainer for maintainer in maintainers}
     for table, some in by_table.items():
-        known_reasons = reasons[table](some) if table in reasons else [None] * len(some)
+        near = counted.get(table)
+        known_reasons = [None] * len(some) if near is None else near.reasons_left(some)
         for one, reason in zip(some, known_reasons, strict=True):
-            _add_change(rows, table, NearChange(one, LEFT, one.exceptions, reason), said)
+            _add_change(rows, table, NearChange(one, LEFT, one.exceptions, reason), fields)
     for name in gone:
         rows.add("exceptions", {"example_id": name, "_gone": True})
+
+
+def _strengths(maintainer: Maintainer, entered: Sequence[NearConstraint]) -> list[float | None]:
+    """Return the strengths of constraints that nearly hold now; none where near constraints are not maintained."""
+    return [] if maintainer.near_maintainer is None else maintainer.near_maintainer.strengths(entered)
 
 
 def _add_change(
     rows: OutputRows, table: str, change: NearChange, more: Mapping[str, object], strength: float | None = None
 ) -> None:
-    """Note a change, and what it makes of what nearly holds."""
+    """Add a row about a change, and the corresponding row of `near_constraints`."""
     about = dict(_about(change.constraint, table))
-    told = {"source": table, **about, "change": change.change, "reason": change.reason}
-    told["exceptions_before"] = change.before
-    rows.add("near_changes", {**told, **more, "committed_at": rows.at, "date": rows.at[:10]})
+    row = {"source": table, **about, "change": change.change, "reason": change.reason}
+    row["exceptions_before"] = change.before
+    rows.add("near_changes", {**row, **more, "committed_at": rows.at, "date": rows.at[:10]})
     if change.change == ENTERED:
         since = {"since_commit": rows.commit, "since": rows.at}
         rows.add("near_constraints", {**about, **since, "strength": strength})
@@ -93,7 +99,7 @@ def _add_change(
 
 
 def _add_examples(rows: OutputRows, table: str, shown: Sequence[NearExample], hidden: Sequence[NearExample]) -> None:
-    """Note the rows that are not shown any more, then those that are shown now."""
+    """Add rows that remove the hidden examples, then rows with the shown ones."""
     for example in hidden:
         rows.add("exceptions", {"example_id": example.example_id(table), "_gone": True})
     for example in shown:
@@ -114,7 +120,7 @@ def _add_examples(rows: OutputRows, table: str, shown: Sequence[NearExample], hi
 
 
 def _about(constraint: NearConstraint, table: str) -> Iterator[tuple[str, object]]:
-    """Yield the columns that say which constraint it is, and how many exceptions it has."""
+    """Yield the columns that describe a constraint and its exceptions."""
     fields = constraint_fields(constraint, table)
     yield "constraint_id", fields["id"]
     yield "table_name", table
@@ -126,6 +132,6 @@ def _about(constraint: NearConstraint, table: str) -> Iterator[tuple[str, object
 
 
 def _constraint_of(row: Row) -> NearConstraint:
-    """Return the constraint that a row of `near_constraints` is about."""
+    """Return the constraint of a row of `near_constraints`."""
     context, target = json.loads(row["context"]), json.loads(row["target"])
     return NearConstraint(NearShape(row["shape"]), context, target, row["exceptions"], row["rows"])

@@ -30,13 +30,13 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Described:
-    """A changed constraint as the outputs say it.
+    """A changed constraint as the outputs describe it.
 
     Parameters
     ----------
-    row : of `constraint_changes`.
-    about : the columns that say which constraint it is.
-    constraint : the same as a value.
+    row : the row of `constraint_changes`.
+    about : the columns of the row that describe the constraint.
+    constraint : the constraint.
     """
 
     row: Row
@@ -46,12 +46,12 @@ class Described:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a batch of a source stands.
+    """The position of a batch in its source.
 
     Parameters
     ----------
-    query_id, batch_id : what the stream calls it.
-    start, end : its offsets, as texts.
+    query_id, batch_id : the stream's ids.
+    start, end : the offsets, as texts.
     """
 
     query_id: str
@@ -61,17 +61,17 @@ class Position:
 
     @property
     def entry(self) -> LedgerEntry:
-        """The place of the batch in the ledger; its commit gives it the number."""
+        """The entry of the batch for the ledger; the commit sets its number."""
         return LedgerEntry(self.query_id, self.batch_id, self.start, self.end, commit=0)
 
 
 class OutputRows:
-    """Collects rows.
+    """Collects the rows of one commit.
 
     Parameters
     ----------
-    identity, commit : whose, and of which commit.
-    now : when.
+    identity, commit : the identity of the state, and the number of the commit.
+    now : the time of the commit.
     """
 
     def __init__(self, identity: Identity, commit: int, now: datetime.datetime) -> None:
@@ -88,14 +88,15 @@ class OutputRows:
         scores: Mapping[str, float],
         cause: str | None = None,
     ) -> set[str]:
-        """Note the constraints of newly seeded tables: the difference from those that the outputs have already.
+        """Add the constraints of seeded tables: the difference from the published ones.
 
-        Returns the tables that it is about.
+        Returns the names of the tables with a difference.
 
         Parameters
         ----------
-        constraints, counts : each with its table; how many there are of each table.
-        cause : why the tables were seeded, where it is neither the first time nor a loss.
+        constraints, counts : the constraints, each with its table, and their number by table.
+        published, scores : the published rows of `constraints`, and the scores by id.
+        cause : the cause of the seed, if it is neither the first seed nor a rebuild.
         """
         left = {row["constraint_id"]: row for row in published}
         cause = cause or ("rebuild" if left else "seed")
@@ -114,7 +115,7 @@ class OutputRows:
         return changed
 
     def change(self, row: Row, about: Row, score: float | None = None) -> None:
-        """Note one change, and what it makes of the current constraints."""
+        """Add a row about a change, and the corresponding row of `constraints`."""
         self.add("constraint_changes", {**row, "committed_at": self.at, "date": self.at[:10]})
         if row["change"] == "appeared":
             rule = NULLS_IGNORED if about["family"] == "ind" else NULLS_RULE
@@ -123,17 +124,8 @@ class OutputRows:
         else:
             self.add("constraints", {"constraint_id": about["constraint_id"], "_gone": True})
 
-    def places(self, rows: Sequence[Row]) -> None:
-        """Note new places of constraints."""
-        for row in rows:
-            self.add("constraints", row)
-
-    def table_gone(self, name: str) -> None:
-        """Note that a table is not monitored any more."""
-        self.add("tables", {"table_name": name, "_gone": True})
-
     def table(self, maintainer: Maintainer, excluded: Sequence[str] = (), *, inclusion: bool = False) -> None:
-        """Note a monitored table."""
+        """Add the row of a monitored table."""
         space = maintainer.space
         self.add(
             "tables",
@@ -149,7 +141,7 @@ class OutputRows:
         )
 
     def batch(self, batch: "AppliedBatch") -> None:
-        """Note what a batch did, and the records that could not be read."""
+        """Add the row of a batch, and a row for each record that could not be read."""
         result, position = batch.result, batch.position
         self.add(
             "batches",
@@ -190,12 +182,14 @@ class OutputRows:
             )
 
     def rule(self, line: Row) -> None:
-        """Note what is known of a monitored rule (`rule_reports.py`)."""
-        words = {"sentence": said(line)} if "constraint" in line else {}  # one that is monitored no more has no text
+        """Add a row about a monitored rule (`rule_reports.py`)."""
+        words = (
+            {"sentence": rule_sentence(line)} if "constraint" in line else {}
+        )  # one that is monitored no more has no text
         self.add("rule_status", {**line, **words, "committed_at": self.at})
 
     def violation(self, rule: str, table: str | None, example: RuleExample, change: str) -> None:
-        """Note that a violation is shown, or not any more."""
+        """Add a row about an example that was added or removed."""
         rows = example.violation.rows
         images = [row.to_json() for row in rows] or [{"key": None, "row": json_value(example.violation.value)}]
         row = {"rule": rule, "table_name": table, "example_id": example.example_id}
@@ -207,14 +201,14 @@ class OutputRows:
         self.add("violations", {**row, "change": change, "committed_at": self.at})
 
     def examples(self, states: Sequence[RuleState]) -> None:
-        """Note the violations that are shown no more, then those that are shown now."""
+        """Add rows about the removed examples of rules, then about the added ones."""
         for what in ("removed", "added"):
             for state in states:
                 for example in state.removed if what == "removed" else state.added:
                     self.violation(state.rule.name, state.rule.table, example, what)
 
     def first_examples(self, states: Sequence[RuleState], shown: Sequence[Row]) -> None:
-        """Note the violations that a new state shows: the difference from those that an earlier one left."""
+        """Add rows about the examples of seeded tables: the difference from the published ones."""
         left = {row["example_id"]: row for row in shown}
         for state in states:
             for example in state.examples:
@@ -224,14 +218,14 @@ class OutputRows:
             self.add("violations", {**row, "change": "removed", "committed_at": self.at})
 
     def metrics(self, source: str, values: Mapping[str, float]) -> None:
-        """Note figures of a table."""
+        """Add rows with figures of a table."""
         labels = as_json({"source": source})
         for metric, value in values.items():
             row = {"metric": metric, "value": float(value), "labels": labels}
             self.add("metrics", {**row, "committed_at": self.at, "date": self.at[:10]})
 
     def add(self, table: str, row: Row) -> None:
-        """Note a row of an output table."""
+        """Add a row of an output table."""
         self.payload.setdefault(table, []).append({**self.common, **row})
 
 
@@ -244,7 +238,7 @@ _ABOUT = (
 def described(
     source: str, batch_id: int, changes: Sequence[ConstraintChange], after: Mapping[str, int]
 ) -> Iterator[Described]:
-    """Yield what is told of each changed constraint, and which one it is; `after` is how many each table has then."""
+    """Yield the description of each changed constraint; `after` has the number of constraints of each table."""
     for change in changes:
         fields = change.fields()
         about = _about(change.constraint, change.table)
@@ -263,13 +257,13 @@ def described(
         yield Described(row, about, change.constraint)
 
 
-def said(line: Row) -> str:
-    """Return in plain words what must hold by a rule's line, which has the rule as a text."""
+def rule_sentence(line: Row) -> str:
+    """Return the rule of a row of `rule_status` as a sentence in plain words."""
     return sentence(parse_rule_body(line["constraint"]))
 
 
 def time_text(moment: datetime.datetime) -> str:
-    """Return a time as it stands in the outbox.
+    """Return a time as a text for the outbox.
 
     >>> time_text(datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.UTC))
     '2024-02-29T12:00:00.000000Z'
@@ -283,7 +277,7 @@ def as_json(value: Any) -> str:
 
 
 def _about(constraint: Constraint, table: str) -> Row:
-    """Return the columns that say which constraint it is."""
+    """Return the columns that describe a constraint."""
     fields = constraint_fields(constraint, table)
     return {
         "constraint_id": fields["id"],

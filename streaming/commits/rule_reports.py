@@ -1,9 +1,9 @@
-"""What is published of monitored rules: a line for each when something about it changes, and from time to time.
+"""The rows of `rule_status`: a line for each rule when its state changes, and from time to time.
 
-    rule_status  name   the line that was published last, as JSON, with when that was
+    rule_status  name   the last published line, as JSON, with the time and the commit
 
-Invariant: what is remembered was published with a commit that is kept. The last line of a rule says what the state
-knows of it, but for `rows_as_of`, which may be an earlier commit as of which `violating_rows` is right.
+Invariant: the remembered lines were published with written commits. The last line of a rule agrees with its state,
+except that `rows_as_of` may be an earlier commit, as of which `violating_rows` is right.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,19 +19,19 @@ from holdfast.streaming.maintainers.rules.state import RuleState
 Line = dict[str, Any]
 
 STATUS = "rule_status"
-_TOLD = (
+_PUBLISHED = (
     *("table_name", "constraint", "violating_pairs", "violating_rows", "missing_values"),
     *("holds", "broken", "threshold", "severity"),
 )
 
 
 class RuleReports:
-    """The lines of one store's rules.
+    """The published lines of the rules of one store.
 
     Parameters
     ----------
-    store : keeps the last ones.
-    every : seconds after which a line is repeated.
+    store : has the last lines.
+    every : the seconds after which a line is repeated.
     """
 
     def __init__(self, store: Reader, every: float = 300.0) -> None:
@@ -41,25 +41,25 @@ class RuleReports:
 
     @property
     def last(self) -> dict[str, Line]:
-        """The last line of each rule, by its name."""
+        """The last line of each rule, by the rule's name."""
         return dict(self._last)
 
     @property
     def broken(self) -> frozenset[str]:
-        """The rules that were broken when they were published last."""
+        """The names of the rules that were broken in their last line."""
         return frozenset(name for name, line in self._last.items() if line["broken"])
 
     def changed(self, state: RuleState) -> bool:
-        """Whether what is known of a rule is not what was published last."""
+        """Whether the state of a rule differs from its last line."""
         last = self._last.get(state.rule.name)
-        return last is None or any(last[name] != value for name, value in _told(state).items())
+        return last is None or any(last[name] != value for name, value in _published(state).items())
 
     def publish(self, states: Sequence[RuleState], source: str | None, draft: CommitDraft) -> list[Line]:
-        """Add to a commit what there is to publish of rules, and return it.
+        """Add the lines that are due to a commit, and return them.
 
         Parameters
         ----------
-        source : the table whose batch it is; None where it is none's.
+        source : the table of the batch; None for a commit without a batch.
         """
         recent = {state.rule.name: draft.number for state in states if state.is_recent}
         as_of, lines, lasts = self._as_of | recent, [], {}
@@ -76,7 +76,7 @@ class RuleReports:
             pairs = state.violating_pairs
             line = {
                 "rule": name,
-                **_told(state),
+                **_published(state),
                 "source": source,
                 "rows_as_of": as_of.get(name, draft.number),
                 "change_in_pairs": None if pairs is None or before is None else pairs - before,
@@ -89,7 +89,7 @@ class RuleReports:
         return lines
 
     def forget(self, declared: Sequence[Rule], draft: CommitDraft) -> None:
-        """Add to a commit that rules are not declared any more: lines without counts."""
+        """Add a line without counts for each rule that is not declared any more."""
         gone = sorted(self._last.keys() - {rule.name for rule in declared})
         for name in gone:
             draft.change.delete(STATUS, name.encode())
@@ -102,14 +102,14 @@ class RuleReports:
 
 
 def published_lines(store: Reader) -> list[tuple[str, Line]]:
-    """Return the last line of each rule, by its name."""
+    """Return the name of each rule, and its last line."""
     return [(key.decode(), codecs.read_json(line)) for key, line in store.scan(STATUS)]
 
 
-def _told(state: RuleState) -> Line:
+def _published(state: RuleState) -> Line:
     rule = state.rule
     values = (
         *(rule.table, rule.text, state.violating_pairs, state.violating_rows, state.missing_values),
         *(state.holds, state.broken, rule.threshold, rule.severity.value),
     )
-    return dict(zip(_TOLD, values, strict=True))
+    return dict(zip(_PUBLISHED, values, strict=True))

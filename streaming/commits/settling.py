@@ -1,9 +1,9 @@
-"""Changes that wait until they have lasted: `settle: N` publishes one only after N further batches of its table.
+"""Changes that wait before they are published: with `settle: N` for N further batches of their table.
 
-    pending  source NUL id of the constraint   the batch after which it is due, and its rows
+    pending  source NUL id of the constraint   the batch after which the change is due, and its row
 
-A change that is taken back while it waits was nothing, and neither is told. So the published set is the exact one, but
-for what has changed within the last N batches.
+If the opposite change follows while a change waits, neither is published. So the published set is the exact one, except
+for changes of the last N batches.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,16 +16,16 @@ from holdfast.streaming.commits.draft import CommitDraft
 from holdfast.streaming.commits.output_rows import Described
 
 Delayed = dict[str, tuple[int, Described]]
-"""After which batch a change is due, and the change, by the constraint's id."""
+"""The batch after which a change is due, and the change, by the constraint's id."""
 
 
 class Settling:
-    """The waiting changes of a store's tables.
+    """The waiting changes of one store.
 
     Parameters
     ----------
-    store : keeps them.
-    batches : how many batches a table's changes wait; tables that are not in it do not wait.
+    store : has the waiting changes.
+    batches : for how many batches the changes of a table wait; changes of other tables do not wait.
     """
 
     def __init__(self, store: Store, batches: Mapping[str, int]) -> None:
@@ -37,11 +37,11 @@ class Settling:
                 waiting[about["constraint_id"]] = due, Described(row, about, parse_constraint(about["constraint"]))
 
     def step(self, table: str, number: int, changes: Iterable[Described], draft: CommitDraft) -> list[Described]:
-        """Return the changes to publish with a batch; add to the commit what waits then.
+        """Return the changes to publish with a batch; add the waiting changes to the commit.
 
         Parameters
         ----------
-        number : of the batch, among those of its table.
+        number : the number of the batch among those of its table.
         """
         if table not in self._batches:
             return list(changes)

@@ -1,6 +1,6 @@
-"""Snapshots of the state while it is used: taken between two commits, brought into the backup behind them.
+"""Snapshots of a state in use: taken between two commits, copied into the backup by a thread.
 
-Invariant: one at a time; what went wrong with one is raised after the next commit.
+Invariant: there is one snapshot at a time; its error is raised after the next commit.
 """
 
 import shutil
@@ -18,9 +18,9 @@ class Snapshotter:
 
     Parameters
     ----------
-    store, commits : what is copied.
-    snapshots : where to.
-    every : seconds between two.
+    store, commits : the store to copy, and its commits.
+    snapshots : the snapshots in the backup.
+    every : the seconds between two snapshots.
     now : the clock, in seconds.
     """
 
@@ -44,24 +44,24 @@ class Snapshotter:
 
     @property
     def age(self) -> float | None:
-        """Seconds since the last one that this process brought into the backup was begun."""
+        """The seconds since the start of the last snapshot that this process completed."""
         return None if self._brought is None else self._now() - self._brought
 
     def first(self) -> None:
-        """Take a snapshot now, unless there is one that the log goes on from."""
+        """Take a snapshot now, unless the backup has one that the log continues."""
         base = self._commits.base
         if not any(snapshot is not None and snapshot.commit >= base for _, snapshot in self._snapshots.all()):
             self._begin()
             self.close()
 
     def maybe(self) -> None:
-        """Begin one if it is time, between two commits; raise what went wrong with the last one."""
+        """Begin a snapshot if it is time, between two commits; raise the error of the last one."""
         self._check()
         if self._now() - self._at >= self._every and (self._thread is None or not self._thread.is_alive()):
             self._begin()
 
     def close(self) -> None:
-        """Wait until what was begun is in the backup; raise what went wrong."""
+        """Wait until a running snapshot is in the backup; raise its error."""
         if self._thread is not None:
             self._thread.join()
         self._check()
@@ -75,7 +75,7 @@ class Snapshotter:
             try:
                 self._snapshots.put(linked, identity, commit, base)
                 self._brought = began
-            except BaseException as error:  # noqa: BLE001  (raised where somebody looks)
+            except BaseException as error:  # noqa: BLE001  (raised by `_check`)
                 self._failed = error
             finally:
                 shutil.rmtree(linked, ignore_errors=True)

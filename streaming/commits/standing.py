@@ -1,12 +1,12 @@
-"""Scores and places of constraints, beside the commits that change them.
+"""Scores and ranks of constraints in the output table `constraints`.
 
-    ranks  family NUL table   the places that rows of `constraints` have, by the constraint's id, as JSON
+    ranks  family NUL table   the published ranks by constraint id, as JSON
 
-Constraints of one table and family are ranked among each other; inclusions, which are across tables, all together. A
-constraint gets its score with its row; places are given in commits from time to time, where the order has
-changed since (`sinks/ranks.py` says what they mean).
+Constraints of one table and family are ranked among each other; inclusions, which are across tables, all together. The
+score of a constraint is published with its row; ranks are published from time to time, where the order has changed
+(see `sinks/ranks.py`).
 
-Invariant: what is remembered was written with a commit that is kept.
+Invariant: the remembered scores and ranks were published with written commits.
 """
 
 from collections import defaultdict
@@ -25,30 +25,30 @@ from holdfast.streaming.sinks.ranks import Ranks
 
 
 class Scored(Protocol):
-    """What knows constraints and how much each tells: a table's maintainer, or that of all inclusions."""
+    """A maintainer of constraints that measures their scores: of a table, or of all inclusions."""
 
     @property
     def name(self) -> str:
-        """The table; of inclusions, none."""
+        """The name of the table; empty for inclusions."""
 
     @property
     def constraints(self) -> Sequence[Any]:
-        """All that hold now."""
+        """The constraints that hold now."""
 
     def scores(self, constraints: Sequence[Any]) -> list[float]:
-        """Return how much each of some constraints tells, from 0 to 1."""
+        """Return the score of each constraint, from 0 to 1."""
 
 
 @dataclass
 class Moves:
-    """What a commit does to the scores and places of one subject.
+    """The changes of the scores and ranks of one subject with a commit.
 
     Parameters
     ----------
-    scores : of the constraints that it publishes as appeared, by group and id.
-    gone : the ids of those that it publishes as disappeared, by group.
-    ranks : the groups whose places are written with it.
-    at : in seconds, when they are; None where none are.
+    scores : the scores of the constraints published as appeared, by group and id.
+    gone : the ids of the constraints published as disappeared, by group.
+    ranks : the groups whose ranks are published with the commit.
+    at : the time, in seconds, if ranks are published; else None.
     """
 
     scores: Mapping[str, Mapping[str, float]]
@@ -58,28 +58,28 @@ class Moves:
 
     @property
     def score_of(self) -> Mapping[str, float]:
-        """The scores by the constraints' ids."""
+        """The scores by constraint id."""
         return {name: score for found in self.scores.values() for name, score in found.items()}
 
     @property
     def groups(self) -> set[str]:
-        """The groups that constraints enter or leave."""
+        """The groups with constraints that appeared or disappeared."""
         return {*self.scores, *self.gone}
 
     def move(self, group: str, ranks: Ranks) -> Ranks:
-        """Bring a group to where the commit brings it."""
+        """Apply the changes of a group to its ranks."""
         ranks.disappeared(self.gone.get(group, ()))
         ranks.appeared(self.scores.get(group, {}).items())
         return ranks
 
 
 class Standing:
-    """The scores of one store's constraints.
+    """The scores and ranks of the constraints of one store.
 
     Parameters
     ----------
-    store : keeps the places that were written.
-    every : seconds between two rewritings of places.
+    store : has the published ranks.
+    every : the seconds between two publications of ranks.
     """
 
     def __init__(self, store: Reader, every: float = 300.0) -> None:
@@ -90,21 +90,21 @@ class Standing:
         self._changed: dict[str, set[str]] = defaultdict(set)
 
     def seeded(self, subject: Scored) -> Moves:
-        """Return the score of each constraint of a new table. O(constraints)."""
+        """Return the changes of a seeded subject: all constraints appeared. O(constraints)."""
         moves = Moves(_scores(subject, subject.constraints), {})
         moves.ranks = {group: moves.move(group, Ranks()) for group in moves.groups}
         return moves
 
-    def scored(self, subject: Scored, told: Sequence[Described]) -> Moves:
-        """Return the score of each constraint that is told to have appeared, on the rows there are now."""
+    def scored(self, subject: Scored, due: Sequence[Described]) -> Moves:
+        """Return the changes of a commit; scores are measured on the current rows."""
         gone: dict[str, list[str]] = defaultdict(list)
-        for one in told:
+        for one in due:
             if one.row["change"] == "disappeared":
                 gone[_group(one.about["family"], subject.name)].append(one.about["constraint_id"])
-        return Moves(_scores(subject, [one.constraint for one in told if one.row["change"] == "appeared"]), gone)
+        return Moves(_scores(subject, [one.constraint for one in due if one.row["change"] == "appeared"]), gone)
 
     def publish(self, subject: Scored, due: Sequence[Described], draft: CommitDraft) -> None:
-        """Add changes to a commit, with the scores of what appeared, and places when it is time."""
+        """Add changed constraints to a commit, with scores of those that appeared, and ranks when it is time."""
         moves = self.scored(subject, due)
         scores = moves.score_of
         for one in due:
@@ -112,7 +112,7 @@ class Standing:
         self.place(subject, moves, draft)
 
     def place(self, subject: Scored, moves: Moves, draft: CommitDraft) -> None:
-        """Add to a commit the rows that bring places to where they are, when it is time. O(constraints)."""
+        """Add the changed ranks to a commit, when it is time. O(constraints)."""
         draft.when_kept(partial(self._keep, subject, moves))
         groups = self._changed[subject.name] | moves.groups
         if not groups or 0 <= draft.seconds - self._at.get(subject.name, 0.0) < self._every:
@@ -132,9 +132,9 @@ class Standing:
             moves.ranks[group] = ranks
             draft.change.put("ranks", group.encode(), codecs.json_bytes(dict(ranks.written)))
         moves.at = draft.seconds
-        draft.rows.places(
-            [{"constraint_id": name, "score": score, "rank": place, "_amends": True} for name, score, place in moved]
-        )
+        for name, score, place in moved:
+            row = {"constraint_id": name, "score": score, "rank": place, "_amends": True}
+            draft.rows.add("constraints", row)
 
     def _keep(self, subject: Scored, moves: Moves) -> None:
         for group in moves.groups & (self._ranks.keys() - moves.ranks.keys()):
@@ -152,7 +152,7 @@ def _group(family: str, name: str) -> str:
 
 
 def _scores(subject: Scored, constraints: Sequence[Constraint]) -> dict[str, dict[str, float]]:
-    """Return scores by group and id."""
+    """Return the scores of constraints by group and id."""
     found: dict[str, dict[str, float]] = defaultdict(dict)
     if not constraints:
         return found

@@ -1,4 +1,4 @@
-"""Figures of each table that a commit publishes from time to time: rows, constraints, records, time, memory."""
+"""The figures of tables in the output table `metrics`: rows, constraints, records, seconds, memory, lag."""
 
 import resource
 import sys
@@ -10,12 +10,12 @@ from holdfast.streaming.commits.draft import CommitDraft
 
 
 class TableFigures:
-    """The figures of some tables.
+    """The figures of tables, published from time to time.
 
     Parameters
     ----------
-    tables : their names.
-    every : seconds between two of one table.
+    tables : the names of the tables.
+    every : the seconds between two publications of one table.
     """
 
     def __init__(self, tables: Iterable[str], every: float) -> None:
@@ -24,11 +24,11 @@ class TableFigures:
         self._at = dict.fromkeys(self._done, 0.0)
 
     def publish(self, draft: CommitDraft, batch: AppliedBatch, behind: int) -> None:
-        """Add the figures of a batch's table to a commit when it is time; records and seconds are summed up until then.
+        """Add the figures of a batch's table to a commit, when it is time; records and seconds are sums until then.
 
         Parameters
         ----------
-        behind : how many commits are to be published yet.
+        behind : how many commits are not published yet.
         """
         table, (count, busy) = batch.source, self._done[batch.source]
         count, busy = count + batch.records, busy + sum(batch.took.values())
@@ -52,6 +52,6 @@ class TableFigures:
 
 
 def _memory() -> int:
-    """Return the most memory that this process has had, in bytes."""
+    """Return the peak memory of this process, in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

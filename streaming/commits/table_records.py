@@ -1,7 +1,7 @@
-"""What a state notes of each table beside its rows and constraints.
+"""The records of a state about each table, beside rows and constraints.
 
-    tables    number  `TableRecord` as JSON: what a later start has to know, written with the seed
-    progress  name    `TableProgress` as JSON: how far the table is, written with each of its commits
+    tables    number  `TableRecord` as JSON: facts that a later start needs, written with the seed
+    progress  name    `TableProgress` as JSON: counts and times, written with each commit of the table
 
 Values that are None are not stored.
 """
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
 
 
 class _Stored:
-    """Values that are stored as JSON."""
+    """A record that is stored as JSON."""
 
     def fields(self) -> dict[str, Any]:
-        """Return the values by name, but those that are None."""
+        """Return the values by name, without those that are None."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self:
-        """Return stored values; what this version does not know is left out."""
+        """Return the record with stored values; values that this version does not know are ignored."""
         known = {one.name for one in fields(cls)}  # type: ignore[arg-type]  # (a dataclass)
         return cls(**{name: value for name, value in stored.items() if name in known})
 
 
 @dataclass(frozen=True)
 class TableRecord(_Stored):
-    """What a later start has to know of a table.
+    """The facts about a table that a later start needs.
 
     Parameters
     ----------
-    name : of the table.
-    settings : those that its state depends on; a configuration that contradicts them is refused.
-    source : where the source goes on.
-    excluded, known : columns that are not monitored, and all columns that the seed or the source has.
-    declared : columns whose type some configuration gave.
+    name : the name of the table.
+    settings : the settings that the state depends on; a configuration that contradicts them is refused.
+    source : the start of the source.
+    excluded, known : the columns that are not monitored, and all columns of the seed or the source.
+    declared : the columns whose type a configuration declared.
     watches_fields : whether fields that no column has were noted since the seed.
     sequence : name and type of the column that orders records.
-    engine, blocks : who holds the rows, and where.
+    engine, blocks : the engine that holds the rows, and the address of its blocks.
     """
 
     name: str = ""
@@ -59,23 +59,23 @@ class TableRecord(_Stored):
     blocks: str | None = None
 
     def put(self, number: int, change: WriteBatch) -> None:
-        """Add the record of a table of a number to what is to be written."""
+        """Add the record of the table with this number to a batch."""
         change.put("tables", codecs.number(number), codecs.json_bytes(self.fields()))
 
 
 @dataclass(frozen=True)
 class TableProgress(_Stored):
-    """How far a table is.
+    """Counts and times of a table as of its last commit.
 
     Parameters
     ----------
-    rows, constraints, owed : how many it has, and how many deletes are owed.
-    near, near_with_exceptions : how many constraints nearly hold, and how many of these have exceptions; None where
-        they are not kept.
-    commit, at : the last one that is about it, and its time.
-    changed_commit, changed_at : the last one that changed its constraints.
-    lag_seconds, lag_records : behind its source.
-    batches, records, good, quarantined, late : since the seed.
+    rows, constraints, owed : the numbers of rows, of constraints, and of owed deletes.
+    near, near_with_exceptions : how many constraints nearly hold, and how many of these have exceptions; None if they
+        are not maintained.
+    commit, at : the last commit about the table, and its time.
+    changed_commit, changed_at : the last commit that changed the constraints, and its time.
+    lag_seconds, lag_records : how far the table is behind its source.
+    batches, records, good, quarantined, late : counts since the seed.
     left_out : fields that no column has, each with the first record that has it.
     """
 
@@ -98,7 +98,7 @@ class TableProgress(_Stored):
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     def after(self, batch: "AppliedBatch", commit: int, at: str) -> "TableProgress":
-        """Return how far the table is after a batch."""
+        """Return the progress after a batch."""
         result = batch.result
         now = replace(
             self,
@@ -126,7 +126,7 @@ def tables_of(store: Reader) -> list[tuple[int, TableRecord]]:
 
 
 def progress_of(store: Reader, table: str) -> TableProgress:
-    """Return how far a table is."""
+    """Return the progress of a table."""
     return TableProgress.of(codecs.read_json(store.get("progress", table.encode()) or b"{}"))
 
 

@@ -19,6 +19,7 @@ are not.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -27,13 +28,13 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import Column
 from holdfast.streaming.decoding.connect import Opened, cells_of, opened, struct_fields, written
-from holdfast.streaming.decoding.keys import key_cells
-from holdfast.streaming.decoding.messages import Messages, messages_of
+from holdfast.streaming.decoding.keys import filled_from_keys, key_cells
+from holdfast.streaming.decoding.messages import SKIPPED, Messages, messages_of
 from holdfast.streaming.decoding.new_fields import new_fields
-from holdfast.streaming.decoding.values import Reasons, either
-from holdfast.streaming.incoming.arrivals import TRUNCATE, UNREADABLE, Draft, Target
+from holdfast.streaming.decoding.operations import operations_of
+from holdfast.streaming.decoding.values import Reasons
+from holdfast.streaming.incoming.arrivals import TRUNCATE, UNREADABLE, Draft, Target, refuse
 from holdfast.streaming.incoming.netting import DELETE, INSERT, UPDATE
-from holdfast.tables.fitting import fit, misfit
 from holdfast.tables.json_records import Cells, Fields, Flags, Rows, fields_of
 from holdfast.tables.kernels.json import ABSENT, NULL, OBJECT, equals_kernel, same_kernel
 
@@ -41,7 +42,6 @@ BEFORE, AFTER, OPERATION, TIME = "before", "after", "op", "ts_ms"
 _TRANSACTION = ("status", "id", "event_count")
 _ENVELOPE = (BEFORE, AFTER, OPERATION, TIME, *_TRANSACTION)
 
-SKIPPED = -2
 OPERATIONS = {"c": INSERT, "r": INSERT, "u": UPDATE, "d": DELETE, "t": TRUNCATE, "m": SKIPPED}
 
 _UNAVAILABLE = (b"__debezium_unavailable_value", b"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
@@ -70,15 +70,11 @@ class _Changes:
     moved: Flags
 
 
-def operations_of(cells: Cells, reasons: Reasons, name: str, missing: int) -> NDArray[np.int8]:
-    """Return what the letters of operations mean; unknown ones become reasons."""
-    coded = pc.dictionary_encode(cells.texts())
-    letters = coded.dictionary.to_pylist()
-    known = np.array([*(OPERATIONS.get(letter, UNREADABLE) for letter in letters), missing], np.int8)
-    places = np.asarray(pc.fill_null(coded.indices, len(letters)))
-    operations: NDArray[np.int8] = known[places]
-    for row in np.flatnonzero((operations == UNREADABLE) & (places < len(letters))).tolist():
-        reasons.setdefault(row, f"{name} is '{letters[places[row]][:80]}': expected c, r, u, d, t or m")
+def debezium_operations(cells: Cells, reasons: Reasons, name: str, otherwise: int) -> NDArray[np.int8]:
+    """Return the operation of each record by its letter, `otherwise` without a letter; unknown letters are refused."""
+    texts = cells.texts()
+    operations, problem = operations_of(texts, otherwise, OPERATIONS, name, "c, r, u, d, t or m")
+    refuse(reasons, (operations == UNREADABLE) & np.asarray(pc.is_valid(texts)), problem)
     return operations
 
 
@@ -89,19 +85,20 @@ def heartbeats(found: Opened) -> Flags:
 
 def _operations(messages: Messages, found: Opened, reasons: Reasons) -> NDArray[np.int8]:
     """Return what each record does, SKIPPED where it says nothing about rows."""
-    operations = operations_of(found.fields[OPERATION], reasons, OPERATION, UNREADABLE)
+    operations = debezium_operations(found.fields[OPERATION], reasons, OPERATION, UNREADABLE)
     silent = found.fields[OPERATION].is_kind(ABSENT, NULL)
     transactions = silent & (found.whole.kinds == OBJECT)
     for name in _TRANSACTION:
         transactions &= found.fields[name].kinds != ABSENT
     ended = ~messages.values.present | (found.whole.kinds == NULL)
     operations[ended | heartbeats(found) | transactions] = SKIPPED
-    for row in np.flatnonzero((operations == UNREADABLE) & silent).tolist():
-        reasons[row] = (
-            "no Debezium envelope: op is missing; for rows alone there are the encodings debezium-unwrapped and json"
-            if found.whole.kinds[row] == OBJECT
-            else found.reason(row)
-        )
+    unreadable, objects = (operations == UNREADABLE) & silent, found.whole.kinds == OBJECT
+    refuse(
+        reasons,
+        unreadable & objects,
+        "no Debezium envelope: op is missing; for rows alone there are the encodings debezium-unwrapped and json",
+    )
+    refuse(reasons, unreadable & ~objects, found.reason)
     return operations
 
 
@@ -120,12 +117,14 @@ def _keyed(
             same &= _same(before[name], after[name])
         moved = known & ~same
     if (updates & ~known).any():
-        for row in np.flatnonzero(_of_other_keys(messages, target, updates & ~known)).tolist():
-            reasons[row] = (
-                f"it does not say which row there was before, and its own key is not that of the table, "
-                f"{', '.join(target.key)}: set REPLICA IDENTITY FULL or declare the source's key"
-            )
-            brings[row] = False
+        others = _of_other_keys(messages, target, updates & ~known)
+        refuse(
+            reasons,
+            others,
+            f"it does not say which row there was before, and its own key is not that of the table, "
+            f"{', '.join(target.key)}: set REPLICA IDENTITY FULL or declare the source's key",
+        )
+        brings &= ~others
     return _Changes((operations == DELETE) | moved, brings, moved)
 
 
@@ -141,19 +140,16 @@ def _of_other_keys(messages: Messages, target: Target, chosen: Flags) -> Flags:
 def _keyless(found: Opened, operations: NDArray[np.int8], reasons: Reasons) -> _Changes:
     brings = _brings(found, operations, reasons)
     ends = (operations == DELETE) | (operations == UPDATE) & brings
-    for row in np.flatnonzero(ends & (found.fields[BEFORE].kinds != OBJECT)).tolist():
-        reasons[row] = f"it does not say which row there was before: {_FULL}"
-        ends[row] = brings[row] = False
-    return _Changes(ends, brings, np.zeros(len(operations), np.bool_))
+    silent = ends & (found.fields[BEFORE].kinds != OBJECT)
+    refuse(reasons, silent, f"it does not say which row there was before: {_FULL}")
+    return _Changes(ends & ~silent, brings & ~silent, np.zeros(len(operations), np.bool_))
 
 
 def _brings(found: Opened, operations: NDArray[np.int8], reasons: Reasons) -> Flags:
     """Return which records bring a row, and refuse those that should and do not."""
-    brings = (operations == INSERT) | (operations == UPDATE)
-    for row in np.flatnonzero(brings & (found.fields[AFTER].kinds != OBJECT)).tolist():
-        reasons[row] = "it does not say which row there is now: after is missing"
-        brings[row] = False
-    return np.asarray(brings)
+    brings, has_row = (operations == INSERT) | (operations == UPDATE), found.fields[AFTER].kinds == OBJECT
+    refuse(reasons, brings & ~has_row, "it does not say which row there is now: after is missing")
+    return np.asarray(brings & has_row)
 
 
 def _same(one: Cells, other: Cells) -> Flags:
@@ -175,7 +171,7 @@ class _Rows:
     reasons: Reasons
 
     def draft(self) -> Draft:
-        """Read the rows, and leave out those of records with a reason, but for one that has it."""
+        """Read the rows; those with a reason are UNREADABLE."""
         ends, brings = self.changes.ends.copy(), self.changes.brings.copy()
         alone = (self.operations != SKIPPED) & ~ends & ~brings  # truncations and unreadable ones
         records = np.repeat(np.arange(len(ends)), alone + ends.astype(np.int64) + brings)
@@ -198,16 +194,26 @@ class _Rows:
             self._refuse_partial(fields, removes, records, wrong)
         kept, sent = not_sent(sent, self.target, np.ones(len(records), np.bool_), wrong, moved)
         cells = self._cells(sent, records, removes, wrong)
-        if second.any():
-            cells = self._typed(cells, operations, wrong)
-        new = new_fields(
-            spans,
-            fields.counts,
-            fields.cells(),
-            self.target.known,
-            lambda row: self.messages.record_id(int(records[row])),
+        found = fields.cells()
+        new = new_fields(spans, fields.counts, found, self.target.known, lambda row: self._record_id(records, row))
+        for row in np.flatnonzero(np.isin(records, list(self.reasons))).tolist():
+            wrong[row] = self.reasons[int(records[row])]
+        operations[list(wrong)] = UNREADABLE
+        return Draft(
+            operations,
+            cells,
+            partial(self._record_id, records),
+            lambda row: self.messages.raw(int(records[row])),
+            wrong,
+            kept,
+            int(np.count_nonzero(self.operations == SKIPPED)),
+            self.messages.oldest,
+            new_fields=new,
+            changes=records,
         )
-        return self._draft(records, operations, cells, kept, wrong, new)
+
+    def _record_id(self, records: Rows, row: int) -> str:
+        return self.messages.record_id(int(records[row]))
 
     def _refuse_partial(self, fields: Fields, removes: Flags, records: Rows, wrong: Reasons) -> None:
         """Refuse rows before a change of which only some columns were sent, the others as null or not at all."""
@@ -222,8 +228,8 @@ class _Rows:
             only_key &= in_key | (fields[name].kinds == NULL)
             beyond |= ~in_key
             named |= in_key
-        for row in np.flatnonzero(removes & (partial | only_key & beyond & named)).tolist():
-            wrong[row] = f"it does not say all about the row there was before: {_FULL}"
+        refused = removes & (partial | only_key & beyond & named)
+        refuse(wrong, refused, f"it does not say all about the row there was before: {_FULL}")
 
     def _cells(self, sent: Mapping[str, Cells], records: Rows, removes: Flags, wrong: Reasons) -> dict[str, pa.Array]:
         schemas = self.found.schemas.take(records)
@@ -244,68 +250,8 @@ class _Rows:
         """Take the key of deleted rows from the records' keys, where the row before does not have it."""
         spans = self.messages.keys.take(np.where(missing, records, -1))
         keys, misread = key_cells(spans, self.target, self.encodings)
-        lost = np.zeros(len(records), np.bool_)
-        for name in self.target.key:
-            cells[name] = either(cells[name], keys[name])
-            lost |= missing & np.asarray(pc.is_null(cells[name]))
-        for row in np.flatnonzero(lost).tolist():
-            wrong.setdefault(row, misread.get(row, "a delete that does not say of which key"))
-
-    def _typed(
-        self, cells: Mapping[str, pa.Array], operations: NDArray[np.int8], wrong: Reasons
-    ) -> dict[str, pa.Array]:
-        """Type the cells here, so that one bad row of two takes the other with it."""
-        made = {}
-        brings = (operations == INSERT) | (operations == UPDATE)
-        counting = brings | (operations == DELETE) if not self.target.key else brings
-        for column in self.target.wanted:
-            array = cells[column.name]
-            typed, misfits = fit(array, column)
-            if misfits is not None:
-                misfits = misfits & (counting | (column.name in self.target.key))
-                for row in np.flatnonzero(misfits).tolist():
-                    wrong.setdefault(row, misfit(str(array[row].as_py()), column))
-            if column.name in self.target.key or column is self.target.sequence:
-                needed = brings | (operations == DELETE)
-                for row in np.flatnonzero(np.asarray(pc.is_null(typed)) & needed).tolist():
-                    wrong.setdefault(row, f"column {column.name} is null or missing: a record needs it")
-            made[column.name] = typed
-        return made
-
-    def _draft(
-        self,
-        records: Rows,
-        operations: NDArray[np.int8],
-        cells: Mapping[str, pa.Array],
-        kept: Flags | None,
-        wrong: Reasons,
-        new: Mapping[str, str],
-    ) -> Draft:
-        by_record: Reasons = dict(self.reasons)
-        for row, reason in sorted(wrong.items()):
-            by_record.setdefault(int(records[row]), reason)
-        bad = np.zeros(len(self.messages), np.bool_)
-        bad[list(by_record)] = True
-        first = np.ones(len(records), np.bool_)
-        first[1:] = records[1:] != records[:-1]
-        rows = np.flatnonzero(~bad[records] | first)
-        operations[bad[records]] = UNREADABLE
-        if len(rows) < len(records):
-            taken = pa.array(rows)
-            cells = {name: array.take(taken) for name, array in cells.items()}
-            records, operations, kept = records[rows], operations[rows], None if kept is None else kept[rows]
-        messages = self.messages
-        return Draft(
-            operations,
-            cells,
-            lambda row: messages.record_id(int(records[row])),
-            lambda row: messages.raw(int(records[row])),
-            {row: by_record[int(records[row])] for row in np.flatnonzero(bad[records]).tolist()},
-            kept,
-            int(np.count_nonzero(self.operations == SKIPPED)),
-            messages.oldest,
-            new_fields=new,
-        )
+        lost = filled_from_keys(cells, keys, self.target) & missing
+        refuse(wrong, lost, lambda row: misread.get(row, "a delete that does not say of which key"))
 
 
 def not_sent(
@@ -328,9 +274,8 @@ def not_sent(
         if not found.any():
             continue
         allowed = bool(target.key) and column.name not in target.key and column.name in target.schema
-        for row in np.flatnonzero(found).tolist():
-            if not allowed or (moved is not None and moved[row]):
-                reasons.setdefault(row, _not_kept(column, target))
+        refused = found & (not allowed if moved is None else moved | (not allowed))
+        refuse(reasons, refused, _not_kept(column, target))
         if column.name in target.schema:
             kept = np.zeros((len(chosen), len(target.schema.columns)), np.bool_) if kept is None else kept
             kept[found, target.schema.index(column.name)] = True

@@ -22,7 +22,7 @@ from holdfast.constraints.columns import unknown_name
 from holdfast.constraints.types import INTEGER
 from holdfast.streaming.decoding.new_fields import new_fields
 from holdfast.streaming.decoding.operations import OPERATION, operations_of
-from holdfast.streaming.incoming.arrivals import UNREADABLE, Draft, Target
+from holdfast.streaming.incoming.arrivals import UNREADABLE, Draft, Target, refuse
 from holdfast.streaming.incoming.netting import INSERT
 from holdfast.tables import ReadOptions, read_table
 from holdfast.tables.delimited import DelimitedFile
@@ -89,58 +89,67 @@ def draft_of(
     """
     wanted = {column.name for column in target.wanted} | {OPERATION, SEQUENCE}
     ordered = sorted(files, key=lambda file: (file.modified, file.path))
-    parts = [_part(file, kind, options, wanted, wanted | set(known)) for file in ordered]
-    counts = np.array([part.count for part in parts], np.int64)
-    starts = np.cumsum(counts) - counts
-    count = int(counts.sum())
-    names = {name for part in parts for name in part.cells}
-    cells = {name: _joined([(p.cells.get(name), p.count) for p in parts]) for name in names}
-    operations, problem = operations_of(cells.pop(OPERATION, pa.nulls(count, pa.large_string())), INSERT)
-    reasons = {
-        int(start) + row: reason for start, p in zip(starts, parts, strict=True) for row, reason in p.reasons.items()
-    }
-    for row in np.flatnonzero(operations == UNREADABLE).tolist():
-        reasons.setdefault(row, problem(row))
-    order = np.arange(count)
+    parts = _Parts([_part(file, kind, options, wanted, wanted | set(known)) for file in ordered])
+    cells, reasons, order = parts.cells, parts.reasons, None
+    operations, problem = operations_of(cells.pop(OPERATION, pa.nulls(parts.count, pa.large_string())), INSERT)
+    refuse(reasons, operations == UNREADABLE, problem)
     if SEQUENCE in cells:
         places, wrong = _sequence(cells.pop(SEQUENCE))
-        wrong &= np.repeat([SEQUENCE in part.cells for part in parts], counts)  # a file may have none at all
-        for row in np.flatnonzero(wrong).tolist():
-            reasons.setdefault(row, f"{SEQUENCE} is missing or no whole number: a record needs its place")
-        whole = all(SEQUENCE in part.cells or not part.count or part.count == len(part.reasons) for part in parts)
-        group = np.zeros(count, np.int64) if whole else np.repeat(np.arange(len(parts)), counts)
-        order = np.lexsort((np.arange(count), places, group))
-    place = np.empty(count, np.int64)
-    place[order] = np.arange(count)
+        wrong &= parts.has_sequence
+        refuse(reasons, wrong, f"{SEQUENCE} is missing or no whole number: a record needs its place")
+        order = parts.order(places)
+    operations[list(reasons)] = UNREADABLE
+    draft = Draft(
+        operations,
+        cells,
+        parts.record_id,
+        parts.raw,
+        reasons,
+        oldest=min((file.modified for file in files), default=None),
+        new_fields={name: where for part in reversed(parts.parts) for name, where in part.new_fields.items()},
+        refused_columns={name: part.path for part in reversed(parts.parts) for name in part.refused_columns},
+    )
+    return draft if order is None else draft.taken(order)
 
-    def of(row: int) -> tuple[_Part, int]:
-        at = int(order[row])
-        number = int(np.searchsorted(starts, at, "right")) - 1
-        while not parts[number].count:
-            number -= 1
-        return parts[number], at - int(starts[number])
 
-    def record_id(row: int) -> str:
-        part, at = of(row)
+class _Parts:
+    """The records of several files, one file after the other."""
+
+    def __init__(self, parts: Sequence[_Part]) -> None:
+        self.parts = parts
+        self._counts = np.array([part.count for part in parts], np.int64)
+        self._starts = np.cumsum(self._counts) - self._counts
+        self.count = int(self._counts.sum())
+        names = {name for part in parts for name in part.cells}
+        self.cells = {name: _joined([(part.cells.get(name), part.count) for part in parts]) for name in names}
+        starts = zip(self._starts.tolist(), parts, strict=True)
+        self.reasons = {start + row: reason for start, part in starts for row, reason in part.reasons.items()}
+
+    @property
+    def has_sequence(self) -> Flags:
+        """Which records are of a file with a column of sequences: a file may have none at all."""
+        return np.repeat([SEQUENCE in part.cells for part in self.parts], self._counts)
+
+    def order(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the order of the records: by their sequence, within each file where some file has no sequence."""
+        is_whole = all(SEQUENCE in p.cells or not p.count or p.count == len(p.reasons) for p in self.parts)
+        group = np.zeros(self.count, np.int64) if is_whole else np.repeat(np.arange(len(self.parts)), self._counts)
+        return np.lexsort((np.arange(self.count), places, group))
+
+    def record_id(self, row: int) -> str:
+        """Return the path of a record's file, with its line where the file could be read."""
+        part, at = self._found(row)
         line = part.line(at)
         return f"{part.path}-{line}" if line else part.path
 
-    def raw(row: int) -> bytes | str | None:
-        part, at = of(row)
+    def raw(self, row: int) -> bytes | str | None:
+        """Return a record as it came."""
+        part, at = self._found(row)
         return part.raw(at)
 
-    operations[list(reasons)] = UNREADABLE
-    taken = pa.array(order)
-    return Draft(
-        operations[order],
-        {name: values.take(taken) for name, values in cells.items()},
-        record_id,
-        raw,
-        {int(place[row]): reason for row, reason in reasons.items()},
-        oldest=min((file.modified for file in files), default=None),
-        new_fields={name: where for part in reversed(parts) for name, where in part.new_fields.items()},
-        refused_columns={name: part.path for part in reversed(parts) for name in part.refused_columns},
-    )
+    def _found(self, row: int) -> tuple[_Part, int]:
+        number = int(np.searchsorted(self._starts, row, "right")) - 1
+        return self.parts[number], row - int(self._starts[number])
 
 
 def _part(

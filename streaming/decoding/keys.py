@@ -10,11 +10,12 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holdfast.streaming.decoding.connect import Opened, cells_of, opened, struct_fields, written, written_as
-from holdfast.streaming.decoding.values import Reasons
-from holdfast.streaming.incoming.arrivals import Target
-from holdfast.tables.json_records import Cells, Spans
+from holdfast.streaming.decoding.values import Reasons, either
+from holdfast.streaming.incoming.arrivals import Target, refuse
+from holdfast.tables.json_records import Cells, Flags, Spans
 from holdfast.tables.kernels.json import (
     ABSENT,
     ARRAY,
@@ -51,14 +52,22 @@ def key_cells(keys: Spans, target: Target, encodings: Mapping[str, str]) -> tupl
         plain = _plain(keys, found)
         fields[single] = fields[single].merged(plain).merged(whole.where(~objects & (whole.kinds != ARRAY)))
         lost = keys.present & (plain.kinds == ABSENT) & whole.is_kind(ABSENT, ARRAY)
-    for row in np.flatnonzero(lost).tolist():
-        reasons[row] = _reason(found, row, target)
+    refuse(reasons, lost, lambda row: _reason(found, row, target))
     forms = found.schemas.columns(
         lambda schema: written(struct_fields(schema)) if struct_fields(schema) else {single or "": written_as(schema)}
     )
     columns = [column for column in target.wanted if column.name in target.key]
     cells, wrong = cells_of(fields, columns, found.schemas, forms, encodings)
     return cells, {**{row: f"its key: {reason}" for row, reason in wrong.items()}, **reasons}
+
+
+def filled_from_keys(cells: dict[str, pa.Array], keys: Mapping[str, pa.Array], target: Target) -> Flags:
+    """Take key columns that a record's value does not have from its key; return the records that lack one still."""
+    missing = np.zeros(len(cells[target.key[0]]), np.bool_)
+    for name in target.key:
+        cells[name] = either(cells[name], keys[name])
+        missing |= np.asarray(pc.is_null(cells[name]))
+    return missing
 
 
 def _plain(keys: Spans, found: Opened) -> Cells:

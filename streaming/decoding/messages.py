@@ -1,14 +1,18 @@
 """The records of a micro-batch from Kafka, in the order in which they count: (partition, offset)."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from holdfast.tables.json_records import Rows, Spans, spans_of
+from holdfast.streaming.incoming.arrivals import UNREADABLE, Draft
+from holdfast.tables.json_records import Flags, Rows, Spans, spans_of
 
+SKIPPED = -2
+"""The operation of a record that says nothing about rows."""
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -41,6 +45,24 @@ class Messages:
         """Return a record's value, or its key where it has none."""
         value = self.values[row]
         return self.keys[row] if value is None else value
+
+    def draft(
+        self,
+        operations: NDArray[np.int8],
+        cells: Mapping[str, pa.Array],
+        reasons: Mapping[int, str],
+        new_fields: Mapping[str, str],
+        kept: Flags | None = None,
+    ) -> Draft:
+        """Return the records as a draft: those with a reason are UNREADABLE, those that are SKIPPED are left out."""
+        operations[list(reasons)] = UNREADABLE
+        about_rows = operations != SKIPPED
+        whole = Draft(
+            operations, cells, self.record_id, self.raw, reasons, kept, oldest=self.oldest, new_fields=new_fields
+        )
+        if about_rows.all():
+            return whole
+        return replace(whole.taken(np.flatnonzero(about_rows)), skipped=int(np.count_nonzero(~about_rows)))
 
 
 def messages_of(batch: pa.Table | pa.RecordBatch, topic: str) -> Messages:

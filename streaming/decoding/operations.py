@@ -1,6 +1,6 @@
-"""What `_op` says of a record: one definition for files, topics and `replay`."""
+"""The operation of a record by the word in one of its fields: `_op` of files, topics and `replay`, `op` of Debezium."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +14,21 @@ OPERATION = "_op"
 CODES = {"insert": INSERT, "update": UPDATE, "delete": DELETE}
 
 
-def operations_of(texts: pa.Array, otherwise: int) -> tuple[NDArray[np.int8], Callable[[int], str]]:
-    """Return the operation of each record, UNREADABLE where its word is unknown, and what is wrong with such a one.
+def operations_of(
+    texts: pa.Array,
+    otherwise: int,
+    codes: Mapping[str, int] = CODES,
+    name: str = OPERATION,
+    expected: str = "insert, update or delete",
+) -> tuple[NDArray[np.int8], Callable[[int], str]]:
+    """Return the operation of each record, UNREADABLE where its word is unknown, and the reason by the record's number.
 
     Parameters
     ----------
     texts : the words.
-    otherwise : what a record does without one.
+    otherwise : the operation of a record without a word.
+    codes : the operation that each word stands for.
+    name, expected : the field with the word, and the words that a reason lists.
 
     Examples
     --------
@@ -30,13 +38,13 @@ def operations_of(texts: pa.Array, otherwise: int) -> tuple[NDArray[np.int8], Ca
     """
     coded = pc.dictionary_encode(texts)
     words = coded.dictionary.to_pylist()
-    known = np.array([*(CODES.get(word, UNREADABLE) for word in words), otherwise], np.int8)
+    known = np.array([*(codes.get(word, UNREADABLE) for word in words), otherwise], np.int8)
     places = np.asarray(pc.fill_null(coded.indices, len(words)))
 
     def problem(row: int) -> str:
         place = int(places[row])
         word = "" if place == len(words) else words[place]
-        said = f"is '{word[:80]}'" if word else "is empty"
-        return f"{OPERATION} {said}: expected insert, update or delete"
+        found = f"is '{word[:80]}'" if word else "is empty"
+        return f"{name} {found}: expected {expected}"
 
     return known[places], problem

@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdfast.streaming.decoding.connect import Opened, cells_of, opened, struct_fields, written
-from holdfast.streaming.decoding.debezium import SKIPPED, TIME, heartbeats, not_sent, operations_of
-from holdfast.streaming.decoding.keys import key_cells
-from holdfast.streaming.decoding.messages import messages_of
+from holdfast.streaming.decoding.debezium import TIME, debezium_operations, heartbeats, not_sent
+from holdfast.streaming.decoding.keys import filled_from_keys, key_cells
+from holdfast.streaming.decoding.messages import SKIPPED, messages_of
 from holdfast.streaming.decoding.new_fields import new_fields
 from holdfast.streaming.decoding.upsert import needs_key
-from holdfast.streaming.decoding.values import Reasons, either
-from holdfast.streaming.incoming.arrivals import UNREADABLE, Draft, Target
+from holdfast.streaming.decoding.values import Reasons
+from holdfast.streaming.incoming.arrivals import Draft, Target, refuse
 from holdfast.streaming.incoming.netting import DELETE, INSERT
 from holdfast.tables.kernels.json import NULL, OBJECT
 
@@ -41,52 +41,28 @@ def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodin
     operations[ended] = DELETE
     if TIME not in names:
         operations[heartbeats(found)] = SKIPPED
-    for row in np.flatnonzero((found.whole.kinds != OBJECT) & ~ended).tolist():
-        reasons[row] = found.reason(row)
+    refuse(reasons, (found.whole.kinds != OBJECT) & ~ended, found.reason)
     kept, fields = not_sent(found.fields, target, operations != DELETE, reasons)
     forms = found.schemas.columns(lambda schema: written(struct_fields(schema)))
     cells, wrong = cells_of(fields, target.wanted, found.schemas, forms, encodings)
     deletes = operations == DELETE
-    only_keys = [column.name for column in target.wanted if column.name in target.key]
     for row, reason in wrong.items():
         if not deletes[row]:
             reasons.setdefault(row, reason)
     if deletes.any():
         keys, wrong = key_cells(messages.keys.where(deletes), target, encodings)
-        for name in only_keys:
-            cells[name] = either(cells[name], keys[name])
-        missing = np.zeros(len(messages), np.bool_)
-        for name in only_keys:
-            missing |= np.asarray(pc.is_null(cells[name]))
-        for row in np.flatnonzero(missing & deletes).tolist():
-            reasons.setdefault(row, wrong.get(row, "a delete whose key is not there: neither in its key nor its value"))
-    operations[list(reasons)] = UNREADABLE
+        missing = filled_from_keys(cells, keys, target) & deletes
+        advice = "a delete whose key is not there: neither in its key nor its value"
+        refuse(reasons, missing, lambda row: wrong.get(row, advice))
     objects = found.whole.spans()
     known = [*target.known, TIME]
     new = new_fields(objects, found.counts, found.fields.values(), known, messages.record_id, _SERVICE)
-    rows = np.flatnonzero(operations != SKIPPED)
-    if len(rows) == len(operations):
-        return Draft(
-            operations, cells, messages.record_id, messages.raw, reasons, kept, 0, messages.oldest, new_fields=new
-        )
-    taken = pa.array(rows)
-    places = np.cumsum(operations != SKIPPED) - 1
-    return Draft(
-        operations[rows],
-        {name: array.take(taken) for name, array in cells.items()},
-        lambda row: messages.record_id(int(rows[row])),
-        lambda row: messages.raw(int(rows[row])),
-        {int(places[row]): reason for row, reason in reasons.items()},
-        None if kept is None else kept[rows],
-        len(operations) - len(rows),
-        messages.oldest,
-        new_fields=new,
-    )
+    return messages.draft(operations, cells, reasons, new, kept)
 
 
 def _operations(found: Opened, reasons: Reasons) -> NDArray[np.int8]:
     """Return what each record does; one that does not say so is the row of its key from now on."""
     deleted = np.asarray(pc.fill_null(pc.equal(found.fields[DELETED].texts(), "true"), False))
-    operations = operations_of(found.fields[OPERATION], reasons, OPERATION, INSERT)
+    operations = debezium_operations(found.fields[OPERATION], reasons, OPERATION, INSERT)
     operations[deleted] = DELETE
     return operations

@@ -15,7 +15,7 @@ from holdfast.streaming.decoding.keys import key_cells
 from holdfast.streaming.decoding.messages import messages_of
 from holdfast.streaming.decoding.new_fields import new_fields
 from holdfast.streaming.decoding.values import Reasons, alike, as_texts, either
-from holdfast.streaming.incoming.arrivals import UNREADABLE, Draft, Target
+from holdfast.streaming.incoming.arrivals import Draft, Target, refuse
 from holdfast.streaming.incoming.netting import DELETE, INSERT
 from holdfast.tables.fitting import fit
 from holdfast.tables.json_records import Flags
@@ -32,8 +32,7 @@ def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodin
     forms = found.schemas.columns(lambda schema: written(struct_fields(schema)))
     cells, reasons = cells_of(found.fields, target.wanted, found.schemas, forms, encodings)
     keys, wrong = key_cells(messages.keys, target, encodings)
-    for row in np.flatnonzero(~objects & ~deletes).tolist():
-        reasons[row] = found.reason(row)
+    refuse(reasons, ~objects & ~deletes, found.reason)
     absent = np.ones(len(messages), np.bool_)
     for name in target.key:
         column = next(column for column in target.wanted if column.name == name)
@@ -42,14 +41,12 @@ def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodin
             reasons.setdefault(row, reason)
         cells[name] = either(cells[name], keys[name])
         absent &= ~given
-    for row, reason in wrong.items():
-        reasons.setdefault(row, reason)
-    for row in np.flatnonzero(~messages.keys.present & absent).tolist():
-        reasons.setdefault(row, "a record without a key, and its value does not have the key's columns either")
+    reasons = {**wrong, **reasons}
+    advice = "a record without a key, and its value does not have the key's columns either"
+    refuse(reasons, ~messages.keys.present & absent, advice)
     operations = np.where(deletes, np.int8(DELETE), np.int8(INSERT))
-    operations[list(reasons)] = UNREADABLE
     new = new_fields(found.whole.spans(), found.counts, found.fields.values(), target.known, messages.record_id)
-    return Draft(operations, cells, messages.record_id, messages.raw, reasons, oldest=messages.oldest, new_fields=new)
+    return messages.draft(operations, cells, reasons, new)
 
 
 def needs_key(target: Target, encoding: str) -> None:

@@ -90,6 +90,8 @@ class Draft:
     versions : of a feed of signed images (removals and additions of whole rows): the version of each.
     new_fields : those that the table does not know, each with the first record that has it.
     refused_columns : those for which a whole file is one bad record, each with the first such file.
+    changes : the number of the change that each row is of, where a change may have two rows: both of them are applied,
+        or the change is one bad record.
     """
 
     operations: NDArray[np.int8]
@@ -103,9 +105,27 @@ class Draft:
     versions: NDArray[np.int64] | None = None
     new_fields: Mapping[str, str] = field(default_factory=dict)
     refused_columns: Mapping[str, str] = field(default_factory=dict)
+    changes: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.operations)
+
+    def taken(self, rows: NDArray[np.int64]) -> "Draft":
+        """Return a draft of the given records, each once, in the order given."""
+        taken = pa.array(rows)
+        place = np.full(len(self), -1)
+        place[rows] = np.arange(len(rows))
+        return replace(
+            self,
+            operations=self.operations[rows],
+            cells={name: cells.take(taken) for name, cells in self.cells.items()},
+            record_id=lambda row: self.record_id(int(rows[row])),
+            raw=lambda row: self.raw(int(rows[row])),
+            reasons={int(place[row]): reason for row, reason in self.reasons.items() if place[row] >= 0},
+            kept=None if self.kept is None else self.kept[rows],
+            versions=None if self.versions is None else self.versions[rows],
+            changes=None if self.changes is None else self.changes[rows],
+        )
 
 
 @dataclass(frozen=True)
@@ -131,40 +151,36 @@ class Arrivals:
     refused_columns: Mapping[str, str] = field(default_factory=dict)
 
 
+def refuse(reasons: dict[int, str], records: Flags, reason: str | Callable[[int], str]) -> None:
+    """Note why the chosen records cannot be read; a record that has a reason already keeps it."""
+    for row in np.flatnonzero(records).tolist():
+        reasons.setdefault(row, reason if isinstance(reason, str) else reason(row))
+
+
 def arrivals(draft: Draft, target: Target) -> Arrivals:
     """Type a draft's cells, and tell bad records apart. O(records)."""
     count = len(draft)
     operations = draft.operations
     reasons = dict(draft.reasons)
-    deletes = operations == DELETE if target.key and draft.versions is None else np.zeros(count, np.bool_)
-    typed: dict[str, pa.Array] = {}
-    for column in target.wanted:
-        cells = draft.cells.get(column.name)
-        if cells is None:
-            typed[column.name] = pa.nulls(count, arrow_type_of(column.type))
-            continue
-        if column.name not in target.key and column is not target.sequence and deletes.any():
-            cells = pc.if_else(pa.array(deletes), pa.scalar(None, cells.type), cells)
-        typed[column.name], wrong = fit(cells, column)
-        for row in () if wrong is None else np.flatnonzero(wrong).tolist():
-            reasons.setdefault(row, misfit(str(readable(cells[row])), column))
+    typed = _typed(draft, target, reasons)
     about_rows = operations != TRUNCATE
     for name in target.key:
-        for row in np.flatnonzero(_is_null(typed[name]) & about_rows).tolist():
-            reasons.setdefault(row, f"key column {name} is null or missing: a record needs its whole key")
+        missing = _is_null(typed[name]) & about_rows
+        refuse(reasons, missing, f"key column {name} is null or missing: a record needs its whole key")
     if target.sequence is not None:
         name = target.sequence.name
-        for row in np.flatnonzero(_is_null(typed[name]) & about_rows).tolist():
-            reasons.setdefault(row, f"sequence column {name} is null or missing: a record needs its place")
+        missing = _is_null(typed[name]) & about_rows
+        refuse(reasons, missing, f"sequence column {name} is null or missing: a record needs its place")
     if not target.key:
-        for row in np.flatnonzero(operations == UPDATE).tolist():
-            reasons.setdefault(row, "an update needs a key that tells its row: declare one, or send delete and insert")
-    for row in np.flatnonzero(~np.isin(operations, (INSERT, UPDATE, DELETE, TRUNCATE))).tolist():
-        reasons.setdefault(row, "its operation is unknown")
-    bad = tuple(_bad(draft, row, target, reasons[row]) for row in sorted(reasons))
-    good = np.ones(count, np.bool_)
-    good[list(reasons)] = False
-    rows = _counting(draft, good)
+        advice = "an update needs a key that tells its row: declare one, or send delete and insert"
+        refuse(reasons, operations == UPDATE, advice)
+    refuse(reasons, ~np.isin(operations, (INSERT, UPDATE, DELETE, TRUNCATE)), "its operation is unknown")
+    changes = np.arange(count) if draft.changes is None else draft.changes
+    refused: dict[int, int] = {}  # the first bad row of each change
+    for row in sorted(reasons):
+        refused.setdefault(int(changes[row]), row)
+    bad = tuple(_bad(draft, row, target, reasons[row]) for row in refused.values())
+    rows = _counting(draft, ~np.isin(changes, list(refused)))
     records = _records(draft, target, typed, rows)
     return Arrivals(
         records,
@@ -175,6 +191,24 @@ def arrivals(draft: Draft, target: Target) -> Arrivals:
         new_fields=draft.new_fields,
         refused_columns=draft.refused_columns,
     )
+
+
+def _typed(draft: Draft, target: Target, reasons: dict[int, str]) -> dict[str, pa.Array]:
+    """Return the cells with the types of their columns; a cell that does not fit its type is a reason."""
+    deletes = (draft.operations == DELETE) & bool(target.key and draft.versions is None)
+    typed: dict[str, pa.Array] = {}
+    for column in target.wanted:
+        cells = draft.cells.get(column.name)
+        if cells is None:
+            typed[column.name] = pa.nulls(len(draft), arrow_type_of(column.type))
+            continue
+        if column.name not in target.key and column is not target.sequence and deletes.any():
+            cells = pc.if_else(pa.array(deletes), pa.scalar(None, cells.type), cells)
+        typed[column.name], wrong = fit(cells, column)
+        if wrong is not None:
+            for row in np.flatnonzero(wrong).tolist():
+                reasons.setdefault(row, misfit(str(readable(cells[row])), column))
+    return typed
 
 
 def all_bad(draft: Draft, target: Target, reason: str) -> Arrivals:

@@ -52,13 +52,9 @@ class Attempts:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def of(self, source: str) -> Attempt | None:
-        """Return the failed batch of a source."""
-        return failed_batch(self._store, source)
-
     def refuse_hopeless(self, source: str, position: Position, configuration: str = "CONF") -> None:
         """Raise where a batch has failed too often."""
-        last = self.of(source)
+        last = failed_batch(self._store, source)
         if last is not None and last.position == position and last.count >= MOST:
             raise BatchKeepsFailing(
                 f"table {source}: batch {position.batch_id}, from {position.start or 'the start'} to {position.end}, "
@@ -69,27 +65,21 @@ class Attempts:
 
     def failed(self, source: str, position: Position, error: str) -> None:
         """Note that a batch failed."""
-        last = self.of(source)
+        last = failed_batch(self._store, source)
         count = last.count if last is not None and last.position == position else 0
         note = {"position": asdict(position), "count": count + 1, "error": error[:2_000]}
-        batch = WriteBatch()
-        batch.put("attempts", source.encode(), codecs.json_bytes(note))
-        self._store.write(batch)
+        self._store.write(WriteBatch("attempts", {source.encode(): codecs.json_bytes(note)}))
 
     def skip(self, source: str) -> Position:
         """Mark the failed batch of a source; the next run puts it into quarantine."""
         last = self._failed(source)
-        batch = WriteBatch()
-        batch.put("skips", source.encode(), codecs.json_bytes(asdict(last.position)))
-        self._store.write(batch)
+        self._store.write(WriteBatch("skips", {source.encode(): codecs.json_bytes(asdict(last.position))}))
         return last.position
 
     def retry(self, source: str) -> Position:
         """Forget how often the batch of a source failed."""
         last = self._failed(source)
-        batch = WriteBatch()
-        batch.delete("attempts", source.encode())
-        self._store.write(batch)
+        self._store.write(WriteBatch("attempts", {source.encode(): None}))
         return last.position
 
     def is_skipped(self, source: str, position: Position) -> bool:
@@ -104,7 +94,7 @@ class Attempts:
                 change.delete(family, source.encode())
 
     def _failed(self, source: str) -> Attempt:
-        last = self.of(source)
+        last = failed_batch(self._store, source)
         if last is None:
             raise UsageError(f"no batch of table {source} has failed: there is nothing to skip")
         return last

@@ -19,6 +19,7 @@ from holdfast.indexes.row_hash import first_equal
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.incoming.netting import DELETE
 from holdfast.streaming.maintainers.holdings.contract import Holding, RowsDefinition, WholeTable
+from holdfast.streaming.maintainers.part import TablePart
 from holdfast.tables import EncodedColumn, Table
 
 _SEQUENCE, _GONE_SINCE = " sequence", " gone since"  # no column of a source is called so: names are not trimmed
@@ -26,7 +27,7 @@ _LEAST = np.iinfo(np.int64).min + 1
 _SWEEP_EVERY = 100
 
 
-class KeyVersions:
+class KeyVersions(TablePart):
     """The last sequence of each key.
 
     Parameters

@@ -83,10 +83,7 @@ def net(records: Records, codes: Codes, rows: RowSet, latest: NDArray[np.int64] 
 def check(records: Records, key: tuple[int, ...]) -> None:
     """Refuse records that no table could take."""
     table = records.table
-    for c in key:
-        column = table.columns[c]
-        if column.valid is not None and not column.valid.all():
-            raise null_in_key(table.locate(int(np.argmin(column.valid))), column.column.name)
+    _refuse_null(table, key)
     if not key and (records.operations == UPDATE).any():
         where = table.locate(int(np.argmax(records.operations == UPDATE)))
         raise InputError(
@@ -163,17 +160,17 @@ def _completed(
         filled = codes.copy()
         missing = np.zeros(len(codes), np.bool_)
         for c in range(codes.shape[1]):
-            told = np.where(kept[grouped, c], -1, np.arange(len(grouped)))
-            at = np.maximum.accumulate(told)
-            asked = np.flatnonzero(kept[grouped, c])
-            at = at[asked]
-            earlier = at >= starts[asked]
+            sent = np.where(kept[grouped, c], -1, np.arange(len(grouped)))
+            at = np.maximum.accumulate(sent)
+            filling = np.flatnonzero(kept[grouped, c])
+            at = at[filling]
+            earlier = at >= starts[filling]
             source = grouped[np.where(earlier, at, 0)]
-            slot = stored[grouped[asked]]
+            slot = stored[grouped[filling]]
             usable = np.where(earlier, ~deletes[source], slot >= 0)
             value = np.where(earlier, codes[source, c], rows.codes[slot, c])
-            filled[grouped[asked], c] = value
-            missing[grouped[asked[~usable]]] = True
+            filled[grouped[filling], c] = value
+            missing[grouped[filling[~usable]]] = True
         if not missing.any():
             return filled, whole
         whole &= ~missing  # what was taken from these is looked for again
@@ -210,8 +207,8 @@ def _decided_by_images(
     unseen = effective[last[first[effective]] < 0]
     deciding[first[unseen]] = unseen
     keys = np.flatnonzero(deciding >= 0)
-    said_nothing = int(np.count_nonzero((by < 0) & ~of_store))
-    return deciding[keys], goes[keys], said_nothing
+    ineffective = int(np.count_nonzero((by < 0) & ~of_store))
+    return deciding[keys], goes[keys], ineffective
 
 
 def _net_keyless(records: Records, codes: Codes, rows: RowSet) -> Netted:
@@ -230,16 +227,20 @@ def no_key_is_twice(table: Table, key: tuple[int, ...]) -> None:
     """Refuse a seed with two rows of one key, or with a null in it."""
     if not key:
         return
-    for c in key:
-        valid = table.columns[c].valid
-        if valid is not None and not valid.all():
-            raise null_in_key(table.locate(int(np.argmin(valid))), table.schema.names[c])
+    _refuse_null(table, key)
     keys = np.stack([table.columns[c].keys for c in key], axis=1)
     first = first_equal(keys, range(len(key)))
     again = np.flatnonzero(first != np.arange(len(keys)))
     if len(again):
         names = [table.schema.names[c] for c in key]
         raise key_twice(table.locate(int(again[0])), table.locate(int(first[again[0]])), names)
+
+
+def _refuse_null(table: Table, key: tuple[int, ...]) -> None:
+    for c in key:
+        valid = table.columns[c].valid
+        if valid is not None and not valid.all():
+            raise null_in_key(table.locate(int(np.argmin(valid))), table.schema.names[c])
 
 
 def null_in_key(where: str, column: str) -> InputError:

@@ -1,4 +1,4 @@
-"""The batches that a table went through, as a notebook shows them: what holds and what breaks over time."""
+"""The batches that were applied to a table, as a notebook shows them: constraints and violations over time."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,7 +15,7 @@ _COUNTS = ("rows_in", "rows_out", "rows", "constraints", "appeared", "disappeare
 
 
 class Batches(Listing[BatchResult]):
-    """A list of what `Maintainer.step` returns: append each to see what became of a table.
+    """A list of the results of `Maintainer.step`: append each result to see the history of a table.
 
     Examples
     --------
@@ -38,20 +38,20 @@ class Batches(Listing[BatchResult]):
     )
 
     def cells(self, item: BatchResult) -> Sequence[Cell]:
-        """Return counts, time, and what breaks rules."""
+        """Return the counts, the seconds, and the violations of rules."""
         record = self.record(item)
         numbers = [*(f"{record[name]:,}" for name in _COUNTS), f"{item.seconds:.3f}"]
         rules = "\n".join(str(state).removeprefix("rule ") for state in item.rules)
         return *(Cell(number, is_number=True) for number in numbers), Cell(rules)
 
     def record(self, item: BatchResult) -> Mapping[str, Any]:
-        """Return the counts."""
+        """Return the counts and the seconds."""
         appeared = sum(change.appeared for change in item.changes)
         counts = (item.rows_in, item.rows_out, item.rows, item.constraints, appeared, len(item.changes) - appeared)
         return {**dict(zip(_COUNTS, counts, strict=True)), "seconds": item.seconds}
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Return a row a batch: its counts, and of each rule its violations (pairs; rows, where it is not on pairs)."""
+        """Return one row a batch: counts, and the violations of each rule (pairs; rows, if it is not about pairs)."""
         import pandas as pd
 
         found = pd.DataFrame([dict(self.record(item)) for item in self], columns=[*_COUNTS, "seconds"])
@@ -60,7 +60,7 @@ class Batches(Listing[BatchResult]):
         return pd.concat([found, pd.DataFrame(rules, index=found.index)], axis=1)
 
     def violations(self) -> dict[str, list[int | None]]:
-        """Return for each rule how many pairs (rows, where it is not on pairs) break it after each batch."""
+        """Return, per rule, how many pairs (rows, if it is not about pairs) violate it after each batch."""
         names = dict.fromkeys(state.rule.name for item in self for state in item.rules)
         found: dict[str, list[int | None]] = {name: [] for name in names}
         for item in self:
@@ -72,13 +72,13 @@ class Batches(Listing[BatchResult]):
         return found
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw how many constraints hold after each batch, with matplotlib; return where."""
+        """Draw how many constraints hold after each batch, with matplotlib; return the axes."""
         from holdfast.display.plots import lines
 
         return lines({"constraints": [item.constraints for item in self]}, "constraints", ax)
 
     def plot_rules(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw how many violations each rule has after each batch, with matplotlib; return where."""
+        """Draw how many violations each rule has after each batch, with matplotlib; return the axes."""
         from holdfast.display.plots import lines
 
         return lines(self.violations(), "violations", ax)

@@ -1,4 +1,7 @@
-"""One table in notebooks and programs: rows come as data frames, and kernels are compiled before the first batch."""
+"""One table in notebooks and programs: rows are data frames, and kernels are compiled before the first batch.
+
+`Maintainer.seed` has more than eight parameters: they are the public options of a table, given by name.
+"""
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -48,7 +51,7 @@ class Maintainer(TableMaintainer):
     >>> [str(change) for change in maintainer.apply(deletes=pd.DataFrame({"Zip": ["x2"], "City": ["b"]}))]
     ['+ not(t.City != s.City) (released)']
 
-    Order dependencies beside them, or alone:
+    With order dependencies, or order dependencies alone:
 
     >>> maintainer = Maintainer.seed(people, name="people", max_predicates=None, max_context=3)
     >>> [str(change) for change in maintainer.apply(inserts=pd.DataFrame({"Zip": ["x0"], "City": ["b"]}))]
@@ -72,23 +75,24 @@ class Maintainer(TableMaintainer):
         threads: int | None = None,
         report: Callable[[str], object] = lambda _: None,
     ) -> Self:
-        """Take a table over, and find what holds on it.
+        """Seed a maintainer with a table, and find the constraints that hold on it.
 
         Parameters
         ----------
-        data : a table of ours, a pandas or Arrow one, the path of a file, or rows in some place (`holding.py`).
-        name : what a data frame is called.
-        key : the columns, or the column, that identify a row; without them a row is identified by all its columns.
-        max_predicates : denial constraints on at most so many column pairs; 0 for all, None for no denial constraints.
-        max_context : order dependencies with at most so many columns in the context; 0 for all, None for none.
-        near : constraints that hold but for this share of the rows, such as "1%" or 0.01; None for none.
-        near_context : those with at most so many columns in the context; 0 for all.
-        near_orders : whether order compatibilities are among them, beside keys and functional dependencies; refused
-            where rows are in blocks.
-        rules : declared rules whose violations are counted, or texts such as `Zip -> City`, or one; see `rules`.
-        space : which column pairs are compared; measured on the table where it is not given.
-        threads : all cores where it is not given.
-        report : is told what is being done.
+        data : a `Table`, a pandas or Arrow table, the path of a file, or a `WholeTable` (`holdings/contract.py`).
+        name : the name of a table that is given as a data frame.
+        key : the columns, or the column, that identify a row; without a key a row is identified by all its columns.
+        max_predicates : the most column pairs of a denial constraint; 0 for any number, None for no denial constraints.
+        max_context : the most columns in the context of an order dependency; 0 for any number, None for none.
+        near : the share of rows that may be exceptions of a constraint that nearly holds, such as "1%" or 0.01; None
+            for no such constraints.
+        near_context : the most columns in the context of such a constraint; 0 for any number.
+            near_orders : whether order compatibilities are searched too, beside keys and functional dependencies;
+                refused where rows are in blocks.
+        rules : the declared rules whose violations are counted, or their texts such as `Zip -> City`; one or several.
+        space : the column pairs that are compared; by default measured on the table.
+        threads : by default as many as there are cores.
+        report : called with a text at each step.
         """
         nearly = None if near is None else NearBounds(parse_share(near), near_context, near_orders)
         bounds = Bounds(max_predicates, max_context, nearly)
@@ -102,7 +106,7 @@ class Maintainer(TableMaintainer):
 
     @classmethod
     def seeded(cls, whole: WholeTable, *, bounds: Bounds, rules: Sequence[MonitoredRule] = (), **given: Any) -> Self:
-        """Take a table over as `taken_over` does, with all kernels compiled before."""
+        """Compile all kernels, then seed a maintainer as `taken_over` does."""
         cls._prepare(bounds, rules)
         return cls.taken_over(whole, bounds=bounds, rules=rules, **given)
 
@@ -116,15 +120,15 @@ class Maintainer(TableMaintainer):
             _compile_near()
 
     def apply(self, inserts: Any = None, deletes: Any = None) -> Changes:
-        """Apply inserts and deletes as one step, and return what that changed.
+        """Apply inserts and deletes as one step, and return the changed constraints.
 
-        Deletes refer to rows that were there before. With a key an insert of a live key replaces its row, and a delete
-        needs only the key columns.
+        Deletes refer to rows that were in the table before. With a key, an insert of a live key replaces its row, and a
+        delete needs only the key columns.
         """
         return Changes(self.step(inserts, deletes).changes)
 
     def step(self, inserts: Any = None, deletes: Any = None) -> BatchResult:
-        """Apply inserts and deletes as `apply` does, and return all that is known of it."""
+        """Apply inserts and deletes as `apply` does, and return counts, changes and timings of the step."""
         parts = [(data, operation) for data, operation in ((deletes, DELETE), (inserts, INSERT)) if data is not None]
         tables = [self._arrow(data) for data, _ in parts]
         operations = [np.full(len(t), operation, np.int8) for t, (_, operation) in zip(tables, parts, strict=True)]
@@ -138,7 +142,7 @@ class Maintainer(TableMaintainer):
         return self.apply_records(Records(table, np.concatenate([np.zeros(0, np.int8), *operations])))
 
     def _arrow(self, data: Any) -> pa.Table:
-        """Return a data frame's rows with the columns of the monitored table; those it lacks are null."""
+        """Return a data frame's rows with the columns of the monitored table; missing columns are null."""
         name = self.schema.table
         named = next((a for a in ("column_names", "columns") if hasattr(data, a)), None)
         given = self.schema.names if named is None else tuple(getattr(data, named))
@@ -146,7 +150,7 @@ class Maintainer(TableMaintainer):
         table = as_table(data, name, options)
         unknown = [c for c in table.schema.names if c not in self.schema.names]
         if unknown:
-            self.schema.index(unknown[0])  # says what the table has
+            self.schema.index(unknown[0])  # raises an error that lists the columns
         arrays = table.to_arrow()
         return pa.table(
             {
@@ -180,19 +184,19 @@ def _compile() -> None:
         for written in maintainer.save(everything=True):
             store.write(written)
         RowSet(maintainer.space).restore(store, codecs.number(0))
-    two, codes = np.zeros(2, np.int32), np.zeros(1, np.int32)  # what small tables do without
+    two, codes = np.zeros(2, np.int32), np.zeros(1, np.int32)  # a kernel that small tables do not need
     sort_groups_kernel(two, np.array([0, 2]), codes, two.copy())
 
 
 def _compile_meaning(table: Table) -> None:
-    """Run the kernels that only tables with three columns compared across need."""
+    """Run the kernels that are needed only where three columns are compared with each other."""
     space = PredicateSpace(table.schema, ((0, 1), (0, 2), (1, 2)))
     seed_denial(table, space, 4)
 
 
 @cache
 def _compile_rules() -> None:
-    """Run the kernels of rules once, those of a first batch and of a later one."""
+    """Run the kernels of rules once, as the first batch and later batches need them."""
     rows = pa.table({"a": [1, 1, 2, 3], "b": ["x", "y", "y", None], "c": [0.5, 1.5, 1.5, 2.5]})
     table = from_arrow(rows, "rows")
     texts = ("key(b)", "b -> a", "not(t.b = s.b and t.a < s.a and t.c > s.c)", "not(t.a <= s.a and t.c > s.c)")

@@ -3,7 +3,6 @@
 Both write the same tables and go on where the other ended, so the choice may change from start to start.
 """
 
-import datetime
 import re
 from collections.abc import Callable, Mapping
 from typing import Literal
@@ -44,8 +43,7 @@ def open_tables(
     writer: Writer = "auto",
     spark_table: MakeSparkTable | None = None,
     storage: Mapping[str, str] | None = None,
-    log: datetime.timedelta | None = None,
-    rows: Mapping[str, datetime.timedelta | None] | None = None,
+    retentions: Mapping[str, Retention] | None = None,
     shapes: Mapping[str, Shape] = SHAPES,
 ) -> dict[str, OutputTable]:
     """Open the output tables, or make those that are not there.
@@ -57,15 +55,13 @@ def open_tables(
     writer : which engine is wanted.
     spark_table : makes a table that Spark writes; called only where Spark is to write.
     storage : options of the object store, for delta-rs.
-    log : how long versions stay; None: as `Retention` says.
-    rows : how long rows stay, by table; those that are not there stay for ever.
+    retentions : how long versions and rows of a table stay, where it is not as `Retention()` says.
     shapes : the tables.
     """
     chosen = writer_for(output, writer)
     tables: dict[str, OutputTable] = {}
     for name, shape in shapes.items():
-        age = (rows or {}).get(name)
-        retention = Retention(rows=age) if log is None else Retention(log, age)
+        retention = (retentions or {}).get(name, Retention())
         uri = f"{output.rstrip('/')}/{name}"
         if chosen == "deltalake":
             place = uri.partition("://")[2] if _scheme(uri) == "file" else uri

@@ -8,11 +8,13 @@ still writes is refused.
 """
 
 import datetime
+import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -26,29 +28,12 @@ ATTEMPTS = 5
 SMALL_FILES, LARGE_FILES = 2 << 20, 64 << 20
 
 Row = Mapping[str, Any]
+Errors = tuple[type[BaseException], ...]
+Column = tuple[str, pa.DataType, str]
+"""Name, type and meaning."""
 
+_log = logging.getLogger(__name__)
 _PLAIN_LOG = datetime.timedelta(hours=1)
-
-
-class OutputTable(Protocol):
-    """A table that takes rows of commits, and leaves out what it has."""
-
-    @property
-    def published(self) -> int:
-        """The last commit of this state that the table has; 0 before the first."""
-
-    @property
-    def is_new(self) -> bool:
-        """Whether it was made just now."""
-
-    def publish(self, rows: Sequence[Row], upto: int) -> None:
-        """Write the rows of commits up to `upto`."""
-
-    def compact(self) -> None:
-        """Join small files and forget old versions: often, in time that does not grow with the table."""
-
-    def tidy(self, now: datetime.datetime) -> None:
-        """Remove old rows and files that no version needs: seldom, may take seconds."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +162,7 @@ def netted(rows: Iterable[Row], shape: Shape) -> tuple[pa.Table, pa.Array]:
 
 
 @contextmanager
-def storage_errors(uri: str, doing: str, kinds: tuple[type[BaseException], ...]) -> Iterator[None]:
+def storage_errors(uri: str, doing: str, kinds: Errors) -> Iterator[None]:
     """Turn errors of an engine or the file system into one that says what to do."""
     try:
         yield
@@ -197,16 +182,160 @@ def first_line(error: BaseException) -> str:
     return " ".join(lines[:3])[:500] or type(error).__name__
 
 
-def check_state(uri: str, configuration: Mapping[str, str | None], state_id: str) -> None:
-    """Refuse a table that another state writes to by now: each one that starts says so in its settings."""
-    writer = configuration.get(STATE)
-    if writer not in {None, state_id}:
-        raise StateRefused(
-            f"{uri} is written to by another state of this application ({writer}), which was started later: two states "
-            "cannot keep one set of tables. Stop one of them, or give it another `output` and another `name`"
-        )
+class OutputTable(ABC):
+    """One output table: takes rows of commits, and leaves out the rows that it has already.
 
+    Parameters
+    ----------
+    uri : the address of the table.
+    shape : the columns and how they are kept.
+    application, state_id : the owner of the table; a table of another application is refused.
+    retention : how long versions and rows of the table stay.
+    errors : the classes of the engine's errors.
 
-def other_writer(uri: str) -> StateRefused:
-    """Return the error of a table to which this state's commits come from two sides."""
-    return StateRefused(f"{uri}: another process publishes commits of this state too. Stop one of them")
+    Attributes
+    ----------
+    is_new : whether the table was made just now.
+    """
+
+    def __init__(
+        self, uri: str, shape: Shape, application: str, state_id: str, retention: Retention, errors: Errors
+    ) -> None:
+        self.uri = uri
+        self.shape = shape
+        self._state = state_id
+        self._transactions = transactions(state_id, shape)
+        self._retention = retention
+        self._errors = errors
+        self._tidied: datetime.date | None = None
+        with storage_errors(uri, "opened", errors):
+            self.is_new = not self._opened()
+        with storage_errors(uri, "made", errors):
+            if self.is_new:
+                self._created({APPLICATION: application, STATE: state_id, **properties(shape, retention)})
+        check_owner(uri, self._configuration(), application)
+        with storage_errors(uri, "brought to this version", errors):
+            self._evolve()
+
+    @property
+    @abstractmethod
+    def published(self) -> int:
+        """The last commit of this state that the table has; 0 before the first."""
+
+    def publish(self, rows: Sequence[Row], upto: int) -> None:
+        """Append rows of commits up to `upto`, or merge them where the table has a key; those it has are left out."""
+        with storage_errors(self.uri, "written", self._errors):
+            done, attempts = self.published, 0
+            fresh = [row for row in rows if row["commit"] > done]
+            while fresh:
+                self._refuse_another_state()
+                try:
+                    self._write(fresh, upto)
+                    return
+                except self._errors as error:
+                    attempts += 1
+                    if attempts == ATTEMPTS or not self._is_conflict(error):
+                        raise
+                self._reopen()
+                if self.published != done:
+                    raise StateRefused(
+                        f"{self.uri}: another process publishes commits of this state too. Stop one of them"
+                    )
+
+    def compact(self) -> None:
+        """Join small files and forget expired versions. O(small files and log)."""
+        self._upkeep(self._join, SMALL_FILES)
+
+    def tidy(self, now: datetime.datetime) -> None:
+        """Once a day, delete old rows and join medium-sized files; remove files that no version needs."""
+        if self._tidied != now.date():
+            day = self._retention.oldest_day(self.shape, now)
+            if day is not None:
+                self._upkeep(self._delete, f"{self.shape.aged_by} < '{day}'")
+            self._upkeep(self._join, LARGE_FILES)
+            self._tidied = now.date()
+        self._upkeep(self._vacuum, self._retention.hours_of_log(self.shape))
+
+    def _evolve(self) -> None:
+        """Add the columns that a later version added, and the settings that were changed."""
+        found, partition_by = self._columns()
+        missing = missing_columns(self.uri, self.shape, found, partition_by)
+        if missing:
+            self._add([column for column in self.shape.columns if column[0] in missing])
+        wanted, known = {STATE: self._state, **properties(self.shape, self._retention)}, self._configuration()
+        changed = {name: value for name, value in wanted.items() if known.get(name) != value}
+        if changed:
+            self._set(changed)
+        if missing or changed:
+            self._reopen()
+
+    def _refuse_another_state(self) -> None:
+        """Refuse to write where another state of the application was started later: its start is in the settings."""
+        writer = self._configuration().get(STATE)
+        if writer not in {None, self._state}:
+            raise StateRefused(
+                f"{self.uri} is written to by another state of this application ({writer}), which was started later: "
+                "two states cannot keep one set of tables. Stop one of them, or give it another `output` and another "
+                "`name`"
+            )
+
+    def _upkeep(self, work: Callable[..., object], *given: object) -> None:
+        """Do upkeep, or leave it for the next time where another process writes to the table meanwhile."""
+        with storage_errors(self.uri, "tidied up", self._errors):
+            try:
+                work(*given)
+            except self._errors as error:
+                if not self._is_conflict(error):
+                    raise
+                _log.warning(
+                    "%s: left untidy till next time, since another process writes to it: %s",
+                    *(self.uri, first_line(error)),
+                )
+            self._reopen()
+
+    @abstractmethod
+    def _opened(self) -> bool:
+        """Open the table; return whether it exists."""
+
+    @abstractmethod
+    def _created(self, settings: Mapping[str, str]) -> None:
+        """Create the table; refuse a folder with other files."""
+
+    @abstractmethod
+    def _configuration(self) -> Mapping[str, str | None]:
+        """Return the table's settings."""
+
+    @abstractmethod
+    def _columns(self) -> tuple[Mapping[str, str], Sequence[str]]:
+        """Return Delta's name of the type of each column, and the columns that partition the table."""
+
+    @abstractmethod
+    def _add(self, columns: Sequence[Column]) -> None:
+        """Add columns."""
+
+    @abstractmethod
+    def _set(self, settings: Mapping[str, str]) -> None:
+        """Change settings."""
+
+    @abstractmethod
+    def _write(self, rows: Sequence[Row], upto: int) -> None:
+        """Append or merge rows in one commit, with `upto` as the version of the transaction."""
+
+    @abstractmethod
+    def _is_conflict(self, error: BaseException) -> bool:
+        """Whether a commit failed since another process committed meanwhile."""
+
+    @abstractmethod
+    def _join(self, size: int) -> None:
+        """Join files smaller than `size` bytes."""
+
+    @abstractmethod
+    def _delete(self, condition: str) -> None:
+        """Delete the rows that meet a condition of SQL."""
+
+    @abstractmethod
+    def _vacuum(self, hours: int) -> None:
+        """Remove files that no version of the last hours needs."""
+
+    def _reopen(self) -> None:  # noqa: B027 (Spark looks for the newest version by itself)
+        """See the newest version of the table."""

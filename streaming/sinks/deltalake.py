@@ -8,9 +8,7 @@ delta-rs writes transaction records and never refuses a repeat, so the version o
 write. Where two processes write all the same, its check for conflicts refuses the later one.
 """
 
-import datetime
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,43 +27,27 @@ from deltalake.schema import PrimitiveType
 from holdfast.constraints import StateRefused
 from holdfast.streaming.sinks.contract import (
     AMENDED,
-    APPLICATION,
-    ATTEMPTS,
     CHECKPOINT_EVERY,
     GONE,
-    LARGE_FILES,
     PUT,
-    SMALL_FILES,
-    STATE,
+    Column,
+    OutputTable,
     Retention,
     Row,
-    check_owner,
-    check_state,
     delta_type,
-    missing_columns,
     netted,
-    other_writer,
-    properties,
-    storage_errors,
-    transactions,
 )
 from holdfast.streaming.sinks.shapes import Shape
 
-_log = logging.getLogger(__name__)
-_ERRORS = (DeltaError, OSError)
 _AFTERWARDS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 
 
-class DeltaLakeTable:
-    """One output table.
+class DeltaLakeTable(OutputTable):
+    """One output table, written by delta-rs.
 
     Parameters
     ----------
-    uri : where it is.
-    shape : what it looks like.
-    application, state_id : whose it is; one of another application is refused.
     storage : options of the object store.
-    retention : how long its versions and rows stay.
     """
 
     def __init__(
@@ -77,66 +59,26 @@ class DeltaLakeTable:
         storage: Mapping[str, str] | None = None,
         retention: Retention = Retention(),  # noqa: B008  (immutable)
     ) -> None:
-        self.uri = uri
-        self.shape = shape
-        self._state = state_id
-        self._transactions = transactions(state_id, shape)
         self._storage = dict(storage or {})
-        self._retention = retention
         self._used = 0
-        self._tidied: datetime.date | None = None
-        with storage_errors(uri, "opened", _ERRORS):
-            opened = self._opened()
-        self.is_new = opened is None
-        with storage_errors(uri, "made", _ERRORS):
-            self._table = opened or self._created(application, state_id)
-        check_owner(uri, self._table.metadata().configuration, application)
-        with storage_errors(uri, "brought to this version", _ERRORS):
-            self._evolve()
+        super().__init__(uri, shape, application, state_id, retention, (DeltaError, OSError))
 
     @property
     def published(self) -> int:
         """The last commit of this state that the table has; 0 before the first."""
         return self._table.transaction_version(self._transactions) or 0
 
-    def publish(self, rows: Sequence[Row], upto: int) -> None:
-        """Append rows of commits up to `upto`, or merge them where the table has a key; those it has are left out."""
-        with storage_errors(self.uri, "written", _ERRORS):
-            done = self.published
-            fresh = [row for row in rows if row["commit"] > done]
-            if fresh:
-                self._write(fresh, upto, done)
-
     def compact(self) -> None:
         """Join small files and forget expired versions. O(small files and log)."""
-        self._upkeep(self._join, SMALL_FILES)
+        super().compact()
         self._upkeep(self._table.cleanup_metadata)
 
-    def tidy(self, now: datetime.datetime) -> None:
-        """Remove old rows and join middling files, once a day; remove files that no version needs."""
-        if self._tidied != now.date():
-            day = self._retention.oldest_day(self.shape, now)
-            if day is not None:
-                self._upkeep(self._delete_before, day)
-            self._upkeep(self._join, LARGE_FILES)
-            self._tidied = now.date()
-        self._upkeep(self._vacuum)
-        self._upkeep(self._table.cleanup_metadata)
-
-    def _write(self, rows: Sequence[Row], upto: int, done: int) -> None:
-        write = self._append if self.shape.key is None else self._merge
+    def _write(self, rows: Sequence[Row], upto: int) -> None:
         commit = CommitProperties(app_transactions=[Transaction(self._transactions, upto)])
-        for attempt in range(ATTEMPTS):
-            try:
-                write(rows, commit)
-                break
-            except CommitFailedError:
-                self._reopen()
-                check_state(self.uri, self._table.metadata().configuration, self._state)
-                if self.published != done:
-                    raise other_writer(self.uri) from None
-                if attempt + 1 == ATTEMPTS:
-                    raise  # somebody changes the table without pause
+        if self.shape.key is None:
+            self._append(rows, commit)
+        else:
+            self._merge(rows, commit)
         self._used += 1
         if self._used % CHECKPOINT_EVERY == 0:
             self._reopen()
@@ -170,69 +112,60 @@ class DeltaLakeTable:
             merging = merging.when_matched_update(amended, f"new._what = {AMENDED}")
         merging.when_not_matched_insert(every, f"new._what = {PUT}").execute()
 
-    def _upkeep(self, work: Callable[..., Any], *given: Any) -> None:
-        """Do something that may be left undone till next time; where the storage itself fails, say so."""
-        with storage_errors(self.uri, "tidied up", _ERRORS):
-            try:
-                work(*given)
-            except CommitFailedError as error:
-                _log.warning("%s: left untidy till next time, since somebody else writes to it: %s", self.uri, error)
-            self._reopen()
+    def _is_conflict(self, error: BaseException) -> bool:
+        return isinstance(error, CommitFailedError)
 
     def _join(self, size: int) -> None:
         self._table.optimize.compact(target_size=size, post_commithook_properties=_AFTERWARDS)
 
-    def _delete_before(self, day: datetime.date) -> None:
-        self._table.delete(f"{self.shape.aged_by} < '{day}'", post_commithook_properties=_AFTERWARDS)
+    def _delete(self, condition: str) -> None:
+        self._table.delete(condition, post_commithook_properties=_AFTERWARDS)
 
-    def _vacuum(self) -> None:
-        hours = self._retention.hours_of_log(self.shape)
+    def _vacuum(self, hours: int) -> None:
         self._table.vacuum(
             hours, dry_run=False, enforce_retention_duration=False, full=True, post_commithook_properties=_AFTERWARDS
         )
+        self._reopen()
+        self._table.cleanup_metadata()
 
     def _reopen(self) -> None:
         self._table = DeltaTable(self.uri, storage_options=self._storage)
 
-    def _opened(self) -> DeltaTable | None:
+    def _opened(self) -> bool:
         try:
-            return DeltaTable(self.uri, storage_options=self._storage)
+            self._reopen()
         except TableNotFoundError:
-            return None
+            return False
+        return True
 
-    def _created(self, application: str, state_id: str) -> DeltaTable:
+    def _created(self, settings: Mapping[str, str]) -> None:
         folder = Path(self.uri)
         if folder.is_dir() and any(path.name != "_delta_log" for path in folder.iterdir()):
             raise StateRefused(f"{self.uri} has files and is no Delta table: choose another `output`, or empty it")
-        return DeltaTable.create(
+        self._table = DeltaTable.create(
             self.uri,
             Schema([_field(*column) for column in self.shape.columns]),
             name=self.shape.name,
             description=self.shape.description,
             partition_by=list(self.shape.partition_by),
             storage_options=self._storage,
-            configuration={APPLICATION: application, STATE: state_id, **properties(self.shape, self._retention)},
+            configuration=dict(settings),
             raise_if_key_not_exists=False,
         )
 
-    def _evolve(self) -> None:
-        """Add what a later version added, and take over settings that were changed."""
-        found = {field.name: _type_name(field) for field in self._table.schema().fields}
-        about = self._table.metadata()
-        missing = missing_columns(self.uri, self.shape, found, about.partition_columns)
-        if missing:
-            self._table.alter.add_columns([_field(*column) for column in self.shape.columns if column[0] in missing])
-        wanted = {STATE: self._state, **properties(self.shape, self._retention)}
-        changed = {name: value for name, value in wanted.items() if about.configuration.get(name) != value}
-        if changed:
-            self._table.alter.set_table_properties(changed, raise_if_not_exists=False)
-        if missing or changed:
-            self._reopen()
+    def _configuration(self) -> Mapping[str, str | None]:
+        return self._table.metadata().configuration
+
+    def _columns(self) -> tuple[Mapping[str, str], Sequence[str]]:
+        found = {field.name: str(getattr(field.type, "type", field.type)) for field in self._table.schema().fields}
+        return found, self._table.metadata().partition_columns
+
+    def _add(self, columns: Sequence[Column]) -> None:
+        self._table.alter.add_columns([_field(*column) for column in columns])
+
+    def _set(self, settings: Mapping[str, str]) -> None:
+        self._table.alter.set_table_properties(dict(settings), raise_if_not_exists=False)
 
 
 def _field(name: str, kind: Any, text: str) -> Field:
     return Field(name, PrimitiveType(delta_type(kind)), metadata={"comment": text})
-
-
-def _type_name(field: Any) -> str:
-    return str(getattr(field.type, "type", field.type))

@@ -51,7 +51,7 @@ class Publisher:
         tidy_every: float = 3_600.0,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ) -> None:
-        self._commits = commits
+        self.commits = commits
         self._log = log
         self._tables = tables
         self._most_behind = most_behind
@@ -71,7 +71,7 @@ class Publisher:
     @property
     def behind(self) -> int:
         """How many commits wait."""
-        return self._commits.last - self._published
+        return self.commits.last - self._published
 
     @property
     def published(self) -> int:
@@ -89,11 +89,11 @@ class Publisher:
         self._refuse_other_copies()
         while self.step():
             pass
-        self._published = self._commits.last
+        self._published = self.commits.last
         self._thread.start()
 
     def notify(self) -> None:
-        """Say that there is a new commit."""
+        """Wake the thread: there is a new commit."""
         with self._changed:
             self._changed.notify_all()
 
@@ -106,10 +106,9 @@ class Publisher:
     def wait_for_room(self) -> None:
         """Block while too many commits wait; raise what stopped the thread."""
         with self._changed:
-            while self._failed is None and self._commits.last - self._published > self._most_behind:
+            while self._failed is None and self.behind > self._most_behind:
                 self._changed.wait(1.0)
-            if self._failed is not None:
-                raise self._failed
+        self.check()
 
     def close(self) -> None:
         """Publish everything, and end; raise what stopped the thread."""
@@ -117,8 +116,7 @@ class Publisher:
             self._is_closing = True
             self._changed.notify_all()
         self._thread.join()
-        if self._failed is not None:
-            raise self._failed
+        self.check()
 
     def abandon(self) -> None:
         """End after what is being written; the next start publishes the rest."""
@@ -133,16 +131,16 @@ class Publisher:
         Whoever acknowledges a commit calls this first: a state that is lost comes back with all that was acknowledged.
         """
         with self._logging:
-            for number, record in self._commits.unlogged():
+            for number, record in self.commits.unlogged():
                 self._log.put(number, record)
-                self._commits.logged(number)
+                self.commits.logged(number)
 
     def step(self) -> bool:
         """Publish a run of commits that wait; say whether there were any."""
         self.log()
         rows: dict[str, list[Mapping[str, Any]]] = {}
         last, count = 0, 0
-        for number, payload in self._commits.unpublished():
+        for number, payload in self.commits.unpublished():
             for name, some in payload.items():
                 rows.setdefault(name, []).extend(some)
                 count += len(some)
@@ -154,7 +152,7 @@ class Publisher:
         written = [name for name, some in rows.items() if some]
         for name in written:
             self._tables[name].publish(rows[name], last)
-        self._commits.published(last, {name: max(row["commit"] for row in rows[name]) for name in written})
+        self.commits.published(last, {name: max(row["commit"] for row in rows[name]) for name in written})
         with self._changed:
             self._published = last
             self._changed.notify_all()
@@ -180,10 +178,10 @@ class Publisher:
         Tables whose rows go with time may begin anew. The seed gives every state rows in `tables`, so it also shows
         when this was refused before.
         """
-        first = next((number for number, _ in self._commits.unpublished()), self._commits.last + 1)
-        if first <= self._commits.first:
+        first = next((number for number, _ in self.commits.unpublished()), self.commits.last + 1)
+        if first <= self.commits.first:
             return
-        had_rows = {*_HAVE_ROWS, *(_ROWS_STAY & self._commits.published_to.keys())}
+        had_rows = {*_HAVE_ROWS, *(_ROWS_STAY & self.commits.published_to.keys())}
         lost = [name for name, table in self._tables.items() if name in had_rows and table.is_new]
         if "tables" in self._tables and not self._tables["tables"].published:
             lost = [*_HAVE_ROWS, "tables"]
@@ -195,7 +193,7 @@ class Publisher:
 
     def _refuse_other_copies(self) -> None:
         """Refuse tables that are older than they were: they lack commits; and newer ones: they would leave some out."""
-        for name, commit in self._commits.published_to.items():
+        for name, commit in self.commits.published_to.items():
             table = self._tables.get(name)
             if table is not None and not table.is_new and table.published < commit:
                 raise StateRefused(
@@ -203,12 +201,12 @@ class Publisher:
                     f"{table.published}. Bring them back, or name another folder in `output` and seed anew: "
                     "holdfast seed --replace"
                 )
-        later = {name: table.published for name, table in self._tables.items() if table.published > self._commits.last}
+        later = {name: table.published for name, table in self._tables.items() if table.published > self.commits.last}
         if later:
             name = max(later, key=later.__getitem__)
             raise StateRefused(
                 f"output table {name} has commit {later[name]} of this state, which itself ends with commit "
-                f"{self._commits.last}: it comes from an older copy. Bring the newest one back, or seed anew for the "
+                f"{self.commits.last}: it comes from an older copy. Bring the newest one back, or seed anew for the "
                 "same outputs: holdfast seed --replace"
             )
 
@@ -219,12 +217,12 @@ class Publisher:
                     self.tidy(2 * self._tidy_every)
                     continue
                 with self._changed:
-                    if self._is_closing and self._published == self._commits.last:
+                    if self._is_closing and self._published == self.commits.last:
                         return
                 if self.tidy(self._tidy_every):
                     continue
                 with self._changed:
-                    if self._published == self._commits.last and not self._is_closing:
+                    if self._published == self.commits.last and not self._is_closing:
                         self._changed.wait(1.0)
         except BaseException as error:  # noqa: BLE001  (raised again where somebody waits)
             with self._changed:

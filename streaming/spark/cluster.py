@@ -213,10 +213,10 @@ def _answers(spark: SparkSession, seconds: int) -> list[dict[str, str]]:
         except Exception as error:  # noqa: BLE001  # told to who waits
             failed.append(error)
 
-    asking = threading.Thread(target=ask, name="executors", daemon=True)
-    asking.start()
-    asking.join(seconds)
-    if asking.is_alive():
+    thread = threading.Thread(target=ask, name="executors", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
         number = context._jsc.sc().getExecutorMemoryStatus().size() - 1  # the driver is one of them
         context.cancelJobGroup(_GROUP)
         raise _late(context.getConf(), number, seconds)

@@ -4,34 +4,22 @@ Spark itself leaves out a write whose transaction version the table has. Its set
 table has a session of its own. Tables are the same as those delta-rs writes, and either goes on where the other ended.
 """
 
-import datetime
 import json
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import StateRefused
 from holdfast.streaming.sinks.contract import (
     AMENDED,
-    APPLICATION,
-    ATTEMPTS,
     GONE,
-    LARGE_FILES,
     PUT,
-    SMALL_FILES,
-    STATE,
+    Column,
+    Errors,
+    OutputTable,
     Retention,
     Row,
-    check_owner,
-    check_state,
     delta_type,
-    first_line,
-    missing_columns,
     netted,
-    other_writer,
-    properties,
-    storage_errors,
-    transactions,
 )
 from holdfast.streaming.sinks.shapes import Shape
 from holdfast.streaming.spark.failures import is_conflict
@@ -39,23 +27,18 @@ from holdfast.streaming.spark.failures import is_conflict
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_log = logging.getLogger(__name__)
 _NEWS = "holdfast_news"
 _APPLICATION, _VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
 _NOT_COMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _JOINED = ("spark.databricks.delta.optimize.minFileSize", "spark.databricks.delta.optimize.maxFileSize")
 
 
-class SparkTable:
-    """One output table.
+class SparkTable(OutputTable):
+    """One output table, written by Spark.
 
     Parameters
     ----------
-    spark : any session of the Spark that is to write.
-    uri : where it is, in any file system that Spark knows.
-    shape : what it looks like.
-    application, state_id : whose it is; one of another application is refused.
-    retention : how long its versions and rows stay.
+    spark : any session of the Spark that is to write; `uri` is in any file system that this Spark knows.
     """
 
     def __init__(
@@ -67,13 +50,6 @@ class SparkTable:
         state_id: str,
         retention: Retention = Retention(),  # noqa: B008  (immutable)
     ) -> None:
-        self.uri = uri
-        self.shape = shape
-        self._state = state_id
-        self._transactions = transactions(state_id, shape)
-        self._retention = retention
-        self._tidied: datetime.date | None = None
-        self._errors = _engine_errors()
         self._session = spark.newSession()
         self._session.conf.set("spark.sql.session.timeZone", "UTC")
         self._session.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
@@ -85,16 +61,7 @@ class SparkTable:
         self._session.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", tasks)
         self._session.conf.set("spark.databricks.delta.write.txnVersion.autoReset.enabled", "true")
         self._table = f"delta.{_quoted(uri)}"
-        with storage_errors(uri, "opened", self._errors):
-            self._log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._session._jsparkSession, uri)
-            self.is_new = not self._snapshot().deltaLog().tableExists()
-        with storage_errors(uri, "made", self._errors):
-            if self.is_new:
-                self._create(application, state_id)
-            about = self._session.sql(f"DESCRIBE DETAIL {self._table}").collect()[0]
-        check_owner(uri, about["properties"], application)
-        with storage_errors(uri, "brought to this version", self._errors):
-            self._evolve(about)
+        super().__init__(uri, shape, application, state_id, retention, _engine_errors())
 
     @property
     def published(self) -> int:
@@ -102,41 +69,18 @@ class SparkTable:
         version = self._snapshot().transactions().get(self._transactions)
         return int(version.get()) if version.isDefined() else 0
 
-    def publish(self, rows: Sequence[Row], upto: int) -> None:
-        """Append rows of commits up to `upto`, or merge them where the table has a key; those it has are left out."""
-        with storage_errors(self.uri, "written", self._errors):
-            done = self.published
-            fresh = [row for row in rows if row["commit"] > done]
-            if not fresh:
-                return
-            write = self._append if self.shape.key is None else self._merge
-            for attempt in range(ATTEMPTS):
-                self._refuse_another_state()
-                try:
-                    write(fresh, upto)
-                    return
-                except self._errors as error:
-                    if not is_conflict(error):
-                        raise
-                    if self.published != done:
-                        raise other_writer(self.uri) from None
-                    if attempt + 1 == ATTEMPTS:
-                        raise  # somebody changes the table without pause
+    def _opened(self) -> bool:
+        self._log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._session._jsparkSession, self.uri)
+        return bool(self._snapshot().deltaLog().tableExists())
 
-    def compact(self) -> None:
-        """Join small files; Spark forgets expired versions with its checkpoints."""
-        self._upkeep(self._join, SMALL_FILES)
+    def _write(self, rows: Sequence[Row], upto: int) -> None:
+        if self.shape.key is None:
+            self._append(rows, upto)
+        else:
+            self._merge(rows, upto)
 
-    def tidy(self, now: datetime.datetime) -> None:
-        """Remove old rows and join middling files, once a day; remove files that no version needs."""
-        if self._tidied != now.date():
-            day = self._retention.oldest_day(self.shape, now)
-            if day is not None:
-                old = f"{self.shape.aged_by} < '{day}'"
-                self._upkeep(self._session.sql, f"DELETE FROM {self._table} WHERE {old}")  # noqa: S608  (ours)
-            self._upkeep(self._join, LARGE_FILES)
-            self._tidied = now.date()
-        self._upkeep(self._session.sql, f"VACUUM {self._table} RETAIN {self._retention.hours_of_log(self.shape)} HOURS")
+    def _is_conflict(self, error: BaseException) -> bool:
+        return is_conflict(error)
 
     def _append(self, rows: Sequence[Row], upto: int) -> None:
         (
@@ -177,24 +121,19 @@ class SparkTable:
     def _frame(self, rows: Any) -> "DataFrame":
         return self._session.createDataFrame(rows).coalesce(1)
 
-    def _upkeep(self, work: Callable[..., Any], *given: Any) -> None:
-        """Do something that may be left undone till next time; where the storage itself fails, say so."""
-        with storage_errors(self.uri, "tidied up", self._errors):
-            try:
-                work(*given)
-            except self._errors as error:
-                if not is_conflict(error):
-                    raise
-                _log.warning("%s: left untidy till next time, somebody else writes: %s", self.uri, first_line(error))
-
     def _join(self, size: int) -> None:
         for setting in _JOINED:
             self._session.conf.set(setting, str(size))
         self._session.sql(f"OPTIMIZE {self._table}")
 
-    def _create(self, application: str, state_id: str) -> None:
+    def _delete(self, condition: str) -> None:
+        self._session.sql(f"DELETE FROM {self._table} WHERE {condition}")  # noqa: S608  (a condition of ours)
+
+    def _vacuum(self, hours: int) -> None:
+        self._session.sql(f"VACUUM {self._table} RETAIN {hours} HOURS")
+
+    def _created(self, settings: Mapping[str, str]) -> None:
         self._clear_the_place()
-        settings = {APPLICATION: application, STATE: state_id, **properties(self.shape, self._retention)}
         columns = ", ".join(_declared(*column) for column in self.shape.columns)
         partitions = f"PARTITIONED BY ({', '.join(map(_quoted, self.shape.partition_by))}) "
         self._session.sql(
@@ -219,22 +158,21 @@ class SparkTable:
                 raise StateRefused(f"{self.uri} has a damaged log: restore it, or choose another `output`")
             files.delete(log, True)
 
-    def _evolve(self, about: Any) -> None:
-        """Add what a later version added, and take over settings that were changed."""
-        fields = json.loads(self._snapshot().metadata().schema().json())["fields"]
-        found = {field["name"]: field["type"] if isinstance(field["type"], str) else "nested" for field in fields}
-        missing = missing_columns(self.uri, self.shape, found, about["partitionColumns"])
-        if missing:
-            added = ", ".join(_declared(*column) for column in self.shape.columns if column[0] in missing)
-            self._session.sql(f"ALTER TABLE {self._table} ADD COLUMNS ({added})")
-        wanted = {STATE: self._state, **properties(self.shape, self._retention)}
-        changed = {name: value for name, value in wanted.items() if about["properties"].get(name) != value}
-        if changed:
-            self._session.sql(f"ALTER TABLE {self._table} SET TBLPROPERTIES ({_listed(changed)})")
+    def _configuration(self) -> Mapping[str, str | None]:
+        return dict(json.loads(self._snapshot().metadata().json())["metaData"]["configuration"])
 
-    def _refuse_another_state(self) -> None:
-        found = self._snapshot().metadata().configuration().get(STATE)
-        check_state(self.uri, {STATE: str(found.get()) if found.isDefined() else None}, self._state)
+    def _columns(self) -> tuple[Mapping[str, str], Sequence[str]]:
+        about = json.loads(self._snapshot().metadata().json())["metaData"]
+        fields = json.loads(about["schemaString"])["fields"]
+        found = {field["name"]: field["type"] if isinstance(field["type"], str) else "nested" for field in fields}
+        return found, about["partitionColumns"]
+
+    def _add(self, columns: Sequence[Column]) -> None:
+        added = ", ".join(_declared(*column) for column in columns)
+        self._session.sql(f"ALTER TABLE {self._table} ADD COLUMNS ({added})")
+
+    def _set(self, settings: Mapping[str, str]) -> None:
+        self._session.sql(f"ALTER TABLE {self._table} SET TBLPROPERTIES ({_listed(settings)})")
 
     def _snapshot(self) -> Any:
         """Return the table as it is now."""
@@ -246,7 +184,7 @@ class SparkTable:
         return self._session.sparkContext._jvm
 
 
-def _engine_errors() -> tuple[type[BaseException], ...]:
+def _engine_errors() -> Errors:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

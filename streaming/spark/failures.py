@@ -22,7 +22,7 @@ _DEEPEST = 10
 
 
 @dataclass(frozen=True)
-class Followed:
+class FollowedSource:
     """What a query follows.
 
     Parameters
@@ -49,7 +49,7 @@ class SourceRefused(InputError):
     followed : which source.
     """
 
-    followed: Followed
+    followed: FollowedSource
 
 
 class SourceFailed(ExternalError):
@@ -60,7 +60,7 @@ class SourceFailed(ExternalError):
     followed : which source.
     """
 
-    followed: Followed
+    followed: FollowedSource
 
 
 class CheckpointLost(StateRefused):
@@ -71,7 +71,7 @@ class CheckpointLost(StateRefused):
     followed : which source.
     """
 
-    followed: Followed
+    followed: FollowedSource
 
 
 @dataclass(frozen=True)
@@ -117,16 +117,18 @@ class _Meaning:
     conditions: str = ""
     texts: str = ""
 
-    def fits(self, cause: Cause) -> bool:
-        """Whether a cause is one of these."""
-        return bool(
+    def __call__(self, cause: Cause, followed: FollowedSource) -> tuple[Failure, str] | None:
+        """Return the class of the error and what to do; None where the cause is none of these."""
+        text = _without_places(cause.text, followed)
+        fits = (
             (self.names and re.fullmatch(self.names, cause.name))
             or (self.conditions and re.match(self.conditions, cause.condition))
-            or (self.texts and re.search(self.texts, cause.text))
+            or (self.texts and re.search(self.texts, text))
         )
+        return (self.failure, self.action) if fits else None
 
 
-def explained(error: BaseException, followed: Followed, shown: Callable[[str], str] = str) -> HoldfastError:
+def explained(error: BaseException, followed: FollowedSource, shown: Callable[[str], str] = str) -> HoldfastError:
     """Return what an error of a streaming query means to a person.
 
     Parameters
@@ -134,8 +136,8 @@ def explained(error: BaseException, followed: Followed, shown: Callable[[str], s
     shown : takes from its words what is a secret.
     """
     causes = causes_of(error)
-    failure, action, told = _meaning(causes, followed)
-    found = failure(f"table {followed.table}: {shown(told)}\n{shown(_filled(action, followed))}")
+    failure, action, text = _meaning(causes, followed)
+    found = failure(f"table {followed.table}: {shown(text)}\n{shown(_filled(action, followed))}")
     found.followed = followed
     return found
 
@@ -186,41 +188,34 @@ def _cause(kind: str, text: str) -> Cause:
     return Cause(kind, "" if condition is None else condition[1], text)
 
 
-def _meaning(causes: Sequence[Cause], followed: Followed) -> tuple[Failure, str, str]:
+def _meaning(causes: Sequence[Cause], followed: FollowedSource) -> tuple[Failure, str, str]:
     """Return the class of an error, what to do, and what to say of it."""
-    for meaning in _ANYWHERE:
+    meanings: list[Callable[[Cause, FollowedSource], tuple[Failure, str] | None]]
+    meanings = [*_ANYWHERE, *_OF_KIND[followed.kind], _checkpoint_lost, _file_missing, *_AFTER]
+    for meaning in meanings:
         for cause in reversed(causes):
-            if meaning.fits(_without_places(cause, followed)):
-                return meaning.failure, meaning.action, first_line(cause.text)
-    for meaning in _OF_KIND[followed.kind]:
-        for cause in reversed(causes):
-            if meaning.fits(_without_places(cause, followed)):
-                return meaning.failure, meaning.action, first_line(cause.text)
-    for cause in reversed(causes):
-        if _is_of_checkpoint(cause, followed):
-            action = _CHECKPOINT_ELSEWHERE if "://" in followed.checkpoint else _CHECKPOINT_HERE
-            return CheckpointLost, action, first_line(cause.text)
-    for cause in reversed(causes):
-        if _is_missing(cause):
-            return *_missing(cause, followed), first_line(cause.text)
-    for meaning in _AFTER:
-        for cause in reversed(causes):
-            if meaning.fits(_without_places(cause, followed)):
-                return meaning.failure, meaning.action, first_line(cause.text)
+            if found := meaning(cause, followed):
+                return *found, first_line(cause.text)
     last = next((cause.text for cause in causes if cause.text), "it says nothing")
     return SourceFailed, "{failed}", first_line(last)
 
 
-def _is_of_checkpoint(cause: Cause, followed: Followed) -> bool:
-    """Whether a file of the checkpoint is missing, or cannot be read."""
-    if re.fullmatch(_OF_CHECKPOINTS, cause.condition) or _NO_BATCH.match(cause.text):
-        return True
+def _checkpoint_lost(cause: Cause, followed: FollowedSource) -> tuple[Failure, str] | None:
+    """Return what to do about a file of the checkpoint that is missing, or cannot be read."""
     is_flawed = _is_missing(cause) or _UNREADABLE.search(cause.text) is not None
-    return is_flawed and _names(cause.text, followed.checkpoint)
+    if not (
+        re.fullmatch(_OF_CHECKPOINTS, cause.condition)
+        or _NO_BATCH.match(cause.text)
+        or (is_flawed and _names(cause.text, followed.checkpoint))
+    ):
+        return None
+    return CheckpointLost, _CHECKPOINT_ELSEWHERE if "://" in followed.checkpoint else _CHECKPOINT_HERE
 
 
-def _missing(cause: Cause, followed: Followed) -> tuple[Failure, str]:
-    """Return what a missing file means that is not one of the checkpoint."""
+def _file_missing(cause: Cause, followed: FollowedSource) -> tuple[Failure, str] | None:
+    """Return what a missing file means that is not a file of the checkpoint."""
+    if not _is_missing(cause):
+        return None
     if not _names(cause.text, followed.place):
         return SourceFailed, _SPARKS_OWN
     if _ends_with(cause.text, followed.place):
@@ -264,16 +259,15 @@ def _ends_with(text: str, place: str) -> bool:
     return not any(re.search(re.escape(spelled) + within, text) for spelled in _spellings(place))
 
 
-def _without_places(cause: Cause, followed: Followed) -> Cause:
-    """Return a cause whose text has no names that may say anything."""
-    text = cause.text
+def _without_places(text: str, followed: FollowedSource) -> str:
+    """Return a text without the names of files and folders, which may contain any words."""
     for place in sorted((followed.checkpoint, followed.place), key=len, reverse=True):
         for spelled in _spellings(place):
             text = re.sub(re.escape(spelled) + r"[^\n]*?(?=[\s:)\]'\"]|$)", "<place>", text)
-    return Cause(cause.kind, cause.condition, text)
+    return text
 
 
-def _filled(action: str, followed: Followed) -> str:
+def _filled(action: str, followed: FollowedSource) -> str:
     return action.format(
         place=followed.place,
         checkpoint=followed.checkpoint,

@@ -130,10 +130,10 @@ def _download(missing: Sequence[JarPin], repository: str, into: Path) -> None:
     root = f" root={quoteattr(repository)}" if repository else ""
     (into / "settings.xml").write_text(_SETTINGS.format(root=root), encoding="utf-8")
     (into / "ivy.xml").write_text(_module(missing), encoding="utf-8")
-    said = _run_ivy(into)
+    output = _run_ivy(into)
     found = {pin: _sha256(into / "jars" / pin.file_name) for pin in missing}
     if absent := [pin for pin in missing if found[pin] is None]:
-        raise _unavailable(absent, shown, said)
+        raise _unavailable(absent, shown, output)
     if wrong := [pin for pin in missing if found[pin] != pin.sha256]:
         raise JarMismatch(
             "\n".join(f"{pin} from {shown}: expected SHA-256 {pin.sha256}, found {found[pin]}" for pin in wrong),
@@ -187,8 +187,8 @@ def _run_ivy(folder: Path) -> str:
     return ran.stdout
 
 
-def _unavailable(absent: Sequence[JarPin], repository: str, said: str) -> JarUnavailable:
-    causes = dict.fromkeys(re.findall(r"Server access error.*?\((.+)\)$|(no answer within.+)", said, re.MULTILINE))
+def _unavailable(absent: Sequence[JarPin], repository: str, output: str) -> JarUnavailable:
+    causes = dict.fromkeys(re.findall(r"Server access error.*?\((.+)\)$|(no answer within.+)", output, re.MULTILINE))
     cause = next((text for pair in causes for text in pair if text), "not found")
     advice = "name a repository that has them in HOLDFAST_REPOSITORY"
     if "PKIX" in cause or "certificate" in cause:
@@ -196,7 +196,7 @@ def _unavailable(absent: Sequence[JarPin], repository: str, said: str) -> JarUna
     elif cause != "not found":
         advice = f"check the network (a proxy goes in JAVA_TOOL_OPTIONS, as -Dhttps.proxyHost=...), or {advice}"
     # Where one fails Ivy retrieves none; its summary, in a frame of colons, names those that failed.
-    failed = set(re.findall(r"^\s*:: (\S+?#\S+?;[^\s!:]+)", said, re.MULTILINE))
+    failed = set(re.findall(r"^\s*:: (\S+?#\S+?;[^\s!:]+)", output, re.MULTILINE))
     listed = ", ".join(str(pin) for pin in absent if not failed or f"{pin.group}#{pin.name};{pin.version}" in failed)
     return JarUnavailable(f"could not fetch {listed} from {repository} ({_masked(cause)})", advice)
 

@@ -94,13 +94,13 @@ def _java_home(named: str, on_path: str, cache: Path) -> JavaHome:
 
 def _run(program: Path) -> _Found | str:
     """Return what `program` says of itself, or why it will not do."""
-    said = _properties(program, _VECTOR)
-    has_vector = isinstance(said, dict)
-    if not isinstance(said, dict):
-        said = _properties(program)
-    if not isinstance(said, dict):
-        return said
-    version, home = said.get("java.version", ""), said.get("java.home", "")
+    properties = _properties(program, _VECTOR)
+    has_vector = isinstance(properties, dict)
+    if not isinstance(properties, dict):
+        properties = _properties(program)
+    if not isinstance(properties, dict):
+        return properties
+    version, home = properties.get("java.version", ""), properties.get("java.home", "")
     major = re.match(r"(?:1\.)?(\d+)", version)
     if major is None or not home:
         return "does not say its version"

@@ -21,7 +21,7 @@ from holdfast.streaming.commits.output_rows import Position
 from holdfast.streaming.incoming.arrivals import Arrivals, BadRecord, Draft, Target, all_bad, arrivals
 from holdfast.streaming.maintainers.maintainer import BatchResult
 from holdfast.streaming.pipeline import Pipeline
-from holdfast.streaming.spark.failures import CheckpointLost, Followed, explained
+from holdfast.streaming.spark.failures import CheckpointLost, FollowedSource, explained
 from holdfast.streaming.spark.places import read_text
 from holdfast.streaming.spark.sources import StreamSource
 
@@ -161,7 +161,7 @@ class Running:
     def _explained(self, error: Exception, stream: Stream) -> HoldfastError:
         """Return what an error of Spark means to a person."""
         source = stream.source
-        followed = Followed(stream.table, source.kind, source.place, stream.checkpoint, self._configuration)
+        followed = FollowedSource(stream.table, source.kind, source.place, stream.checkpoint, self._configuration)
         return explained(error, followed, self._shown)
 
     def _stop(self, queries: Mapping[str, Any]) -> None:
@@ -295,5 +295,5 @@ def _records_behind(query: Any) -> int | None:
     progress = query.lastProgress
     if not progress or not progress["sources"]:
         return None
-    told = (progress["sources"][0]["metrics"] or {}).get("maxOffsetsBehindLatest")
-    return None if told is None else int(told)
+    behind = (progress["sources"][0]["metrics"] or {}).get("maxOffsetsBehindLatest")
+    return None if behind is None else int(behind)

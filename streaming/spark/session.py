@@ -87,13 +87,12 @@ def session(name: str, settings: Mapping[str, str] | None = None, shown: Callabl
     if not submitted:
         check_spark_home()
     chosen = session_settings(settings, submitted)
-    master = chosen["spark.master"]
     os.environ.update(python_environment(chosen) if submitted else launch_environment(chosen))
     from pyspark.sql import SparkSession
 
     # `builder` is one object for the whole process: a new one keeps earlier settings out.
     builder = SparkSession.Builder().appName(name).config(map=dict(chosen))
-    if is_local(master):
+    if is_local(master := chosen["spark.master"]):
         start_java(chosen, shown)
         if submitted:
             check_jars()

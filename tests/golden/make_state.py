@@ -72,7 +72,7 @@ def made(folder: Path) -> dict[str, Any]:
     first = table_of("keyed", rows["keyed"])
     keyed.remember(known=WholeInMemory(versions_table(schema_of_versions(first.schema, ["k"]), first, np.arange(12))))
     keyless = Maintainer.seed(table_of("keyless", rows["keyless"]), max_predicates=2, threads=1)
-    tables = seed(store, commits, [SeededTable(m, TableRecord(known=list(KINDS))) for m in (keyed, keyless)])
+    tables = seed(commits, [SeededTable(m, TableRecord(known=list(KINDS))) for m in (keyed, keyless)])
     commits.logged(1)
     commits.published(1)
     sequence = 100
@@ -112,7 +112,7 @@ def made_in_blocks(folder: Path) -> dict[str, Any]:
     keyed = Maintainer.seed(blocks, key=["k"], max_predicates=2, threads=1, **nearly)
     store = RocksStore(folder)
     commits = Commits(store, "golden")
-    tables = seed(store, commits, [SeededTable(keyed, TableRecord(known=list(KINDS)))])
+    tables = seed(commits, [SeededTable(keyed, TableRecord(known=list(KINDS)))])
     for _ in range(4):
         batch = [{**drawn(dice, 2), "k": k} for k in dice.sample(range(220), 3)]
         operations = [dice.choice([INSERT, DELETE]) for _ in batch]

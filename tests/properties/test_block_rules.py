@@ -274,8 +274,8 @@ class _Pair:
 
     def recount(self) -> None:
         """Count the rows of all rules."""
-        self.ours.recount_rules()
-        self.theirs.recount_rules()
+        self.ours.rule_maintainer.recount()
+        self.theirs.rule_maintainer.recount()
         self._compare()
 
     def begin_anew(self) -> None:
@@ -289,7 +289,7 @@ class _Pair:
         self.theirs = Maintainer.restore(theirs, threads=1, rules=self._declared)
         assert before == self._known()
         assert not any(state.added or state.removed for state in self.ours.rules)
-        assert not self.ours.rules_gone
+        assert not self.ours.rule_maintainer.gone
 
     def _known(self) -> list[tuple[object, ...]]:
         """Return what is known of each rule, but for what the last batch did."""
@@ -341,7 +341,7 @@ def test_rules_may_be_reworded_between_two_starts(
             return
     worded = {(one.rule.name, one.rule.text) for one in second}
     kept = {one.rule.name for one in first if (one.rule.name, one.rule.text) in worded}
-    assert sorted(example.example_id for _, example in restored.rules_gone) == sorted(
+    assert sorted(example.example_id for _, example in restored.rule_maintainer.gone) == sorted(
         example for name, examples in shown.items() if name not in kept for example in examples
     )
     for state, checked in zip(restored.rules, check_tables({"r": table}, [one.rule for one in second]), strict=True):

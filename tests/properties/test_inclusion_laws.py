@@ -18,10 +18,11 @@ from holdfast import Maintainer
 from holdfast.constraints import ConstraintChange, InclusionDependency
 from holdfast.discovery.inclusion import seeding
 from holdfast.discovery.inclusion.discover import discover_inclusions
-from holdfast.discovery.inclusion.seeding import clustered, column_values
+from holdfast.discovery.inclusion.seeding import clustered
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.maintainers.inclusion import held_values
-from holdfast.streaming.maintainers.inclusion.maintainer import ColumnChange, InclusionMaintainer
+from holdfast.streaming.maintainers.inclusion.column_values import ColumnChange
+from holdfast.streaming.maintainers.inclusion.maintainer import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
 from holdfast.tables import ReadOptions, Table, from_arrow
 from tests.oracles import changes as changes_oracle
@@ -154,37 +155,6 @@ def test_any_history(law: Law, data: st.DataObject, at_once: int) -> None:
             if data.draw(st.booleans(), label="restored"):
                 law.restore()
                 law.compare()
-
-
-@given(laws(), st.data())
-def test_tables_come_and_go(law: Law, data: st.DataObject) -> None:
-    """A table that is added later, or dropped, leaves the state of a seed without history."""
-    come_and_go(law, data)
-
-
-def come_and_go(law: Law, data: st.DataObject) -> None:
-    if len(law.tables) == 1:
-        return
-    place = data.draw(st.integers(0, len(law.tables) - 1), label="which goes")
-    one, maintainer = law.tables.pop(place), law.maintainers.pop(place)
-    before = {str(dependency) for dependency in law.inclusion.constraints}
-    gone = {str(dependency) for dependency in law.inclusion.drop_table(one.name)}
-    law.store.write(law.inclusion.save())
-    law.compare()
-    assert gone == before - {str(dependency) for dependency in law.inclusion.constraints}
-    if data.draw(st.booleans(), label="restored"):
-        law.restore()
-    law.apply(0, data.draw(st.lists(rows_of(law.tables[0].kinds), max_size=2), label="inserts"), [])
-    left = {str(dependency) for dependency in law.inclusion.constraints}
-    come = law.inclusion.add_table(column_values(one.table(one.rows), texts=law.texts))
-    law.store.write(law.inclusion.save())
-    law.tables.append(one)
-    law.maintainers.append(maintainer)
-    law.compare()
-    assert {str(dependency) for dependency in come} == {str(c) for c in law.inclusion.constraints} - left
-    if data.draw(st.booleans(), label="restored again"):
-        law.restore()
-    law.apply(len(law.tables) - 1, data.draw(st.lists(rows_of(one.kinds), max_size=2), label="more"), list(one.rows))
 
 
 @given(laws())

@@ -93,7 +93,7 @@ class Histories(RuleBasedStateMachine):
         self.store = MemoryStore()
         self.near = self._maintainer()
         self.near.seed()
-        self.told = {_shown(one): one.undecided for one in self.near.shown}
+        self.told = {_shown(one): one.undecided for one in self.near.shown.examples}
         self._save(everything=True)
 
     @rule(
@@ -122,9 +122,9 @@ class Histories(RuleBasedStateMachine):
             self.rows.undo()
             self.near.undo()
             return
-        for one in self.near.shown_no_more:
+        for one in self.near.shown.removed:
             del self.told[_shown(one)]
-        self.told |= {_shown(one): one.undecided for one in self.near.shown_now}
+        self.told |= {_shown(one): one.undecided for one in self.near.shown.added}
         self.rows.forget()
         self.live.update(changes)
         self.live = +self.live
@@ -157,13 +157,13 @@ class Histories(RuleBasedStateMachine):
         self._what_is_shown_is_an_exception(rows, place)
 
     def _what_is_shown_is_an_exception(self, rows: list[Row], place: dict[str, int]) -> None:
-        assert {_shown(one): one.undecided for one in self.near.shown} == self.told
-        for one in self.near.shown:
+        assert {_shown(one): one.undecided for one in self.near.shown.examples} == self.told
+        for one in self.near.shown.examples:
             constraint = one.constraint
             context, target = (tuple(place[name] for name in some) for some in (constraint.context, constraint.target))
             removed = _removed(tuple(sorted(rows, key=repr)), oracle.Near(constraint.shape.value, context, target))
             assert removed[_values(one)] == one.undecided, (str(constraint), one.row)
-        named = {str(one.constraint) for one in self.near.shown}
+        named = {str(one.constraint) for one in self.near.shown.examples}
         broken = {str(one) for one in self.near.constraints if one.exceptions}
         assert named <= broken
         assert self.few or named == broken
@@ -173,7 +173,7 @@ class Histories(RuleBasedStateMachine):
         ordered = ordered_in(self.rows.space.schema.columns, bounds)
         near = NearMaintainer(self.rows, bounds, counting.LiveCounts(self.rows, ordered))
         if self.few:
-            near._shown.rows_a_batch = 1
+            near.shown.rows_a_batch = 1
         return near
 
     def _save(self, *, everything: bool = False) -> None:

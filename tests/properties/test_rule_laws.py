@@ -96,7 +96,7 @@ def test_counts_are_those_of_the_definition_after_any_history(
                 _check(maintainer.rules, drawn, like, current)
                 maintainer.check_invariants()
                 assert not any(state.added or state.removed for state in maintainer.rules)
-                assert not maintainer._rules.gone
+                assert not maintainer.rule_maintainer.gone
 
 
 @given(st.data(), tables(max_columns=3, max_rows=6))
@@ -116,12 +116,12 @@ def test_rules_may_be_reworded_between_two_starts(data: st.DataObject, both: tup
     _check(restored.rules, second, like, like.rows)
     restored.check_invariants()
     kept = {rule.name for _, rule in first for _, other in second if (rule.name, rule.text) == (other.name, other.text)}
-    gone = {example.example_id for _, example in restored._rules.gone}
+    gone = {example.example_id for _, example in restored.rule_maintainer.gone}
     assert gone == {e.example_id for s in maintainer.rules if s.rule.name not in kept for e in s.added} <= shown
     for written in restored.save():
         store.write(written)
     again = Maintainer.restore(store, threads=1, rules=[MonitoredRule(rule) for _, rule in second])
-    assert not again._rules.gone
+    assert not again.rule_maintainer.gone
     assert not any(state.added for state in again.rules)
 
 
@@ -149,6 +149,6 @@ def test_rows_of_rules_are_counted_anew_when_asked_for() -> None:
     maintainer = Maintainer.seed(rows, name="people", rules=[MonitoredRule(rule, recount=1e9)])
     (state,) = maintainer.step(deletes=rows[1:2]).rules
     assert (state.is_recent, state.violating_pairs) == (False, 1)
-    maintainer.recount_rules()
+    maintainer.rule_maintainer.recount()
     (state,) = maintainer.rules
     assert (state.is_recent, state.violating_rows) == (True, 2)

@@ -23,8 +23,9 @@ from holdfast.discovery.blocks.values.parts import ValueFiles
 from holdfast.state import codecs
 from holdfast.state.memory import MemoryStore
 from holdfast.state.store import WriteBatch
+from holdfast.streaming.maintainers.inclusion.column_values import ColumnChange
 from holdfast.streaming.maintainers.inclusion.held_values import files_in_use
-from holdfast.streaming.maintainers.inclusion.maintainer import ColumnChange, InclusionMaintainer
+from holdfast.streaming.maintainers.inclusion.maintainer import InclusionMaintainer
 from holdfast.tables import from_arrow
 from holdfast.tables.canonical import canonical
 from tests.oracles import hashing as oracle

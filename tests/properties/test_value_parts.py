@@ -32,8 +32,9 @@ from holdfast.discovery.inclusion.seeding import column_values
 from holdfast.state import codecs
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.maintainers.inclusion import held_values
+from holdfast.streaming.maintainers.inclusion.column_values import ColumnChange
 from holdfast.streaming.maintainers.inclusion.held_values import files_in_use
-from holdfast.streaming.maintainers.inclusion.maintainer import ColumnChange, InclusionMaintainer
+from holdfast.streaming.maintainers.inclusion.maintainer import InclusionMaintainer
 from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule
 from holdfast.streaming.maintainers.rules.values import ValueRules
 from holdfast.streaming.maintainers.rules.watches import MOST_EXAMPLES
@@ -41,7 +42,7 @@ from holdfast.tables import Table, from_arrow
 from tests.oracles import inclusion as oracle
 from tests.oracles.values import Row, same
 from tests.properties.tables import DOMAINS
-from tests.properties.test_inclusion_laws import NAMES, Law, One, come_and_go, rows_of
+from tests.properties.test_inclusion_laws import NAMES, Law, One, rows_of
 
 
 @pytest.fixture(autouse=True)
@@ -126,7 +127,7 @@ class Spread(Law):
         self.store.write(self.inclusion.save())
         for part in self.rules.save():
             self.store.write(part)
-        self.rules.told()
+        self.rules.forget_changes()
         before = set(self.files.storage.open().names())
         self.inclusion.committed()
         assert not set(self.files.storage.open().names()) - before
@@ -219,23 +220,6 @@ def test_any_history(tables: list[One], texts: bool, most: int, changed: int, co
                 if data.draw(st.booleans(), label="restored"):
                     law.restore()
                     law.compare()
-    finally:
-        shutil.rmtree(folder)
-
-
-class SpreadAlone(Spread):
-    """The law, with values in files, and nothing beside it."""
-
-    def compare(self) -> None:
-        Law.compare(self)
-
-
-@given(drawn_tables(), st.booleans(), st.integers(1, 4), st.integers(0, 6), st.data())
-def test_tables_come_and_go(tables: list[One], texts: bool, most: int, changed: int, data: st.DataObject) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="holdfast-values-"))
-    try:
-        files = ValueFiles(InProcess(), Storage.at(str(folder)), most, changed)
-        come_and_go(SpreadAlone(tables, files, texts=texts), data)
     finally:
         shutil.rmtree(folder)
 

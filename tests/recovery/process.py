@@ -122,9 +122,7 @@ class Process:
         if commits.identity.status != READY:
             table = table_of(self.history.first)
             maintainer = Maintainer.seed(table, key=["k"], max_predicates=3, rules=table_rules(RULES, "r"), threads=1)
-            seed(
-                self.store, commits, [SeededTable(maintainer, TableRecord(source={"start": "0"}))], rules=RULES, now=now
-            )
+            seed(commits, [SeededTable(maintainer, TableRecord(source={"start": "0"}))], rules=RULES, now=now)
         backup = self.folder / "backup" / commits.identity.state_id
         own(backup, commits.identity)
         refuse_behind(backup, commits.identity.epoch, commits.last)
@@ -137,8 +135,6 @@ class Process:
             self.snapshotter = Snapshotter(self.store, commits, Snapshots(backup), 0.0)
             self.snapshotter.first()
             self.pipeline = Pipeline(
-                self.store,
-                commits,
                 self.maintainers,
                 self.publisher,
                 Limits(metrics_every=0.0, places_every=0.0),

@@ -15,9 +15,9 @@ from holdfast.state.commits import READY, Commits
 from holdfast.state.log import CommitLog
 from holdfast.state.rocks import RocksStore
 from holdfast.streaming.alerts.deciding import Alert
-from holdfast.streaming.alerts.posting import Answer, Receiver
+from holdfast.streaming.alerts.posting import HttpAnswer, Receiver
 from holdfast.streaming.alerts.sending import Sender
-from holdfast.streaming.alerts.waiting import Waiting, carried, told
+from holdfast.streaming.alerts.waiting import Waiting, alert_status, carried
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer
 from holdfast.streaming.pipeline import Limits, Pipeline
 from holdfast.streaming.seeding import Earlier, SeededTable, restore, seed, table_rules
@@ -50,7 +50,7 @@ class Telling(Running):
             table = _table(first or [])
             maintainer = Maintainer.seed(table, key=["k"], max_context=3, rules=table_rules(RULES, "r"), threads=1)
             seeded = [SeededTable(maintainer, values=column_values(table))]
-            seed(self.store, self.commits, seeded, rules=RULES, alerts=ALERTS)
+            seed(self.commits, seeded, rules=RULES, alerts=ALERTS)
         identity = self.commits.identity
         tables = {
             name: DeltaLakeTable(str(folder / "out" / name), shape, identity.application, identity.state_id)
@@ -60,18 +60,16 @@ class Telling(Running):
         self.publisher.start()
         self.tables = restore(self.store, threads=1, rules=RULES)
         self.waiting = Waiting(self.store, ALERTS)
-        self.pipeline = Pipeline(
-            *(self.store, self.commits, self.tables, self.publisher, Limits(settle={"r": settle}), RULES, self.waiting)
-        )
+        self.pipeline = Pipeline(*(self.tables, self.publisher, Limits(settle={"r": settle}), RULES, self.waiting))
         receivers = {channel: Receiver(str(n)) for n, channel in enumerate(self.waiting.channels)}
         self.sender = Sender(self.waiting, receivers, post=self)
 
-    def __call__(self, receiver: Receiver, body: bytes, headers: Any, at_most: float | None = None) -> Answer:
+    def __call__(self, receiver: Receiver, body: bytes, headers: Any, at_most: float | None = None) -> HttpAnswer:
         found = json.loads(body)
         logged = {int(path.name) for path in (self.folder / "backup" / "log").glob("*/" + "[0-9]" * 20)}
         assert found["commit"] in logged, "sent before the log record is in the backup"
         self.received.append((int(receiver.address), headers["Idempotency-Key"], found))
-        return Answer(200)
+        return HttpAnswer(200)
 
     def break_off(self) -> None:
         raise AssertionError("nothing is under way")
@@ -152,7 +150,7 @@ def test_alerts_say_what_is_published(seed_of: int, settle: int, tmp_path: Path)
             running.stop()
             running = Telling(tmp_path, received, settle=settle)
     running.send()
-    assert told(running.store)["alerts_waiting"] == 0
+    assert alert_status(running.store)["alerts_waiting"] == 0
     running.stop()
     check(tmp_path, received, most_again=0)
 
@@ -221,7 +219,7 @@ def test_nothing_is_handed_out_before_the_backup_has_the_commit(
         patch.setattr(CommitLog, "put", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             running.batch(0, [(INSERT, (2, 2, "x"))])
-    assert told(running.store)["alerts_waiting"] > 0
+    assert alert_status(running.store)["alerts_waiting"] > 0
     assert running.waiting.heads() == {}
     running.kill()
     running = Telling(tmp_path, received)
@@ -248,7 +246,7 @@ def test_a_state_in_place_of_another_tells_nothing_twice(tmp_path: Path) -> None
     maintainer = Maintainer.seed(table, key=["k"], rules=table_rules(RULES, "r"), threads=1)
     seeded = [SeededTable(maintainer, values=column_values(table))]
     earlier = Earlier(broken=broken, commit=last, waiting=left)
-    seed(store, commits, seeded, earlier, rules=RULES, alerts=ALERTS)
+    seed(commits, seeded, earlier, rules=RULES, alerts=ALERTS)
     waiting = Waiting(store, ALERTS)
     bodies = [message.body for key in waiting._keys if (message := waiting.read(key))]
     assert len(bodies) == len(left)

@@ -81,7 +81,7 @@ class Running:
         self.store = RocksStore(folder / "state")
         self.commits = Commits(self.store, "app")
         if self.commits.identity.status != READY:
-            _seed(self.store, self.commits, first or [], files)
+            _seed(self.commits, first or [], files)
         identity = self.commits.identity
         tables = {
             name: DeltaLakeTable(str(folder / "out" / name), shape, identity.application, identity.state_id)
@@ -93,8 +93,6 @@ class Running:
         self.tables = restore(self.store, threads=1, rules=RULES)
         snapshots = Snapshotter(self.store, self.commits, Snapshots(folder / "backup", keep=1), 0.0)
         self.pipeline = Pipeline(
-            self.store,
-            self.commits,
             self.tables,
             self.publisher,
             rules=RULES,
@@ -117,13 +115,13 @@ class Running:
         self.store.close()
 
 
-def _seed(store: RocksStore, commits: Commits, first: Rows, files: ValueFiles | None) -> None:
+def _seed(commits: Commits, first: Rows, files: ValueFiles | None) -> None:
     table = _table(first)
     rules = table_rules(RULES, "r")
     maintainer = Maintainer.seed(table, key=["k"], max_context=3, near=NEAR, rules=rules, threads=1)
     clustered = None if files is None else partial(_in_files, table, files)
     seeded = SeededTable(maintainer, values=() if clustered else column_values(table))
-    seed(store, commits, [seeded], rules=RULES, clustered=clustered)
+    seed(commits, [seeded], rules=RULES, clustered=clustered)
 
 
 def _in_files(table: Table, files: ValueFiles) -> tuple[Clusters, ValueParts]:
@@ -305,7 +303,7 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Seed the table that crashes happen to, once for all of them; return the folder of its state."""
     folder = tmp_path_factory.mktemp("seeded") / "state"
     store = RocksStore(folder)
-    _seed(store, Commits(store, "app"), _history(random.Random(11), 6)[0], None)
+    _seed(Commits(store, "app"), _history(random.Random(11), 6)[0], None)
     store.close()
     return folder
 
@@ -387,14 +385,14 @@ def test_an_interrupted_seed_begins_anew(tmp_path: Path, monkeypatch: pytest.Mon
     with monkeypatch.context() as patch:
         patch.setattr(Commits, "commit", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            seed(store, commits, [SeededTable(Maintainer.seed(_table([*rows, (9, 9, "y")]), key=["k"], threads=1))])
+            seed(commits, [SeededTable(Maintainer.seed(_table([*rows, (9, 9, "y")]), key=["k"], threads=1))])
     with pytest.raises(StateRefused, match="not seeded to the end"):
-        Pipeline(store, commits, {}, Publisher(commits, CommitLog(tmp_path / "backup", 0), {}))
-    seed(store, commits, [SeededTable(Maintainer.seed(_table(rows), key=["k"], threads=1))])
+        Pipeline({}, Publisher(commits, CommitLog(tmp_path / "backup", 0), {}))
+    seed(commits, [SeededTable(Maintainer.seed(_table(rows), key=["k"], threads=1))])
     (restored,) = restore(store, threads=1).values()
     assert restored.row_count == 5
     with pytest.raises(StateRefused, match="seeded already"):
-        seed(store, commits, [])
+        seed(commits, [])
     store.close()
 
 
@@ -412,7 +410,7 @@ def test_every_published_constraint_has_its_score_and_its_place(settle: int, tmp
     first, history, _ = _history(random.Random(4), 12)
     running = Running(tmp_path, first)
     limits = Limits(places_every=0.0, settle={"r": settle})
-    running.pipeline = Pipeline(running.store, running.commits, running.tables, running.publisher, limits, RULES)
+    running.pipeline = Pipeline(running.tables, running.publisher, limits, RULES)
     for number, changes in enumerate(history):
         running.batch(number, changes)
     running.stop()

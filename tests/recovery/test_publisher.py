@@ -128,11 +128,11 @@ def test_a_crash_at_any_step_is_repaired_by_the_next_start(
 
 
 def test_a_stream_that_runs_ahead_waits_and_a_failure_reaches_it(tmp_path: Path) -> None:
-    class Stuck:
-        published, is_new = 0, True
+    class Stuck(DeltaLakeTable):
+        published = 0
 
         def __init__(self) -> None:
-            self.may_go = threading.Event()
+            self.is_new, self.may_go = True, threading.Event()
 
         def publish(self, rows: Sequence[Mapping[str, Any]], upto: int) -> None:
             self.may_go.wait(10)

@@ -398,7 +398,7 @@ def test_the_writer_follows_the_storage(spark: SparkSession, tmp_path: Path) -> 
                 "s",
                 writer=writer,
                 spark_table=made,
-                rows={"batches": week},
+                retentions={"batches": Retention(rows=week)},
                 shapes=shapes,
             ).values()
         )

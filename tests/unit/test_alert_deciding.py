@@ -16,9 +16,9 @@ from holdfast.constraints.changes import RowImage
 from holdfast.state.commits import READY, Commits, Identity
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.alerts.deciding import Alert, Message, Turned, messages, turned
-from holdfast.streaming.alerts.posting import Answer, Receiver
+from holdfast.streaming.alerts.posting import HttpAnswer, Receiver
 from holdfast.streaming.alerts.sending import Sender
-from holdfast.streaming.alerts.waiting import Waiting, carried, put_carried, told
+from holdfast.streaming.alerts.waiting import Waiting, alert_status, carried, put_carried
 from holdfast.streaming.commits.draft import CommitDraft
 from holdfast.streaming.commits.output_rows import OutputRows
 from holdfast.streaming.commits.rule_reports import RuleReports
@@ -221,7 +221,7 @@ class TestWaiting:
             store.write(change)
             waiting.committed()
         assert dropped == [1, 2]
-        assert waiting.count == told(store)["alerts_waiting"] == 5
+        assert waiting.count == alert_status(store)["alerts_waiting"] == 5
         commits = [message.body["commit"] for key in waiting.heads().values() if (message := waiting.read(key))]
         assert sorted(commits) == [2, 3]
         assert Waiting(store, [Alert(BOTH), Alert(BOTH)]).count == 5
@@ -262,7 +262,7 @@ class TestWaiting:
         waiting.done(key)
         waiting.failed({"at": "now"})
         assert waiting.read(key) is None
-        assert told(store) == {"alerts_waiting": 1, "alert_failure": None}
+        assert alert_status(store) == {"alerts_waiting": 1, "alert_failure": None}
 
     def test_what_waited_goes_to_the_next_state_before_its_own(self) -> None:
         old, new = MemoryStore(), MemoryStore()
@@ -367,7 +367,7 @@ class Process:
         while (pause := self.sender.turn()) is not None:
             self.clock += pause
 
-    def __call__(self, receiver: Receiver, body: bytes, headers: Any, at_most: float | None = None) -> Answer:
+    def __call__(self, receiver: Receiver, body: bytes, headers: Any, at_most: float | None = None) -> HttpAnswer:
         status = self.answers.pop() if self.answers else 200
         found = json.loads(body)
         assert found["commit"] in self.world.backup, "sent before the log record is in the backup"
@@ -375,7 +375,7 @@ class Process:
             message = Message("", headers["Idempotency-Key"], found)
             self.world.received.append((int(receiver.address), message))
             self.crashes("sent")
-        return Answer(status)
+        return HttpAnswer(status)
 
     def break_off(self) -> None:
         raise AssertionError("nothing is broken off here")
@@ -447,7 +447,7 @@ def test_no_crash_loses_a_message_or_makes_one_up(history: list[tuple[str, Any]]
     process = Process(world, [])
     process.send()
     check(world)
-    assert told(world.store)["alerts_waiting"] == 0
+    assert alert_status(world.store)["alerts_waiting"] == 0
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -460,6 +460,6 @@ def test_the_log_knows_what_was_delivered_before_a_commit(restarts: bool) -> Non
         process.commit({"a": number % 2 == 0}, {"a": 1})
         process.send()
     restored = world.store.restored(world.backup[number] for number in sorted(world.backup))
-    assert told(restored)["alerts_waiting"] == len(ALERTS)
+    assert alert_status(restored)["alerts_waiting"] == len(ALERTS)
     left = Waiting(restored, ALERTS)
     assert {message.body["commit"] for key in left.heads().values() if (message := left.read(key))} == {3}

@@ -17,9 +17,9 @@ from holdfast.jobs.configuration.reading import read_configuration
 from holdfast.jobs.terminal.progress import PlainProgress
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.alerts.deciding import Alert, Turned
-from holdfast.streaming.alerts.posting import Answer, NoAnswer, Post, Receiver
+from holdfast.streaming.alerts.posting import HttpAnswer, NoAnswer, Post, Receiver
 from holdfast.streaming.alerts.sending import LONGEST_ASKED, LONGEST_PAUSE, Sender
-from holdfast.streaming.alerts.waiting import Waiting, told
+from holdfast.streaming.alerts.waiting import Waiting, alert_status
 from tests.memory_store import MemoryStore
 from tests.unit.test_alert_deciding import BOTH, line_of, rows_of
 from tests.webhooks import CUT, DRIP, HANG, RUBBISH, Webhook, wait_until, webhook
@@ -84,13 +84,13 @@ class Bench:
 class Answers:
     """Posts nothing, and answers what it is told to."""
 
-    def __init__(self, *answers: Answer | Exception) -> None:
+    def __init__(self, *answers: HttpAnswer | Exception) -> None:
         self.answers = list(answers)
         self.bodies: list[Any] = []
 
-    def __call__(self, receiver: Receiver, body: bytes, headers: Any, at_most: float | None = None) -> Answer:
+    def __call__(self, receiver: Receiver, body: bytes, headers: Any, at_most: float | None = None) -> HttpAnswer:
         self.bodies.append(json.loads(body))
-        answer = self.answers.pop(0) if self.answers else Answer(200)
+        answer = self.answers.pop(0) if self.answers else HttpAnswer(200)
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -111,7 +111,7 @@ class TestReceivers:
         assert got.headers["x-own"] == "é"
         assert got.headers["authorization"] == "Basic bWU6c0BjcmV0"
         assert len(got.key) == 64
-        assert (bench.waiting.count, told(bench.store)["alerts_waiting"], bench.sender.counts.sent) == (0, 0, 1)
+        assert (bench.waiting.count, alert_status(bench.store)["alerts_waiting"], bench.sender.counts.sent) == (0, 0, 1)
 
     @pytest.mark.parametrize("answer", [500, 503, 408, 425, 429, HANG, CUT, RUBBISH, DRIP], ids=str)
     def test_tried_again_with_the_same_key(self, hook: Webhook, answer: Any) -> None:
@@ -144,7 +144,7 @@ class TestReceivers:
         bench = Bench("http://127.0.0.1:1/")
         bench.put()
         bench.until_idle(most=20)
-        failure = told(bench.store)["alert_failure"]
+        failure = alert_status(bench.store)["alert_failure"]
         assert failure["tries"] == bench.sender.counts.failed > 3
         assert "ConnectionRefusedError" in failure["error"]
         assert failure["at"].startswith("2023-11-14T22:1")
@@ -183,7 +183,7 @@ class TestPauses:
         ],
     )
     def test_a_receiver_may_ask_for_more(self, asked: str | None, least: float, most: float) -> None:
-        bench = Bench("http://h/", post=Answers(Answer(429, asked)))
+        bench = Bench("http://h/", post=Answers(HttpAnswer(429, asked)))
         bench.put()
         (pause,) = bench.until_idle()
         assert least <= pause <= most
@@ -206,7 +206,7 @@ def test_an_alert_that_is_not_configured_any_more_is_given_up() -> None:
     while sender.turn() is not None:
         pass
     assert "no alert of the configuration asks for it any more: it is given up" in said[0]
-    assert told(bench.store)["alerts_waiting"] == 0
+    assert alert_status(bench.store)["alerts_waiting"] == 0
 
 
 class TestThread:
@@ -228,7 +228,7 @@ class TestThread:
         hook.answers = [200, 500, 200, 200]  # of one alert both, of the other none
         assert bench.sender.close() == 2
         assert len(hook.got) == 5
-        assert told(bench.store)["alerts_waiting"] == 2
+        assert alert_status(bench.store)["alerts_waiting"] == 2
 
     @pytest.mark.parametrize("answer", [HANG, DRIP])
     def test_the_end_does_not_wait_for_a_receiver(self, hook: Webhook, answer: str) -> None:
@@ -241,7 +241,7 @@ class TestThread:
         assert bench.sender.close(0.5) == 1
         assert time.monotonic() - began < 5
         assert not any(thread.name == "alerts" and thread.is_alive() for thread in threading.enumerate())
-        assert told(bench.store)["alerts_waiting"] == 1
+        assert alert_status(bench.store)["alerts_waiting"] == 1
 
     def test_a_batch_does_not_wait_for_a_receiver(self, hook: Webhook) -> None:
         hook.then = HANG
@@ -278,7 +278,7 @@ def test_no_secret_is_said_or_stored(tmp_path: Any) -> None:
         lambda: ValueError("header quiet-header"),
     ]
     for number, error in enumerate(errors, 1):
-        sender._post = Answers(error(), Answer(404))
+        sender._post = Answers(error(), HttpAnswer(404))
         change = WriteBatch()
         waiting.decide(rows_of(number), [Turned(line_of())], change)
         store.write(change)
@@ -287,7 +287,7 @@ def test_no_secret_is_said_or_stored(tmp_path: Any) -> None:
             pass
         assert pause is not None
         sender._pauses.clear()
-        said = out.getvalue() + json.dumps(told(store))
+        said = out.getvalue() + json.dumps(alert_status(store))
         assert "alert broken of everything to http://***@127.0.0.1:1/***" in said
         for secret in ("hunter2", "plain-path", "pw12345", "quiet-header"):
             assert secret not in said

@@ -50,11 +50,11 @@ def test_blocks_of_an_interrupted_seed_are_forgotten(tmp_path: Path, monkeypatch
     with monkeypatch.context() as failing:
         failing.setattr(Commits, "commit", _interrupted)
         with pytest.raises(KeyboardInterrupt):
-            seed(store, commits, [SeededTable(interrupted)])
+            seed(commits, [SeededTable(interrupted)])
     left = {family for family in store._families if any(store.scan(family))}
     assert {"blocks", "rows", "meta"} <= left
     assert left - {"meta"} <= set(_FAMILIES), "whatever a seed writes is wiped"
-    seed(store, commits, [SeededTable(_seeded(blocks, range(5)))])
+    seed(commits, [SeededTable(_seeded(blocks, range(5)))])
     (restored,) = restore(store, 1, rows=blocks.restore).values()
     restored.check_invariants()
     assert restored.row_count == 5

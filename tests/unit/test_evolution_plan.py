@@ -60,7 +60,7 @@ class State:
         place = RowsOfProcess(self._no_spark)
         (table,) = settings.tables
         tables = [seeded_table(table, settings, self.rules, self._no_spark, Quiet(), place)]  # type: ignore[arg-type]
-        seed(self.store, self.commits, tables)
+        seed(self.commits, tables)
 
     def to(self, arrived: Mapping[str, ColumnType | None] | None = None, **table: Any) -> Plan:
         """Edit the table, and let the state follow."""
@@ -75,9 +75,9 @@ class State:
                 *(settings, self.rules, plan, self.store, self.commits, self._no_spark, place),
                 Quiet(),  # type: ignore[arg-type]
             )
-            earlier = Earlier(kept=evolve._taken_over(self.store, plan))
+            earlier = Earlier(kept=evolve._taken_over(self.store, plan), cause="config")
             tables = map(evolution.seeded, plan.tables)
-            seed(new, Commits.succeeding(new, self.commits), tables, earlier, cause="config")
+            seed(Commits.succeeding(new, self.commits), tables, earlier)
             self.store.close()
             new.close()
             self._open()

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 
 from holdfast.constraints import ExternalError, HoldfastError, InputError, StateRefused
-from holdfast.streaming.spark.failures import Followed, causes_of, explained, is_conflict
+from holdfast.streaming.spark.failures import FollowedSource, causes_of, explained, is_conflict
 
 if TYPE_CHECKING:
     from holdfast.streaming.spark.sources import Kind
@@ -519,7 +519,7 @@ CASES: list[tuple[Kind, Case]] = [
 @pytest.mark.parametrize(("kind", "case"), CASES, ids=[f"{kind}: {case[0]}" for kind, case in CASES])
 def test_an_error_is_explained_by_its_source(kind: Kind, case: Case) -> None:
     _, error, expected, words, absent = case
-    followed = Followed("shop", kind, PLACES[kind], CHECKPOINT)
+    followed = FollowedSource("shop", kind, PLACES[kind], CHECKPOINT)
     meant = explained(error, followed)
     said = str(meant)
     assert isinstance(meant, expected), said
@@ -537,14 +537,14 @@ def test_an_error_is_explained_by_its_source(kind: Kind, case: Case) -> None:
 
 def test_a_checkpoint_elsewhere_is_not_rebuilt() -> None:
     """`holdfast rebuild` looks at checkpoints of this machine alone."""
-    followed = Followed("shop", "kafka", PLACES["kafka"], "s3a://lake/check/shop")
+    followed = FollowedSource("shop", "kafka", PLACES["kafka"], "s3a://lake/check/shop")
     meant = str(explained(ended((FILE, "No such file or directory: s3a://lake/check/shop/offsets/12")), followed))
     assert "bring the file back from a copy" in meant
     assert REBUILD not in meant
 
 
 def test_a_checkpoint_in_the_folder_of_the_source_is_still_the_checkpoint() -> None:
-    followed = Followed("shop", "files", "/data", "/data/checkpoint/shop")
+    followed = FollowedSource("shop", "files", "/data", "/data/checkpoint/shop")
     missing = ended((FILE, "File file:/data/checkpoint/shop/offsets/12 does not exist"))
     assert isinstance(explained(missing, followed), StateRefused)
     missing = ended((FILE, "File file:/data/checkpoint/shopping.json does not exist"))
@@ -552,7 +552,7 @@ def test_a_checkpoint_in_the_folder_of_the_source_is_still_the_checkpoint() -> N
 
 
 def test_secrets_are_not_said() -> None:
-    followed = Followed("shop", "kafka", PLACES["kafka"], CHECKPOINT)
+    followed = FollowedSource("shop", "kafka", PLACES["kafka"], CHECKPOINT)
     error = ended(("java.lang.IllegalArgumentException", "password hunter2 is wrong"))
     assert "hunter2" not in str(explained(error, followed, lambda text: text.replace("hunter2", "***")))
 

@@ -1,11 +1,11 @@
-"""Denial constraints kept exact from batch to batch (`certified.py`).
+"""Denial constraints kept exact from batch to batch (see `maintainer.py`).
 
-Covers are extended by the new evidences, and shrunk by those that are gone. With a bound, covers that came with the
-loss of an evidence are searched on the whole table, until all hold.
+New evidences extend the covers, and lost evidences shrink them. With a bound, the covers that appeared with the loss of
+an evidence are searched on the whole table, until all hold.
 
-With no bound the certificate is the set of all evidences of the table: a pair whose evidence is not in it would violate
-the cover that leaves out all but that one point. So the covers that a loss brings hold without a search, and a lost
-evidence has to be looked for on the whole table.
+Without a bound the certificate is the set of all evidences of the table: a pair whose evidence is missing would violate
+the cover that leaves out all points but that one. So the covers that appear with a loss hold without a search, but a
+lost evidence has to be searched on the whole table.
 
 Invariant: after `apply` the minimal covers of the certificate all hold, so they are the maximal boxes of the live rows.
 """
@@ -37,9 +37,9 @@ class DenialMaintainer(CertifiedMaintainer):
 
     Parameters
     ----------
-    rows, space : the table, as seeded, and what is compared.
-    bound : of which constraints have at most so many column pairs; 0 for any number.
-    certificate, sets : evidences, and their minimal covers, which all hold.
+    holding, space : the rows of the table, and the column pairs that are compared.
+    bound : the most column pairs of a constraint; 0 for any number.
+    certificate, sets : the evidences, and their minimal covers, all of which hold.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class DenialMaintainer(CertifiedMaintainer):
 
     @classmethod
     def seed(cls, holding: Holding, space: PredicateSpace, bound: int, found: Seed) -> "DenialMaintainer":
-        """Begin with what a batch discovery found; its witnesses are slots."""
+        """Return a maintainer of the constraints that a discovery found; the witnesses of `found` are slots."""
         certificate = Certificate(space.word_count)
         certificate.add(found.evidences, found.witnesses[:, None, :])
         every = np.array(space.words(space.every), np.uint64)
@@ -67,45 +67,41 @@ class DenialMaintainer(CertifiedMaintainer):
 
     @property
     def masks(self) -> Words:
-        """The reported boxes: of two mirror images one, the box of everything never."""
+        """The reported boxes: one of two mirror images, without the box of everything."""
         self._derive()
         return self._masks
 
     @property
     def standing(self) -> Words:
-        """The reported boxes, and the box of everything where it holds."""
+        """The reported boxes, and the box of everything if it holds."""
         self._derive()
         return self._standing
 
     @property
     def boxes(self) -> Words:
-        """The boxes of all covers that some pair of rows could break, mirror images too."""
+        """The boxes of all covers that some pair of rows could violate, with mirror images."""
         self._derive()
         return self._boxes
 
     def wider(self, mask: Words, boxes: Words) -> Words | None:
-        """Return one of some boxes, or its mirror image, that implies a box, transitivity taken into account."""
+        """Return the first of `boxes`, or its mirror image, that implies the box `mask`, transitivity considered."""
         return self._meaning.wider(mask, boxes)
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
-        """Yield what changed since it was last saved, or everything, in batches of bounded size."""
+        """Yield what changed since the last save, or everything, in batches of bounded size."""
         yield from self.certificate.save(prefix, everything=everything)
         gone, come = differences(self._saved, self.covers.sets)
         if everything:
             come = self.covers.sets
-        batch = WriteBatch()
-        for cover in gone:
-            batch.delete("covers", prefix + codecs.words(cover))
-        for cover in come:
-            batch.put("covers", prefix + codecs.words(cover), b"")
-        yield batch
+        changed = [(cover, None) for cover in gone] + [(cover, b"") for cover in come]
+        yield WriteBatch("covers", {prefix + codecs.words(cover): value for cover, value in changed})
         self._saved = self.covers.sets
 
     @classmethod
     def restore(
         cls, holding: Holding, space: PredicateSpace, bound: int, store: Store, prefix: bytes
     ) -> "DenialMaintainer":
-        """Take over what was saved. O(n log n)."""
+        """Return the maintainer that was saved. O(n log n)."""
         certificate = Certificate(space.word_count)
         certificate.restore(store, prefix)
         sets = np.array([codecs.read_words(key[len(prefix) :]) for key, _ in store.scan("covers", prefix)], np.uint64)
@@ -114,19 +110,19 @@ class DenialMaintainer(CertifiedMaintainer):
         return restored
 
     def check_invariants(self) -> None:
-        """Assert what the class promises but the validity of covers. Exponential."""
+        """Assert the invariants, except that the covers hold. Exponential."""
         self.certificate.check_invariants()
         self.covers.check_invariants()
         assert self.covers.proven.all()
 
     def _derive(self) -> None:
-        """Derive the boxes from the covers, where these are others."""
+        """Derive the boxes from the covers, if the covers changed."""
         if self._derived_of is self.covers.sets:
             return
         masks = self.covers.masks
         boxes, standing = masks[self._meaning.satisfiable(masks)], self._meaning.reported(masks)
-        told = standing[(standing != self._every).any(axis=1)]
-        self._boxes, self._standing, self._masks, self._derived_of = boxes, standing, told, self.covers.sets
+        reported = standing[(standing != self._every).any(axis=1)]
+        self._boxes, self._standing, self._masks, self._derived_of = boxes, standing, reported, self.covers.sets
 
     def _memo(self) -> Any:
         return self.covers.sets, self.covers.proven
@@ -135,7 +131,7 @@ class DenialMaintainer(CertifiedMaintainer):
         self.covers.restore(*memo)
 
     def _kept(self, words: Words, pairs: Pairs) -> tuple[Words, Pairs]:
-        """Keep both images: each is an edge of its own."""
+        """Return both mirror images: each is an edge of its own."""
         if self.space.crossing:
             return words, pairs
         return np.concatenate([words, mirrored(words, self.space)]), np.concatenate([pairs, pairs[:, :, ::-1]])
@@ -150,13 +146,13 @@ class DenialMaintainer(CertifiedMaintainer):
             return
         images = self._places_of_images(words)
         at = 0
-        while (at := self.covers.next_missed(words, at)) < len(words):  # others would be kept for nothing
+        while (at := self.covers.next_missed(words, at)) < len(words):  # other evidences change no cover
             together = np.unique([at, images[at]])
             self._cover(words[together], pairs[together], batch)
             at += 1
 
     def _places_of_images(self, words: Words) -> Numbers:
-        """Return where the mirror image of each of some evidences is; each itself where columns are crossed."""
+        """Return the place of each evidence's mirror image; the evidence's own place where columns are crossed."""
         if self.space.crossing:
             return np.arange(len(words))
         order = np.argsort(as_items(words))
@@ -167,7 +163,7 @@ class DenialMaintainer(CertifiedMaintainer):
         self.covers.extend(self._enter(words, pairs, batch))
 
     def _still_lost(self, lost: Numbers, dead: Pairs, newcomers: Slots) -> Numbers:
-        """Look for lost evidences as all families do, once their mirror images have been asked for a witness."""
+        """Take witnesses from the mirror images of lost evidences, then search the others as all families do."""
         if not self.space.crossing:
             images = self.certificate.find(mirrored(self.certificate.words[lost], self.space))
             self.certificate.witness(lost[images >= 0], self.certificate.pairs[images[images >= 0], :, ::-1])
@@ -175,14 +171,14 @@ class DenialMaintainer(CertifiedMaintainer):
         return super()._still_lost(lost, dead, newcomers)
 
     def _sought(self, lost: Numbers, batch: Batch) -> Numbers:
-        """Without a bound every evidence counts, so they are searched for on the whole table."""
+        """Search the whole table for lost evidences: without a bound every evidence counts."""
         if len(lost) and not self._bound:
             self._witness(self._with_evidences(lost, batch))
             lost = self._without_witness(lost)
         return lost
 
     def _points(self, numbers: Numbers) -> Words:
-        """Return evidences as boxes, of two mirror images one."""
+        """Return evidences as boxes, one of two mirror images."""
         words = self.certificate.words[numbers]
         if not self.space.crossing:
             both = np.concatenate([words, mirrored(words, self.space)])
@@ -192,24 +188,24 @@ class DenialMaintainer(CertifiedMaintainer):
     def _dropped(self, numbers: Numbers) -> None:
         before = len(self.covers)
         self.covers.shrink(numbers, self.certificate.words[numbers], prove=not self._bound)
-        self.effort.candidates += max(len(self.covers) - before, 0)
+        self.effort["candidates"] += max(len(self.covers) - before, 0)
 
     def _prove(self, batch: Batch) -> None:
         while not self.covers.proven.all():
             masks = self.covers.masks[~self.covers.proven]
             masks = masks[self._meaning.satisfiable(masks)]
-            if not self.space.crossing:  # evidences come in mirror images, so one of two boxes is enough
+            if not self.space.crossing:  # the certificate has mirror images, so one of two boxes is enough
                 masks = masks[reported_images(masks, self.space)]
             broken, pairs = self._search(batch).find(masks, _PAIRS_PER_CONSTRAINT)
             if not len(broken):
                 self.covers.proven = np.ones(len(self.covers), np.bool_)
                 return
-            self.effort.refuted += len(broken)
+            self.effort["refuted"] += len(broken)
             self._take(*self._noted(np.concatenate([pairs, pairs[:, ::-1]])), batch)
 
 
 def _all_images(seed: Seed, space: PredicateSpace) -> Words:
-    """Return the boxes of a seed with the mirror images that are not reported; without evidences that of everything."""
+    """Return the boxes of a seed with their mirror images; without evidences the box of everything."""
     if not len(seed.evidences):
         return np.array([space.words(space.every)], np.uint64)
     turned = mirrored(seed.boxes, space)

@@ -1,16 +1,16 @@
-"""What the families have in common whose constraints a certificate proves complete: denial and order.
+"""The common part of the two families whose constraints a certificate proves complete: denial and order.
 
-    rows that vanished take their witnesses along; evidences left without one are *lost*
-    new rows were searched for pairs that break a constraint: what is new among their evidences is taken in
-    a lost evidence is looked for once more; found, it stays, else it goes
-    constraints that came so are searched on the whole table, until all hold
+    deleted rows remove their witnesses; an evidence without a witness is *lost*
+    inserted rows were searched for pairs that violate a constraint: the new evidences among them enter the certificate
+    each lost evidence is searched again; the certificate keeps an evidence that is found, and drops the others
+    constraints that appeared in these ways are searched on the whole table, until all hold
 
-The family says how evidences are kept, which constraints they leave, and how those that came are proved. The rows and
-their index belong to the table (`maintainer.py`), as several families share them.
+A subclass defines how evidences are kept, which constraints follow from them, and how new constraints are proved. The
+rows and their index belong to the table (`table/maintainer.py`), as several families share them.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,8 +22,8 @@ from holdfast.discovery.evidence.current import evidences_with
 from holdfast.indexes.masks import as_items
 from holdfast.indexes.rows import RowDelta, Slots
 from holdfast.indexes.table_index import WITNESSES, Noted
-from holdfast.state.store import WriteBatch
-from holdfast.streaming.maintainers.holdings.contract import Holding, Search
+from holdfast.streaming.maintainers.holdings.contract import Holding, TableSearch
+from holdfast.streaming.maintainers.part import TablePart
 
 _PARTNER_PAIRS = 100_000
 _MANY_LOST = 256
@@ -31,26 +31,15 @@ _RANDOM_PAIRS = 100_000
 _MOST_RARE, _MOST_SEARCHED = 60_000, 100_000_000
 
 
-@dataclass
-class Effort:
-    """What batches cost, for people: counts since the seed."""
-
-    evidences_found: int = 0
-    evidences_lost: int = 0
-    evidences_found_again: int = 0
-    candidates: int = 0
-    refuted: int = 0
-
-
 @dataclass(frozen=True)
-class Step:
-    """What a batch did to one family's constraints.
+class FamilyChanges:
+    """The effect of a batch on one family's constraints.
 
     Parameters
     ----------
-    gone, come : reported boxes that are reported no more, and those that are reported now; the box of everything too.
-    found, found_pairs : evidences that came, and a live pair (slots) for each; one that went and came is in both.
-    lost, lost_pairs : evidences that are gone, and a pair for each that had it and is no more.
+    gone, come : the reported boxes that disappeared, and those that appeared; the box of everything included.
+    found, found_pairs : the evidences that appeared, and a live pair (slots) of each.
+    lost, lost_pairs : the evidences that disappeared, and a former pair of each. An evidence may be in both.
     """
 
     gone: Words
@@ -63,21 +52,26 @@ class Step:
 
 @dataclass
 class Batch:
-    """What is collected while a batch is applied; the whole table is made searchable once, where it is needed."""
+    """The evidences found and lost while a batch is applied, and the search of the whole table, made at most once."""
 
     found: list[Numbers] = field(default_factory=list)
     lost: list[Words] = field(default_factory=list)
     lost_pairs: list[Pairs] = field(default_factory=list)
-    search: Search | None = None
+    search: TableSearch | None = None
 
 
-class CertifiedMaintainer(ABC):
+class CertifiedMaintainer(TablePart):
     """One family's constraints of one table.
 
     Parameters
     ----------
-    holding, space : the rows of the table, and what is compared.
+    holding, space : the rows of the table, and the column pairs that are compared.
     certificate : evidences with their witnesses.
+
+    Attributes
+    ----------
+    effort : counts since the seed of evidences that were found, lost, and found again, and of candidates that were
+        searched, and refuted.
     """
 
     def __init__(self, holding: Holding, space: PredicateSpace, certificate: Certificate) -> None:
@@ -87,48 +81,51 @@ class CertifiedMaintainer(ABC):
         self._threads = holding.threads
         self._every = np.array(space.words(space.every), np.uint64)
         self.certificate = certificate
-        self.effort = Effort()
+        self.effort = Counter[str]()
 
-    # What a family says
+    # What a family defines
 
     @property
     @abstractmethod
     def masks(self) -> Words:
-        """The reported boxes. The same array while they do not change."""
+        """The reported boxes. The same array as long as they do not change."""
 
     @property
     def standing(self) -> Words:
-        """The reported boxes, and the box of everything where it holds. The same array while they do not change."""
+        """The reported boxes, and the box of everything if it holds. The same array as long as they are the same."""
         return self.masks
 
     @property
     @abstractmethod
     def boxes(self) -> Words:
-        """The boxes whose violations change something. The same array while they do not change."""
+        """The boxes whose violations change the constraints. The same array as long as they do not change."""
 
     @abstractmethod
     def _kept(self, words: Words, pairs: Pairs) -> tuple[Words, Pairs]:
-        """Return evidences, with their pairs, as the certificate keeps them."""
+        """Return evidences and their pairs in the form in which the certificate keeps them."""
 
     @abstractmethod
     def _images(self, words: Words, pairs: Pairs) -> tuple[Words, Pairs]:
-        """Return evidences of the certificate, and their mirror images where it keeps one of the two."""
+        """Return evidences of the certificate, with their mirror images where it keeps only one of the two."""
 
     @abstractmethod
     def _take(self, words: Words, pairs: Pairs, batch: Batch) -> None:
-        """Let evidences of live pairs in that change something."""
+        """Add evidences of live pairs to the certificate, as far as they change the constraints."""
 
     @abstractmethod
     def _dropped(self, numbers: Numbers) -> None:
-        """Follow the loss of evidences that the certificate has just let go."""
+        """Update the constraints after the certificate dropped evidences."""
 
     @abstractmethod
     def _sought(self, lost: Numbers, batch: Batch) -> Numbers:
-        """Return those of some lost evidences that are not to be found, as far as the family has to know."""
+        """Return the lost evidences that no live pair has.
+
+        A family may skip evidences that cannot change its constraints.
+        """
 
     @abstractmethod
     def _prove(self, batch: Batch) -> None:
-        """Search for violations of constraints that are not known to hold, until all are."""
+        """Search for violations of the constraints that are not proved yet, until all constraints hold."""
 
     @abstractmethod
     def _memo(self) -> Any:
@@ -136,9 +133,15 @@ class CertifiedMaintainer(ABC):
 
     @abstractmethod
     def _take_back(self, memo: Any) -> None:
-        """Be again what it was, with the certificate as it was."""
+        """Restore what `_memo` returned; the certificate is restored already."""
 
-    # What they share
+    # What all families share
+
+    @property
+    def held(self) -> Slots:
+        """The slots of all witnesses; -1 stands for none."""
+        slots: Slots = self.certificate.pairs[self.certificate.held].ravel()
+        return slots
 
     def begin(self) -> None:
         """Begin a batch: `undo` leads back to here."""
@@ -146,17 +149,17 @@ class CertifiedMaintainer(ABC):
         self._before = self._memo()
 
     def undo(self) -> None:
-        """Take a batch back, after the rows are as they were. O(E)."""
+        """Take a batch back, after the rows are as they were before it. O(E)."""
         self.certificate.rollback()
         self._take_back(self._before)
 
-    def apply(self, delta: RowDelta, words: Words, pairs: Pairs) -> Step:
-        """Follow what a batch did to the rows.
+    def apply(self, delta: RowDelta, words: Words, pairs: Pairs) -> FamilyChanges:
+        """Apply a batch to the constraints, after the rows changed.
 
         Parameters
         ----------
-        words, pairs : the evidences of pairs with a new row, at least of all that violate one of `boxes` (of `masks`,
-            where rows were searched on both sides), and witnesses of them.
+        words, pairs : the evidences of pairs with a new row, at least those that violate one of `boxes` (one of
+            `masks`, where rows were searched on both sides), and their witnesses.
         """
         before = self.standing
         batch = Batch()
@@ -166,14 +169,14 @@ class CertifiedMaintainer(ABC):
         lost = self._without_witness(lost)
         if len(lost):
             still = self._sought(self._still_lost(lost, dead, newcomers), batch)
-            self.effort.evidences_found_again += len(lost) - len(still)
+            self.effort["evidences_found_again"] += len(lost) - len(still)
             self._let_go(still, dead, batch)
         self._prove(batch)
         found = np.concatenate([lost[:0], *batch.found])
         found = found[self.certificate.witnesses_left(found) > 0]
         gone, come = differences(before, self.standing)
         none = np.zeros((0, 2), np.int64)
-        return Step(
+        return FamilyChanges(
             gone,
             come,
             *self._images(self.certificate.words[found], self.certificate.a_witness(found)),
@@ -183,27 +186,19 @@ class CertifiedMaintainer(ABC):
         )
 
     def wider(self, mask: Words, boxes: Words) -> Words | None:
-        """Return one of some boxes, or its mirror image, that implies a box; None where no box does."""
+        """Return the first of `boxes`, or its mirror image, that implies the box `mask`; None where no box does."""
         wider = boxes[~(mask & ~boxes).any(axis=1)]
         return wider[0] if len(wider) else None
 
-    @abstractmethod
-    def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
-        """Yield what changed since it was last saved, or everything, in batches of bounded size."""
-
-    @abstractmethod
-    def check_invariants(self) -> None:
-        """Assert what the class promises but that constraints hold. Exponential."""
-
     def _enter(self, words: Words, pairs: Pairs, batch: Batch) -> Numbers:
-        """Let evidences into the certificate that it does not have; return their numbers."""
+        """Add new evidences to the certificate; return their numbers."""
         new = self.certificate.add(words, pairs)
-        self.effort.evidences_found += len(new)
+        self.effort["evidences_found"] += len(new)
         batch.found.append(new)
         return new
 
     def _fresh(self, words: Words, pairs: Pairs) -> tuple[Words, Pairs]:
-        """Return evidences as they are kept, those that the certificate does not have; give the others witnesses."""
+        """Return the evidences that the certificate does not have; give the others witnesses where they have none."""
         words, pairs = self._kept(words, pairs)
         _, first = np.unique(as_items(words), return_index=True)
         numbers = self.certificate.find(words[first])
@@ -214,7 +209,7 @@ class CertifiedMaintainer(ABC):
         return words[first], pairs[first]
 
     def _still_lost(self, lost: Numbers, dead: Pairs, newcomers: Slots) -> Numbers:
-        """Look for lost evidences among pairs of new rows with the partners of dead witnesses."""
+        """Search for lost evidences in pairs of new rows with former partners; return the evidences still lost."""
         partners = np.unique(dead[np.isin(dead[:, 0], lost), 2:])
         partners = partners[self._rows.copies[partners] > 0]
         if len(partners) and len(newcomers) and len(partners) * len(newcomers) <= _PARTNER_PAIRS:
@@ -243,17 +238,18 @@ class CertifiedMaintainer(ABC):
         within = np.minimum(where, len(lost) - 1)
         of_lost = lost[within] == dead[:, 0]
         one[within[of_lost]] = dead[of_lost, 2:]
-        self.effort.evidences_lost += len(lost)
+        self.effort["evidences_lost"] += len(lost)
         self.certificate.drop(lost)
         self._dropped(lost)
         batch.lost.append(words)
         batch.lost_pairs.append(one)
 
     def _find_more_witnesses(self) -> None:
-        """Look for further pairs of each evidence, so that few are lost when rows go.
+        """Search for further witnesses of each evidence, so that deletes lose few evidences.
 
-        First random pairs, which see what is frequent. Then a witness with one row replaced by the next one in the
-        order of some column, which often has the same outcomes. What is rare still is searched for, if that is quick.
+        First random pairs, which have the frequent evidences. Then each witness with one row replaced by its
+        neighbour in the order of some column, which often has the same outcomes. Evidences with few witnesses are then
+        searched on the whole table, if that is quick.
         """
         live = self._rows.live()
         if len(live) < 2:
@@ -274,7 +270,7 @@ class CertifiedMaintainer(ABC):
         return few
 
     def _beside(self, pairs: Pairs, live: Slots) -> Pairs:
-        """Return pairs with one of their rows replaced by a neighbour of it in the order of each column."""
+        """Return the pairs with one of their rows replaced by its neighbour in the order of each column."""
         found = [pairs[:0]]
         place = np.empty(len(self._rows.copies), np.int64)
         for codes in self._rows.codes[live].T:
@@ -289,35 +285,35 @@ class CertifiedMaintainer(ABC):
         return np.concatenate(found)
 
     def _witness(self, pairs: Pairs) -> None:
-        """Give evidences of the certificate witnesses among live pairs."""
+        """Add live pairs to the certificate as witnesses of their evidences."""
         words, witnesses = self._kept(*self._noted(pairs))
         numbers = self.certificate.find(words)
         self.certificate.witness(numbers[numbers >= 0], witnesses[numbers >= 0])
 
     def _noted(self, pairs: Pairs) -> tuple[Words, Pairs]:
-        """Return the evidences of listed pairs, and a few pairs for each."""
+        """Return the evidences of the given pairs, and a few of these pairs for each."""
         noted = Noted(self.space)
         noted.add_pairs(self._rows.codes, pairs.astype(np.int32))
         return noted.entries()
 
     def _with_evidences(self, numbers: Numbers, batch: Batch) -> Pairs:
-        """Search the table for pairs that have evidences of the certificate: as boxes of one point each."""
+        """Search the whole table for pairs with the given evidences, each as a box of one point."""
         _, pairs = self._search(batch).find(self._points(numbers), WITNESSES)
         return pairs
 
     def _points(self, numbers: Numbers) -> Words:
-        """Return evidences of the certificate as boxes, each once."""
+        """Return evidences of the certificate as boxes, without duplicates."""
         return self.certificate.words[numbers]
 
-    def _search(self, batch: Batch) -> Search:
-        """Return what searches the whole table, made once a batch."""
+    def _search(self, batch: Batch) -> TableSearch:
+        """Return the search of the whole table, made at most once a batch."""
         if batch.search is None:
             batch.search = self._holding.search(self.space)
         return batch.search
 
 
 def differences(before: Words, after: Words) -> tuple[Words, Words]:
-    """Return the rows of one array that are not in the other, both ways. O(1) where they are the same array."""
+    """Return the rows of `before` that `after` does not have, and vice versa. O(1) if both are the same array."""
     if before is after:
         return before[:0], after[:0]
     old, new = as_items(before), as_items(after)
@@ -325,6 +321,6 @@ def differences(before: Words, after: Words) -> tuple[Words, Words]:
 
 
 def _listed(found: tuple[Words, Pairs]) -> tuple[Words, Pairs]:
-    """Return evidences with a list of one pair each."""
+    """Return evidences, each with a list of one pair."""
     words, pairs = found
     return words, pairs[:, None, :]

@@ -1,8 +1,8 @@
-"""Order dependencies kept exact from batch to batch (`certified.py`).
+"""Order dependencies kept exact from batch to batch (see `maintainer.py`).
 
-The minimal contexts of every target follow from the evidences alone, so nothing but these is stored. Contexts that a
-constant hides are kept too, and hold like the others: whatever breaks one breaks the constant first. That is why a
-search for the reported ones is enough, and why a context that a fallen constant reveals needs none.
+The minimal contexts of every target follow from the evidences alone, so only evidences are stored. Contexts that a
+constant hides are kept too, and hold like the others: a pair that violates one violates the constant first. So a search
+for the reported contexts is enough, and a context that a violated constant no longer hides needs no search.
 
 Invariant: after `apply` every minimal context of the certificate holds on the live rows.
 """
@@ -29,9 +29,9 @@ class OrderMaintainer(CertifiedMaintainer):
 
     Parameters
     ----------
-    rows, space : the table, as seeded, and its columns with their order.
-    bound : contexts have at most so many columns; 0 for any number.
-    certificate : evidences whose minimal contexts all hold.
+    holding, space : the rows of the table, and its columns with their order.
+    bound : the most columns of a context; 0 for any number.
+    certificate : evidences, all of whose minimal contexts hold.
     """
 
     def __init__(self, holding: Holding, space: PredicateSpace, bound: int, certificate: Certificate) -> None:
@@ -46,7 +46,7 @@ class OrderMaintainer(CertifiedMaintainer):
 
     @classmethod
     def seed(cls, holding: Holding, space: PredicateSpace, bound: int, found: Seed) -> "OrderMaintainer":
-        """Begin with what a batch discovery found; its witnesses are slots."""
+        """Return a maintainer of the dependencies that a discovery found; the witnesses of `found` are slots."""
         certificate = Certificate(space.word_count)
         certificate.add(found.evidences, found.witnesses[:, None, :])
         made = cls(holding, space, bound, certificate)
@@ -56,12 +56,12 @@ class OrderMaintainer(CertifiedMaintainer):
 
     @property
     def masks(self) -> Words:
-        """The reported dependencies as boxes."""
+        """The boxes of the reported dependencies."""
         return self.contexts.masks
 
     @property
     def boxes(self) -> Words:
-        """Their boxes, mirror images too."""
+        """The boxes of the reported dependencies, with mirror images."""
         masks = self.contexts.masks
         if self._boxes_of is not masks:
             turned = mirrored(masks, self.space)
@@ -70,20 +70,20 @@ class OrderMaintainer(CertifiedMaintainer):
         return self._boxes
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
-        """Yield what changed since it was last saved, or everything, in batches of bounded size."""
+        """Yield what changed since the last save, or everything, in batches of bounded size."""
         yield from self.certificate.save(prefix, everything=everything)
 
     @classmethod
     def restore(
         cls, holding: Holding, space: PredicateSpace, bound: int, store: Store, prefix: bytes
     ) -> "OrderMaintainer":
-        """Take over what was saved. O(E) for each target."""
+        """Return the maintainer that was saved. O(E) for each target."""
         certificate = Certificate(space.word_count)
         certificate.restore(store, prefix)
         return cls(holding, space, bound, certificate)
 
     def check_invariants(self) -> None:
-        """Assert what the class promises but the validity of dependencies. O(E) for each target."""
+        """Assert the invariants, except that the dependencies hold. O(E) for each target."""
         self.certificate.check_invariants()
         self.contexts.check_invariants()
         assert all(proven.all() for proven in self.contexts.proven)
@@ -99,7 +99,7 @@ class OrderMaintainer(CertifiedMaintainer):
         self.contexts.take_back(memo)
 
     def _kept(self, words: Words, pairs: Pairs) -> tuple[Words, Pairs]:
-        """Keep one of two images: both say the same."""
+        """Return one of two mirror images: both mean the same."""
         return one_way(self.space, words, pairs)
 
     def _images(self, words: Words, pairs: Pairs) -> tuple[Words, Pairs]:
@@ -111,7 +111,7 @@ class OrderMaintainer(CertifiedMaintainer):
             self.contexts.add(words, lambda used: self._enter(words[used], pairs[used], batch))
 
     def _sought(self, lost: Numbers, batch: Batch) -> Numbers:  # noqa: ARG002
-        """Where some other pair still breaks what an evidence broke, the search of what comes finds it."""
+        """Search nothing: where another pair still has an evidence, the search of the new contexts finds it."""
         return lost
 
     def _dropped(self, numbers: Numbers) -> None:
@@ -124,9 +124,9 @@ class OrderMaintainer(CertifiedMaintainer):
             if not len(targets):
                 self.contexts.trust()
                 return
-            self.effort.candidates += len(targets)
+            self.effort["candidates"] += len(targets)
             broken, pairs = self._search(batch).find_orders(self._targets, targets, sets, PAIRS)
-            self.effort.refuted += len(broken)
+            self.effort["refuted"] += len(broken)
             self.contexts.prove(np.delete(targets, broken), np.delete(places, broken))
             if len(pairs):
                 self._take(*self._noted(pairs), batch)

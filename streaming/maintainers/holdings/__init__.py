@@ -1,1 +1,1 @@
-"""Where the rows of a maintained table are: in memory, or in blocks on a storage."""
+"""The places where the rows of a maintained table can be: in memory, or in blocks on a storage."""

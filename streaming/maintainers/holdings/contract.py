@@ -1,12 +1,12 @@
-"""Where the rows of one table are, and who answers the questions about all of them.
+"""The contract of a place for the rows of one table.
 
-    WholeTable   rows that nobody maintains yet: read from a file, or the stored rows of a table that is defined anew
-    Holding      the rows of a maintained table: a maintainer asks it and never asks where the rows are
+    WholeTable   the rows of a table before the seed: read from a file, or the stored rows of a table that is redefined
+    Holding      the rows of a maintained table; a maintainer does not know where they are
 
-`in_memory.py` and `in_blocks.py` have one class of each; another place for rows is one more module like them.
+`in_memory.py` and `in_blocks.py` have one class of each; another place for rows is another such module.
 
-`Holding.rows` is the part of the table whose rows have slots: all of it in memory, the residents where rows are in
-blocks. Certificates, rules and netting know rows by their slots.
+`Holding.rows` are the rows that have slots: all rows in memory, the residents of a table in blocks. Certificates, rules
+and netting refer to rows by their slots.
 """
 
 from abc import ABC, abstractmethod
@@ -14,8 +14,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
-
-import numpy as np
 
 from holdfast.constraints import ColumnRef, Family, PredicateSpace, Schema
 from holdfast.discovery.blocks.storage.table import BlockTable
@@ -26,8 +24,9 @@ from holdfast.discovery.ranking import PairSample
 from holdfast.discovery.seed import Seed
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.state.store import Store, WriteBatch
+from holdfast.streaming.maintainers.part import NO_SLOTS
 from holdfast.streaming.maintainers.rules.counting import Counting
-from holdfast.streaming.maintainers.rules.watches import Watch
+from holdfast.streaming.maintainers.rules.watches import RuleWatch
 from holdfast.tables import Table
 
 if TYPE_CHECKING:
@@ -36,21 +35,20 @@ if TYPE_CHECKING:
     from holdfast.streaming.maintainers.table.bounds import NearBounds
 
 Report = Callable[[str], object]
-NO_SLOTS: Slots = np.zeros(0, np.int64)
 CrossColumns = str | Collection[tuple[str, str]]
 KeepBlocks = Callable[[BlockTable, Collection[ColumnRef]], object]
-"""Is given a table in blocks, and the columns of it whose values are wanted."""
+"""Takes a table in blocks, and the columns whose values are wanted."""
 Bounded = Mapping[Family, tuple[PredicateSpace, int]]
-"""The families to search for, each with its space and the largest size of its constraints (0: any)."""
+"""The families to search, each with its space and the largest size of its constraints (0: any)."""
 
 
 @dataclass(frozen=True)
 class RowsDefinition:
-    """What the rows of a table are to tell.
+    """The space, the key and the codes of a table's rows.
 
     Parameters
     ----------
-    space, key, coding : as of a `RowSet`.
+    space, key, coding : as `RowSet` takes them.
     threads : how many to use in this process.
     """
 
@@ -60,12 +58,12 @@ class RowsDefinition:
     threads: int = 1
 
     def empty(self) -> RowSet:
-        """Return no rows."""
+        """Return an empty set of rows."""
         return RowSet(self.space, self.key, self.coding)
 
 
 class WholeTable(ABC):
-    """All rows of a table that nobody maintains yet."""
+    """All rows of a table before the seed."""
 
     @property
     @abstractmethod
@@ -78,11 +76,11 @@ class WholeTable(ABC):
 
     @abstractmethod
     def locate(self, row: int) -> str:
-        """Return where the row of a number came from."""
+        """Return the origin of the row with this number, for messages."""
 
     @abstractmethod
     def values(self, columns: Collection[ColumnRef], keep: KeepBlocks) -> list[ColumnValues]:
-        """Return the values of some columns; where rows are in blocks, give these to `keep`, and return nothing."""
+        """Return the values of the given columns; rows in blocks are given to `keep`, and nothing is returned."""
 
     @abstractmethod
     def first_null(self, column: str) -> int | None:
@@ -90,45 +88,45 @@ class WholeTable(ABC):
 
     @abstractmethod
     def nothing(self, schema: Schema) -> "WholeTable":
-        """Return a table of other columns without rows, in the same place."""
+        """Return an empty table with other columns, in the same place."""
 
     @abstractmethod
     def made_anew(self, schema: Schema, make: Callable[[Table], Table]) -> "WholeTable":
-        """Return the rows in other columns, as `make` says of some rows at a time."""
+        """Return the rows with other columns; `make` converts some rows at a time."""
 
     @abstractmethod
     def replaced_by(self, schema: Schema, make: Callable[[Table], Table]) -> "WholeTable":
-        """Return the rows in other columns as `made_anew` does, and remove these rows."""
+        """Return the rows with other columns as `made_anew` does, and remove the old rows."""
 
     @abstractmethod
     def refuse_key_twice(self, key: tuple[int, ...]) -> None:
-        """Raise `InputError` where two rows have one key, or a row has a null in its key. O(n log n)."""
+        """Raise `InputError` if two rows have one key, or a row has a null in its key. O(n log n)."""
 
-    def refuse_near(self, near: "NearBounds") -> None:  # noqa: B027 (in memory all of them are counted)
-        """Raise `UsageError` where constraints that nearly hold within these bounds are not counted on such rows."""
+    def refuse_near(self, near: "NearBounds") -> None:  # noqa: B027 (in memory all are counted)
+        """Raise `UsageError` if near constraints within these bounds cannot be maintained in this place."""
 
     @abstractmethod
     def seed(
         self, definition: RowsDefinition, families: Bounded, report: Report
     ) -> tuple["Holding", dict[Family, Seed]]:
-        """Take the rows over, and find what holds on them; witnesses are slots."""
+        """Return a holding of the rows, and what holds on them by family; witnesses are slots."""
 
     @abstractmethod
     def held(self, definition: RowsDefinition) -> "Holding":
-        """Take the rows over without a search, to be looked up by their key."""
+        """Return a holding of the rows without a search for constraints."""
 
 
-class Search(Protocol):
+class TableSearch(Protocol):
     """Searches the whole table for pairs of rows that violate constraints.
 
-    Invariant: a constraint that is not among the violated ones has no violating pair in the table.
+    Invariant: a constraint that is not returned has no violating pair in the table.
     """
 
     def find(self, masks: Words, limit: int) -> tuple[Numbers, Pairs]:
-        """Return the positions of constraints that are violated, and up to `limit` or so pairs of slots for each."""
+        """Return the positions of violated constraints, and about `limit` violating pairs of slots for each."""
 
     def find_orders(self, targets: Targets, which: Numbers, sets: Words, limit: int) -> tuple[Numbers, Pairs]:
-        """Return the same for order dependencies, each a target and the columns of its context."""
+        """Return the same for order dependencies, each given by a target and the columns of its context."""
 
 
 class Holding(ABC):
@@ -136,12 +134,12 @@ class Holding(ABC):
 
     Parameters
     ----------
-    rows : those that have slots.
+    rows : the rows that have slots.
     threads : how many to use in this process.
 
     Attributes
     ----------
-    has_emptied : whether rows left with the last batch whose values nobody knows.
+    has_emptied : whether the last batch deleted rows whose values are unknown.
     """
 
     def __init__(self, rows: RowSet, threads: int = 1) -> None:
@@ -156,56 +154,54 @@ class Holding(ABC):
 
         Parameters
         ----------
-        held : returns the slots that certificates and rules refer to.
+        held : returns the slots that the parts of the maintainer refer to.
         from_nothing : whether the table was emptied before the batch.
         """
         self.rows.begin()
 
     @abstractmethod
     def serve(self, families: Sequence["CertifiedMaintainer"]) -> None:
-        """Search for violations of these families' boxes from now on. Drops everything that is derived from rows."""
+        """Search for violations of these families' boxes from now on; everything derived from rows is made anew."""
 
-    @abstractmethod
-    def rebuild(self) -> None:
-        """Make everything that is derived from codes anew, as is needed when they were relabelled."""
+    def rebuild(self) -> None:  # noqa: B027 (nothing, where executors have what is derived)
+        """Derive everything anew from the codes of the rows, which were relabelled."""
 
     @abstractmethod
     def met(self, delta: RowDelta) -> list[tuple[Words, Pairs]]:
-        """Follow a batch; return for each family the evidences of pairs with a new row.
+        """Apply a batch; return, per family, the evidences of pairs with a new row, and witnesses.
 
-        At least those that violate a box of the family, with witnesses.
+        At least the evidences that violate a box of the family.
         """
 
-    @abstractmethod
-    def serve_changed(self) -> None:
+    def serve_changed(self) -> None:  # noqa: B027 (nothing, where each batch asks the families)
         """Search for violations of the boxes that the families have after a batch."""
 
     def with_values(self, delta: RowDelta) -> RowDelta:
-        """Return the rows whose values a batch brought and took, as far as they are known (`has_emptied`)."""
+        """Return the rows whose values a batch added and removed, as far as they are known (see `has_emptied`)."""
         return delta
 
     def undo(self) -> None:
-        """Take back what was done to the rows since `begin`; `serve` is called after that."""
+        """Take back the changes of the rows since `begin`; `serve` has to be called afterwards."""
         self.rows.undo()
 
     @contextmanager
     def reached(self) -> Iterator[None]:
-        """Name the place of rows in an error of reading or writing them."""
+        """Name the place of the rows in an error of reading or writing them."""
         yield
 
     # The whole table
 
     @abstractmethod
-    def search(self, space: PredicateSpace) -> Search:
-        """Return what searches the rows as they are now."""
+    def search(self, space: PredicateSpace) -> TableSearch:
+        """Return a search of the current rows."""
 
     @abstractmethod
-    def counting(self, watches: Sequence[Watch]) -> Counting:
-        """Return what counts the violations of rules."""
+    def counting(self, watches: Sequence[RuleWatch]) -> Counting:
+        """Return the counter of the violations of rules."""
 
     @abstractmethod
     def near(self, bounds: "NearBounds") -> "NearMaintainer":
-        """Return what keeps the constraints that nearly hold, which is still to be seeded or restored."""
+        """Return the maintainer of constraints that nearly hold, still to be seeded or restored."""
 
     @abstractmethod
     def sample(self, space: PredicateSpace) -> PairSample:
@@ -213,36 +209,36 @@ class Holding(ABC):
 
     @abstractmethod
     def whole(self) -> WholeTable:
-        """Return all rows as they are now. In memory O(n)."""
+        """Return all current rows. In memory O(n)."""
 
     # What is stored
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
-        """Yield what changed since it was last saved, or everything."""
+        """Yield what changed since the last save, or everything."""
         return self.rows.save(prefix, everything=everything)
 
     def save_between(self, prefix: bytes) -> Iterator[WriteBatch]:  # noqa: ARG002 (see subclasses)
-        """Yield what counting and examples of rules changed of the rows between two batches."""
+        """Yield the changes of the holding by counts and examples of rules between two batches."""
         return iter(())
 
     @property
     def files(self) -> frozenset[str]:
-        """The names of the files that the rows are in."""
+        """The names of the files with the rows."""
         return frozenset()
 
     def committed(self) -> None:  # noqa: B027 (in memory nothing is kept for earlier states)
-        """Remove what only earlier states need: the last batch is the earliest from which a restart may resume."""
+        """Remove files that only earlier states need: a restart resumes from the last batch at the earliest."""
 
     def check_invariants(self) -> None:
-        """Assert what is promised. O(n)."""
+        """Assert the invariants. O(n)."""
         self.rows.check_invariants()
 
 
 Restore = Callable[[Store, bytes, RowsDefinition], Holding]
-"""Takes the rows over that a store has under a prefix."""
+"""Restores the rows that a store has under a prefix."""
 
 
 def boxes_of(family: "CertifiedMaintainer", rows: RowSet) -> Words:
-    """Return what to search for: where some columns are crossed, a row stands on both sides of every box."""
+    """Return the boxes to search for: with crossed columns, a row is searched in both positions of every box."""
     both_sides = bool(rows.space.crossing)
     return family.masks if both_sides and not family.space.crossing else family.boxes

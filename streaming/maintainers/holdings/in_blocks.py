@@ -1,9 +1,9 @@
 """The rows of one table in blocks on a storage, searched and counted by executors.
 
-What is here, and in the state, is small: the rows of a batch, those that certificates and rules refer to
-(`residents.py`), and the manifest of the blocks.
+This process and the state have only the residents (`residents.py`), which are the rows of a batch and those that
+certificates and rules refer to, and the manifest of the blocks.
 
-Invariant: whoever asks gets the answers that `in_memory.py` would give.
+Invariant: the answers are those that `in_memory.py` would give.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -39,7 +39,6 @@ from holdfast.indexes.rows import RowDelta, Slots
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.incoming.netting import key_twice, null_in_key
 from holdfast.streaming.maintainers.holdings.contract import (
-    NO_SLOTS,
     Bounded,
     CrossColumns,
     Holding,
@@ -53,8 +52,9 @@ from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.holdings.residents import Residents
 from holdfast.streaming.maintainers.near.counting_blocks import CountsInBlocks
 from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
+from holdfast.streaming.maintainers.part import NO_SLOTS
 from holdfast.streaming.maintainers.rules.counting_blocks import CountingInBlocks
-from holdfast.streaming.maintainers.rules.watches import Watch
+from holdfast.streaming.maintainers.rules.watches import RuleWatch
 from holdfast.streaming.maintainers.table.bounds import NearBounds
 from holdfast.tables import Table
 
@@ -66,13 +66,13 @@ _MORE_RESIDENTS = 4_000
 
 @dataclass(frozen=True)
 class BlockPlace:
-    """Where a table's blocks are, and who works on them."""
+    """The storage of a table's blocks, and the executors that work on them."""
 
     executors: Executors
     storage: Storage
 
     def restored(self, store: Store, prefix: bytes, definition: RowsDefinition) -> Holding:
-        """Take rows over as they were saved; what is known of keys may have been in memory."""
+        """Return the holding of saved rows; versions of keys may have been saved in memory."""
         if not LiveBlocks.are_stored(store, prefix):
             return RowsInMemory.restored(store, prefix, definition)
         blocks = LiveBlocks.restore(store, prefix, self.storage, definition.space.schema, self.executors)
@@ -87,7 +87,7 @@ class WholeInBlocks(WholeTable):
 
     Parameters
     ----------
-    where : returns where the row of a number came from.
+    where : returns the origin of the row with a number.
     """
 
     table: BlockTable
@@ -103,11 +103,11 @@ class WholeInBlocks(WholeTable):
         return space_of_blocks(self.table, cross_columns)
 
     def locate(self, row: int) -> str:
-        """Return where the row of a number came from."""
+        """Return the origin of the row with this number, for messages."""
         return self.where(row)
 
     def values(self, columns: Collection[ColumnRef], keep: KeepBlocks) -> list[ColumnValues]:
-        """Give the table to `keep`, and return nothing: the values of a few rows are read in this process."""
+        """Give the table to `keep`, and return nothing. The values of a few rows are read in this process."""
         table = self.table
         executors = executors_for(table.row_count, table.source.most, table.executors)
         keep(BlockTable(table.source, table.base.blocks, executors), columns)
@@ -120,21 +120,21 @@ class WholeInBlocks(WholeTable):
         return min(self.table.executors.run(partial(_first_null, self.table.source, place), having), default=None)
 
     def nothing(self, schema: Schema) -> "WholeInBlocks":
-        """Return a table of other columns without rows, whose blocks are to be beside these."""
+        """Return an empty table with other columns, whose blocks will be in the same storage."""
         return WholeInBlocks(BlockTable(replace(self.table.source, schema=schema), [], self.table.executors))
 
     def made_anew(self, schema: Schema, make: Callable[[Table], Table]) -> "WholeInBlocks":
-        """Write the rows in other columns, as `make` says of each block's, beside these; their numbers stay."""
+        """Write the rows with other columns into new blocks; `make` converts each block. Row numbers stay."""
         return WholeInBlocks(self.table.made_anew(schema, make), self.where)
 
     def replaced_by(self, schema: Schema, make: Callable[[Table], Table]) -> "WholeInBlocks":
-        """Write the rows in other columns as `made_anew` does, and remove these blocks."""
+        """Write the rows with other columns as `made_anew` does, and remove the old blocks."""
         made = self.made_anew(schema, make)
         self.table.source.storage.open().remove(block.name for block in self.table.base.blocks)
         return made
 
     def refuse_key_twice(self, key: tuple[int, ...]) -> None:
-        """Raise `InputError` where two rows have one key, or a row has a null in its key."""
+        """Raise `InputError` if two rows have one key, or a row has a null in its key."""
         if not key:
             return
         names = [self.schema.names[c] for c in key]
@@ -150,13 +150,13 @@ class WholeInBlocks(WholeTable):
             raise key_twice(self.locate(other), self.locate(one), names)
 
     def refuse_near(self, near: NearBounds) -> None:
-        """Raise `UsageError` where order compatibilities are among what is to be counted."""
+        """Raise `UsageError` if order compatibilities are to be counted."""
         _refuse_orders(near, self.schema)
 
     def seed(
         self, definition: RowsDefinition, families: Bounded, report: Report
     ) -> tuple["RowsInBlocks", dict[Family, Seed]]:
-        """Take the blocks over, and find what holds on their rows."""
+        """Return a holding of the blocks, and what holds on their rows by family."""
         order = self._arranged_for_lookup(definition.key)
         seeds = {
             family: seed_blocks(self.table, theirs, bound, threads=definition.threads, report=report)
@@ -166,19 +166,19 @@ class WholeInBlocks(WholeTable):
         rows.begin()
         witnesses = [seed.witnesses.ravel() for seed in seeds.values()]
         rows.bring(rows_numbered(self.table, np.concatenate([NO_SLOTS, *witnesses])))
-        rows.bring(_some(self.table.sample, _MORE_RESIDENTS))  # for further witnesses; the others of them go again
+        rows.bring(_some(self.table.sample, _MORE_RESIDENTS))  # for further witnesses; the others do not stay resident
         for family, seed in seeds.items():
             slots = rows.slots_numbered(seed.witnesses.ravel()).reshape(seed.witnesses.shape)
             seeds[family] = replace(seed, witnesses=slots)
         return RowsInBlocks(rows, definition.threads), seeds
 
     def held(self, definition: RowsDefinition) -> "RowsInBlocks":
-        """Take the blocks over without a search, to look rows up by their key."""
+        """Return a holding of the blocks without a search for constraints."""
         order = self._arranged_for_lookup(definition.key)
         return RowsInBlocks(Residents(definition, LiveBlocks.of(self.table, order)), definition.threads)
 
     def _arranged_for_lookup(self, key: Sequence[str]) -> Order:
-        """Sort the rows for lookups: by the column that tells most of them apart."""
+        """Sort the rows for lookups: by the column with the smallest most frequent value."""
         columns = [self.schema.index(name) for name in key] or range(len(self.schema))
         order = (min(columns, key=lambda c: (self.table.heaviest[c], c)),)
         self.table.arranged(order)
@@ -186,7 +186,7 @@ class WholeInBlocks(WholeTable):
 
 
 class RowsInBlocks(Holding):
-    """The rows of one maintained table; those that have slots are residents.
+    """The rows of one maintained table in blocks; the residents have slots.
 
     Parameters
     ----------
@@ -203,17 +203,17 @@ class RowsInBlocks(Holding):
         return self.rows.blocks
 
     def begin(self, held: Callable[[], Slots] = lambda: NO_SLOTS, *, from_nothing: bool = False) -> None:
-        """Begin a batch; residents to which nobody refers may go."""
+        """Begin a batch; residents that no part refers to may be removed."""
         self.rows.held = held
         self.rows.begin()
         self.rows.starts_anew = self.has_emptied = from_nothing
 
     def serve(self, families: Sequence["CertifiedMaintainer"]) -> None:
-        """Search for violations of these families' boxes from now on: executors have what is derived from rows."""
+        """Search for violations of these families' boxes from now on; only executors derive anything from rows."""
         self._families = families
 
     def met(self, delta: RowDelta) -> list[tuple[Words, Pairs]]:
-        """Return for each family the evidences of pairs with a new row."""
+        """Return, per family, the evidences of pairs with a new row, and witnesses."""
         slots, here = np.concatenate([delta.appeared, delta.doubled]), self.rows.space
         if not (len(slots) and self._families):
             none = np.zeros((0, 1, 2), np.int64)
@@ -222,14 +222,8 @@ class RowsInBlocks(Holding):
         words, pairs = self.rows.met_by(slots, np.unique(np.concatenate(boxes), axis=0))
         return [(seen_in(words, here, family.space), pairs[:, None, :]) for family in self._families]
 
-    def rebuild(self) -> None:
-        """Do nothing: nothing here is derived from codes."""
-
-    def serve_changed(self) -> None:
-        """Do nothing: each batch is searched for the boxes that there are."""
-
     def with_values(self, delta: RowDelta) -> RowDelta:
-        """Return the rows whose values a batch brought and took; of an emptied table those that are there now."""
+        """Return the rows whose values a batch added and removed; all live rows if the table was emptied."""
         if not self.has_emptied:
             return delta
         live = self.rows.live()
@@ -248,29 +242,29 @@ class RowsInBlocks(Holding):
             ) from error
 
     def search(self, space: PredicateSpace) -> "SearchInBlocks":
-        """Return what searches the rows as they are now."""
+        """Return a search of the current rows."""
         return SearchInBlocks(self.rows, space)
 
-    def counting(self, watches: Sequence[Watch]) -> CountingInBlocks:
-        """Return what counts the violations of rules."""
+    def counting(self, watches: Sequence[RuleWatch]) -> CountingInBlocks:
+        """Return the counter of the violations of rules."""
         return CountingInBlocks(self.rows, watches)
 
     def near(self, bounds: NearBounds) -> NearMaintainer:
-        """Return what keeps the constraints that nearly hold, which is still to be seeded or restored."""
+        """Return the maintainer of constraints that nearly hold, still to be seeded or restored."""
         _refuse_orders(bounds, self.rows.space.schema)
         return NearMaintainer(self.rows, bounds, CountsInBlocks(self.rows))
 
     def sample(self, space: PredicateSpace) -> PairSample:
-        """Return random pairs of rows of a sample that is taken now and then."""
+        """Return random pairs of rows, from a sample that is renewed now and then."""
         sample = table_of(self.blocks.measured.sample, self.rows.space.schema)
         return PairSample.of(pair_codes(sample, space), space)
 
     def whole(self) -> WholeInBlocks:
-        """Return all rows as they are now."""
+        """Return all current rows."""
         return WholeInBlocks(self.blocks.table())
 
     def save_between(self, prefix: bytes) -> Iterator[WriteBatch]:
-        """Yield the rows that examples made resident, and the arrangements that counting made."""
+        """Yield the rows that became resident with examples, and the arrangements of blocks made for counts."""
         return self.save(prefix)
 
     @property
@@ -279,17 +273,17 @@ class RowsInBlocks(Holding):
         return frozenset(self.blocks.manifest.names)
 
     def committed(self) -> None:
-        """Remove the files that no block is in any more."""
-        with suppress(OSError):  # what is left is removed at the next start
+        """Remove the files without a block in use."""
+        with suppress(OSError):  # the next start removes files that are left
             self.blocks.source.storage.open().remove(self.blocks.retired())
 
 
 class SearchInBlocks:
-    """Searches rows that are in blocks.
+    """Searches rows in blocks for violations.
 
     Parameters
     ----------
-    rows, space : the table, and what is compared.
+    rows, space : the residents and blocks, and the column pairs that are compared.
     """
 
     def __init__(self, rows: Residents, space: PredicateSpace) -> None:
@@ -297,12 +291,12 @@ class SearchInBlocks:
         self._search = BlockSearch(rows.blocks.table(), space, images=True)
 
     def find(self, masks: Words, limit: int) -> tuple[Numbers, Pairs]:
-        """Return which constraints are violated, and some pairs for each."""
+        """Return the positions of violated constraints, and about `limit` violating pairs of slots for each."""
         found = self._search.find(masks, limit)
         return found.constraint, self._rows.pairs_of(found.evidences)
 
     def find_orders(self, targets: Targets, which: Numbers, sets: Words, limit: int) -> tuple[Numbers, Pairs]:
-        """Return the same for order dependencies."""
+        """Return the same for order dependencies, each given by a target and the columns of its context."""
         return self.find(targets.masks(which, sets), limit)
 
 
@@ -316,7 +310,7 @@ def _refuse_orders(near: NearBounds, schema: Schema) -> None:
 
 
 def _some(rows: pa.Table, most: int) -> pa.Table:
-    """Return at most so many rows, evenly spread."""
+    """Return at most `most` rows, evenly spread."""
     return rows.take(pa.array(np.unique(np.linspace(0, max(len(rows) - 1, 0), min(most, len(rows))).astype(np.int64))))
 
 

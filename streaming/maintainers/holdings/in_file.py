@@ -1,6 +1,6 @@
-"""The rows of a large text file, taken over in parts: in memory are no rows but those that are maintained.
+"""The rows of a large text file, read in parts straight into the maintained rows.
 
-A search for constraints needs the table whole. Where there is none, rows go from the file to where they are maintained.
+A search for constraints needs the whole table in memory. Without a search, only the maintained rows are in memory.
 """
 
 from collections.abc import Callable, Collection
@@ -20,7 +20,7 @@ from holdfast.streaming.maintainers.holdings.contract import (
     WholeTable,
 )
 from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory, WholeInMemory
-from holdfast.streaming.maintainers.inclusion.maintainer import values_of_rows
+from holdfast.streaming.maintainers.inclusion.column_values import values_of_rows
 from holdfast.streaming.maintainers.table.bounds import Bounds
 from holdfast.tables import ReadOptions, Table, read_table, space_of
 from holdfast.tables.file_rows import FileRows, changed_meanwhile
@@ -36,12 +36,12 @@ _LARGE = 1 << 27
 def whole_of_file(
     path: Path, bounds: Bounds, options: ReadOptions | None = None, name: str | None = None, large: int | None = None
 ) -> "WholeInMemory | WholeInFile":
-    """Return the rows of a file: of large text in parts where no family searches them, else read into memory.
+    """Return the rows of a file: large text is read in parts if no family is searched, everything else into memory.
 
     Parameters
     ----------
-    bounds : of what is searched for.
-    large : how many bytes a file has at least that is read in parts; 128 MB where it is not given.
+    bounds : the families that are searched.
+    large : the least bytes of a file that is read in parts; by default 128 MB.
     """
     options = options or ReadOptions()
     if not bounds.families and options.limit is None and text_size(path) >= max(1, _LARGE if large is None else large):
@@ -56,7 +56,7 @@ class WholeInFile(WholeTable):
 
     Parameters
     ----------
-    rows : reads them.
+    rows : reads the file.
     """
 
     def __init__(self, rows: FileRows) -> None:
@@ -70,7 +70,7 @@ class WholeInFile(WholeTable):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the reader found odd."""
+        """The warnings of the reader."""
         return self.rows.table.warnings
 
     def space(self, cross_columns: CrossColumns) -> PredicateSpace:
@@ -80,11 +80,11 @@ class WholeInFile(WholeTable):
         return space_of(self.rows.table, cross_columns)
 
     def locate(self, row: int) -> str:
-        """Return where the row of a number came from."""
+        """Return the origin of the row with this number, for messages."""
         return self.rows.table.locate(row)
 
     def values(self, columns: Collection[ColumnRef], keep: KeepBlocks) -> list[ColumnValues]:
-        """Return the values of some columns: of the rows that are maintained, where they are."""
+        """Return the values of the given columns, of the maintained rows if they are read already."""
         if self._filled is None:
             return self._in_memory.values(columns, keep)
         return values_of_rows(self._filled, columns)
@@ -94,22 +94,22 @@ class WholeInFile(WholeTable):
         return self._in_memory.first_null(column)
 
     def nothing(self, schema: Schema) -> WholeInMemory:
-        """Return a table of other columns without rows."""
+        """Return an empty table with other columns."""
         return WholeInMemory(self.rows.table).nothing(schema)
 
     def made_anew(self, schema: Schema, make: Callable[[Table], Table]) -> WholeInMemory:
-        """Return the rows in other columns, as `make` says."""
+        """Return the rows with other columns, converted by `make`."""
         return self._in_memory.made_anew(schema, make)
 
     replaced_by = made_anew
 
     def refuse_key_twice(self, key: tuple[int, ...]) -> None:
-        """Do nothing: `seed` and `held` refuse such rows once all of them are there, without another pass."""
+        """Do nothing: `seed` and `held` refuse such rows when all rows are read, without another pass."""
 
     def seed(
         self, definition: RowsDefinition, families: Bounded, report: Report
     ) -> tuple[RowsInMemory, dict[Family, Seed]]:
-        """Take the rows over; where families are to be searched for, the table is read whole."""
+        """Return a holding of the rows; if families are searched, the whole table is read into memory first."""
         if families:
             self._in_memory.refuse_key_twice(tuple(map(self.schema.index, definition.key)))
             return self._in_memory.seed(definition, families, report)
@@ -117,9 +117,9 @@ class WholeInFile(WholeTable):
         return self.held(definition), {}
 
     def held(self, definition: RowsDefinition) -> RowsInMemory:
-        """Take the rows over without a search, to be looked up by their key."""
+        """Return a holding of the rows without a search for constraints."""
         for attempt in self.rows.attempts():
-            self._filled = None  # rows of an attempt that failed go first
+            self._filled = None  # frees the rows of a failed attempt
             filled = self._filled = definition.empty()
             filled.fill_from(attempt, self.rows.row_count)
             release_freed()
@@ -130,5 +130,5 @@ class WholeInFile(WholeTable):
 
     @cached_property
     def _in_memory(self) -> WholeInMemory:
-        """The table read whole, for questions that are rarely asked of a large file."""
+        """The whole table in memory, for methods that are rarely called on a large file."""
         return WholeInMemory(read_table(self.rows.part.path, self.rows.part.options, self.schema.table))

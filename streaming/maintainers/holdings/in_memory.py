@@ -36,7 +36,7 @@ from holdfast.streaming.maintainers.near.counting import LiveCounts
 from holdfast.streaming.maintainers.near.counts import ordered_in
 from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
 from holdfast.streaming.maintainers.rules.counting import CountingInMemory
-from holdfast.streaming.maintainers.rules.watches import Watch
+from holdfast.streaming.maintainers.rules.watches import RuleWatch
 from holdfast.streaming.maintainers.table.bounds import NearBounds
 from holdfast.tables import Table, space_of
 from holdfast.tables.columnar import encoded
@@ -58,7 +58,7 @@ class WholeInMemory(WholeTable):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the reader found odd."""
+        """The warnings of the reader."""
         return self.table.warnings
 
     def space(self, cross_columns: CrossColumns) -> PredicateSpace:
@@ -66,11 +66,11 @@ class WholeInMemory(WholeTable):
         return space_of(self.table, cross_columns)
 
     def locate(self, row: int) -> str:
-        """Return where the row of a number came from."""
+        """Return the origin of the row with this number, for messages."""
         return self.table.locate(row)
 
     def values(self, columns: Collection[ColumnRef], keep: KeepBlocks) -> list[ColumnValues]:  # noqa: ARG002
-        """Return the values of some columns."""
+        """Return the values of the given columns."""
         return [column for column in column_values(self.table) if column.member.ref in columns]
 
     def first_null(self, column: str) -> int | None:
@@ -79,23 +79,23 @@ class WholeInMemory(WholeTable):
         return None if valid is None or valid.all() else int((~valid).argmax())
 
     def nothing(self, schema: Schema) -> "WholeInMemory":
-        """Return a table of other columns without rows."""
+        """Return an empty table with other columns."""
         return WholeInMemory(RowSet(PredicateSpace(schema)).table(np.zeros(0, np.int64)))
 
     def made_anew(self, schema: Schema, make: Callable[[Table], Table]) -> "WholeInMemory":  # noqa: ARG002 (of `make`)
-        """Return the rows in other columns, as `make` says."""
+        """Return the rows with other columns, converted by `make`."""
         return WholeInMemory(make(self.table))
 
     replaced_by = made_anew
 
     def refuse_key_twice(self, key: tuple[int, ...]) -> None:
-        """Raise `InputError` where two rows have one key, or a row has a null in its key. O(n log n)."""
+        """Raise `InputError` if two rows have one key, or a row has a null in its key. O(n log n)."""
         no_key_is_twice(self.table, key)
 
     def seed(
         self, definition: RowsDefinition, families: Bounded, report: Report
     ) -> tuple["RowsInMemory", dict[Family, Seed]]:
-        """Take the rows over, and find what holds on them."""
+        """Return a holding of the rows, and what holds on them by family."""
         rows = definition.empty()
         rows.fill(self.table)
         seeds = {}
@@ -110,7 +110,7 @@ class WholeInMemory(WholeTable):
         return RowsInMemory(rows, definition.threads), seeds
 
     def held(self, definition: RowsDefinition) -> "RowsInMemory":
-        """Take the rows over without a search, to be looked up by their key."""
+        """Return a holding of the rows without a search for constraints."""
         rows = definition.empty()
         rows.fill(self.table)
         return RowsInMemory(rows, definition.threads)
@@ -119,8 +119,8 @@ class WholeInMemory(WholeTable):
 class RowsInMemory(Holding):
     """The rows of one maintained table, all of them with slots.
 
-    One index serves all families: it is in the space of the table, which has every column pair and every order that
-    some family compares; boxes and evidences are seen from there and back (`indexes/masks.py`).
+    One index serves all families, in the space of the table, which has every column pair and every order that some
+    family compares. Boxes and evidences are converted between this space and those of families (`indexes/masks.py`).
     """
 
     def serve(self, families: Sequence["CertifiedMaintainer"]) -> None:
@@ -131,7 +131,7 @@ class RowsInMemory(Holding):
         self.serve_changed()
 
     def serve_changed(self) -> None:
-        """Search for violations of the boxes that the families have after a batch. O(1) where they are the same."""
+        """Search for violations of the boxes that the families have after a batch. O(1) if they did not change."""
         boxes, there = [boxes_of(family, self.rows) for family in self._families], self.rows.space
         if len(self._served) != len(boxes) or any(a is not b for a, b in zip(boxes, self._served, strict=True)):
             self._served = boxes
@@ -144,7 +144,7 @@ class RowsInMemory(Holding):
         self.index.rebuild()
 
     def met(self, delta: RowDelta) -> list[tuple[Words, Pairs]]:
-        """Follow a batch; return for each family the evidences of pairs with a new row."""
+        """Apply a batch to the index; return, per family, the evidences of pairs with a new row, and witnesses."""
         self.index.remove(delta.vanished)
         self.index.insert(delta.appeared)
         slots, here = np.concatenate([delta.appeared, delta.doubled]), self.rows.space
@@ -158,15 +158,15 @@ class RowsInMemory(Holding):
         return [(seen_in(words, here, family.space), pairs) for family in self._families]
 
     def search(self, space: PredicateSpace) -> "SearchInMemory":
-        """Return what searches the rows as they are now."""
+        """Return a search of the current rows."""
         return SearchInMemory(self.rows, space, self.threads)
 
-    def counting(self, watches: Sequence[Watch]) -> CountingInMemory:
-        """Return what counts the violations of rules."""
+    def counting(self, watches: Sequence[RuleWatch]) -> CountingInMemory:
+        """Return the counter of the violations of rules."""
         return CountingInMemory(self.rows, watches, self.threads)
 
     def near(self, bounds: NearBounds) -> NearMaintainer:
-        """Return what keeps the constraints that nearly hold, which is still to be seeded or restored."""
+        """Return the maintainer of constraints that nearly hold, still to be seeded or restored."""
         ordered = ordered_in(self.rows.space.schema.columns, bounds)
         return NearMaintainer(self.rows, bounds, LiveCounts(self.rows, ordered, self.threads))
 
@@ -175,30 +175,30 @@ class RowsInMemory(Holding):
         return PairSample.of_rows(self.rows, space)
 
     def whole(self) -> WholeInMemory:
-        """Return all rows as they are now. O(n)."""
+        """Return all current rows. O(n)."""
         live, schema = self.rows.arrow()[0], self.rows.space.schema
         columns = {name: live.column(name) for name in schema.names}
         return WholeInMemory(encoded(schema.table, schema.columns, columns, len(live)))
 
     def check_invariants(self) -> None:
-        """Assert what is promised. O(n) for each tree."""
+        """Assert the invariants. O(n) for each tree."""
         super().check_invariants()
         self.index.check_invariants()
 
     @classmethod
     def restored(cls, store: Reader, prefix: bytes, definition: RowsDefinition) -> "RowsInMemory":
-        """Take over what was saved. O(n)."""
+        """Return the holding of saved rows. O(n)."""
         rows = definition.empty()
         rows.restore(store, prefix)
         return cls(rows, definition.threads)
 
 
 class SearchInMemory:
-    """Searches rows that are all in memory.
+    """Searches rows in memory for violations.
 
     Parameters
     ----------
-    rows, space : the table, and what is compared.
+    rows, space : the table, and the column pairs that are compared.
     threads : how many to use.
     """
 
@@ -210,13 +210,13 @@ class SearchInMemory:
         self._orders: OrderSearch | None = None
 
     def find(self, masks: Words, limit: int) -> tuple[Numbers, Pairs]:
-        """Return which constraints are violated, and some pairs for each."""
+        """Return the positions of violated constraints, and about `limit` violating pairs of slots for each."""
         self._denials = self._denials or ViolationSearch(self._codes, self._space, self._threads)
         found = self._denials.find(masks, limit)
         return np.unique(found.constraint), self._codes.table_rows(found.pairs)
 
     def find_orders(self, targets: Targets, which: Numbers, sets: Words, limit: int) -> tuple[Numbers, Pairs]:
-        """Return the same for order dependencies."""
+        """Return the same for order dependencies, each given by a target and the columns of its context."""
         self._orders = self._orders or OrderSearch(self._codes, targets, self._threads)
         broken, pairs = self._orders.find(which, sets, limit)
         return np.unique(broken), self._codes.table_rows(pairs)

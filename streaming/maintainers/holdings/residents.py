@@ -1,11 +1,11 @@
-"""The rows of a table that are in blocks: here are only those that something refers to, the *residents*.
+"""The *residents* of a table in blocks: the rows that this process has, with slots.
 
-Resident are the rows of the batch at hand, and those that witness an evidence or are the example of a rule. Their slots
-are what certificates and rules know. Before a batch is netted its rows are looked up in the blocks, and become resident
-with all their copies; of other residents no more copies are known than somebody met.
+Residents are the rows of the current batch, and the rows that certificates and examples of rules refer to by slot.
+Before a batch is netted its rows are looked up in the blocks, and become resident with all their copies. Of other
+residents only those copies are known that some answer of the blocks contained.
 
-Invariant: a resident is live exactly if its row is in the table; one that the batch touches has as many copies as the
-table. What is owed is here, as it is in no block.
+Invariant: a resident is live exactly if its row is in the table; a resident of the current batch has as many copies as
+the table. Owed deletes are kept here, as no block has them.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,6 @@ from holdfast.discovery.blocks.storage.block import Rows, rows_of, table_of
 from holdfast.discovery.blocks.storage.live import LiveBlocks
 from holdfast.discovery.blocks.storage.lookup import find_rows, rows_between
 from holdfast.discovery.blocks.storage.marks import RowNumbers
-from holdfast.discovery.blocks.storage.table import BlockTable
 from holdfast.discovery.evidence.certificate import Pairs, Words
 from holdfast.indexes.encoding import Codes, Relabelled
 from holdfast.indexes.row_hash import first_equal
@@ -42,7 +41,7 @@ class Residents(RowSet):
 
     Attributes
     ----------
-    held : returns the residents that certificates and rules refer to between batches.
+    held : returns the slots that the parts of the maintainer refer to.
     """
 
     def __init__(self, definition: RowsDefinition, blocks: LiveBlocks) -> None:
@@ -57,14 +56,14 @@ class Residents(RowSet):
         self.held: Callable[[], Slots] = lambda: np.zeros(0, np.int64)
 
     def __len__(self) -> int:
-        """How many rows the table has, copies counted."""
+        """How many rows the table has, counting copies."""
         return self.blocks.row_count
 
     def begin(self) -> None:
-        """Begin a batch: `undo` leads back to here. Residents that nobody needs may have gone before."""
+        """Begin a batch: `undo` leads back to here. Before, residents that no part refers to may be removed."""
         self._begin()
         try:
-            self._let_go()  # before what `undo` leads back to: their slots may get other rows
+            self._let_go()  # before the state that `undo` restores: the slots may be reused
         except BaseException:
             self.undo()
             raise
@@ -76,16 +75,16 @@ class Residents(RowSet):
         self._met_slots, self._met_numbers = [], []
 
     def undo(self) -> None:
-        """Take back what was done since `begin`."""
+        """Take back the changes since `begin`."""
         super().undo()
         self.blocks.manifest = self._before_batch
 
     def encode(self, table: Table) -> tuple[Codes, list[Relabelled]]:
-        """Return the codes of rows that are to be looked up or changed; those that are there become resident."""
+        """Return the codes of rows that a batch changes or looks up; rows of the table among them become resident."""
         codes, first_relabelled = super().encode(table)
         columns = self.key or tuple(range(codes.shape[1]))
-        distinct, asked = np.unique(first_equal(codes, columns), return_counts=True)
-        found = find_rows(self.blocks.table(), self.blocks.kept, columns, table.taken(distinct), asked)
+        distinct, counts = np.unique(first_equal(codes, columns), return_counts=True)
+        found = find_rows(self.blocks.table(), self.blocks.kept, columns, table.taken(distinct), counts)
         stored, more_relabelled = super().encode(table_of(found.rows, self.space.schema))
         codes, _ = super().encode(table)
         numbers = found.rows.column("row").to_numpy()
@@ -100,9 +99,9 @@ class Residents(RowSet):
         return codes, [*first_relabelled, *more_relabelled]
 
     def change(self, codes: Codes, signs: np.ndarray) -> RowDelta:
-        """Add copies of rows, and take them away, in the blocks too.
+        """Add and remove copies of rows, in the blocks too.
 
-        Where the batch `starts_anew`, no row stays that is not resident.
+        If the batch `starts_anew`, only residents stay in the table.
         """
         before, delta = len(self), super().change(codes, signs)
         entering = np.maximum(delta.copies, 0)
@@ -120,12 +119,12 @@ class Residents(RowSet):
         return delta
 
     def forget(self) -> None:
-        """Free the slots of rows without copies, and bring the blocks into order where it is time for it."""
+        """Free the slots of rows without copies, and merge or sort blocks if it is time."""
         super().forget()
         self.blocks.settle()
 
     def bring(self, images: pa.Table) -> Slots:
-        """Make carried rows of the table resident, and return the slot of each."""
+        """Make rows of the table resident, given as their numbers and values; return the slot of each."""
         rows = rows_of(images, self.space.schema)
         codes, _ = super().encode(rows.table)
         first, of_row = np.unique(first_equal(codes, range(codes.shape[1])), return_inverse=True)
@@ -138,11 +137,11 @@ class Residents(RowSet):
         return found
 
     def slots_between(self, column: int, low: int, high: int) -> Slots:
-        """Make all rows resident that have a number from `low` to `high` in a column; return their slots."""
+        """Make all rows resident whose number in a column is from `low` to `high`; return their slots."""
         return np.unique(self.bring(rows_between(self.blocks.table(), column, low, high)))
 
     def slots_numbered(self, numbers: RowNumbers) -> Slots:
-        """Return the slots of rows by their numbers, which were looked up, brought, or entered with this batch."""
+        """Return the slots of rows by their numbers; this batch must have looked up, brought, or inserted the rows."""
         known = np.concatenate([np.zeros(0, np.int64), *self._met_numbers])
         order = np.argsort(known, kind="stable")
         slots = np.concatenate([np.zeros(0, np.int64), *self._met_slots])[order]
@@ -153,7 +152,7 @@ class Residents(RowSet):
         return found
 
     def met_by(self, newcomers: Slots, masks: Words) -> tuple[Words, Pairs]:
-        """Return the evidences of pairs with rows that entered with this batch, at least of all in a mask."""
+        """Return the evidences of pairs with rows inserted by this batch, at least those in one of the masks."""
         space = self.space
         batch = Rows(self._entered(newcomers), self.table(newcomers))
         others = probe_blocks(self.blocks.table(but_last=True), space, batch, masks, images=True)
@@ -162,22 +161,18 @@ class Residents(RowSet):
         return found.words, self.pairs_of(found)
 
     def pairs_of(self, evidences: Evidences) -> Pairs:
-        """Return the rows of evidences as slots."""
+        """Return the pairs of evidences as slots."""
         if evidences.images:
             self.bring(pa.concat_tables(evidences.images))
         return self.slots_numbered(evidences.rows.ravel()).reshape(-1, 2)
 
-    def all_rows(self) -> BlockTable:
-        """Return the whole table."""
-        return self.blocks.table()
-
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
-        """Yield what changed since it was last saved, or everything: residents, and the manifest of the blocks."""
+        """Yield what changed since the last save, or everything: residents, and the manifest of the blocks."""
         yield from super().save(prefix, everything=everything)
         yield from self.blocks.save(prefix, everything=everything)
 
     def check_invariants(self) -> None:
-        """Assert what the class promises. O(n)."""
+        """Assert the invariants. O(n)."""
         super().check_invariants()
         self.blocks.check_invariants()
         table = self.blocks.table()
@@ -190,13 +185,13 @@ class Residents(RowSet):
         assert set(self.live().tolist()) <= set(slots.tolist())
 
     def arrow(self) -> tuple[pa.Table, pa.Table]:
-        """Return all live rows, and the deletes that are owed. O(n), and all of them in memory."""
+        """Return all live rows, read into memory, and the owed deletes. O(n)."""
         table = self.blocks.table()
         live = table_of(table.source.read_all(table.base.blocks), self.space.schema).to_arrow()
         return live, super().arrow()[1]
 
     def _let_go(self) -> None:
-        """Let residents go that nobody refers to, where they have become many. Amortised O(1) a resident."""
+        """Remove residents that no part refers to, if there are many. Amortised O(1) a resident."""
         live = self.live()
         if len(live) <= self._many:
             return
@@ -213,14 +208,14 @@ class Residents(RowSet):
         self._met(slots, self.blocks.enter(self.table(slots)))
 
     def _entered(self, slots: Slots) -> RowNumbers:
-        """Return the number of a row of each of some slots that entered last."""
+        """Return, per slot, the number of the last row that was inserted into it."""
         last = np.zeros(len(self.copies), np.int64)
         last[self._met_slots[-1]] = self._met_numbers[-1]
         found: RowNumbers = last[slots]
         return found
 
     def _numbers_of(self, slots: Slots, counts: np.ndarray) -> tuple[Slots, RowNumbers]:
-        """Return the numbers of some rows of some slots, of each as many as it is to lose."""
+        """Return slots and numbers of the rows to delete, `counts` of them for each slot."""
         known = np.concatenate([np.zeros(0, np.int64), *self._met_slots])
         numbers = np.concatenate([np.zeros(0, np.int64), *self._met_numbers])
         wanted = np.zeros(len(self.copies), np.int64)

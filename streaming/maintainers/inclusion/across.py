@@ -1,4 +1,4 @@
-"""The inclusions across some tables in memory, followed as rows come and go: for replays and from Python."""
+"""The inclusions across several tables in memory, kept exact from batch to batch: for replays and Python."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from holdfast.tables import Table, as_table
 
 
 class InclusionsAcross:
-    """Keeps the inclusion dependencies among all columns of some tables.
+    """Keeps the inclusion dependencies among all columns of several tables.
 
     Examples
     --------
@@ -46,13 +46,13 @@ class InclusionsAcross:
     def seed(
         cls, tables: Mapping[str, Any], *, keys: Mapping[str, Sequence[str]] | None = None, texts: bool = False
     ) -> "InclusionsAcross":
-        """Take tables over, and find what holds among them.
+        """Seed maintainers of the tables, and find the inclusions among them.
 
         Parameters
         ----------
-        tables : pandas or Arrow frames, tables of ours, or paths of files, by name.
-        keys : the columns that identify a row, of tables that have a key.
-        texts : compare all values by their text, as one group.
+        tables : by name: a pandas or Arrow frame, a `Table`, or the path of a file.
+        keys : the key columns of the tables that have a key.
+        texts : whether all values are compared as texts.
         """
         keys = keys or {}
         for name in keys:
@@ -67,27 +67,27 @@ class InclusionsAcross:
 
     @property
     def inclusions(self) -> Inclusions:
-        """What holds now, and what nearly does."""
+        """The inclusions that hold now, and those that nearly hold."""
         return self._inclusion.inclusions
 
     @property
     def constraints(self) -> Constraints[InclusionDependency]:
-        """What holds now."""
+        """The inclusions that hold now."""
         return Constraints(self._inclusion.constraints)
 
     def missing(self, dependency: InclusionDependency, most: int = 3) -> list[Value]:
-        """Return some values of the left column that are no values of the right one."""
+        """Return up to `most` values of the left column that the right column does not have."""
         refs = [column.ref for column in self._inclusion.clusters.columns]
         return self._inclusion.examples(refs.index(dependency.dependent), refs.index(dependency.referenced), most)
 
     def apply(self, table: str, inserts: Any = None, deletes: Any = None) -> Changes:
-        """Apply inserts and deletes to one table as one step, as `Maintainer.apply` does; return what that changed."""
+        """Apply inserts and deletes to one table as `Maintainer.apply` does; return the changed inclusions."""
         if table not in self._maintainers:
             raise UsageError(unknown_name("no table", table, self._maintainers))
         return self.follow([self._maintainers[table].step(inserts, deletes)])
 
     def follow(self, results: Sequence[BatchResult]) -> Changes:
-        """Follow what batches did to the values of their tables, as one step."""
+        """Apply the changed values of batches of several tables as one step; return the changed inclusions."""
         changes = Changes(self._inclusion.apply([change for result in results for change in result.values]))
         self._store.write(self._inclusion.save())
         return changes

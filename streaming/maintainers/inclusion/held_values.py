@@ -1,19 +1,19 @@
-"""Which value is how often in which column: in the store, or, of more values than one machine holds, over files.
+"""How often each value occurs in each column: in the store, and in files if one machine cannot hold all values.
 
     inclusion_values    <canonical value>            cluster, 4 bytes; then 8 bytes for each of its columns: occurrences
-                                                     nothing: the value is gone, and files may still have it
-    inclusion_members   <cluster, 4> <value>         nothing: examples come from a scan
+                                                     empty: no column has the value, but files may still have it
+    inclusion_members   <cluster, 4> <value>         empty: a scan finds the values of a cluster
     meta                inclusion_parts              JSON: "hash", the name of the hash that placed values, and "parts",
                                                      the files of each part (`discovery/blocks/values/parts.py`)
 
-All numbers have their most significant byte last, but those of keys first. Where there are files, the store has what
-changed since they were written: what it says of a value counts, and what it does not know of is in the files. Once it
-has too much, a batch brings all of it into files; these are there before the batch is committed, and are named by its
-commit. Values that the hash of an earlier version placed are placed anew at the start, in files that the first batch
-names; until then the store names the old ones, which the same start would read again.
+Numbers have their most significant byte last in values, and first in keys. Where there are files, the store has the
+values that changed since the files were written: a record of the store counts, and values without a record are as the
+files have them. Once the store has too many records, a batch writes all of them into new files, before it is committed;
+its commit names the files. Values that the hash of an earlier version placed are placed anew at the start, in files
+that the first batch names; until then the store names the old files, which a repeated start reads again.
 
-Invariant: nothing is written to the store here; what a batch changes is in `written`, and counts for the next batch
-once the store has it.
+Invariant: nothing is written to the store here; the changes of a batch are in `written`, and the next batch sees them
+once they are in the store.
 """
 
 from collections.abc import Collection, Iterator
@@ -37,7 +37,7 @@ from holdfast.state.store import Reader, WriteBatch
 
 VALUES, MEMBERS = "inclusion_values", "inclusion_members"
 NONE = -1
-"""Stands for the cluster of a value that no column has."""
+"""The number that stands for the cluster of a value that no column has."""
 
 _PARTS = b"inclusion_parts"
 _CELLS_AT_ONCE = 1 << 22
@@ -47,7 +47,7 @@ NO_FILES = ValueParts(ValueFiles(InProcess(), Storage("")), ())
 
 @dataclass(frozen=True)
 class SortedValues:
-    """Values in the order of their bytes, each with its cluster and its record."""
+    """Values sorted by their bytes, each with its cluster and its record."""
 
     keys: list[bytes]
     clusters: Ints
@@ -55,7 +55,7 @@ class SortedValues:
 
     @classmethod
     def of(cls, group: GroupValues) -> "SortedValues":
-        """Lay out the values of a group."""
+        """Return the values of a group, sorted, with their records."""
         order = pc.sort_indices(group.values).to_numpy().astype(np.int64)
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
@@ -68,7 +68,7 @@ class SortedValues:
 
     @property
     def members(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the keys of values under their clusters, in ascending order."""
+        """Yield the items of `inclusion_members`, in ascending order."""
         order = np.argsort(self.clusters, kind="stable")
         numbers, starts = np.unique(self.clusters[order], return_index=True)
         for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
@@ -82,9 +82,9 @@ class HeldValues:
 
     Parameters
     ----------
-    store : has them, or what changed of them.
-    parts : the files, if there are any.
-    outdated : files that the store names in place of these.
+    store : has all values, or those that changed since the files were written.
+    parts : the files.
+    outdated : the files that the store still names instead of these.
     """
 
     def __init__(self, store: Reader, parts: ValueParts = NO_FILES, outdated: frozenset[str] = frozenset()) -> None:
@@ -96,7 +96,7 @@ class HeldValues:
 
     @staticmethod
     def restored(store: Reader, files: ValueFiles | None) -> "HeldValues":
-        """Take over what was saved."""
+        """Return the values that were saved."""
         stored = store.get("meta", _PARTS)
         if stored is None:
             return HeldValues(store)
@@ -116,19 +116,19 @@ class HeldValues:
         return HeldValues(store, parts)
 
     def begin(self) -> None:
-        """Begin a batch: the store has what was written before."""
+        """Begin a batch: the store has the changes of the batches before."""
         self.written = WriteBatch()
         self._is_put = False
         self._before = self.parts, self._changed
 
     def undo(self) -> None:
-        """Forget what was done since `begin`."""
+        """Take back the changes since `begin`."""
         self.parts, self._changed = self._before
         self.written = WriteBatch()
         self._is_put = False
 
     def save(self, clusters: Clusters) -> WriteBatch:
-        """Return what the batch changed; the values are brought into files where the store has too many of them."""
+        """Return the changes of the batch; if the store has too many records, they are written into new files."""
         if self.parts.parts and self._changed > self.parts.files.most_changed:
             self._file(clusters)
         if self.parts is not self._before[0] or self._outdated:
@@ -138,17 +138,17 @@ class HeldValues:
 
     @property
     def replaced(self) -> frozenset[str]:
-        """The files that the store named before the batch, and does not after it."""
+        """The files that the store named before the batch, and does not name after it."""
         return (self._before[0].names | self._outdated) - self.parts.names if self._is_put else frozenset()
 
     def remove_replaced(self) -> None:
-        """Remove them: no start may need them any more."""
+        """Remove the replaced files: no restart needs them any more."""
         if self.replaced:
             self.parts.files.storage.open().remove(sorted(self.replaced))
             self._before, self._outdated = (self.parts, self._changed), frozenset()
 
     def looked_up(self, clusters: Clusters, keys: list[bytes]) -> tuple[Ints, Ints]:
-        """Return the cluster of each value, `NONE` for one that is new, and (m, C) its occurrences."""
+        """Return the cluster of each value, `NONE` for a new value, and the (m, C) occurrences."""
         stored = self._store.get_many(VALUES, keys)
         numbers, counts = _decoded(clusters, stored)
         unknown = np.flatnonzero([record is None for record in stored])
@@ -162,13 +162,13 @@ class HeldValues:
         return numbers, counts
 
     def put(self, keys: list[bytes], old: Ints, new: Ints, after: Ints) -> None:
-        """Note where some values are now, each once in a batch: their clusters, and (m, C) their occurrences."""
+        """Note the new clusters and (m, C) occurrences of values, each value once in a batch."""
         occurs = after > 0
         records = _records(new, after[occurs], np.concatenate([[0], np.cumsum(occurs.sum(axis=1))]))
         gone = b"" if self.parts.parts else None
         kept = [record if number != NONE else gone for record, number in zip(records, new.tolist(), strict=True)]
         self.written.put_all(VALUES, keys, kept)
-        listed_anew = (old != new) | bool(self.parts.parts)  # a value of the files is listed by the store from now on
+        listed_anew = (old != new) | bool(self.parts.parts)  # the store lists a value of the files from now on
         moved = np.flatnonzero(listed_anew)
         for i, one, other in zip(moved.tolist(), old[moved].tolist(), new[moved].tolist(), strict=True):
             if one != NONE:
@@ -177,12 +177,12 @@ class HeldValues:
                 self.written.put(MEMBERS, cluster_key(other) + keys[i], b"")
 
     def untouched(self, cluster: int) -> list[bytes]:
-        """Return the values of a cluster that the store has, but those that the batch put somewhere."""
+        """Return the values of a cluster in the store, without those that the batch changed."""
         touched = self.written.changes
         return [key for key in self._of_cluster(cluster) if (VALUES, key) not in touched]
 
     def empty_files(self, clusters: Clusters, columns: Ints) -> list[Emptied]:
-        """Let nothing in the files occur in some columns any more; return what that does to clusters."""
+        """Remove all occurrences in the given columns from the files; return the changes of clusters."""
         if not self.parts.parts:
             return []
         put = (key for family, key in self.written.changes if family == VALUES)
@@ -191,7 +191,7 @@ class HeldValues:
         return emptied
 
     def lacking(self, clusters: Clusters, one: int, other: int) -> Iterator[bytes]:
-        """Yield values that one column has and another one lacks: a scan of the clusters that have them."""
+        """Yield the values that one column has and another column lacks, by a scan of their clusters."""
         for number in clusters.lacking(one, other).tolist():
             yield from self._of_cluster(number)
         for value in self.parts.lacking(one, other):
@@ -199,7 +199,7 @@ class HeldValues:
                 yield value
 
     def check_invariants(self, clusters: Clusters) -> None:
-        """Assert that the clusters are those of the values, once the store has what was saved. O(values)."""
+        """Assert that the clusters are those of the values; the last changes have to be in the store. O(values)."""
         values, occurrences = np.zeros_like(clusters.values), np.zeros_like(clusters.occurrences)
         every = np.arange(clusters.count)
         listed: set[bytes] = set()
@@ -229,11 +229,11 @@ class HeldValues:
 
     @property
     def _stored(self) -> Iterator[bytes]:
-        """The values of which the store says something."""
+        """The values with a record in the store."""
         return (key for key, _ in self._store.scan(VALUES))
 
     def _file(self, clusters: Clusters) -> None:
-        """Bring what the store has, and will have, into the files."""
+        """Write all records of the store, and those of the batch, into new files."""
         known = dict(self._store.scan(VALUES))
         others, last = WriteBatch(), WriteBatch()
         for (family, key), value in self.written.changes.items():
@@ -250,43 +250,43 @@ class HeldValues:
 
 
 def put_parts(parts: ValueParts, batch: WriteBatch) -> None:
-    """Add the names of files to what is to be written."""
+    """Add the names of files to a batch."""
     batch.put("meta", _PARTS, codecs.json_bytes({"hash": HASH, "parts": parts.described}))
 
 
 def files_in_use(store: Reader) -> frozenset[str]:
-    """Return the files of values that a state names; others of its folder are of batches that were not committed."""
+    """Return the files of values that a state names; other files in the folder are of batches without a commit."""
     stored = store.get("meta", _PARTS)
     return frozenset() if stored is None else _read_parts(stored, NO_FILES.files)[0].names
 
 
 def _read_parts(stored: bytes, files: ValueFiles) -> tuple[ValueParts, int]:
-    """Return the parts that a state names, and the name of the hash that placed their values."""
+    """Return the parts that a state names, and the number of the hash that placed their values."""
     about = codecs.read_json(stored)
-    if isinstance(about, list):  # a state of before hashes had names
+    if isinstance(about, list):  # a state from before hashes had numbers
         return ValueParts.read(about, files), OF_PANDAS
     return ValueParts.read(about["parts"], files), int(about["hash"])
 
 
 def cluster_key(number: int) -> bytes:
-    """Return a cluster's number as a key."""
+    """Return the number of a cluster as a key."""
     return number.to_bytes(4, "big")
 
 
 def at_once(clusters: Clusters) -> int:
-    """Return how many values' occurrences in all columns are held in memory together."""
+    """Return for how many values the occurrences in all columns are in memory at a time."""
     return max(1, _CELLS_AT_ONCE // max(1, len(clusters.columns)))
 
 
 def _records(numbers: Ints, counts: Ints, bounds: Ints) -> list[bytes]:
-    """Lay values out: the cluster of each, then its occurrences, `counts[bounds[i]:bounds[i + 1]]`."""
+    """Return the records of values: the cluster of each, then its occurrences, `counts[bounds[i]:bounds[i + 1]]`."""
     heads, data = numbers.astype("<u4").tobytes(), codecs.codes(counts)
     ends = (bounds * 8).tolist()
     return [heads[4 * i : 4 * i + 4] + data[ends[i] : ends[i + 1]] for i in range(len(numbers))]
 
 
 def _decoded(clusters: Clusters, stored: Collection[bytes | None]) -> tuple[Ints, Ints]:
-    """Return the cluster of each record, `NONE` where there is none, and (m, C) the occurrences."""
+    """Return the cluster of each record, `NONE` without a record, and the (m, C) occurrences."""
     counts = np.zeros((len(stored), len(clusters.columns)), np.int64)
     numbers = np.full(len(stored), NONE, np.int64)
     known = np.flatnonzero([bool(record) for record in stored])
@@ -307,7 +307,7 @@ def _decoded(clusters: Clusters, stored: Collection[bytes | None]) -> tuple[Ints
 
 
 def _value_records(clusters: Clusters, stored: dict[bytes, bytes]) -> ValueRecords:
-    """Return what the store says of values as files have it."""
+    """Return records of the store in the form of files."""
     keys, records = list(stored), list(stored.values())
     places, columns, counts = [], [], []
     for start in range(0, len(keys), at_once(clusters)):

@@ -1,15 +1,15 @@
 """Unary inclusion dependencies of all monitored tables, kept exact from batch to batch [IncIND].
 
-A value's record says in which cluster it is, and how often each column of it has the value; a batch looks every
-distinct value up once, moves it to the cluster that it has now, and the inclusions that change are those of clusters
-that gained or lost values. Clusters are in memory; where values are, `held_values.py` says.
+The record of a value has its cluster, and how often each column of the cluster has the value. A batch looks up every
+distinct value once and moves it to its new cluster; inclusions change only where clusters gained or lost values.
+Clusters are in memory; `held_values.py` keeps the values.
 
     inclusion_clusters  <cluster, 4>                 columns as bits; values, 8 bytes; occurrences, 8 bytes a column
-    meta                inclusion                    the columns, in the order of their numbers, and what they are for
+    meta                inclusion                    the columns, in the order of their numbers, and how they are used
 
-All numbers have their most significant byte last, but those of keys first. A cluster keeps its number when it is empty.
+Numbers have their most significant byte last in values, and first in keys. An empty cluster keeps its number.
 
-Invariant: the clusters are those of the values that the tables have now.
+Invariant: the clusters are those of the current values of the tables.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -25,11 +25,10 @@ from holdfast.constraints import ColumnRef, ConstraintChange, InclusionDependenc
 from holdfast.discovery.blocks.values.parts import ValueFiles, ValueParts
 from holdfast.discovery.inclusion.clusters import Clusters, Flags, Ints, Member
 from holdfast.discovery.inclusion.result import Inclusions
-from holdfast.discovery.inclusion.seeding import ColumnValues, GroupValues
-from holdfast.indexes.encoding import NULL
-from holdfast.indexes.rows import RowDelta, RowSet
+from holdfast.discovery.inclusion.seeding import GroupValues
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
+from holdfast.streaming.maintainers.inclusion.column_values import ColumnChange
 from holdfast.streaming.maintainers.inclusion.held_values import (
     MEMBERS,
     NONE,
@@ -40,36 +39,20 @@ from holdfast.streaming.maintainers.inclusion.held_values import (
     cluster_key,
     put_parts,
 )
-from holdfast.tables.canonical import canonical, shown
+from holdfast.tables.canonical import shown
 from holdfast.tables.memory import release_freed
 
 CLUSTERS = "inclusion_clusters"
 _RECORDS_AT_ONCE = 1 << 16
 Load = Callable[[str, Iterable[tuple[bytes, bytes]]], object]
-"""Puts sorted keys into a family that has none of them (`state/store.py`)."""
-
-
-@dataclass(frozen=True)
-class ColumnChange:
-    """What a batch did to the values of one column.
-
-    Parameters
-    ----------
-    table, column : which one, by its name.
-    values, counts : canonical values, each once, and how many occurrences came, or went.
-    """
-
-    table: str
-    column: str
-    values: pa.Array
-    counts: Ints
+"""Writes sorted keys into a family that has none of them (`state/store.py`)."""
 
 
 @dataclass
 class Moved:
-    """Values that a batch touched: their bytes, and whether each column had and has them.
+    """Values that a batch changed: their bytes, and which columns had them before and have them after the batch.
 
-    Of values in files whose columns were emptied, one of each cluster.
+    Of values in files whose columns were emptied, only one of each cluster.
     """
 
     keys: list[bytes]
@@ -79,7 +62,7 @@ class Moved:
 
 @dataclass
 class _Batch:
-    """What a batch does: `clusters` of so many had numbers before, `counted` is what it added to them."""
+    """A batch: the number of clusters before it, the emptied columns, the moved values, and the changes of clusters."""
 
     clusters: int
     emptied: Ints
@@ -88,7 +71,7 @@ class _Batch:
 
     @property
     def touched(self) -> Ints:
-        """The clusters that it added something to."""
+        """The clusters that the batch changed."""
         return np.unique(np.concatenate([np.zeros(0, np.int64), *(numbers for numbers, _, _ in self.counted)]))
 
 
@@ -97,10 +80,10 @@ class InclusionMaintainer:
 
     Parameters
     ----------
-    values : of all columns; nothing is written to their store here.
-    clusters : as the values have them.
-    texts : whether all values are compared by their text.
-    watched : whether the columns are those of declared rules alone, so that no other inclusion is told.
+    values : the values of all columns; this class writes nothing to their store.
+    clusters : the clusters of these values.
+    texts : whether all values are compared as texts.
+    watched : whether only the columns of declared rules are followed, so that no other inclusions are reported.
     """
 
     def __init__(self, values: HeldValues, clusters: Clusters, *, texts: bool = False, watched: bool = False) -> None:
@@ -115,32 +98,29 @@ class InclusionMaintainer:
     def seed(
         clusters: Clusters, parts: Iterable[GroupValues], load: Load, *, texts: bool = False, watched: bool = False
     ) -> WriteBatch:
-        """Write the values of all columns by `load`, part by part; return what is to be written with the seed's end."""
+        """Write the values of all columns by `load`, part by part; return the rest, for the last write of the seed."""
         for part in parts:
             if len(part.values):
                 values = SortedValues.of(part)
                 load(VALUES, zip(values.keys, values.records, strict=True))
                 load(MEMBERS, values.members)
         release_freed()
-        last = WriteBatch()
-        _put_all(clusters, last, texts=texts, watched=watched)
-        return last
+        return _everything(clusters, texts=texts, watched=watched)
 
     @staticmethod
     def seed_files(clusters: Clusters, parts: ValueParts, *, texts: bool = False, watched: bool = False) -> WriteBatch:
-        """Return what is to be written with the end of a seed whose values are in files."""
-        last = WriteBatch()
-        _put_all(clusters, last, texts=texts, watched=watched)
+        """Return what the last write of a seed needs whose values are in files."""
+        last = _everything(clusters, texts=texts, watched=watched)
         put_parts(parts, last)
         return last
 
     @classmethod
     def restore(cls, store: Reader, files: ValueFiles | None = None) -> "InclusionMaintainer | None":
-        """Take over what was saved; None where inclusions are not maintained. O(clusters), and what files do not have.
+        """Return the maintainer that was saved; None if inclusions are not maintained. O(clusters + stored values).
 
         Parameters
         ----------
-        files : where values lie, if they are not all in the store.
+        files : the files of values, if the store does not have all of them.
         """
         stored = store.get("meta", b"inclusion")
         clusters = stored_clusters(store)
@@ -154,16 +134,16 @@ class InclusionMaintainer:
 
     @property
     def inclusions(self) -> Inclusions:
-        """What holds now, and what nearly does. O(C^2)."""
+        """The inclusions that hold now, and those that nearly hold. O(C^2)."""
         return Inclusions(self.clusters)
 
     @property
     def constraints(self) -> list[InclusionDependency]:
-        """What holds now. O(C^2)."""
+        """The inclusions that hold now. O(C^2)."""
         return list(self.inclusions)
 
     def scores(self, constraints: Sequence[InclusionDependency]) -> list[float]:
-        """Return how likely each of some inclusions is a foreign key, from 0 to 1."""
+        """Return how likely each inclusion is a foreign key, from 0 to 1."""
         place = {column.ref: number for number, column in enumerate(self.clusters.columns) if not column.dropped}
         pairs = np.array([(place[c.dependent], place[c.referenced]) for c in constraints], np.int64).reshape(-1, 2)
         scores: list[float] = self.inclusions.scores(pairs).tolist()
@@ -171,7 +151,7 @@ class InclusionMaintainer:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many inclusions hold of each table's columns. O(C^2)."""
+        """How many inclusions hold with a column of each table on the left. O(C^2)."""
         held = self.clusters.holding.sum(axis=1)
         counts = {table: 0 for table, _ in self._numbers}
         for column, count in zip(self.clusters.columns, held.tolist(), strict=True):
@@ -180,29 +160,29 @@ class InclusionMaintainer:
         return counts
 
     def number_of(self, column: ColumnRef) -> int | None:
-        """Return the number of a column that takes part."""
+        """Return the number of a column; None if its values are not followed."""
         return self._numbers.get((column.table, column.column))
 
     @property
     def moved(self) -> list[Moved]:
-        """What the last batch did to values."""
+        """The values that the last batch changed."""
         return self._batch.moved
 
     @property
     def emptied(self) -> Ints:
-        """The columns that the last batch emptied, before it did anything else."""
+        """The columns that were emptied before the last batch."""
         return self._batch.emptied
 
     def save(self) -> WriteBatch:
-        """Return what the batch changed in the store."""
+        """Return the changes of the batch for the store."""
         return self._values.written
 
     def committed(self) -> None:
-        """Remove the files that the last batch replaced: its commit is where no start goes back behind it."""
+        """Remove the files that the last batch replaced: the batch is the earliest from which a restart may resume."""
         self._values.remove_replaced()
 
     def undo(self) -> None:
-        """Go back to before the last `apply`; what it wrote into files is named by nothing."""
+        """Take the last `apply` back; no commit names the files that it wrote."""
         for numbers, values, occurrences in reversed(self._batch.counted):
             self.clusters.change(numbers, -values, -occurrences)
         self.clusters.forget_after(self._batch.clusters)
@@ -210,14 +190,14 @@ class InclusionMaintainer:
         self._batch = self._begun()
 
     def apply(self, changes: Sequence[ColumnChange], emptied: Collection[str] = ()) -> list[ConstraintChange]:
-        """Follow what a batch did to the values of some columns. O(distinct values), and O(C^2).
+        """Apply the changed values of a batch; return the changed inclusions. O(distinct values + C^2).
 
-        The store has to have what was saved before. Where this raises, nothing is changed.
+        The changes saved before have to be in the store. Where this raises, nothing is changed.
 
         Parameters
         ----------
-        changes : what came, and what went; of tables that were emptied, only what came afterwards.
-        emptied : tables that lost all their rows before that. O(their values), on executors where values are in files.
+        changes : the added and removed values; of emptied tables only the values added afterwards.
+        emptied : the tables that lost all their rows before. O(their values), on executors if values are in files.
         """
         self._values.begin()
         self._batch = self._begun(emptied)
@@ -253,7 +233,7 @@ class InclusionMaintainer:
             self._move(keys, places[some] - start, columns[some], counts[some])
 
     def _empty_others(self) -> None:
-        """Empty the columns of what the batch has not moved yet."""
+        """Empty the columns of `emptied` for all values that the batch has not moved yet."""
         columns, nothing = self.emptied, np.zeros(0, np.int64)
         if not len(columns):
             return
@@ -275,46 +255,18 @@ class InclusionMaintainer:
         self._batch.moved.append(Moved(list(examples.values()), had, has))
 
     def _finish(self) -> None:
-        """Note what the store is to have."""
+        """Add the changed values and clusters to the changes of the batch."""
         written = self._values.save(self.clusters)
         _put_clusters(self.clusters, self._batch.touched, written)
 
-    def add_table(self, columns: Sequence[ColumnValues]) -> list[InclusionDependency]:
-        """Let the columns of one more table take part, with the values they have; return what holds of them.
-
-        `save` has what is to be written, as after a batch.
-        """
-        first = len(self.clusters.columns)
-        self.clusters.extend([column.member for column in columns])
-        self._numbers = _numbers(self.clusters.columns)
-        refs = [(column.member.ref, column) for column in columns]
-        self.apply([ColumnChange(ref.table, ref.column, column.values, column.counts) for ref, column in refs])
-        _put_all(self.clusters, self._values.written, texts=self.texts, watched=self.watched)
-        known = self.inclusions
-        pairs = np.argwhere(self.clusters.holding)
-        return [known.dependency(a, b) for a, b in pairs.tolist() if max(a, b) >= first]
-
-    def drop_table(self, name: str) -> list[InclusionDependency]:
-        """Let the columns of a table take part no more; return what held of them. O(its values).
-
-        `save` has what is to be written, as after a batch.
-        """
-        gone = [c for c in self.constraints if name in {c.dependent.table, c.referenced.table}]
-        of_table = [n for n, c in enumerate(self.clusters.columns) if c.ref.table == name and not c.dropped]
-        self.apply([], emptied=[name])
-        self.clusters.drop(np.array(of_table, np.int64))
-        self._numbers = _numbers(self.clusters.columns)
-        _put_all(self.clusters, self._values.written, texts=self.texts, watched=self.watched)
-        return gone
-
     def examples(self, dependent: int, referenced: int, most: int = 3) -> list[Any]:
-        """Return values of one column that another one lacks: a scan of the clusters that have them."""
+        """Return up to `most` values of one column that another column lacks, by a scan of their clusters."""
         return [shown(value) for value in self.lacking(dependent, referenced, most)]
 
     def lacking(self, dependent: int, referenced: int, most: int, but: Collection[bytes] = ()) -> list[bytes]:
-        """Return the bytes of values that one column has and another one lacks, but some: as the store has them.
+        """Return the bytes of up to `most` values that one column has and another lacks, as the store has them.
 
-        No more are looked for than there can be.
+        The values in `but` are left out.
         """
         most = min(most, int(self.clusters.missing[dependent, referenced]))
         found = self._values.lacking(self.clusters, dependent, referenced)
@@ -326,12 +278,12 @@ class InclusionMaintainer:
         self._values.check_invariants(self.clusters)
 
     def _begun(self, emptied: Collection[str] = ()) -> _Batch:
-        """Return a batch that has done nothing yet."""
+        """Return a batch without changes."""
         numbers = [number for (table, _), number in self._numbers.items() if table in emptied]
         return _Batch(self.clusters.count, np.array(numbers, np.int64))
 
     def _move(self, keys: list[bytes], places: Ints, columns: Ints, counts: Ints) -> None:
-        """Bring some values to where they are now."""
+        """Move values to their new clusters."""
         old, before = self._values.looked_up(self.clusters, keys)
         after = before.copy()
         after[:, self.emptied] = 0
@@ -350,7 +302,7 @@ class InclusionMaintainer:
         self._batch.moved.append(Moved(keys, before > 0, occurs))
 
     def _count_moved(self, old: Ints, before: Ints, new: Ints, after: Ints) -> None:
-        """Take the values' old places out of the clusters, and put their new ones in."""
+        """Subtract the values from their old clusters, and add them to their new ones."""
         used = np.unique(np.concatenate([old, new]))
         used = used[used != NONE]
         values = np.zeros(len(used), np.int64)
@@ -384,7 +336,7 @@ class InclusionMaintainer:
         return changes
 
     def _first_value(self, when: Callable[[Moved], Flags], a: int, b: int) -> bytes | None:
-        """Return the first value that the batch touched and that, at a time, one column had and another one lacked."""
+        """Return the first changed value that column `a` has and `b` lacks; `when` is before or after the batch."""
         for moved in self._batch.moved:
             found = np.flatnonzero(when(moved)[:, a] & ~when(moved)[:, b])
             if len(found):
@@ -393,7 +345,7 @@ class InclusionMaintainer:
 
 
 def stored_columns(store: Reader) -> list[Member]:
-    """Return the columns whose values are followed, and those that were; none where no values are."""
+    """Return all columns whose values are or were followed; none if inclusions are not maintained."""
     meta = codecs.read_json(store.get("meta", b"inclusion") or b'{"columns": []}')
     return [
         Member(ColumnRef(c["table"], c["column"]), parse_type(c["type"]), c["assumed"], c["dropped"])
@@ -402,7 +354,7 @@ def stored_columns(store: Reader) -> list[Member]:
 
 
 def stored_clusters(store: Reader) -> Clusters | None:
-    """Return the clusters that were saved; None where inclusions are not maintained. O(clusters)."""
+    """Return the clusters that were saved; None if inclusions are not maintained. O(clusters)."""
     if store.get("meta", b"inclusion") is None:
         return None
     clusters = Clusters(stored_columns(store))
@@ -416,76 +368,25 @@ def stored_clusters(store: Reader) -> Clusters | None:
     return clusters
 
 
-def changed_values(
-    rows: RowSet, delta: RowDelta, *, texts: bool = False, only: Collection[str] | None = None
-) -> list[ColumnChange]:
-    """Return what a batch did to the values of a table's columns, or some, before its rows are forgotten. O(rows)."""
-    schema = rows.space.schema
-    found = []
-    for c, name in enumerate(schema.names):
-        if only is not None and name not in only:
-            continue
-        codes = rows.codes[delta.changed, c]
-        present = codes != NULL
-        distinct, place = np.unique(codes[present], return_inverse=True)
-        counts = np.zeros(len(distinct), np.int64)
-        np.add.at(counts, place, delta.copies[present])
-        left = np.flatnonzero(counts)
-        values = rows.encoding.column(c, distinct[left])
-        found.append(ColumnChange(schema.table, name, canonical(values, values.keys, texts=texts), counts[left]))
-    return found
-
-
-def values_of_rows(rows: RowSet, columns: Collection[ColumnRef]) -> list[ColumnValues]:
-    """Return the values of some columns of the live rows of a table, as `column_values` does. O(n log n) a column."""
-    schema = rows.space.schema
-    live = rows.live()
-    copies = rows.copies[live]
-    found = []
-    for c, column in enumerate(schema.columns):
-        ref = ColumnRef(schema.table, column.name)
-        if ref not in columns:
-            continue
-        codes = rows.codes[live, c]
-        present = codes != NULL
-        distinct, counts = _counted(codes[present], copies[present])
-        values = rows.encoding.column(c, distinct)
-        member = Member(ref, column.type, column.assumed)
-        found.append(ColumnValues(member, canonical(values, values.keys), counts))
-    return found
-
-
-def _counted(codes: Ints, copies: Ints) -> tuple[Ints, Ints]:
-    """Return the distinct codes of some rows in ascending order, and of how many copies each is."""
-    least = int(codes.min(initial=0))
-    again = np.flatnonzero(copies > 1)
-    if int(codes.max(initial=0)) - least < len(codes):
-        every = np.bincount(codes - least)
-        np.add.at(every, codes[again] - least, copies[again] - 1)
-        distinct = np.flatnonzero(every)
-        return distinct + least, every[distinct]
-    distinct, counts = np.unique(codes, return_counts=True)
-    np.add.at(counts, np.searchsorted(distinct, codes[again]), copies[again] - 1)
-    return distinct, counts
-
-
 def _numbers(columns: Sequence[Member]) -> dict[tuple[str, str], int]:
-    """Return the number of each column that takes part, by table and name."""
+    """Return the number of each column whose values are followed, by table and name."""
     return {(c.ref.table, c.ref.column): number for number, c in enumerate(columns) if not c.dropped}
 
 
-def _put_all(clusters: Clusters, batch: WriteBatch, *, texts: bool, watched: bool) -> None:
-    """Add the columns and all clusters to what is to be written."""
+def _everything(clusters: Clusters, *, texts: bool, watched: bool) -> WriteBatch:
+    """Return a batch with the columns and all clusters."""
     columns = [
         {"table": c.ref.table, "column": c.ref.column, "type": str(c.type), "assumed": c.assumed, "dropped": c.dropped}
         for c in clusters.columns
     ]
-    batch.put("meta", b"inclusion", codecs.json_bytes({"columns": columns, "texts": texts, "watched": watched}))
+    meta = {"columns": columns, "texts": texts, "watched": watched}
+    batch = WriteBatch("meta", {b"inclusion": codecs.json_bytes(meta)})
     _put_clusters(clusters, np.arange(clusters.count), batch)
+    return batch
 
 
 def _put_clusters(clusters: Clusters, numbers: Ints, batch: WriteBatch) -> None:
-    """Add some clusters to what is to be written. O(their columns)."""
+    """Add clusters to a batch. O(their columns)."""
     for start in range(0, len(numbers), _RECORDS_AT_ONCE):
         some = numbers[start : start + _RECORDS_AT_ONCE]
         sets, values = clusters.bits(some), codecs.codes(clusters.values[some])

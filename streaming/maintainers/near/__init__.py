@@ -1,9 +1,10 @@
 """Constraints that nearly hold, kept exact as rows come and go.
 
-border            contexts that are not near, each with how many exceptions it has at least
-counts            what is asked of the rows: exceptions of candidates, with every batch and now and then
-counting          its answers where rows are in memory
-counting_blocks   its answers where rows are in blocks
+border            the largest contexts in which targets are not near, each with a lower bound of its exceptions
+counts            the contract of a counter of exceptions
+counting          the counter of rows in memory
+counting_blocks   the counter of rows in blocks
 maintainer        members, counted with every batch, and the border: when to count it anew, and when to search
-changes           what a batch did to them
+shown             the rows that are shown as exceptions
+changes           the changes of one batch
 """

@@ -1,13 +1,13 @@
 """Targets in contexts that are not near, each with a lower bound of its exceptions, which proves that it is not.
 
-An insert never lowers the exceptions of a constraint, and a delete lowers them by one at most. So a candidate that had
-`x` exceptions when it was counted has at least `x` less the rows that left since. Instead of lowering all counts with
-every batch, each is kept with the rows that had left by then added: its *floor*.
+An insert never lowers the exceptions of a constraint, and a delete lowers them by at most one. So a candidate that had
+`x` exceptions when it was counted has at least `x` less the rows deleted since. Instead of lowering all counts with
+every batch, each count is stored plus the rows deleted until then: its *floor*.
 
-Invariant: a candidate's floor less the rows that left is at most its exceptions; none is larger than the bound.
+Invariant: a candidate's floor less all deleted rows is at most its exceptions; no context is larger than the bound.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,13 +21,13 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Border:
-    """The largest contexts in which targets are not near.
+    """The candidates of the border.
 
     Parameters
     ----------
     columns : how many columns the table has.
-    contexts : one for each candidate.
-    numbers, floors : the target of each, and its floor.
+    contexts : the context of each candidate.
+    numbers, floors : the target and the floor of each candidate.
     """
 
     columns: int
@@ -37,7 +37,7 @@ class Border:
 
     @classmethod
     def of(cls, columns: int, counted: Iterable[Counted], lost: int) -> "Border":
-        """Return the candidates of some contexts, counted when so many rows had left."""
+        """Return the counted candidates as a border; `lost` rows had been deleted when they were counted."""
         some = list(counted)
         sizes = [len(one.numbers) for one in some]
         contexts = tuple(one.context for one, size in zip(some, sizes, strict=True) for _ in range(size))
@@ -50,14 +50,14 @@ class Border:
         return len(self.numbers)
 
     def tasks(self, which: Ints) -> list[tuple[Context, Ints]]:
-        """Return some candidates by contexts, in ascending order."""
+        """Return the candidates at the given places, grouped by context, in ascending order."""
         by_context: dict[Context, list[int]] = {}
         for place in which.tolist():
             by_context.setdefault(self.contexts[place], []).append(int(self.numbers[place]))
         return [(context, np.array(sorted(numbers))) for context, numbers in sorted(by_context.items())]
 
     def with_counts(self, counts: Iterable[Counted], lost: int) -> "Border":
-        """Return the border with the floors of candidates that were counted anew; others are ignored. O(counts)."""
+        """Return the border with new floors for its candidates among the counted ones. O(counts)."""
         new = {
             self._places[one.context, number]: exceptions + lost
             for one in counts
@@ -76,29 +76,19 @@ class Border:
     def _places(self) -> dict[tuple[Context, int], int]:
         return {one: place for place, one in enumerate(zip(self.contexts, self.numbers.tolist(), strict=True))}
 
-    def floors_in(self, targets: int) -> "FloorsIn":
-        """Return what is known of any context, by those that contain it."""
-        return FloorsIn(self, targets)
+    def floors_in(self, targets: int) -> Callable[[Context], Ints]:
+        """Return a function that gives, for a context, the floor of each target, -1 where none is known.
 
+        A target that is not near in a larger context is not near in the context.
+        """
+        has = np.zeros((self.columns, len(self)), np.bool_)
+        for place, context in enumerate(self.contexts):
+            has[list(context), place] = True
 
-class FloorsIn:
-    """Answers for any context which targets are not near in it, as they are not in a larger one.
+        def floors(context: Context) -> Ints:
+            found = np.full(targets, -1, np.int64)
+            there = has[list(context)].all(axis=0)
+            np.maximum.at(found, self.numbers[there], self.floors[there])
+            return found
 
-    Parameters
-    ----------
-    border : what is known.
-    targets : how many there are.
-    """
-
-    def __init__(self, border: Border, targets: int) -> None:
-        self._numbers, self._floors, self._targets = border.numbers, border.floors, targets
-        self._has = np.zeros((border.columns, len(border)), np.bool_)
-        for place, context in enumerate(border.contexts):
-            self._has[list(context), place] = True
-
-    def __call__(self, context: Context) -> Ints:
-        """Return the floor of each target, -1 where nothing is known."""
-        found = np.full(self._targets, -1, np.int64)
-        there = self._has[list(context)].all(axis=0)
-        np.maximum.at(found, self._numbers[there], self._floors[there])
-        return found
+        return floors

@@ -1,4 +1,4 @@
-"""What a batch did to the constraints that nearly hold, and which rows are shown as their exceptions."""
+"""Changes of the constraints that nearly hold, and the rows that are shown as their exceptions."""
 
 import hashlib
 import json
@@ -15,15 +15,15 @@ _SIGNS = {ENTERED: "+", LEFT: "-", EXCEPTIONS: "~"}
 
 @dataclass(frozen=True)
 class NearChange:
-    """A constraint that nearly holds now, or did before, or has other exceptions.
+    """A constraint that entered or left the set of those that nearly hold, or has another number of exceptions.
 
     Parameters
     ----------
-    constraint : with the exceptions that it has now, one that left too.
+    constraint : with the number of exceptions after the batch, also if the constraint left.
     change : `entered`, `left` or `exceptions`.
-    before : its exceptions before the batch; None where it entered.
-    reason : of one that left: `violated` by too many rows, or `implied` by one that says more; None where it is not
-        looked for any more.
+    before : the number of exceptions before the batch; None if the constraint entered.
+    reason : why a constraint left: `violated` by too many rows, or `implied` by a more general one; None if the
+        search does not cover it any more.
     """
 
     constraint: NearConstraint
@@ -33,26 +33,26 @@ class NearChange:
 
     @property
     def is_turn(self) -> bool:
-        """Whether more than the number of exceptions changed: it entered, left, got its first ones, or has none now."""
+        """Whether the constraint entered, left, got its first exceptions, or lost its last ones."""
         return self.change != EXCEPTIONS or not self.before or self.is_restored
 
     @property
     def is_restored(self) -> bool:
-        """Whether its last exceptions are gone."""
+        """Whether the constraint has no exceptions any more."""
         return self.change == EXCEPTIONS and not self.constraint.exceptions
 
     @property
     def text(self) -> str:
-        """What happened to it, after its constraint."""
+        """The change in words, to be printed behind the constraint."""
         now = counted(self.constraint.exceptions, "exception")
         before = "" if self.before in {None, self.constraint.exceptions} else f"{self.before:,} to "
         did = "" if self.change == EXCEPTIONS else f"{self.change}, " if self.reason is None else f"{self.reason}, "
         return f"{did}{before}{now} of {self.constraint.rows:,} rows"
 
     def fields(self, table: str) -> dict[str, Any]:
-        """Return the change as plain values, with the constraint's own fields last."""
-        said = {"change": self.change, "reason": self.reason, "before": self.before}
-        return {**said, **constraint_fields(self.constraint, table)}
+        """Return the change as plain values, followed by the fields of the constraint."""
+        change = {"change": self.change, "reason": self.reason, "before": self.before}
+        return {**change, **constraint_fields(self.constraint, table)}
 
     def __str__(self) -> str:
         return f"{_SIGNS[self.change]} {self.constraint} ({self.text})"
@@ -60,13 +60,13 @@ class NearChange:
 
 @dataclass(frozen=True, eq=False)
 class NearExample:
-    """A row that is an exception.
+    """A row that is an exception of a constraint.
 
     Parameters
     ----------
-    constraint : that nearly holds.
+    constraint : the constraint that nearly holds.
     row : the row.
-    undecided : whether another row of its group could go in its place.
+    undecided : whether another row of the same group could be removed instead.
     """
 
     constraint: NearConstraint
@@ -74,6 +74,6 @@ class NearExample:
     undecided: bool
 
     def example_id(self, table: str) -> str:
-        """Return a name of what is shown: the same row of the same constraint has the same name in every state."""
+        """Return an id of the example: the same row of the same constraint has the same id in every state."""
         text = json.dumps([table, str(self.constraint), self.row.to_json()], ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()

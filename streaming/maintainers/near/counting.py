@@ -1,9 +1,9 @@
-"""Counts exceptions of candidates on the rows of a table in memory: of few candidates, in the middle of a batch.
+"""Counts exceptions where rows are in memory.
 
-Constants and keys are counted on numbers of values that follow the rows. Orders need ranks, which are made for a sample
-first: where its exceptions, which all rows have at least, are more than enough, no other row is looked at.
+Constants and keys are counted on numbers of values, which follow the rows. Order compatibilities need ranks. These are
+made for a sample first: all rows have at least the exceptions of the sample, so more than enough of them end the count.
 
-What stays for some batches is followed row by row (`indexes/exceptions.py`), where that is quicker than a count anew.
+A candidate that stays for some batches is followed row by row (`indexes/exceptions.py`), if that is quicker.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -23,34 +23,34 @@ from holdfast.indexes.kernels.exceptions import NONE
 from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.indexes.slot_numbers import SlotNumbers
 from holdfast.indexes.touched_groups import ChangedGroups
-from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts
+from holdfast.streaming.maintainers.near.counts import ExceptionCount, Followed, NearCounts
 
 Ints = NDArray[np.int64]
 Rows = NDArray[np.int32]
 
 _ROWS_A_GROUP = 8
-"""A context has so many rows in a group, or its constants are counted anew."""
+"""Constants are followed row by row only in contexts with at least so many rows a group."""
 
 _BATCHES_YOUNG = 8
-"""A member is counted anew with each of so many batches before it is followed, which costs as much as some counts."""
+"""A member is counted anew with each of so many batches before it is followed row by row."""
 
 _LARGE, _MOST = 8, 2
-"""All rows are counted where a batch is more than an eighth of them, or groups that it touched have more than half."""
+"""All rows are counted where a batch is more than an eighth of them, or the changed groups have more than half."""
 
 _SAMPLED = 3
-"""A sample has so many times as many rows as are enough exceptions."""
+"""The sample has three times as many rows as exceptions are enough."""
 
 
 @dataclass
 class _Recounted:
-    """What is counted anew with every batch, since the batch with which it came."""
+    """A candidate that is counted anew with every batch, since the batch with this number."""
 
     count: int
     since: int
 
 
 class LiveCounts(NearCounts):
-    """Counts candidates on the live rows.
+    """Counts the exceptions of candidates on the live rows.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class LiveCounts(NearCounts):
 
     Attributes
     ----------
-    targets : what is counted.
+    targets : the targets of all candidates.
     """
 
     def __init__(self, rows: RowSet, ordered: Sequence[bool], threads: int = 1) -> None:
@@ -76,7 +76,7 @@ class LiveCounts(NearCounts):
         self.targets = NearTargets(self._near_rows(self._numbers.numbers, self._numbers.known, self._shuffled))
 
     def counted(self, tasks: Tasks, most: int, enough: int) -> Iterator[Counted]:
-        """Count candidates on the rows as they are now."""
+        """Count candidates on the current rows."""
         plain, orders = [], []
         for context, numbers in tasks:
             is_order = numbers > self.targets.constants
@@ -87,10 +87,10 @@ class LiveCounts(NearCounts):
         for context, numbers in orders:
             known = found.get(context)
             every = Counted(context, numbers, np.full(len(numbers), enough + 1))
-            asked = every if known is None else visible(together(known, every), self.targets, most)
-            asked_orders = asked.numbers[asked.numbers > self.targets.constants]
-            if len(asked_orders):
-                left.append((context, asked_orders))
+            open_ = every if known is None else visible(together(known, every), self.targets, most)
+            open_orders = open_.numbers[open_.numbers > self.targets.constants]
+            if len(open_orders):
+                left.append((context, open_orders))
         of_orders = dict(self._by_ranks(left, most, enough))
         for context, _ in tasks:
             parts = [part[context] for part in (found, of_orders) if context in part]
@@ -98,19 +98,19 @@ class LiveCounts(NearCounts):
                 yield parts[0] if len(parts) == 1 else together(*parts)
 
     def exactly(self, candidates: Collection[Candidate]) -> dict[Candidate, int]:
-        """Return the exceptions of some candidates. O(n log n) each."""
+        """Return the exact exceptions of each candidate. O(n log n) each."""
         return by_candidate(self.counted(by_context(candidates), -1, len(self._rows)))
 
     def entered(self, counts: Mapping[Candidate, int]) -> Followed:
-        """Count some candidates anew with each batch, as most leave again."""
+        """Follow candidates by counting them anew with each batch, as most of them leave soon."""
         return {candidate: _Recounted(count, self._batches) for candidate, count in counts.items()}
 
     def first(self, counts: Mapping[Candidate, int]) -> Followed:
-        """Follow all of them as what has stayed. O(n) each."""
+        """Follow all members as candidates that have stayed for long. O(n) each."""
         return self._grown(self.entered(counts), counts)
 
     def follow(self, delta: RowDelta, followed: Followed) -> Followed:
-        """Follow a batch; what was counted anew for some batches is followed from now on."""
+        """Apply a batch; candidates that were counted anew for `_BATCHES_YOUNG` batches are followed row by row now."""
         self._batches += 1
         self._numbers.follow(delta.appeared)
         self._forget()
@@ -121,20 +121,20 @@ class LiveCounts(NearCounts):
         last = self._batches - _BATCHES_YOUNG
         return self._grown(followed, {one for one, count in _young(followed).items() if count.since == last})
 
-    def outlasts(self, count: Count) -> bool:
+    def outlasts(self, count: ExceptionCount) -> bool:
         """Whether a candidate is followed row by row."""
         return isinstance(count, Exceptions)
 
-    def standing(self, count: Count, slots: Slots) -> Standing | None:
-        """Return whether some live rows are exceptions of what is followed row by row."""
+    def standing(self, count: ExceptionCount, slots: Slots) -> Standing | None:
+        """Return whether the given live rows are exceptions; None of a candidate that is not followed row by row."""
         return count.standing(slots) if isinstance(count, Exceptions) else None
 
     def exceptions(self, candidate: Candidate, most: int) -> tuple[Slots, Standing]:
-        """Return the slots of some exceptions of a candidate, and the standing of each. O(n log n)."""
+        """Return the slots of up to `most` exceptions of a candidate, and the standing of each. O(n log n)."""
         context, number = candidate
         shape, target = self.targets.form(number)
         slots = self._random_rows()
-        if shape.targets == 2:  # a place for every copy of a row
+        if shape.targets == 2:  # one place for every copy of a row
             rows = self._ranked(slots, sorted({*context, *target}))
         else:
             rows = self._near_rows(self._numbers.numbers, self._numbers.known, slots)
@@ -147,7 +147,7 @@ class LiveCounts(NearCounts):
         return found[some].astype(np.int64), standing[some]
 
     def rebuild(self, followed: Followed) -> None:
-        """Take all live rows over anew. O(n log n) a candidate that is followed."""
+        """Derive everything anew from the live rows. O(n log n) a candidate that is followed row by row."""
         self._numbers.rebuild()
         self._forget()
         for one in _kept(followed):
@@ -155,19 +155,19 @@ class LiveCounts(NearCounts):
         self._recount(followed)
 
     def anew(self) -> "LiveCounts":
-        """Return what counts the same rows, and knows nothing of them yet."""
+        """Return a new counter of the same rows."""
         return LiveCounts(self._rows, self.ordered, self._threads)
 
     def check_invariants(self, followed: Followed) -> None:
-        """Assert what numbers promise, and what follows rows. O(n log n)."""
+        """Assert the invariants of numbers and of candidates that are followed row by row. O(n log n)."""
         self._numbers.check_invariants()
         for one in _kept(followed):
             one.check_invariants()
 
     def _recount(self, followed: Followed, delta: RowDelta | None = None) -> None:
-        """Count anew what is not followed row by row; keys and constants in the groups alone that a batch touched.
+        """Count the candidates that are not followed row by row; keys and constants only in the groups of a batch.
 
-        Without a batch, and where these groups have most of the rows, all rows are counted.
+        Without a batch, or where these groups have most of the rows, all rows are counted.
         """
         young = _young(followed)
         if delta is not None and _LARGE * len(delta.changed) <= len(self._rows):
@@ -176,7 +176,7 @@ class LiveCounts(NearCounts):
             young[candidate].count = count
 
     def _with_touched(self, young: dict[Candidate, _Recounted], delta: RowDelta) -> dict[Candidate, _Recounted]:
-        """Count some keys and constants where a batch touched them; return what is still to be counted."""
+        """Update the counts of keys and constants by the groups of a batch; return the other candidates."""
         changed = ChangedGroups(self._rows, self._numbers, delta)
         few = [one for one in young if one[0] and one[1] <= self.targets.constants]
         for context, numbers in by_context(few):
@@ -190,10 +190,10 @@ class LiveCounts(NearCounts):
         return young
 
     def _grown(self, followed: Followed, some: Collection[Candidate]) -> Followed:
-        """Follow some keys and constants row by row, but for constants whose context has many groups.
+        """Follow keys and constants row by row, except constants whose context has many groups.
 
-        A table of all groups would be larger than the rows, and a count anew is quick where groups are small. Orders
-        are quicker counted anew than followed, whatever the groups.
+        With many groups a table of them would be larger than the rows, and counting anew is quick where groups are
+        small. Orders are always quicker counted anew than followed.
         """
         keys = {(context, KEY) for context, number in some if context and self._is_constant(number)}
         rows = len(self._rows)
@@ -239,7 +239,7 @@ class LiveCounts(NearCounts):
             yield from self.targets.form(number)[1]
 
     def _ranked(self, some: Rows, columns: Sequence[int]) -> NearRows:
-        """Return some rows with codes that order as values do, in the columns that are needed."""
+        """Return rows with codes in the order of the values, in the given columns."""
         codes = np.zeros((len(self.ordered), len(some)), np.int32)
         known, middles = np.ones((2, len(self.ordered)), np.int64)
         for column in columns:
@@ -250,17 +250,17 @@ class LiveCounts(NearCounts):
         return self._near_rows(codes, known, np.arange(len(some), dtype=np.int32), middles)
 
     def _near_rows(self, codes: Rows, known: Ints, rows: Rows, middles: Ints | None = None) -> NearRows:
-        """Return what is counted; middles of columns are only asked for orders."""
+        """Return rows in the form that is counted; only orders need the middles of columns."""
         columns = np.arange(len(self.ordered))
         middles = np.zeros(len(columns), np.int64) if middles is None else middles
         return NearRows(codes, np.maximum(known, 1), middles, columns, self.ordered, rows, columns)
 
     def _forget(self) -> None:
-        """Make what was made of the rows of a batch anew when it is asked for."""
+        """Forget what was derived from the rows before a batch."""
         self._live, self._ranks = None, {}
 
     def _random_rows(self) -> Rows:
-        """Return the slots of all live rows in random order, each as often as it has copies. O(n) a batch."""
+        """Return the slots of all live rows in random order, one for each copy of a row. O(n) a batch."""
         if self._live is None:
             room = len(self._rows.copies)
             if len(self._shuffled) < room:
@@ -271,17 +271,17 @@ class LiveCounts(NearCounts):
 
 
 def together(one: Counted, other: Counted) -> Counted:
-    """Return the counts of different targets in one context, by targets in order."""
+    """Return the counts of different targets in one context, in the order of the targets."""
     numbers = np.concatenate([one.numbers, other.numbers])
     order = np.argsort(numbers)
     return Counted(one.context, numbers[order], np.concatenate([one.exceptions, other.exceptions])[order])
 
 
 def _young(followed: Followed) -> dict[Candidate, _Recounted]:
-    """Return what is counted anew with every batch."""
+    """Return the candidates that are counted anew with every batch."""
     return {one: count for one, count in followed.items() if isinstance(count, _Recounted)}
 
 
 def _kept(followed: Followed) -> Iterator[Exceptions]:
-    """Yield what is followed row by row."""
+    """Yield the candidates that are followed row by row."""
     return (count for count in followed.values() if isinstance(count, Exceptions))

@@ -1,9 +1,9 @@
-"""Counts exceptions of candidates where rows are in blocks: with each batch what is followed, all of it in one job.
+"""Counts exceptions where rows are in blocks: with each batch all followed candidates in one job.
 
-That job looks at the groups with rows of the batch (`discovery/blocks/counting/near.py`). All rows are counted where
-rows left whose values nobody knows, as of a table that was emptied, or where the batch is a large part of them.
+The job reads the groups with rows of the batch (`discovery/blocks/counting/near.py`). All rows are counted where rows
+were deleted whose values are unknown, as when a table was emptied, or where the batch is a large part of the rows.
 
-Invariant: counts are values, so that those from before a batch are right again once its rows are taken back.
+Invariant: counts are immutable values, so the counts from before a batch are right once the batch is taken back.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -18,25 +18,25 @@ from holdfast.discovery.near.lattice import Tasks
 from holdfast.indexes.exceptions import Standing
 from holdfast.indexes.rows import RowDelta, Slots
 from holdfast.streaming.maintainers.holdings.residents import Residents
-from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts
+from holdfast.streaming.maintainers.near.counts import Followed, NearCounts
 
 _LARGE = 4
-"""A batch of more than this part of the rows is large."""
+"""A batch of more than a quarter of the rows is large."""
 
 
 @dataclass(frozen=True)
 class _Exceptions:
-    """The exceptions of a candidate after a batch."""
+    """The number of exceptions of a candidate after a batch."""
 
     count: int
 
 
 class CountsInBlocks(NearCounts):
-    """Counts candidates on all rows of a table in blocks.
+    """Counts the exceptions of candidates on all rows of a table in blocks.
 
     Parameters
     ----------
-    rows : those that changed, and the blocks.
+    rows : the residents, and the blocks.
     """
 
     def __init__(self, rows: Residents) -> None:
@@ -44,58 +44,41 @@ class CountsInBlocks(NearCounts):
         self.targets = unordered_targets(np.arange(len(rows.space.schema)))
 
     def counted(self, tasks: Tasks, most: int, enough: int) -> Iterator[Counted]:
-        """Count candidates on the rows as they are now. Three jobs at most."""
+        """Count candidates on the current rows. At most three jobs."""
         return self._counts.counted(tasks, most, enough) if tasks else iter(())
 
     def exactly(self, candidates: Collection[Candidate]) -> dict[Candidate, int]:
-        """Return the exceptions of some candidates. One job."""
+        """Return the exact exceptions of each candidate. One job."""
         return self._counts.exactly(candidates) if candidates else {}
 
     def entered(self, counts: Mapping[Candidate, int]) -> Followed:
-        """Follow some candidates from this batch on."""
+        """Follow candidates from this batch on."""
         return {candidate: _Exceptions(count) for candidate, count in counts.items()}
 
-    def first(self, counts: Mapping[Candidate, int]) -> Followed:
-        """Follow the members of a table that is new here. Reads nothing."""
-        return self.entered(counts)
-
     def follow(self, delta: RowDelta, followed: Followed) -> Followed:
-        """Follow a batch. One job."""
+        """Apply a batch; return the counts of all followed candidates. One job."""
         before = {candidate: count.count for candidate, count in followed.items()}
-        unknown = int(delta.copies.sum()) != delta.copies_in - delta.copies_out  # rows went that are not here
+        unknown = int(delta.copies.sum()) != delta.copies_in - delta.copies_out  # rows were deleted that have no slot
         if not before:
             return {}
         if unknown or _LARGE * len(delta.changed) > len(self._rows):
             return self.entered(self.exactly(before))
         return self.entered(self._counts.follow(self._rows.table(delta.changed), delta.copies, before))
 
-    def outlasts(self, count: Count) -> bool:  # noqa: ARG002 (each candidate)
-        """All of them are followed together."""
-        return True
-
-    def standing(self, count: Count, slots: Slots) -> None:
-        """Say nothing: groups of all rows are not here."""
-
     def exceptions(self, candidate: Candidate, most: int) -> tuple[Slots, Standing]:
-        """Return some exceptions, which become resident. Two jobs."""
+        """Return up to `most` exceptions, which become resident. Two jobs."""
         numbers, standing = self._counts.some(candidate, most)
         if not len(numbers):
             return np.zeros(0, np.int64), standing
-        images = rows_numbered(self._rows.all_rows(), numbers)
+        images = rows_numbered(self._rows.blocks.table(), numbers)
         place = np.searchsorted(numbers, images.column("row").to_numpy(), sorter=(order := np.argsort(numbers)))
         slots, first = np.unique(self._rows.bring(images), return_index=True)
         return slots, standing[order[place]][first]
 
-    def rebuild(self, followed: Followed) -> None:
-        """Do nothing: nothing here is derived from codes."""
-
     def anew(self) -> "CountsInBlocks":
-        """Return what counts the same rows."""
+        """Return a new counter of the same rows."""
         return CountsInBlocks(self._rows)
-
-    def check_invariants(self, followed: Followed) -> None:
-        """Nothing is derived here."""
 
     @property
     def _counts(self) -> BlockCounts:
-        return BlockCounts(self._rows.all_rows(), self.targets)
+        return BlockCounts(self._rows.blocks.table(), self.targets)

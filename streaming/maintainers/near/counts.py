@@ -1,6 +1,6 @@
-"""What near constraints ask of the rows of their table: exceptions of candidates, with every batch and now and then.
+"""The contract of a counter of exceptions: of candidates that are followed with every batch, and of others on demand.
 
-`counting.py` counts on rows in memory, `counting_blocks.py` has executors count rows in blocks.
+`counting.py` counts rows in memory, `counting_blocks.py` lets executors count rows in blocks.
 """
 
 from abc import ABC, abstractmethod
@@ -16,76 +16,74 @@ from holdfast.indexes.rows import RowDelta, Slots
 from holdfast.streaming.maintainers.table.bounds import NearBounds
 
 
-class Count(Protocol):
-    """The exceptions of a candidate that is counted with every batch."""
+class ExceptionCount(Protocol):
+    """The number of exceptions of a candidate that is followed."""
 
     @property
     def count(self) -> int:
-        """How many rows have to go."""
+        """The least number of rows without which the candidate holds."""
 
 
-Followed = Mapping[Candidate, Count]
-"""What is counted with every batch."""
+Followed = Mapping[Candidate, ExceptionCount]
+"""The candidates that are counted with every batch."""
 
 
 class NearCounts(ABC):
-    """Counts candidates on the rows of one table.
+    """Counts the exceptions of candidates on the rows of one table.
 
     Attributes
     ----------
-    targets : what is counted.
+    targets : the targets of all candidates.
     """
 
     targets: NearTargets
 
     @abstractmethod
     def counted(self, tasks: Tasks, most: int, enough: int) -> Iterator[Counted]:
-        """Count candidates on the rows as they are now; see `discovery.near.counting.counted`.
+        """Count candidates on the current rows; see `discovery.near.counting.counted`.
 
-        A count of more than `enough` may be one of some rows alone, and is then a lower bound.
+        A count of more than `enough` may be taken from a sample of the rows; it is then a lower bound.
         """
 
     @abstractmethod
     def exactly(self, candidates: Collection[Candidate]) -> dict[Candidate, int]:
-        """Return the exceptions of some candidates, whatever their number."""
+        """Return the exact exceptions of each candidate."""
 
     @abstractmethod
     def entered(self, counts: Mapping[Candidate, int]) -> Followed:
-        """Follow some candidates from this batch on, which have so many exceptions now."""
+        """Follow candidates from this batch on; `counts` has their exceptions now."""
 
-    @abstractmethod
     def first(self, counts: Mapping[Candidate, int]) -> Followed:
-        """Follow the members of a table that is new here: seeded, or restored with these exceptions."""
+        """Follow the members of a table that was just seeded, or restored with these exceptions."""
+        return self.entered(counts)
 
     @abstractmethod
     def follow(self, delta: RowDelta, followed: Followed) -> Followed:
-        """Follow a batch, before the slots of vanished rows are forgotten; return all counts as they are now."""
+        """Apply a batch, before the slots of deleted rows are forgotten; return all followed candidates' counts."""
 
-    @abstractmethod
-    def outlasts(self, count: Count) -> bool:
-        """Whether it costs little to follow a candidate on that is no member any more."""
+    def outlasts(self, count: ExceptionCount) -> bool:  # noqa: ARG002 (all of them)
+        """Whether it costs little to keep following a candidate that is not a member any more."""
+        return True
 
-    @abstractmethod
-    def standing(self, count: Count, slots: Slots) -> Standing | None:
-        """Return whether some live rows are exceptions of a candidate that is followed; None where nobody knows."""
+    def standing(self, count: ExceptionCount, slots: Slots) -> Standing | None:  # noqa: ARG002 (unknown)
+        """Return whether the given live rows are exceptions of a candidate that is followed; None where unknown."""
+        return None
 
     @abstractmethod
     def exceptions(self, candidate: Candidate, most: int) -> tuple[Slots, Standing]:
         """Return the slots of up to `most` exceptions of a candidate, certain ones first. O(n log n)."""
 
-    @abstractmethod
-    def rebuild(self, followed: Followed) -> None:
-        """Follow rows whose values have other codes, or that are as they were before a batch."""
+    def rebuild(self, followed: Followed) -> None:  # noqa: B027 (nothing, where nothing is derived from codes)
+        """Derive everything anew: values have other codes, or a batch was taken back."""
 
     @abstractmethod
     def anew(self) -> "NearCounts":
-        """Return what counts the same rows, and knows nothing of them yet."""
+        """Return a new counter of the same rows."""
 
-    @abstractmethod
-    def check_invariants(self, followed: Followed) -> None:
-        """Assert what is promised of what is derived from rows. O(n log n)."""
+    def check_invariants(self, followed: Followed) -> None:  # noqa: B027 (nothing, where nothing is derived)
+        """Assert that what is derived from rows is right. O(n log n)."""
 
 
 def ordered_in(columns: Iterable[Column], bounds: NearBounds) -> list[bool]:
-    """Return for each column whether order compatibilities that are maintained may name it."""
+    """Return, per column, whether order compatibilities with the column are maintained."""
     return [bounds.orders and column.ordered_in(Family.NEAR) for column in columns]

@@ -1,13 +1,15 @@
-"""Keeps the constraints that nearly hold on one table: a function of its rows, the share and the bound alone.
+"""The constraints that nearly hold on one table, kept exact from batch to batch.
 
-    members   followed row by row, or counted anew with every batch: their exceptions are always exact
-    others    what was a member lately is followed as well: what is at the limit comes and goes
-    border    certain while floors say so; what is in doubt is counted anew
-    search    where a member is near no more, or a candidate of the border has become near: level by level from the
-              empty context, as on a table that is seen for the first time, but only what nobody knows is counted
+They depend on nothing but the rows, the share of exceptions and the bound of contexts.
 
-Invariant: between batches all members are near, no candidate of the border is, and every context within the bound
-contains a member's, or is contained in one of the border, for each target that no other one hides.
+    members   the constraints that nearly hold; their exceptions are counted with every batch
+    others    former members, which are counted for some batches more: constraints near the limit alternate
+    border    the largest contexts that are not near; a candidate is counted anew when its floor does not prove that
+    search    needed where a member is not near any more, or a candidate of the border is near: level by level from
+              the empty context, as on a new table, but known counts are not counted again
+
+Invariant: between batches all members are near, and no candidate of the border is. For each target that no other target
+hides, every context within the bound contains a member's context, or is contained in a context of the border.
 """
 
 from collections import defaultdict
@@ -32,34 +34,34 @@ from holdfast.streaming.maintainers.near.changes import (
     LEFT,
     VIOLATED,
     NearChange,
-    NearExample,
 )
 from holdfast.streaming.maintainers.near.counting import together
-from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts
+from holdfast.streaming.maintainers.near.counts import ExceptionCount, Followed, NearCounts
 from holdfast.streaming.maintainers.near.shown import ShownExceptions
+from holdfast.streaming.maintainers.part import TablePart
 from holdfast.streaming.maintainers.table.bounds import NearBounds
 
 FAMILY = "near"
-"""What a state has of near constraints."""
+"""The family of near constraints in a store."""
 
 _SHOWN = b"shown "
-"""Begins the keys of rows that are shown."""
+"""The prefix of the keys of rows that are shown."""
 
 _BATCHES_FOLLOWED = 16
-"""A constraint that was a member is followed for so many batches more."""
+"""A former member is followed for so many batches more."""
 
 _SLACK_PART = 8
-"""What is not near is counted until it has so many exceptions more than it may: this part of the rows."""
+"""A candidate that is not near is counted up to this part of the rows beyond the limit: its slack in the border."""
 
 
 @dataclass(frozen=True)
 class NearEffort:
-    """What batches cost, for people.
+    """The costs of batches.
 
     Parameters
     ----------
-    border, followed : how many candidates are kept as not near, and how many are counted with every batch.
-    counted_anew, searches : candidates that were counted out of turn, and searches, since the start.
+    border, followed : how many candidates are in the border, and how many are counted with every batch.
+    counted_anew, searches : how many candidates of the border were counted anew, and searches made, since the start.
     """
 
     border: int
@@ -70,28 +72,24 @@ class NearEffort:
 
 @dataclass(frozen=True)
 class _Other:
-    """A constraint that was a member, and the last batch with which it was."""
+    """The count of a former member, and the number of the last batch in which it was a member."""
 
-    count: Count
+    count: ExceptionCount
     last: int
 
 
-@dataclass(frozen=True)
-class _Memo:
-    members: Followed
-    others: Mapping[Candidate, _Other]
-    border: Border
-    lost: int
-
-
-class NearMaintainer:
-    """The near constraints of one table.
+class NearMaintainer(TablePart):
+    """The constraints that nearly hold on one table.
 
     Parameters
     ----------
-    rows : the table; codes of columns that have an order in near constraints are in it.
-    bounds : what is maintained.
+    rows : the rows that have slots; their codes have the order of columns with an order.
+    bounds : the share of exceptions, and the largest context.
     counts : counts exceptions on the rows.
+
+    Attributes
+    ----------
+    shown : the rows that are shown as exceptions.
     """
 
     def __init__(self, rows: RowSet, bounds: NearBounds, counts: NearCounts) -> None:
@@ -105,45 +103,30 @@ class NearMaintainer:
         self._border = Border.of(counts.targets.columns, [], 0)
         self._lost = 0
         self._saved: Border | None = None
-        self._shown = ShownExceptions(rows, counts, self._named)
+        self.shown = ShownExceptions(rows, counts, self._named)
         self.begin()
 
     def seed(self) -> None:
-        """Find what nearly holds on the rows. O(n log n) a candidate at most."""
+        """Search for the constraints that nearly hold. At most O(n log n) a candidate."""
         self._search()
         self._members = self._counts.first({one: count.count for one, count in self._members.items()})
-        self._shown.seed(self._members)
+        self.shown.seed(self._members)
         self.begin()
 
     @property
     def constraints(self) -> list[NearConstraint]:
-        """What nearly holds now, in the order in which `near_set` finds it."""
+        """The constraints that nearly hold now, in the order in which `near_set` finds them."""
         return [self._with_count(candidate, count) for candidate, count in self._members.items()]
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many nearly hold, and how many of them have exceptions."""
+        """How many constraints nearly hold, and how many of these have exceptions."""
         return len(self._members), sum(member.count > 0 for member in self._members.values())
 
     @property
-    def shown(self) -> list[NearExample]:
-        """The rows that are shown as exceptions."""
-        return [example for found in self._shown.shown.values() for example in found.values()]
-
-    @property
-    def shown_now(self) -> tuple[NearExample, ...]:
-        """The rows that are shown since `begin`, or are marked otherwise."""
-        return self._shown.added
-
-    @property
-    def shown_no_more(self) -> tuple[NearExample, ...]:
-        """The rows that are not shown any more since `begin`."""
-        return self._shown.removed
-
-    @property
     def held(self) -> Slots:
-        """The slots of the rows that are shown."""
-        return self._shown.held
+        """The slots of the rows that are shown as exceptions."""
+        return self.shown.held
 
     def strengths(self, some: Sequence[NearConstraint]) -> list[float | None]:
         """Return the strength of members (`discovery/near/ranking.py`), None for an order compatibility.
@@ -161,20 +144,20 @@ class NearMaintainer:
         return [None if member is None else ranking.strength(member) for member in members]
 
     def exceptions_of(self, some: Sequence[NearConstraint]) -> list[int | None]:
-        """Return the exceptions of constraints, None of those that do not nearly hold. O(n log n) for each."""
+        """Return the exceptions of each constraint, None if it does not nearly hold. O(n log n) for each."""
         if not some:
             return []
         most, followed = self._most, self._followed
         floors = self._border.floors_in(len(self._counts.targets))
-        asked = [self._candidate(one) for one in some]
-        candidates = {candidate for candidate in asked if candidate is not None}
-        known = {candidate: followed[candidate].count for candidate in candidates if candidate in followed}
-        doubtful = [one for one in candidates - known.keys() if floors(one[0])[one[1]] - self._lost <= most]
+        candidates = [self._candidate(one) for one in some]
+        distinct = {candidate for candidate in candidates if candidate is not None}
+        known = {candidate: followed[candidate].count for candidate in distinct if candidate in followed}
+        doubtful = [one for one in distinct - known.keys() if floors(one[0])[one[1]] - self._lost <= most]
         known |= by_candidate(self._counts.counted(by_context(doubtful), -1, most))
-        return [None if one is None or known.get(one, most + 1) > most else known[one] for one in asked]
+        return [None if one is None or known.get(one, most + 1) > most else known[one] for one in candidates]
 
     def reasons_left(self, some: Sequence[NearConstraint]) -> list[str | None]:
-        """Return why constraints do not nearly hold, or are hidden: `violated` or `implied`; None where out of bounds.
+        """Return why each constraint is not a member: `violated` or `implied`; None if it is out of bounds.
 
         O(members + constraints * members with the same targets).
         """
@@ -199,18 +182,18 @@ class NearMaintainer:
 
     def begin(self) -> None:
         """Begin a batch: `undo` leads back to here."""
-        self._before = self._memo()
-        self._shown.begin()
+        self._before = self._members, self._others, self._border, self._lost
+        self.shown.begin()
         self._had = {candidate: count.count for candidate, count in self._members.items()}
 
     @property
     def effort(self) -> NearEffort:
-        """What batches cost."""
+        """The costs of batches."""
         return NearEffort(len(self._border), len(self._followed), self._counted_anew, self._searches)
 
     @property
     def changes(self) -> tuple[NearChange, ...]:
-        """What became of the constraints since `begin`: what left, what entered, and what has other exceptions."""
+        """The changes since `begin`: constraints that left, that entered, and that have other exceptions."""
         had, has, most = self._had, self._members, self._most
         gone = {one: self._others[one].count for one in had if one not in has}
         left = [
@@ -226,19 +209,17 @@ class NearMaintainer:
         return (*left, *entered, *other)
 
     def undo(self) -> None:
-        """Take a batch back, after the rows are as they were. O(n log n) a member."""
-        before = self._before
-        self._members, self._others = before.members, before.others
-        self._border, self._lost = before.border, before.lost
-        self._shown.undo()
+        """Take a batch back, after the rows are as they were before it. O(n log n) a member."""
+        self._members, self._others, self._border, self._lost = self._before
+        self.shown.undo()
         self.rebuild()
 
     def rebuild(self) -> None:
-        """Follow rows whose values have other codes, before they change. O(n log n) a member."""
+        """Derive everything anew from the codes of the rows, which were relabelled. O(n log n) a member."""
         self._counts.rebuild(self._followed)
 
     def follow(self, delta: RowDelta) -> None:
-        """Follow a batch, before the slots of vanished rows are forgotten."""
+        """Apply a batch, before the slots of deleted rows are forgotten."""
         self._lost += delta.copies_out
         self._batches += 1
         last = self._batches - _BATCHES_FOLLOWED
@@ -257,10 +238,10 @@ class NearMaintainer:
         is_near = any((one.exceptions <= most).any() for one in anew)
         if is_near or any(member.count > most for member in self._members.values()):
             self._search()
-        self._shown.follow(delta, self._members)
+        self.shown.follow(delta, self._members)
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
-        """Yield what changed since it was last saved, or everything."""
+        """Yield what changed since the last save, or everything."""
         batch, border, before = WriteBatch(), self._border, None if everything else self._saved
         members = [[list(context), number] for context, number in self._members]
         counts = [count.count for count in self._members.values()]
@@ -272,12 +253,12 @@ class NearMaintainer:
             batch.put(FAMILY, prefix + b"numbers", codecs.codes(border.numbers))
         if before is None or before.floors is not border.floors:
             batch.put(FAMILY, prefix + b"floors", codecs.codes(border.floors))
-        self._shown.save(FAMILY, prefix + _SHOWN, batch, everything=everything)
+        self.shown.save(FAMILY, prefix + _SHOWN, batch, everything=everything)
         self._saved = border
         yield batch
 
     def restore(self, store: Reader, prefix: bytes) -> None:
-        """Take over what was saved, with rows that were. O(n) a member."""
+        """Restore what was saved, for rows that were restored. O(n) a member."""
         head = codecs.read_json(store.get(FAMILY, prefix) or b"{}")
         contexts = codecs.read_json(store.get(FAMILY, prefix + b"contexts") or b"[]")
         numbers, floors = (
@@ -288,12 +269,12 @@ class NearMaintainer:
         members = [(tuple(context), number) for context, number in head["members"]]
         self._members = self._counts.first(dict(zip(members, head["counts"], strict=True)))
         shown = prefix + _SHOWN
-        self._shown.restore((key[len(shown) :], value) for key, value in store.scan(FAMILY, shown))
+        self.shown.restore((key[len(shown) :], value) for key, value in store.scan(FAMILY, shown))
         self._saved = self._border
         self.begin()
 
     def check_invariants(self) -> None:
-        """Assert what the class promises, by counting everything anew. O(n log n) a candidate."""
+        """Assert the invariants, by counting everything anew. O(n log n) a candidate."""
         self._counts.check_invariants(self._followed)
         exact = self._counts.exactly(self._followed)
         assert exact == {candidate: count.count for candidate, count in self._followed.items()}
@@ -316,11 +297,8 @@ class NearMaintainer:
     def _enough(self) -> int:
         return self._most + len(self._rows) // _SLACK_PART
 
-    def _memo(self) -> _Memo:
-        return _Memo(self._members, self._others, self._border, self._lost)
-
     def _search(self) -> None:
-        """Find all members, and the border; only what nobody knows is counted."""
+        """Search for all members and the border; known counts are not counted again."""
         self._searches += 1
         targets = self._counts.targets
         found = near_set(targets, self._most, self.bounds.max_context, self._known_or_counted)
@@ -337,7 +315,7 @@ class NearMaintainer:
         return {**{one: other.count for one, other in self._others.items()}, **self._members}
 
     def _known_or_counted(self, tasks: Tasks, most: int) -> Iterator[Counted]:
-        """Return the exceptions of candidates, or how many they have at least."""
+        """Return the exceptions of candidates, or a lower bound of them."""
         targets = self._counts.targets
         floors = self._border.floors_in(len(targets))
         followed = self._followed
@@ -365,7 +343,7 @@ class NearMaintainer:
             yield one
 
     def _candidate(self, one: NearConstraint) -> Candidate | None:
-        """Return the candidate that a constraint is; None where it is none of this table."""
+        """Return the constraint as a candidate; None if this table has no such candidate."""
         index = self._rows.space.schema.index
         context, target = (tuple(sorted(map(index, names))) for names in (one.context, one.target))
         number = self._counts.targets.number(one.shape, target)
@@ -377,7 +355,7 @@ class NearMaintainer:
         context_names, target_names = ([self._rows.space.schema.names[c] for c in some] for some in (context, target))
         return NearConstraint(shape, context_names, target_names)
 
-    def _with_count(self, candidate: Candidate, count: Count) -> NearConstraint:
+    def _with_count(self, candidate: Candidate, count: ExceptionCount) -> NearConstraint:
         return self._named(candidate).counted(count.count, len(self._rows))
 
 

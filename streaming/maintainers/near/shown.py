@@ -1,11 +1,12 @@
-"""Rows that are shown as exceptions of the constraints that nearly hold, a few of each.
+"""Rows that are shown as exceptions of the constraints that nearly hold, a few for each constraint.
 
-Whether a row is an exception depends on the rows of its group alone: those that agree with it on the context. So what
-is shown stays true where no row of its group changed. Where one did, the tables of followed members tell; the rows of
-other members are dropped. A member of which nothing is left is searched, a few members with every batch.
+Whether a row is an exception depends only on its group: the rows with the same values in the context. So an example
+stays right as long as no row of its group changes. Where a row of the group changed, members that are followed row by
+row know whether the example is still right; the examples of other members are removed. Members without an example are
+searched, a few with every batch.
 
-Invariant: between batches every row that is shown is an exception of its constraint, and is marked undecided exactly
-where some smallest removal leaves it in the table.
+Invariant: between batches every row that is shown is an exception of its constraint, and it is marked undecided exactly
+if some smallest set of rows to remove does not contain it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,31 +23,32 @@ from holdfast.indexes.rows import RowDelta, RowSet, Slots
 from holdfast.state import codecs
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.maintainers.near.changes import NearExample
-from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts
-from holdfast.streaming.maintainers.table.row_images import RowImages
+from holdfast.streaming.maintainers.near.counts import ExceptionCount, Followed, NearCounts
+from holdfast.streaming.maintainers.table.row_images import row_images
 
 Found = Mapping[int, NearExample]
-"""The rows that are shown of one constraint, by their slots."""
+"""The examples of one constraint, by slot."""
 
 MOST_SHOWN, MOST_CONSTRAINTS = 10, 1_000
-"""How many rows are shown of a constraint, and of how many constraints: the first ones of the set, with few columns."""
+"""The most examples of one constraint, and the most constraints with examples: the first ones, with few columns."""
 
 _ROWS_A_SEED = 1 << 25
-"""How many rows are looked at for members at first."""
+"""How many rows the seed reads to find examples."""
 
 
 class ShownExceptions:
-    """The rows that are shown.
+    """The rows that are shown as exceptions.
 
     Parameters
     ----------
-    rows : the table.
-    counts : of its constraints.
-    named : returns the constraint of a candidate, with its exceptions.
+    rows : the rows that have slots.
+    counts : the counter of exceptions.
+    named : returns the constraint of a candidate.
 
     Attributes
     ----------
-    rows_a_batch : how many rows are looked at with a batch for members of which nothing is shown, one member at least.
+    shown : the examples of each member, by slot.
+    rows_a_batch : how many rows a batch reads to find examples of members without one; at least one member is searched.
     """
 
     rows_a_batch = 1 << 18
@@ -60,7 +62,7 @@ class ShownExceptions:
         self._rows = rows
         self._counts = counts
         self._named = named
-        self._images = RowImages(rows)
+        self._images = row_images(rows)
         self._searched: dict[Candidate, int] = {}
         self._batches = 0
         self.shown: Mapping[Candidate, Found] = {}
@@ -68,13 +70,18 @@ class ShownExceptions:
         self.begin()
 
     @property
+    def examples(self) -> list[NearExample]:
+        """The rows that are shown, each with its constraint."""
+        return [example for found in self.shown.values() for example in found.values()]
+
+    @property
     def held(self) -> Slots:
-        """The rows that are shown."""
+        """The slots of the rows that are shown."""
         return np.array(sorted({slot for found in self.shown.values() for slot in found}), np.int64)
 
     @property
     def added(self) -> tuple[NearExample, ...]:
-        """What is shown since `begin`, or is marked otherwise."""
+        """The examples that were added since `begin`, or whose mark changed."""
         return tuple(
             example
             for one, found in self.shown.items()
@@ -84,7 +91,7 @@ class ShownExceptions:
 
     @property
     def removed(self) -> tuple[NearExample, ...]:
-        """What is not shown any more since `begin`."""
+        """The examples that were removed since `begin`."""
         return tuple(
             example
             for one, found in self._before.items()
@@ -101,17 +108,17 @@ class ShownExceptions:
         self.shown = self._before
 
     def seed(self, members: Followed) -> None:
-        """Show exceptions of members."""
-        self._images = RowImages(self._rows)
+        """Search for examples of members."""
+        self._images = row_images(self._rows)
         self.shown = self._with_searched({}, _first(members), _ROWS_A_SEED)
         self.begin()
 
     def follow(self, delta: RowDelta, members: Followed) -> None:
-        """Follow a batch, before the slots of vanished rows are forgotten."""
+        """Apply a batch, before the slots of deleted rows are forgotten."""
         members = _first(members)
         self._batches += 1
-        self._images = RowImages(self._rows)
-        is_known = int(delta.copies.sum()) == delta.copies_in - delta.copies_out  # else rows went that are not here
+        self._images = row_images(self._rows)
+        is_known = int(delta.copies.sum()) == delta.copies_in - delta.copies_out  # else rows without slots were deleted
         came = delta.changed[(self._rows.copies[delta.changed] > 0) & (delta.copies > 0)]
         shown: dict[Candidate, Found] = {}
         for one, member in members.items():
@@ -123,7 +130,7 @@ class ShownExceptions:
         self.shown = self._with_searched(shown, members, self.rows_a_batch)
 
     def save(self, family: str, prefix: bytes, batch: WriteBatch, *, everything: bool) -> None:
-        """Add to a batch what changed since this was last saved, or everything: a record for each constraint."""
+        """Add to a batch what changed since the last save, or everything: one record for each constraint."""
         before = {} if everything else self._saved
         for one in before.keys() - self.shown.keys():
             batch.delete(family, prefix + codecs.json_bytes(one))
@@ -134,8 +141,8 @@ class ShownExceptions:
         self._saved = self.shown
 
     def restore(self, stored: Iterable[tuple[bytes, bytes]]) -> None:
-        """Be what was stored, of rows that were; keys come without their prefix."""
-        self._images = RowImages(self._rows)
+        """Restore what was saved, for rows that were restored; the keys are without their prefix."""
+        self._images = row_images(self._rows)
         shown: dict[Candidate, Found] = {}
         for key, value in stored:
             context, number = codecs.read_json(key)
@@ -144,8 +151,8 @@ class ShownExceptions:
         self.shown = self._saved = shown
         self.begin()
 
-    def _kept(self, one: Candidate, member: Count, delta: RowDelta) -> Found:
-        """Return what is shown of a member and still true."""
+    def _kept(self, one: Candidate, member: ExceptionCount, delta: RowDelta) -> Found:
+        """Return the examples of a member that are still right."""
         found = {slot: example for slot, example in self.shown[one].items() if self._rows.copies[slot] > 0}
         slots = np.array(list(found), np.int64)
         if not member.count or not len(slots):
@@ -157,7 +164,7 @@ class ShownExceptions:
         return self._with_rows(one, {}, slots, standing, found)
 
     def _touched(self, slots: Slots, changed: Slots, context: Context) -> NDArray[np.bool_]:
-        """Return which rows have a changed row in their group."""
+        """Return, per row, whether its group has a changed row."""
         columns = list(context)
         codes = self._rows.codes
         same = codes[slots][:, None, columns] == codes[changed][None, :, columns]
@@ -167,7 +174,7 @@ class ShownExceptions:
     def _with_rows(
         self, one: Candidate, kept: Found, slots: Slots, standing: Standing | None, before: Found | None = None
     ) -> Found:
-        """Return what is shown with those of some rows that are exceptions, while there is room."""
+        """Return the examples `kept` with the given rows that are exceptions, as long as there is room."""
         if standing is None:
             return kept
         found = dict(kept)
@@ -184,7 +191,7 @@ class ShownExceptions:
     def _with_searched(
         self, shown: Mapping[Candidate, Found], members: Followed, rows: int
     ) -> Mapping[Candidate, Found]:
-        """Return what is shown with rows of members of which nothing is, as far as that may take."""
+        """Return all examples, with new ones of members that have none, reading at most `rows` rows or one member."""
         empty = [one for one, member in members.items() if member.count and one not in shown]
         self._searched = {one: self._searched[one] for one in empty if one in self._searched}
         due = sorted(empty, key=lambda one: (self._searched.get(one, -1), one))
@@ -195,9 +202,9 @@ class ShownExceptions:
         return found
 
     def _example(self, one: Candidate, slot: int, *, undecided: bool) -> NearExample:
-        return NearExample(self._named(one), self._images.of(slot), undecided)
+        return NearExample(self._named(one), self._images(slot), undecided)
 
 
 def _first(members: Followed) -> Followed:
-    """Return the members of which rows are shown."""
+    """Return the members that may have examples."""
     return dict(islice(members.items(), MOST_CONSTRAINTS))

@@ -1,10 +1,10 @@
-"""Counts of what violates monitored rules in a whole table, and how they are made where its rows are in memory.
+"""Counts of the violations of monitored rules in a whole table: the contract, and the counter of rows in memory.
 
-keys, functional dependencies   sizes of groups                     indexes/group_counts.py
-other rules about pairs         partners of the rows that changed   discovery/detection/partners.py
-conditions on single rows       nothing: the changed rows tell
+keys, functional dependencies   from the sizes of groups                  indexes/group_counts.py
+other rules about pairs         from the partners of the changed rows     discovery/detection/partners.py
+conditions on single rows       from the changed rows alone
 
-Where rows are in blocks: `counting_blocks.py`.
+`counting_blocks.py` has the counter of rows in blocks.
 """
 
 import time
@@ -27,8 +27,8 @@ from holdfast.streaming.maintainers.rules.watches import (
     GroupsWatch,
     PairsWatch,
     PartnersWatch,
+    RuleWatch,
     SingleWatch,
-    Watch,
 )
 from holdfast.tables.keys import Flags
 
@@ -37,51 +37,49 @@ _MANY_CHANGED, _TRIED = 1024, 128
 
 
 class Counting(ABC):
-    """Counts what breaks the rules of one table, and finds some of it.
+    """Counts the violations of the rules of one table, and searches for examples.
 
     Parameters
     ----------
-    watches : the rules; their counts are set here.
+    watches : the rules, whose counts are set here.
     """
 
-    def __init__(self, watches: Sequence[Watch]) -> None:
+    def __init__(self, watches: Sequence[RuleWatch]) -> None:
         self.singles = [watch for watch in watches if isinstance(watch, SingleWatch)]
         self.groups = [watch for watch in watches if isinstance(watch, GroupsWatch)]
         self.partners = [w for w in watches if isinstance(w, PartnersWatch) and w.form.is_possible]
 
     def follow(self, batch: ChangedRows) -> None:
-        """Bring the counts to where the rows are, and say which rows of the batch are seen to break a rule."""
+        """Apply a batch to the counts, and set which rows of the batch violate each rule."""
         for watch in self.singles:
             watch.follow(batch)
         self._follow_pairs(batch)
 
     @abstractmethod
     def _follow_pairs(self, batch: ChangedRows) -> None:
-        """Do so for rules about pairs."""
+        """Apply a batch to the rules about pairs."""
 
     @abstractmethod
-    def count(self, watches: Sequence[Watch]) -> None:
-        """Count all rows anew for some rules. O(n log n) for each."""
+    def count(self, watches: Sequence[RuleWatch]) -> None:
+        """Count all rows anew for the given rules. O(n log n) for each."""
 
     @abstractmethod
     def with_rows(self, wanted: Sequence[tuple[PairsWatch, int]]) -> list[Found | None]:
-        """Return for some rules a violation with a row each. O(n) each."""
+        """Return, for each rule and row, a violation with the row; None if there is none. O(n) each."""
 
     @abstractmethod
-    def some(self, watches: Sequence[Watch], most: int) -> list[list[Found]]:
-        """Return some violations of each of some rules that have any. O(n log n) for each."""
+    def some(self, watches: Sequence[RuleWatch], most: int) -> list[list[Found]]:
+        """Return up to `most` violations of each given rule, all of which have violations. O(n log n) each."""
 
-    @abstractmethod
-    def rebuild(self) -> None:
-        """Make what is derived from codes anew."""
+    def rebuild(self) -> None:  # noqa: B027 (nothing, where nothing is derived)
+        """Derive everything anew from the codes of the rows. O(n log n)."""
 
-    @abstractmethod
-    def check_invariants(self) -> None:
-        """Assert what is promised of what is derived. O(n log n)."""
+    def check_invariants(self) -> None:  # noqa: B027 (nothing, where nothing is derived)
+        """Assert that what is derived from rows is right. O(n log n)."""
 
 
 class CountingInMemory(Counting):
-    """Asks rows that are all here.
+    """Counts violations on rows that are all in memory.
 
     Parameters
     ----------
@@ -89,7 +87,7 @@ class CountingInMemory(Counting):
     threads : how many to use.
     """
 
-    def __init__(self, rows: RowSet, watches: Sequence[Watch], threads: int = 1) -> None:
+    def __init__(self, rows: RowSet, watches: Sequence[RuleWatch], threads: int = 1) -> None:
         super().__init__(watches)
         self._rows = rows
         self._threads = threads
@@ -99,26 +97,26 @@ class CountingInMemory(Counting):
 
     def _follow_pairs(self, batch: ChangedRows) -> None:
         delta = batch.delta
-        for watch, sizes in self._sizes.items():
+        for grouped, sizes in self._sizes.items():
             sizes.change(delta.changed, delta.copies)
-            watch.counted(sizes.pairs, sizes.breaking)
-            if watch.wants_examples:
-                watch.see(batch, sizes.breaks(delta.changed))
+            grouped.counted(sizes.pairs, sizes.breaking)
+            if grouped.wants_examples:
+                grouped.see(batch, sizes.breaks(delta.changed))
         self._partners.follow(delta)
         anew = self._quicker_anew(batch)
-        asked = [number for number in range(len(self.partners)) if number not in anew]
-        partners = self._asked(batch, delta.changed, asked)
+        left = [number for number in range(len(self.partners)) if number not in anew]
+        partners = self._partners_of(batch, delta.changed, left)
         columns = RowColumns(self._rows) if anew else None
-        for number, asking in enumerate(self.partners):
+        for number, watch in enumerate(self.partners):
             if columns is None or number not in anew:
-                asking.follow(batch, partners[number])
+                watch.follow(batch, partners[number])
                 continue
             breaks = np.zeros(len(self._rows.copies), np.bool_)
-            breaks[columns.slots[self._count_partners(asking, columns)]] = True
-            asking.see(batch, breaks[delta.changed])
+            breaks[columns.slots[self._count_partners(watch, columns)]] = True
+            watch.see(batch, breaks[delta.changed])
 
-    def count(self, watches: Sequence[Watch]) -> None:
-        """Count all rows anew for some rules. O(n log n) for each."""
+    def count(self, watches: Sequence[RuleWatch]) -> None:
+        """Count all rows anew for the given rules. O(n log n) for each."""
         for watch in watches:
             columns = RowColumns(self._rows)
             if isinstance(watch, SingleWatch):
@@ -131,35 +129,35 @@ class CountingInMemory(Counting):
                 self._count_partners(watch, columns)
 
     def with_rows(self, wanted: Sequence[tuple[PairsWatch, int]]) -> list[Found | None]:
-        """Return for some rules a violation with a row each. O(n) each."""
+        """Return, for each rule and row, a violation with the row; None if there is none. O(n) each."""
         return [pair_with(self._rows, watch.form, row) for watch, row in wanted]
 
-    def some(self, watches: Sequence[Watch], most: int) -> list[list[Found]]:
-        """Return some violations of each of some rules that have any. O(n log n) for each."""
+    def some(self, watches: Sequence[RuleWatch], most: int) -> list[list[Found]]:
+        """Return up to `most` violations of each given rule, all of which have violations. O(n log n) each."""
         return [self._some(watch, most) for watch in watches]
 
     def rebuild(self) -> None:
-        """Make what is derived from codes anew. O(n log n)."""
+        """Derive everything anew from the codes of the rows. O(n log n)."""
         for sizes in self._sizes.values():
             sizes.rebuild()
         self._partners.rebuild()
 
     def check_invariants(self) -> None:
-        """Assert what is promised of what is derived. O(n log n)."""
+        """Assert that what is derived from rows is right. O(n log n)."""
         for sizes in self._sizes.values():
             sizes.check_invariants()
         self._partners.check_invariants()
 
     def _count_partners(self, watch: PartnersWatch, columns: RowColumns) -> Flags:
-        """Count all rows anew; return which of them break the rule."""
+        """Count all rows anew for a rule; return, per row, whether it violates the rule."""
         began = time.perf_counter()
         counted = count(columns, Grouping(columns), watch.form)
         watch.counted(counted.pairs, counted.rows)
-        if columns.rows > _MEASURED:  # of few rows it takes as long as of none
+        if columns.rows > _MEASURED:  # fewer rows say nothing about the seconds a row
             watch.seconds_a_row = (time.perf_counter() - began) / columns.rows
         return counted.first | counted.second
 
-    def _some(self, watch: Watch, most: int) -> list[Found]:
+    def _some(self, watch: RuleWatch, most: int) -> list[Found]:
         columns = RowColumns(self._rows)
         if isinstance(watch, SingleWatch):
             slots = columns.slots[columns.passing_any(watch.form.alternatives)]
@@ -169,19 +167,20 @@ class CountingInMemory(Counting):
         return [(int(columns.slots[t]), int(columns.slots[s])) for t, s in found]
 
     def _quicker_anew(self, batch: ChangedRows) -> set[int]:
-        """Return the rules for which counting all rows is quicker than asking for each row that changed.
+        """Return the rules for which counting all rows is quicker than counting the partners of each changed row.
 
-        By what asking took before; where that is not known, and many rows changed, by asking for a few of them.
+        Decided by what earlier counts took; for a rule without earlier counts, and many changed rows, by counting the
+        partners of a few of them.
         """
         slots = batch.delta.changed
         unknown = [number for number, seconds in enumerate(self._seconds_a_row) if not seconds]
         if unknown and len(slots) > _MANY_CHANGED:
-            self._asked(batch, slots[:: len(slots) // _TRIED], unknown)
-        asking = self._seconds_a_row * len(slots) / self._threads
-        return {number for number, watch in enumerate(self.partners) if asking[number] > watch.seconds_anew}
+            self._partners_of(batch, slots[:: len(slots) // _TRIED], unknown)
+        seconds = self._seconds_a_row * len(slots) / self._threads
+        return {number for number, watch in enumerate(self.partners) if seconds[number] > watch.seconds_anew}
 
-    def _asked(self, batch: ChangedRows, slots: Slots, numbers: Collection[int]) -> dict[int, NDArray[np.int64]]:
-        """Return the partners of some rows of a batch, and remember how long asking for one of them took."""
+    def _partners_of(self, batch: ChangedRows, slots: Slots, numbers: Collection[int]) -> dict[int, NDArray[np.int64]]:
+        """Return, per rule, the number of partners of each given row of a batch; note the seconds a row."""
         columns = batch.columns if len(slots) == len(batch.delta.changed) else RowColumns(self._rows, slots)
         partners, seconds = self._partners.count(slots, columns, numbers)
         for number, took in seconds.items():

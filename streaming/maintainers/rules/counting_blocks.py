@@ -1,12 +1,12 @@
-"""What monitored rules ask of the whole table where its rows are in blocks: of all rules together, in a few jobs.
+"""Counts of the violations of monitored rules where rows are in blocks: for all rules together, in a few jobs.
 
-    a batch     partners and sizes of groups of the rows that changed    one job, discovery/blocks/counting/partners.py
-    examples    partners of a few of them, or violations from anywhere   jobs that end where they have found some
+    a batch     partners and group sizes of the changed rows             one job, discovery/blocks/counting/partners.py
+    examples    partners of a few changed rows, or any violations        jobs that end when they have found enough
     anew        all rows, as `holdfast check --spark` counts them
 
-Rows that examples show come along with their values, and become resident: they have slots from then on.
+The rows of examples become resident: they have slots from then on.
 
-Invariant: counts are those of all rows of the table, of which most are not here.
+Invariant: counts are those of all rows of the table, most of which have no slot.
 """
 
 from collections.abc import Sequence
@@ -20,37 +20,37 @@ from holdfast.discovery.detection.columns import RowColumns
 from holdfast.discovery.detection.counting import breaks_alone
 from holdfast.streaming.maintainers.holdings.residents import Residents
 from holdfast.streaming.maintainers.rules.counting import Counting
-from holdfast.streaming.maintainers.rules.watches import ChangedRows, Found, PairsWatch, SingleWatch, Watch
+from holdfast.streaming.maintainers.rules.watches import ChangedRows, Found, PairsWatch, RuleWatch, SingleWatch
 
 _MANY_CHANGED = 1024
 
 
 class CountingInBlocks(Counting):
-    """Asks rows that are in blocks.
+    """Counts violations on rows in blocks.
 
     Parameters
     ----------
-    rows : those that changed, or that examples show, and the blocks.
+    rows : the residents, and the blocks.
     watches : the rules.
     """
 
-    def __init__(self, rows: Residents, watches: Sequence[Watch]) -> None:
+    def __init__(self, rows: Residents, watches: Sequence[RuleWatch]) -> None:
         super().__init__(watches)
         self._rows = rows
-        self._asked: list[PairsWatch] = [*self.groups, *self.partners]
+        self._pair_watches: list[PairsWatch] = [*self.groups, *self.partners]
 
     def follow(self, batch: ChangedRows) -> None:
-        """Bring the counts to where the rows are, and say which rows of the batch are seen to break a rule."""
+        """Apply a batch to the counts, and set which rows of the batch violate each rule."""
         delta = batch.delta
-        if int(delta.copies.sum()) != delta.copies_in - delta.copies_out:  # rows went that are not here
-            self.count([*self.singles, *self._asked])
+        if int(delta.copies.sum()) != delta.copies_in - delta.copies_out:  # rows were deleted that have no slot
+            self.count([*self.singles, *self._pair_watches])
         else:
             super().follow(batch)
 
     def _follow_pairs(self, batch: ChangedRows) -> None:
         if len(batch.delta.changed) > max(_MANY_CHANGED, len(self._rows) // 2):
-            self.count(self._asked)
-        elif self._asked:
+            self.count(self._pair_watches)
+        elif self._pair_watches:
             found = self._partners().follow(self._rows.table(batch.delta.changed))
             for number, grouped in enumerate(self.groups):
                 change = found.groups[number].change(batch.delta.copies)
@@ -59,23 +59,23 @@ class CountingInBlocks(Counting):
             for number, watch in enumerate(self.partners, len(self.groups)):
                 watch.follow(batch, found.partners[number])
 
-    def count(self, watches: Sequence[Watch]) -> None:
-        """Count all rows anew for some rules, together."""
+    def count(self, watches: Sequence[RuleWatch]) -> None:
+        """Count all rows anew for the given rules, all of them in one job."""
         rules = [watch.rule for watch in watches]
-        found = check_blocks({self._rows.space.schema.table: self._rows.all_rows()}, rules, examples=0)
+        found = check_blocks({self._rows.space.schema.table: self._rows.blocks.table()}, rules, examples=0)
         for watch, checked in zip(watches, found, strict=True):
             assert checked.violating_rows is not None
             watch.counted(checked.violating_pairs, checked.violating_rows)
 
     def with_rows(self, wanted: Sequence[tuple[PairsWatch, int]]) -> list[Found | None]:
-        """Return for some rules a violation with a row each, all of them together."""
+        """Return, for each rule and row, a violation with the row; None if there is none. One job."""
         found: list[Found | None] = [
             (row, row) if self._breaks_with_its_copy(watch, row) else None for watch, row in wanted
         ]
         left = [place for place, one in enumerate(found) if one is None]
         rows = np.unique([wanted[place][1] for place in left])
-        asked = [(self._asked.index(watch), int(np.searchsorted(rows, row))) for watch, row in wanted]
-        answers = self._partners().partners(self._rows.table(rows), [asked[place] for place in left]) if left else []
+        tasks = [(self._pair_watches.index(watch), int(np.searchsorted(rows, row))) for watch, row in wanted]
+        answers = self._partners().partners(self._rows.table(rows), [tasks[place] for place in left]) if left else []
         partners = [(place, one) for place, one in zip(left, answers, strict=True) if one is not None]
         slots = self._brought([partner.row for _, partner in partners])
         for (place, partner), (other,) in zip(partners, slots, strict=True):
@@ -83,28 +83,22 @@ class CountingInBlocks(Counting):
             found[place] = (other, row) if partner.is_first else (row, other)
         return found
 
-    def some(self, watches: Sequence[Watch], most: int) -> list[list[Found]]:
-        """Return some violations of each of some rules that have any, all of them together."""
+    def some(self, watches: Sequence[RuleWatch], most: int) -> list[list[Found]]:
+        """Return up to `most` violations of each of the given rules, all of which have violations. One job."""
         forms = [watch.form for watch in watches if isinstance(watch, SingleWatch | PairsWatch)]
-        found = some_violations(self._rows.all_rows(), forms, most)
+        found = some_violations(self._rows.blocks.table(), forms, most)
         slots = iter(self._brought([rows for several in found for rows in several]))
         return [[next(slots) for _ in several] for several in found]
 
-    def rebuild(self) -> None:
-        """Nothing is derived from codes here."""
-
-    def check_invariants(self) -> None:
-        """Nothing is derived here."""
-
     def _partners(self) -> BlockPartners:
-        return BlockPartners(self._rows.all_rows(), [watch.form for watch in self._asked])
+        return BlockPartners(self._rows.blocks.table(), [watch.form for watch in self._pair_watches])
 
     def _breaks_with_its_copy(self, watch: PairsWatch, row: int) -> bool:
         alone = breaks_alone(RowColumns(self._rows, np.array([row])), watch.form)
         return alone is not None and bool(alone[0]) and bool(self._rows.copies[row] > 1)
 
     def _brought(self, found: Sequence[pa.Table]) -> list[Found]:
-        """Make the rows of some violations resident, and return the slots of each."""
+        """Make the rows of violations resident, and return the slots of each violation."""
         if not found:
             return []
         rows = pa.concat_tables(found)

@@ -1,10 +1,9 @@
-"""Declared rules of one table, kept exact from batch to batch by the rows that changed alone.
+"""Declared rules of one table, whose violations are counted batch by batch from the changed rows.
 
-Each rule is watched by what its violations are (`watches.py`); the whole table is asked where its rows are
-(`counting.py`).
+Each rule has a `RuleWatch` by its kind (`watches.py`); a `Counting` counts the whole table (`counting.py`).
 
-Invariant: after every batch `violating_pairs` is the number of the definition on the current rows, and so is
-`violating_rows` where the state says that it is recent; every example is a live violation.
+Invariant: after every batch `violating_pairs` is right for the current rows, and so is `violating_rows` if the rule's
+state says that it is recent; every example is a violation by live rows.
 """
 
 import time
@@ -21,17 +20,18 @@ from holdfast.indexes.rows import RowDelta, Slots
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.maintainers.holdings.contract import Holding
+from holdfast.streaming.maintainers.part import TablePart
 from holdfast.streaming.maintainers.rules.state import RuleExample, RuleState
 from holdfast.streaming.maintainers.rules.watches import (
     MOST_EXAMPLES,
     ChangedRows,
     PairsWatch,
-    Watch,
+    RuleWatch,
     example_of,
     is_twice,
     watch_of,
 )
-from holdfast.streaming.maintainers.table.row_images import RowImages
+from holdfast.streaming.maintainers.table.row_images import row_images
 
 __all__ = ["MOST_EXAMPLES", "RULES", "MonitoredRule", "RuleMaintainer", "coding_space", "refuse_uncoded", "uncoded"]
 
@@ -41,24 +41,25 @@ _SOUGHT, _SOUGHT_A_BATCH = 2, 8
 
 @dataclass(frozen=True)
 class MonitoredRule:
-    """A rule, and how often its violating rows may be counted anew where each batch cannot tell them.
+    """A rule that is monitored.
 
     Parameters
     ----------
-    recount : seconds.
+    rule : the rule.
+    recount : the least seconds between two counts of all violating rows, if a batch does not tell their number.
     """
 
     rule: Rule
     recount: float = 60.0
 
 
-class RuleMaintainer:
+class RuleMaintainer(TablePart):
     """The rules of one table.
 
     Parameters
     ----------
     holding : the rows of the table.
-    rules : those about it, inclusions left out.
+    rules : the rules about rows of this table; inclusions are elsewhere.
     now : the clock, in seconds.
     """
 
@@ -73,61 +74,59 @@ class RuleMaintainer:
         self._counting = holding.counting(self._watches)
         self._before: list[Any] = []
         self._touched = False
-        self._images = RowImages(rows)
+        self._images = row_images(rows)
         self._saved: dict[str, bytes] = {}
         self.gone: list[tuple[str, RuleExample]] = []
 
     def seed(self) -> None:
-        """Count all rules, and look for examples. O(n log n) for each."""
+        """Count all rules, and search for examples. O(n log n) for each."""
         self._begin_watching(self._watches)
 
     @property
     def held(self) -> Slots:
-        """The rows that examples show."""
+        """The slots of the rows in examples."""
         return np.array(
             sorted({slot for watch in self._watches for found in watch.examples for slot in found}), np.int64
         )
 
     @property
     def states(self) -> list[RuleState]:
-        """What is known of each rule; what came and went is that of the last batch."""
+        """The state of each rule; the added and removed examples are those of the last batch."""
         return [watch.state() for watch in self._watches]
 
     def begin(self) -> None:
         """Begin a batch: `undo` leads back to here."""
         self._before = [watch.memo() for watch in self._watches]
         self._touched = False
-        for watch in self._watches:
-            watch.added, watch.removed = {}, {}
+        self._clear_changes()
 
-    def told(self) -> None:
-        """Forget which examples came and went, and those of rules that are gone."""
+    def forget_changes(self) -> None:
+        """Forget which examples were added and removed: a commit has published them."""
         self.gone = []
-        for watch in self._watches:
-            watch.added, watch.removed = {}, {}
+        self._clear_changes()
 
     def undo(self) -> None:
-        """Take a batch back, after the rows are as they were. O(n) where it had begun to count."""
+        """Take a batch back, after the rows are as they were before it. O(n) if counting had begun."""
         for watch, memo in zip(self._watches, self._before, strict=True):
             watch.take_back(memo)
-            watch.added, watch.removed = {}, {}
+        self._clear_changes()
         if self._touched:
             self.rebuild()
 
     def rebuild(self) -> None:
-        """Make everything that is derived from codes anew, as is needed when they were relabelled. O(n log n)."""
+        """Derive everything anew from the codes of the rows, which were relabelled. O(n log n)."""
         self._touched = True
         self._counting.rebuild()
 
     def apply(self, delta: RowDelta) -> None:
-        """Follow what a batch did to the rows, before those that vanished are forgotten."""
+        """Apply a batch, before the slots of deleted rows are forgotten."""
         if not self._watches:
             return
-        if not (delta.copies_in or delta.copies_out):  # rows that are not here may have gone
+        if not (delta.copies_in or delta.copies_out):  # rows without slots may have been deleted
             self._recount()
             return
         self._touched = True
-        self._images = RowImages(self._rows)
+        self._images = row_images(self._rows)
         batch = ChangedRows(self._rows, delta)
         for watch in self._watches:
             watch.drop_dead()
@@ -137,11 +136,11 @@ class RuleMaintainer:
         self._look_for_examples()
 
     def recount(self) -> None:
-        """Count the rows of all rules anew whose count is of an earlier batch."""
+        """Count the violating rows of all rules whose last count is of an earlier batch. O(n log n) for each."""
         self._count([watch for watch in self._watches if not watch.is_recent])
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
-        """Yield what changed since it was last saved."""
+        """Yield what changed since the last save, or everything."""
         batch = WriteBatch()
         stored = {watch.rule.name: codecs.json_bytes(watch.fields()) for watch in self._watches}
         for name in self._saved.keys() - stored.keys():
@@ -154,7 +153,7 @@ class RuleMaintainer:
             yield batch
 
     def restore(self, store: Store, prefix: bytes) -> None:
-        """Take over what was saved of these rules; count those that are new or were worded otherwise."""
+        """Restore the saved counts and examples; count the rules that are new or were reworded."""
         self._saved = {key[len(prefix) :].decode(): value for key, value in store.scan(RULES, prefix)}
         stored = {name: codecs.read_json(value) for name, value in self._saved.items()}
         new = []
@@ -172,7 +171,7 @@ class RuleMaintainer:
         ]
 
     def check_invariants(self) -> None:
-        """Assert that all counts are as counted anew, and that examples are live. O(n log n)."""
+        """Assert that all counts are right, and that examples are violations by live rows. O(n log n)."""
         self._counting.check_invariants()
         known = [(watch.pairs, watch.breaking, watch.is_recent) for watch in self._watches]
         self._counting.rebuild()
@@ -185,43 +184,47 @@ class RuleMaintainer:
             for found in watch.examples:
                 assert (self._rows.copies[list(found)] > (1 if is_twice(found) else 0)).all()
 
-    def _begin_watching(self, watches: Sequence[Watch]) -> None:
+    def _clear_changes(self) -> None:
+        for watch in self._watches:
+            watch.added, watch.removed = {}, {}
+
+    def _begin_watching(self, watches: Sequence[RuleWatch]) -> None:
         self._count(watches)
         self._show_some([watch for watch in watches if watch.violations])
 
-    def _count(self, watches: Sequence[Watch]) -> None:
-        """Count all rows anew for some rules."""
+    def _count(self, watches: Sequence[RuleWatch]) -> None:
+        """Count all rows anew for the given rules."""
         if watches:
             self._counting.count(watches)
         for watch in watches:
             watch.counted_at = self._now()
 
     def _recount(self) -> None:
-        """Count the rows of rules anew whose count says nothing, and of one whose turn it is."""
+        """Count the rules whose number of violating rows is unknown, and one rule whose recount is due."""
         now = self._now()
         stale = [watch for watch in self._watches if not watch.is_recent]
         due = [w for w in stale if w.breaking and now - w.counted_at >= self._recounts[w.rule.name]]
         self._count([w for w in stale if not w.breaking] + sorted(due, key=lambda w: w.counted_at)[:1])
 
     def _look_for_examples(self) -> None:
-        """Show violations by new rows, or any where none is shown."""
-        wanted: list[tuple[Watch, int]] = []
+        """Add examples with rows of the batch, or any examples to rules that have none."""
+        wanted: list[tuple[RuleWatch, int]] = []
         for watch in self._watches:
             if watch.wants_examples:
                 shown = {slot for found in watch.examples for slot in found}
                 new = [row for row in watch.seen[: _SOUGHT + 2 * MOST_EXAMPLES].tolist() if row not in shown]
                 most = max(0, _SOUGHT_A_BATCH - len(wanted)) if watch.examples else _SOUGHT
                 wanted += [(watch, row) for row in new[: min(most, _SOUGHT)]]
-        asked = [(watch, row) for watch, row in wanted if isinstance(watch, PairsWatch)]
-        answers = iter(self._counting.with_rows(asked) if asked else ())
+        of_pairs = [(watch, row) for watch, row in wanted if isinstance(watch, PairsWatch)]
+        answers = iter(self._counting.with_rows(of_pairs) if of_pairs else ())
         for watch, row in wanted:
             found = next(answers) if isinstance(watch, PairsWatch) else (row,)
             if found is not None:
                 watch.show(found, self._images)
         self._show_some([watch for watch in self._watches if watch.violations and not watch.examples])
 
-    def _show_some(self, watches: Sequence[Watch]) -> None:
-        """Show some violations of rules that have any."""
+    def _show_some(self, watches: Sequence[RuleWatch]) -> None:
+        """Search for examples of rules, all of which have violations."""
         if watches:
             for watch, several in zip(watches, self._counting.some(watches, MOST_EXAMPLES), strict=True):
                 for found in several:
@@ -231,7 +234,7 @@ class RuleMaintainer:
 def monitored(
     rules: Sequence[Rule | MonitoredRule | str] | Rule | MonitoredRule | str, schema: Schema
 ) -> list[MonitoredRule]:
-    """Return rules, or one, as they are monitored, texts read for one table; refuse what does not fit it."""
+    """Return one or several rules as monitored rules, texts parsed for the table; refuse rules that do not fit it."""
     given = [rules] if isinstance(rules, Rule | MonitoredRule | str) else rules
     made = [declared(rule, rule, {schema.table: schema}) if isinstance(rule, str) else rule for rule in given]
     found = [rule if isinstance(rule, MonitoredRule) else MonitoredRule(rule) for rule in made]
@@ -252,17 +255,17 @@ def monitored(
 
 
 def coding_space(space: PredicateSpace, rules: Sequence[MonitoredRule]) -> PredicateSpace:
-    """Return a space whose codes tell what rules ask of a table's rows, beside what its own space asks."""
+    """Return the space extended by the column pairs that rules compare, for the codes of the table's rows."""
     return space_with(space, _pair_forms(space.schema, rules))
 
 
 def uncoded(coded: PredicateSpace, schema: Schema, rules: Sequence[MonitoredRule]) -> list[MonitoredRule]:
-    """Return the rules that compare what codes do not tell: columns with each other, or the order of texts."""
+    """Return the rules that the codes cannot decide: comparisons of columns with each other, or of texts by order."""
     return [rule for rule in rules if space_with(coded, _pair_forms(schema, [rule])) != coded]
 
 
 def refuse_uncoded(coded: PredicateSpace, schema: Schema, rules: Sequence[MonitoredRule]) -> None:
-    """Raise `StateRefused` where a rule compares what the codes of a state do not tell."""
+    """Raise `StateRefused` if the codes of a state cannot decide a rule."""
     for rule in uncoded(coded, schema, rules):
         raise StateRefused(
             f"rule {rule.rule.name} ({rule.rule.text}) compares columns with each other, or the order of texts, "

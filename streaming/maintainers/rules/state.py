@@ -1,4 +1,4 @@
-"""What is known of a monitored rule after a batch."""
+"""The state of a monitored rule after a batch."""
 
 import hashlib
 import json
@@ -10,32 +10,32 @@ from holdfast.display.witness import Witness
 
 @dataclass(frozen=True)
 class RuleExample:
-    """A live violation that is shown: two rows, one row, or a missing value."""
+    """An example of a rule's violations: two rows, one row, or a missing value."""
 
     example_id: str
     violation: Violation
 
     @classmethod
     def of(cls, rule: str, violation: Violation) -> "RuleExample":
-        """Name a violation of a rule by what it shows: the same rows have the same name in every state."""
+        """Return a violation as an example; the same rows have the same id in every state."""
         text = json.dumps([rule, violation.to_json()], ensure_ascii=False, separators=(",", ":"))
         return cls(hashlib.sha256(text.encode()).hexdigest(), violation)
 
 
 @dataclass(frozen=True)
 class RuleState:
-    """A rule on the rows as they are.
+    """The counts and examples of a rule on the current rows.
 
     Parameters
     ----------
-    rule : which one.
-    rows : of its table.
-    violating_pairs : ordered pairs of distinct rows; None where the rule is not about pairs.
-    violating_rows : rows in at least one violation, as they were counted last.
-    is_recent : whether they were counted with this batch.
-    missing_values : of an inclusion, distinct ones.
-    added, removed : examples that came, and those that are no violations any more.
-    examples : all that are shown.
+    rule : the rule.
+    rows : the number of rows of its table.
+    violating_pairs : how many ordered pairs of distinct rows violate the rule; None if it is not about pairs.
+    violating_rows : how many rows were in at least one violation at the last count.
+    is_recent : whether the last count is of this batch.
+    missing_values : how many distinct values an inclusion lacks; None for other rules.
+    added, removed : the examples that were added, and those removed since they are no violations any more.
+    examples : all examples.
     """
 
     rule: Rule
@@ -50,22 +50,22 @@ class RuleState:
 
     @property
     def holds(self) -> bool:
-        """Whether there is no violation."""
+        """Whether the rule has no violation."""
         return not (self.violating_rows if self.violating_pairs is None else self.violating_pairs)
 
     @property
     def broken(self) -> bool:
-        """Whether there are more violations than the rule accepts."""
+        """Whether the rule has more violations than its threshold accepts."""
         return self.rule.broken(self.violating_pairs, self.violating_rows, self.rows)
 
     @property
     def witnesses(self) -> list[Witness]:
-        """The examples, with what the rule names before the other columns."""
+        """The examples, with the columns of the rule before the others."""
         return [Witness.of(example.violation, sorted(self.rule.columns)) for example in self.examples]
 
     def __str__(self) -> str:
         verdict = "holds" if self.holds else "broken" if self.broken else "violated"
         rows = self.violating_rows if self.is_recent else None
         counts = ((self.violating_pairs, "pair"), (rows, "row"), (self.missing_values, "missing value"))
-        said = ", ".join(f"{n:,} {what}{'' if n == 1 else 's'}" for n, what in counts if n is not None)
-        return f"rule {self.rule.name}: {verdict} ({said})"
+        texts = ", ".join(f"{n:,} {what}{'' if n == 1 else 's'}" for n, what in counts if n is not None)
+        return f"rule {self.rule.name}: {verdict} ({texts})"

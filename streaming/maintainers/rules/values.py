@@ -1,9 +1,9 @@
-"""Declared rules about values: inclusions, which are across tables, read off the clusters of their values.
+"""Declared rules about values: inclusions across tables, whose violations are read from the clusters of values.
 
-Clusters know how many values and occurrences of a column another one lacks, so counts cost nothing. Examples are
-missing values; a batch knows of each value that it touched whether it is missing now.
+Clusters know how many values and occurrences of one column another column lacks, so counts cost nothing. Examples are
+missing values; a batch tells of each value that it changed whether the value is missing now.
 
-    rules  <number of no table> name   the rule's text, and the canonical bytes of the values that are shown
+    rules  <number of no table> name   the rule's text, and the canonical bytes of the examples
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -43,12 +43,12 @@ class _Watch:
 
 
 class ValueRules:
-    """The inclusions that are declared.
+    """The declared inclusions.
 
     Parameters
     ----------
-    inclusion : keeps the clusters; None where no values are followed.
-    rules : those about inclusions.
+    inclusion : keeps the clusters; None if no values are followed.
+    rules : the rules that are inclusions.
     """
 
     def __init__(self, inclusion: InclusionMaintainer | None, rules: Sequence[MonitoredRule]) -> None:
@@ -68,14 +68,14 @@ class ValueRules:
                 )
             self._watches.append(_Watch(monitored, left, right))
 
-    def told(self) -> None:
-        """Forget which examples came and went, and those of rules that are gone."""
+    def forget_changes(self) -> None:
+        """Forget which examples were added and removed: a commit has published them."""
         self.gone = []
         for watch in self._watches:
             watch.added, watch.removed = {}, {}
 
     def follow(self) -> None:
-        """Follow what the last batch did to values, before the store has it. O(values it touched)."""
+        """Apply the last batch of the inclusions, before it is in the store. O(values it changed)."""
         if self._inclusion is None:
             return
         for watch in self._watches:
@@ -95,7 +95,7 @@ class ValueRules:
                 self._show_others(watch, touched)
 
     def states(self, rows: Callable[[str], int]) -> list[RuleState]:
-        """Return what is known of each rule; `rows` tells how many a table has."""
+        """Return the state of each rule; `rows` returns the number of rows of a table."""
         found = []
         for watch in self._watches:
             assert self._inclusion is not None
@@ -115,7 +115,7 @@ class ValueRules:
         return found
 
     def restore(self, store: Store) -> None:
-        """Take over which values were shown; look for some where a rule is new or was worded otherwise."""
+        """Restore the saved examples; search for examples of rules that are new or were reworded."""
         self._saved = {key[len(_PREFIX) :].decode(): value for key, value in store.scan(RULES, _PREFIX)}
         stored = {name: codecs.read_json(value) for name, value in self._saved.items()}
         for watch in self._watches:
@@ -133,7 +133,7 @@ class ValueRules:
         ]
 
     def save(self) -> Iterator[WriteBatch]:
-        """Yield what changed since it was last saved."""
+        """Yield what changed since the last save."""
         batch = WriteBatch()
         stored = {
             watch.name: codecs.json_bytes(
@@ -151,7 +151,7 @@ class ValueRules:
             yield batch
 
     def _show_others(self, watch: _Watch, touched: dict[bytes, bool]) -> None:
-        """Show missing values that the last batch did not touch: those are in the store."""
+        """Add missing values that the last batch did not change, and that are therefore in the store."""
         assert self._inclusion is not None
         for value in self._inclusion.lacking(watch.left, watch.right, MOST_EXAMPLES, but=touched):
             watch.show(value)

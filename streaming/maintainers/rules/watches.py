@@ -1,10 +1,10 @@
-"""One monitored rule each: its counts, and the examples that are shown of it.
+"""The counts and examples of one monitored rule, by the kind of rule.
 
-keys, functional dependencies   `GroupsWatch`     follows the sizes of groups
-other rules about pairs         `PartnersWatch`   follows the partners of changed rows; rows are counted now and then
-conditions on single rows       `SingleWatch`     asks the changed rows
+keys, functional dependencies   `GroupsWatch`     counted from the sizes of groups
+other rules about pairs         `PartnersWatch`   pairs counted from the partners of changed rows, rows now and then
+conditions on single rows       `SingleWatch`     counted from the changed rows
 
-What the whole table has to say is asked elsewhere (`counting.py`).
+Counts of the whole table are made by `counting.py`.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _SECONDS_A_ROW = 5e-7
 
 @dataclass
 class ChangedRows:
-    """Rows whose copies changed, as all rules share them."""
+    """The rows whose copies a batch changed, shared by all rules."""
 
     rows: RowSet
     delta: RowDelta
@@ -47,17 +47,17 @@ class ChangedRows:
 
     @cached_property
     def is_live(self) -> Flags:
-        """Which of the changed rows are live."""
+        """Per changed row, whether it is live."""
         found: Flags = self.rows.copies[self.delta.changed] > 0
         return found
 
 
-class Watch:
-    """One rule.
+class RuleWatch:
+    """The counts and examples of one rule.
 
     Parameters
     ----------
-    rows : its table, or those rows of it that changed or that are shown.
+    rows : the rows that have slots.
     """
 
     def __init__(self, rows: RowSet, rule: Rule) -> None:
@@ -73,45 +73,45 @@ class Watch:
         self.removed: dict[Found, RuleExample] = {}
 
     def counted(self, pairs: int | None, breaking: int) -> None:
-        """Take over what was counted of all rows."""
+        """Set the counts of all rows."""
         self.pairs, self.breaking, self.is_recent = pairs, breaking, True
 
     def see(self, batch: "ChangedRows", breaking: Flags) -> None:
-        """Take over which rows of a batch break the rule, as far as that can be told quickly."""
+        """Note the live rows of a batch that violate the rule."""
         self.seen = batch.delta.changed[breaking & batch.is_live]
 
     @property
     def violations(self) -> int:
-        """How many violations there are, pairs where the rule is about pairs."""
+        """How many pairs violate the rule; how many rows, if the rule is not about pairs."""
         return self.breaking if self.pairs is None else self.pairs
 
     @property
     def wants_examples(self) -> bool:
-        """Whether there are violations, and room to show more of them."""
+        """Whether the rule has violations, and room for more examples."""
         return bool(self.violations) and len(self.examples) < MOST_EXAMPLES
 
     def memo(self) -> Any:
-        """Return what `take_back` needs."""
+        """Return the state that `take_back` restores."""
         return self.pairs, self.breaking, self.is_recent, self.counted_at, dict(self.examples)
 
     def take_back(self, memo: Any) -> None:
-        """Be again what it was."""
+        """Restore what `memo` returned."""
         self.pairs, self.breaking, self.is_recent, self.counted_at, examples = memo
         self.examples = dict(examples)
 
     def drop_dead(self) -> None:
-        """Take examples away whose rows are gone."""
+        """Remove the examples whose rows were deleted."""
         copies = self._rows.copies
         for found in [f for f in self.examples if min(copies[slot] for slot in f) < (2 if is_twice(f) else 1)]:
             self.removed[found] = self.examples.pop(found)
 
     def show(self, found: Found, image: RowImages) -> None:
-        """Take a violation as an example, if it is none yet."""
+        """Add a violation to the examples, unless it is one already or there is no room."""
         if found not in self.examples and found[::-1] not in self.examples and len(self.examples) < MOST_EXAMPLES:
             self.examples[found] = self.added[found] = example_of(self.rule.name, found, image)
 
     def state(self) -> RuleState:
-        """Return what is known now."""
+        """Return the state of the rule now."""
         return RuleState(
             self.rule,
             len(self._rows),
@@ -125,7 +125,7 @@ class Watch:
         )
 
     def fields(self) -> dict[str, Any]:
-        """Return what is stored of it."""
+        """Return the rule's state as it is stored."""
         return {
             "text": self.rule.text,
             "pairs": self.pairs,
@@ -135,14 +135,14 @@ class Watch:
         }
 
     def take(self, stored: Mapping[str, Any], image: RowImages) -> None:
-        """Be what was stored."""
+        """Restore a stored state."""
         self.pairs, self.breaking, self.is_recent = stored["pairs"], stored["rows"], stored["is_recent"]
         for found in stored["examples"]:
             self.show(tuple(found), image)
         self.added.clear()
 
 
-class SingleWatch(Watch):
+class SingleWatch(RuleWatch):
     """A condition on single rows."""
 
     def __init__(self, rows: RowSet, rule: Rule, form: RowForm) -> None:
@@ -150,13 +150,13 @@ class SingleWatch(Watch):
         self.form = form
 
     def follow(self, batch: ChangedRows) -> None:
-        """Ask the rows that changed."""
+        """Apply a batch, by the condition on the changed rows."""
         passes = batch.columns.passing_any(self.form.alternatives)
         self.breaking += int(batch.delta.copies[passes].sum())
         self.see(batch, passes)
 
 
-class PairsWatch(Watch):
+class PairsWatch(RuleWatch):
     """A rule about pairs of rows."""
 
     def __init__(self, rows: RowSet, rule: Rule, form: PairForm) -> None:
@@ -182,10 +182,11 @@ class PartnersWatch(PairsWatch):
         return self.seconds_a_row * len(self._rows)
 
     def follow(self, batch: ChangedRows, partners: Ints) -> None:
-        """Take in with how many rows each changed row breaks the rule, in both places, itself included.
+        """Apply a batch; `partners` has, per changed row, with how many rows it violates the rule.
 
-        Let w be the copies now, d how they changed, and B(u, v) the sum of u[t] v[s] over (t, s) that break the rule.
-        Then B(w, w) - B(w - d, w - d) = B(d, w) + B(w, d) - B(d, d), of which rows with themselves are no pairs.
+        Partners are counted in both positions, t and s, and include the row itself. Let w be the copies now, d their
+        changes, and B(u, v) the sum of u[t] v[s] over all (t, s) that violate the rule. Then
+        B(w, w) - B(w - d, w - d) = B(d, w) + B(w, d) - B(d, d), from which a row with itself is subtracted.
         """
         change = batch.delta.copies
         found = breaks_alone(batch.columns, self.form)
@@ -202,8 +203,8 @@ class PartnersWatch(PairsWatch):
         self.see(batch, has_partner)
 
 
-def watch_of(rows: RowSet, rule: Rule, form: Form) -> Watch:
-    """Return how a rule is watched."""
+def watch_of(rows: RowSet, rule: Rule, form: Form) -> RuleWatch:
+    """Return the watch for a rule, by the form of its violations."""
     if isinstance(form, RowForm):
         return SingleWatch(rows, rule, form)
     assert isinstance(form, PairForm), "inclusions are across tables"
@@ -211,10 +212,10 @@ def watch_of(rows: RowSet, rule: Rule, form: Form) -> Watch:
 
 
 def example_of(rule: str, found: Found, image: RowImages) -> RuleExample:
-    """Return a violation as it is shown."""
-    return RuleExample.of(rule, Violation(tuple(image.of(slot) for slot in found)))
+    """Return a violation as an example."""
+    return RuleExample.of(rule, Violation(tuple(image(slot) for slot in found)))
 
 
 def is_twice(found: Found) -> bool:
-    """Whether a violation is two copies of one row."""
+    """Whether the two rows of a violation are copies of one row."""
     return len(found) == 2 and found[0] == found[1]

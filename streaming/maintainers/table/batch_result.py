@@ -1,4 +1,4 @@
-"""What a batch did to one table."""
+"""The result of applying a batch to one table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,33 +7,33 @@ from holdfast.constraints import ConstraintChange
 from holdfast.display.changes import Changes
 from holdfast.display.near import NearChanges
 from holdfast.display.texts import counted
-from holdfast.streaming.maintainers.inclusion.maintainer import ColumnChange
+from holdfast.streaming.maintainers.inclusion.column_values import ColumnChange
 from holdfast.streaming.maintainers.near.changes import NearChange, NearExample
 from holdfast.streaming.maintainers.rules.state import RuleState
 
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What a batch did.
+    """The result of a batch.
 
     Parameters
     ----------
-    changes : constraints that disappeared, then those that appeared.
-    rows_in, rows_out : rows that entered and left after netting; an update is one of each.
-    inserted, deleted, updated : the same by kind; a table without a key knows no updates.
-    ignored : deletes of unknown keys.
-    newly_owed, owed : deletes of copies that are not there (table without a key): of this batch, and in all.
-    rows, constraints : how many there are now.
-    seconds : of the work on the batch alone.
-    late : records that are older than what is known of their key.
-    incomplete : numbers of records that were left out, as they leave cells as they were of rows that are not there.
-    values : what became of the values of each column, where they are followed.
-    emptied : whether all rows of before went, so that `values` are all that there are.
-    rules : what is known of each monitored rule now.
-    near : what became of constraints that nearly hold.
-    near_counts : how many constraints nearly hold, and how many of them have exceptions.
-    exceptions_shown, exceptions_hidden : rows that are shown as exceptions of these since the batch, and no longer.
-    left_out : fields that no column has, and that were seen first with this batch: each with its first record.
+    changes : the constraints that disappeared, then those that appeared.
+    rows_in, rows_out : how many rows were inserted and deleted after netting; an update counts once in each.
+    inserted, deleted, updated : the same by kind; a table without a key has no updates.
+    ignored : how many deletes had unknown keys.
+    newly_owed, owed : deletes of copies that the table did not have (table without a key): of this batch, and in all.
+    rows, constraints : how many the table has after the batch.
+    seconds : the time of the work on the batch alone.
+    late : how many records were older than the last known change of their key.
+    incomplete : numbers of the records left out, since they keep cells of rows that do not exist.
+    values : the changed values of each column, where values are followed.
+    emptied : whether all earlier rows were deleted, so that `values` has all values of the table.
+    rules : the state of each monitored rule.
+    near : the changes of constraints that nearly hold.
+    near_counts : how many constraints nearly hold, and how many of these have exceptions.
+    exceptions_shown, exceptions_hidden : rows that are shown as exceptions since this batch, and rows no longer shown.
+    left_out : fields that no column has, first seen in this batch: each with its first record.
     """
 
     changes: list[ConstraintChange]

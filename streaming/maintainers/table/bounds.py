@@ -10,13 +10,13 @@ from holdfast.constraints import Family, PredicateSpace
 
 @dataclass(frozen=True)
 class NearBounds:
-    """Which constraints that nearly hold are maintained.
+    """The bounds of the constraints that nearly hold and are maintained.
 
     Parameters
     ----------
-    share : of the rows that may be exceptions.
-    max_context : with at most so many columns in the context, 0 for any number.
-    orders : whether order compatibilities are among them, beside keys and functional dependencies.
+    share : the share of rows that may be exceptions.
+    max_context : the most columns in the context; 0 for any number.
+    orders : whether order compatibilities are maintained too, beside keys and functional dependencies.
     """
 
     share: Fraction
@@ -24,7 +24,7 @@ class NearBounds:
     orders: bool = True
 
     def fields(self) -> dict[str, Any]:
-        """Return them as JSON has them."""
+        """Return the bounds as plain values, for JSON."""
         return {"share": str(self.share), "max_context": self.max_context, "orders": self.orders}
 
     @classmethod
@@ -35,13 +35,13 @@ class NearBounds:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Which families are maintained, and how large their constraints may be.
+    """The families that are maintained, and how large their constraints may be.
 
     Parameters
     ----------
-    max_predicates : denial constraints on at most so many column pairs, 0 for all; None for no denial constraints.
-    max_context : order dependencies with at most so many columns in the context, 0 for all; None for none.
-    near : constraints that nearly hold; None for none.
+    max_predicates : the most column pairs of a denial constraint; 0 for any number, None for no denial constraints.
+    max_context : the most columns in the context of an order dependency; 0 for any number, None for none.
+    near : the bounds of constraints that nearly hold; None for no such constraints.
     """
 
     max_predicates: int | None = 4
@@ -55,7 +55,7 @@ class Bounds:
         return {family: bound for family, bound in bounds.items() if bound is not None}
 
     def fields(self) -> dict[str, Any]:
-        """Return those that are set, by name, as JSON has them."""
+        """Return the bounds that are set, by name, as plain values for JSON."""
         near = None if self.near is None else self.near.fields()
         return {name: bound for name, bound in {**vars(self), "near": near}.items() if bound is not None}
 
@@ -67,7 +67,7 @@ class Bounds:
         return cls(fields.get("max_predicates"), fields.get("max_context"), known)
 
     def widest(self, space: PredicateSpace) -> PredicateSpace:
-        """Return the space of the rows: with every column pair and every order that some family compares."""
+        """Return the space with every column pair and every order that some family compares."""
         if self.max_context is None and (self.near is None or not self.near.orders):
             return space.of_family(Family.DENIAL)
         crossing = space.crossing if self.max_predicates is not None else ()

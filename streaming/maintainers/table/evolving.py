@@ -1,9 +1,9 @@
-"""A table under another definition: other columns, key, bounds or rules, over the rows that it has.
+"""A table under another definition: other columns, key, bounds or rules, over the same rows.
 
-The rows stand in place of a file, and the table is seeded anew; deletes that are owed are owed to the new rows. So what
-holds afterwards is what a discovery on these rows finds.
+The table is seeded anew with its stored rows; deletes that were owed to the old rows are owed to the new rows. So the
+constraints afterwards are those that a discovery on these rows finds.
 
-Invariant: the table that is there already is not touched.
+Invariant: the existing table is not changed.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -24,12 +24,12 @@ from holdfast.tables.keys import arrow_type_of
 
 @dataclass(frozen=True)
 class EvolvedColumn:
-    """A column as it is to be.
+    """A column of the new definition.
 
     Parameters
     ----------
-    column : what it is called, and its type.
-    was : the name of the column whose values it takes over; None for one that is null everywhere.
+    column : its name and type.
+    was : the name of the old column with its values; None for a column that is null everywhere.
     """
 
     column: Column
@@ -38,15 +38,15 @@ class EvolvedColumn:
 
 @dataclass(frozen=True)
 class Definition:
-    """What a table is to be.
+    """The new definition of a table.
 
     Parameters
     ----------
-    columns : in their order.
-    key : names of columns.
-    bounds : which families are maintained.
-    cross_columns : as a space is built with; None leaves it at the column pairs that were compared before.
-    rules : those that are monitored.
+    columns : the columns in their order.
+    key : the names of the key columns.
+    bounds : the families that are maintained.
+    cross_columns : the column pairs to compare, as `space_of` takes them; None for the pairs that were compared before.
+    rules : the monitored rules.
     """
 
     columns: Sequence[EvolvedColumn]
@@ -57,7 +57,7 @@ class Definition:
 
 
 def evolved(old: Maintainer, definition: Definition, report: Callable[[str], object] = lambda _: None) -> Maintainer:
-    """Return a table's maintainer under another definition. As much as seeding it.
+    """Return the maintainer of a table under another definition. Costs as much as seeding the table.
 
     Raises `InputError` where a value does not fit its column's new type, or rows would share a key.
     """
@@ -83,14 +83,14 @@ def _in_columns(columns: Sequence[EvolvedColumn], rows: Table) -> Table:
 
 
 def _table(old: Schema, rows: pa.Table, columns: Sequence[EvolvedColumn]) -> Table:
-    """Return stored rows in other columns."""
+    """Return stored rows with the columns of the new definition."""
     arrays = {}
     for made in columns:
         column = made.column
         if made.was is None:
             arrays[column.name] = pa.chunked_array([pa.nulls(len(rows), arrow_type_of(column.type))])
             continue
-        own, values = old[made.was].type, _chunked(rows)[made.was]
+        own, values = old[made.was].type, rows.column(made.was)
         same = own == column.type
         arrays[column.name] = values if same else converted(values, own, column, f"table {old.table}")
     return encoded(old.table, [made.column for made in columns], arrays, len(rows))
@@ -99,7 +99,7 @@ def _table(old: Schema, rows: pa.Table, columns: Sequence[EvolvedColumn]) -> Tab
 def _space(
     old: Maintainer, measured: Callable[[str | Collection[tuple[str, str]]], PredicateSpace], definition: Definition
 ) -> PredicateSpace:
-    """Return what is compared; `measured` makes a space of the new rows."""
+    """Return the space of the new definition; `measured` makes a space of the new rows."""
     if definition.bounds.max_predicates is None:
         return measured("none")
     if definition.cross_columns is not None:
@@ -108,7 +108,3 @@ def _space(
     before = old.schema.names
     pairs = [(names.get(before[a]), names.get(before[b])) for a, b in old.space.crossing]
     return measured([(a.name, b.name) for a, b in pairs if a and b and a.type.group is b.type.group])
-
-
-def _chunked(rows: pa.Table) -> dict[str, pa.ChunkedArray]:
-    return {name: rows.column(name) for name in rows.column_names}

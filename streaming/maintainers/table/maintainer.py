@@ -1,13 +1,14 @@
-"""One table's rows and everything that is kept exact about them: seeded, then followed batch by batch.
+"""The rows of one table with its constraints and rules: seeded once, then kept exact batch by batch.
 
-Where the rows are is its `Holding`'s business: the maintainer never asks. `Maintainer` adds what Python users see.
+The `Holding` knows where the rows are; this class never asks. `Maintainer` adds data frames for Python users.
 
-Invariant: after every batch the constraints are those of the definition on the current rows, whatever the history; an
-exception in a batch leaves everything as it was before it.
+Invariant: after every batch the constraints are those of the definition on the current rows, whatever the history; a
+batch that raises leaves everything as it was before the batch.
 """
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,7 +22,6 @@ from holdfast.constraints import (
     ConstraintChange,
     DenialConstraint,
     Family,
-    NearConstraint,
     PredicateSpace,
     Reason,
     Schema,
@@ -39,10 +39,9 @@ from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.incoming.key_versions import KeyVersions, versions_definition
 from holdfast.streaming.incoming.netting import DELETE, Netted, Records, check, net
 from holdfast.streaming.maintainers.certified.denial import DenialMaintainer
-from holdfast.streaming.maintainers.certified.maintainer import CertifiedMaintainer, Effort
+from holdfast.streaming.maintainers.certified.maintainer import CertifiedMaintainer
 from holdfast.streaming.maintainers.certified.order import OrderMaintainer
 from holdfast.streaming.maintainers.holdings.contract import (
-    NO_SLOTS,
     Holding,
     Report,
     Restore,
@@ -50,11 +49,12 @@ from holdfast.streaming.maintainers.holdings.contract import (
     WholeTable,
 )
 from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
-from holdfast.streaming.maintainers.inclusion.maintainer import ColumnChange, changed_values
+from holdfast.streaming.maintainers.inclusion.column_values import ColumnChange, changed_values
 from holdfast.streaming.maintainers.near.changes import NearExample
-from holdfast.streaming.maintainers.near.maintainer import NearEffort, NearMaintainer
+from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
+from holdfast.streaming.maintainers.part import TablePart
 from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule, RuleMaintainer, coding_space, refuse_uncoded
-from holdfast.streaming.maintainers.rules.state import RuleExample, RuleState
+from holdfast.streaming.maintainers.rules.state import RuleState
 from holdfast.streaming.maintainers.table.batch_result import BatchResult
 from holdfast.streaming.maintainers.table.bounds import Bounds
 from holdfast.streaming.maintainers.table.reasons import Reasons
@@ -70,7 +70,7 @@ MAINTAINERS: dict[Family, type[DenialMaintainer] | type[OrderMaintainer]] = {
     Family.DENIAL: DenialMaintainer,
     Family.ORDER: OrderMaintainer,
 }
-"""What maintains the constraints of each family."""
+"""The class that maintains the constraints of each family."""
 
 
 class TableMaintainer:
@@ -79,9 +79,9 @@ class TableMaintainer:
     Parameters
     ----------
     holding : the rows.
-    families : the constraints of each family.
-    bounds : which families these are, and how large their constraints may be.
-    explained : how the constraints were found.
+    families : one maintainer for each family of constraints.
+    bounds : the families that are maintained, and how large their constraints may be.
+    explained : how the seed found the constraints.
     """
 
     def __init__(
@@ -91,8 +91,8 @@ class TableMaintainer:
         self._rows = holding.rows
         self._families = families
         holding.serve(families)
-        self._rules = RuleMaintainer(holding)
-        self._near = None if bounds.near is None else holding.near(bounds.near)
+        self.rule_maintainer = RuleMaintainer(holding)
+        self.near_maintainer = None if bounds.near is None else holding.near(bounds.near)
         self._versions: KeyVersions | None = None
         self._follows: Callable[[RowSet, RowDelta], list[ColumnChange]] | None = None
         self.bounds = bounds
@@ -110,7 +110,7 @@ class TableMaintainer:
         threads: int | None = None,
         report: Report = lambda _: None,
     ) -> Self:
-        """Take a table over, and find what holds on it; its rows are this maintainer's from now on."""
+        """Seed a maintainer with a table, whose rows it owns from now on: find the constraints that hold."""
         if bounds.near is not None:
             whole.refuse_near(bounds.near)
         threads = threads or os.cpu_count() or 1
@@ -129,23 +129,23 @@ class TableMaintainer:
             explained.plan = explained.plan or seed.explained.plan
             explained.steps += seed.explained.steps
         maintainer = cls(holding, families, bounds, explained)
-        if maintainer._near is not None:
+        if maintainer.near_maintainer is not None:
             report("searching for constraints that nearly hold")
-            maintainer._near.seed()
+            maintainer.near_maintainer.seed()
         if rules:
             report("counting what breaks rules")
-            maintainer._rules = RuleMaintainer(holding, rules)
-            maintainer._rules.seed()
+            maintainer.rule_maintainer = RuleMaintainer(holding, rules)
+            maintainer.rule_maintainer.seed()
         return maintainer
 
     @classmethod
     def _prepare(cls, bounds: Bounds, rules: Sequence[MonitoredRule]) -> None:
-        """Do what has to be done before the first batch."""
+        """Prepare for the first batch; subclasses compile kernels here."""
 
     # What is stored
 
     def save(self, table: int = 0, *, everything: bool = False) -> Iterator[WriteBatch]:
-        """Yield what changed since it was last saved; the first time, and into an empty store, ask for everything.
+        """Yield what changed since the last save, or `everything`, as the first save into a store needs.
 
         Parameters
         ----------
@@ -160,18 +160,13 @@ class TableMaintainer:
             known.put(table, first)
         yield first
         yield from self.holding.save(prefix, everything=everything)
-        for family in self._families:
-            yield from family.save(family_prefix(family.space.family, table), everything=everything)
-        if self._near is not None:
-            yield from self._near.save(near_prefix(table), everything=everything)
-        yield from self._rules.save(prefix, everything=everything)
-        if self._versions is not None:
-            yield from self._versions.save(versions_prefix(table), everything=everything)
+        for part, prefix_of in self._parts:
+            yield from part.save(prefix_of(table), everything=everything)
 
     def save_rules(self, table: int = 0) -> Iterator[WriteBatch]:
-        """Yield what changed of rules since that was last saved, between two batches."""
+        """Yield what changed of the rules since the last save, between two batches."""
         yield from self.holding.save_between(table_prefix(table))
-        yield from self._rules.save(table_prefix(table))
+        yield from self.rule_maintainer.save(table_prefix(table))
 
     @classmethod
     def restore(
@@ -182,14 +177,14 @@ class TableMaintainer:
         rules: Sequence[MonitoredRule] = (),
         rows: Restore = RowsInMemory.restored,
     ) -> Self:
-        """Take a table over from a store, as it was when it was last saved. O(n log n); of rows in blocks O(blocks).
+        """Return the maintainer of a table as it was last saved in a store. O(n log n); of rows in blocks O(blocks).
 
         Parameters
         ----------
-        store, table : where, and the number of the table in it.
-        threads : all cores where it is not given.
-        rules : those that are monitored; what is new or worded otherwise is counted.
-        rows : takes the rows over.
+        store, table : the store, and the number of the table in the store.
+        threads : by default as many as there are cores.
+        rules : the monitored rules; a rule that is new, or was reworded, is counted.
+        rows : restores the rows.
         """
         known, threads = StoredDefinition.read(store, table), threads or os.cpu_count() or 1
         cls._prepare(known.bounds, rules)
@@ -203,10 +198,10 @@ class TableMaintainer:
             for family, bound in known.bounds.families.items()
         ]
         maintainer = cls(holding, families, known.bounds, Explained())
-        if maintainer._near is not None:
-            maintainer._near.restore(store, near_prefix(table))
-        maintainer._rules = RuleMaintainer(holding, rules)
-        maintainer._rules.restore(store, table_prefix(table))
+        if maintainer.near_maintainer is not None:
+            maintainer.near_maintainer.restore(store, near_prefix(table))
+        maintainer.rule_maintainer = RuleMaintainer(holding, rules)
+        maintainer.rule_maintainer.restore(store, table_prefix(table))
         if known.remembers:
             definition = versions_definition(known.space.schema, known.key, threads)
             maintainer._versions = KeyVersions(rows(store, versions_prefix(table), definition), known.retention)
@@ -214,61 +209,61 @@ class TableMaintainer:
 
     @property
     def files(self) -> frozenset[str]:
-        """The names of the files that rows are in, and what is known of their keys."""
+        """The names of the files with rows and with the versions of keys."""
         return self.holding.files | (frozenset() if self._versions is None else self._versions.holding.files)
 
     def committed(self) -> None:
-        """Remove what only earlier states need: the last batch is the earliest from which a restart may resume."""
+        """Remove files of earlier states: the last batch is the earliest from which a restart may resume."""
         self.holding.committed()
         if self._versions is not None:
             self._versions.holding.committed()
 
-    # What is followed beside constraints and rules
+    # Values and versions of keys
 
     def follow_values(self, *, texts: bool, only: Collection[str] | None = None) -> None:
-        """Tell with each batch what became of the values of each column, or of some; with `texts`, of their texts."""
+        """Return with each batch the changed values of all columns, or of `only` some; with `texts` as texts."""
         self._follows = partial(changed_values, texts=texts, only=only)
 
     def remember(self, retention: float | None = None, known: WholeTable | None = None) -> None:
-        """Remember the sequence of each key's last change, and tell records that come late by it.
+        """Remember the sequence of each key's last change, by which late records are recognised.
 
         Parameters
         ----------
-        retention : for how many seconds a key is remembered whose row is gone; None for ever.
-        known : the versions of the first rows' keys (`key_versions.py`); None where there are none, in memory.
+        retention : for how many seconds a key is remembered whose row was deleted; None for ever.
+        known : the versions of the first rows' keys (`key_versions.py`); None for no versions, in memory.
         """
         definition = versions_definition(self.schema, self._key, self.holding.threads)
         held = RowsInMemory(definition.empty()) if known is None else known.held(definition)
         self._versions = KeyVersions(held, retention)
 
     def remember_as(self, other: "TableMaintainer", retention: float | None = None) -> None:
-        """Remember what another maintainer of the same keys does."""
+        """Take over the versions of keys from another maintainer of the same keys."""
         self._versions = other._versions
         if self._versions is not None:
             self._versions.retention = retention
 
-    # What is known of the table
+    # The table as it is now
 
     @property
     def _key(self) -> tuple[str, ...]:
         return tuple(self.schema.names[c] for c in self._rows.key)
 
     def rows(self) -> tuple[pa.Table, pa.Table]:
-        """Return all rows, and the deletes that are owed. O(n)."""
+        """Return all rows, and the deletes of rows that are still owed. O(n)."""
         return self._rows.arrow()
 
     def owed_rows(self) -> pa.Table:
-        """Return the deletes that are owed. O(rows in memory)."""
+        """Return the deletes of rows that are still owed. O(rows in memory)."""
         return self._rows.owed()
 
     @property
     def owed(self) -> int:
-        """How many deletes of copies are owed."""
+        """How many deletes of copies are still owed."""
         return self._rows.owed_copies
 
     @property
     def space(self) -> PredicateSpace:
-        """Which column pairs are compared, and in which order, by all families together."""
+        """The column pairs, and their orders, that all families together compare."""
         return self._rows.space
 
     @property
@@ -288,14 +283,14 @@ class TableMaintainer:
 
     @property
     def constraints(self) -> Constraints[Reported]:
-        """What holds on the current rows, family by family, fewest columns first. O(constraints)."""
+        """The constraints that hold on the current rows, family by family, fewest columns first. O(constraints)."""
         found = (c for family in self._families for c in ReportedSet(family.space, family.masks))
         return Constraints(found, self.name)
 
     @property
     def near(self) -> NearConstraints:
-        """What nearly holds on the current rows, fewest columns first."""
-        return NearConstraints([] if self._near is None else self._near.constraints, self.name)
+        """The constraints that nearly hold on the current rows, fewest columns first."""
+        return NearConstraints([] if self.near_maintainer is None else self.near_maintainer.constraints, self.name)
 
     @property
     def count(self) -> int:
@@ -309,72 +304,42 @@ class TableMaintainer:
 
     @property
     def rules(self) -> Verdicts[RuleState]:
-        """What is known of each monitored rule: counts, whether it holds, examples that the last batch changed."""
-        return Verdicts(self._rules.states)
-
-    @property
-    def rules_gone(self) -> list[tuple[str, RuleExample]]:
-        """Examples that were stored of rules that are not monitored any more, or were worded otherwise, by name."""
-        return self._rules.gone
-
-    def recount_rules(self) -> None:
-        """Count the violating rows of all rules whose last count is of an earlier batch. O(n log n) for each."""
-        self._rules.recount()
-
-    def rules_told(self) -> None:
-        """Forget which examples came and went: whoever has to know does."""
-        self._rules.told()
+        """The state of each monitored rule: counts, whether the rule holds, examples that the last batch changed."""
+        return Verdicts(self.rule_maintainer.states)
 
     def scores(self, constraints: Sequence[Reported]) -> list[float]:
-        """Return how much each of some constraints tells, from 0 to 1, by a sample of the current rows. O(n)."""
+        """Return the score of each constraint, from 0 to 1, measured on a sample of the current rows. O(n)."""
         found = np.zeros(len(constraints))
         for family in self._families:
             space = family.space
-            asked = [i for i, constraint in enumerate(constraints) if constraint.family is space.family]
-            if asked:
-                words = [space.words(space.mask(_as_denial(constraints[i]))) for i in asked]
-                found[asked] = scores_on(np.array(words, np.uint64), self.holding.sample(space), space)
+            numbers = [i for i, constraint in enumerate(constraints) if constraint.family is space.family]
+            if numbers:
+                words = [space.words(space.mask(_as_denial(constraints[i]))) for i in numbers]
+                found[numbers] = scores_on(np.array(words, np.uint64), self.holding.sample(space), space)
         scores: list[float] = found.tolist()
         return scores
 
     @property
-    def effort(self) -> Effort:
-        """What the batches since the seed cost, in counts, all families together."""
-        total = Effort()
-        for family in self._families:
-            for name, count in vars(family.effort).items():
-                setattr(total, name, getattr(total, name) + count)
-        return total
+    def effort(self) -> Counter[str]:
+        """The counts of what the batches since the seed cost, all families together."""
+        return sum((family.effort for family in self._families), Counter[str]())
 
     @property
     def near_counts(self) -> tuple[int, int] | None:
-        """How many constraints nearly hold, and how many of them have exceptions; None where they are not kept."""
-        return None if self._near is None else self._near.counts
+        """How many constraints nearly hold, and how many of these have exceptions; None if not maintained."""
+        return None if self.near_maintainer is None else self.near_maintainer.counts
 
     @property
     def near_examples(self) -> list[NearExample]:
         """The rows that are shown as exceptions of constraints that nearly hold."""
-        return [] if self._near is None else self._near.shown
-
-    def near_strengths(self, some: Sequence[NearConstraint]) -> list[float | None]:
-        """Return how strong some constraints are that nearly hold; None of order compatibilities. O(n log n)."""
-        return [] if self._near is None else self._near.strengths(some)
-
-    def near_reasons_left(self, some: Sequence[NearConstraint]) -> list[str | None]:
-        """Return why constraints left: `implied` or `violated`; None where they are not looked for."""
-        return [None] * len(some) if self._near is None else self._near.reasons_left(some)
-
-    @property
-    def near_effort(self) -> NearEffort | None:
-        """What batches cost the constraints that nearly hold."""
-        return None if self._near is None else self._near.effort
+        return [] if self.near_maintainer is None else self.near_maintainer.shown.examples
 
     # A batch
 
     def apply_records(self, records: Records) -> BatchResult:
-        """Net a batch of records in the order of their sequence, and follow what is left of it.
+        """Net a batch of records in the order of their sequence, and apply the remaining inserts and deletes.
 
-        Raises `InputError`, and changes nothing, where a record has a null in its key, or is an update without a key.
+        Raises `InputError`, and changes nothing, if a record has a null in its key, or updates a table without key.
         """
         started = time.perf_counter()
         check(records, self._rows.key)
@@ -390,16 +355,15 @@ class TableMaintainer:
         codes, relabelled = self._rows.encode(records.table)
         if relabelled:
             self.holding.rebuild()
-            self._rules.rebuild()
-            if self._near is not None:
-                self._near.rebuild()
+            for part, _ in self._parts:
+                part.rebuild()
         netted = net(records, codes, self._rows, self._latest(records))
         delta = self._rows.change(netted.codes, netted.signs)
         changes = [] if delta.is_empty else self._followed(delta)
-        self._rules.apply(delta)
-        if self._near is not None and (delta.copies_in or delta.copies_out):
-            self._near.follow(delta)
-            changes = self._with_exceptions(changes, self._near)
+        self.rule_maintainer.apply(delta)
+        if self.near_maintainer is not None and (delta.copies_in or delta.copies_out):
+            self.near_maintainer.follow(delta)
+            changes = self._with_exceptions(changes, self.near_maintainer)
         values = () if self._follows is None else self._follows(self._rows, self.holding.with_values(delta))
         self._rows.forget()
         self._remember(records, netted)
@@ -408,34 +372,33 @@ class TableMaintainer:
     def _begin(self, records: Records) -> None:
         """Begin a batch: `_undo` leads back to here."""
         self.holding.begin(self._held, from_nothing=records.from_nothing)
-        for family in self._families:
-            family.begin()
-        self._rules.begin()
-        if self._near is not None:
-            self._near.begin()
-        if self._versions is not None:
-            self._versions.begin()
+        for part, _ in self._parts:
+            part.begin()
 
     def _undo(self) -> None:
         self.holding.undo()
-        for family in self._families:
-            family.undo()
-        self._rules.undo()
-        if self._near is not None:
-            self._near.undo()
+        for part, _ in self._parts:
+            part.undo()
         self.holding.serve(self._families)
-        if self._versions is not None:
-            self._versions.undo()
+
+    @property
+    def _parts(self) -> list[tuple[TablePart, Callable[[int], bytes]]]:
+        """The parts, each with the function that returns its place in a store by the number of the table."""
+        parts: list[tuple[TablePart | None, Callable[[int], bytes]]] = [
+            *((family, partial(family_prefix, family.space.family)) for family in self._families),
+            (self.near_maintainer, near_prefix),
+            (self.rule_maintainer, table_prefix),
+            (self._versions, versions_prefix),
+        ]
+        return [(part, prefix) for part, prefix in parts if part is not None]
 
     def _held(self) -> Slots:
-        """Return the slots that certificates and rules refer to."""
-        found = [family.certificate.pairs[family.certificate.held].ravel() for family in self._families]
-        shown = NO_SLOTS if self._near is None else self._near.held
-        held = np.unique(np.concatenate([NO_SLOTS, self._rules.held, shown, *found]))
+        """Return the slots of the rows that some part refers to."""
+        held = np.unique(np.concatenate([part.held for part, _ in self._parts]))
         return held[held >= 0]
 
     def _followed(self, delta: RowDelta) -> list[ConstraintChange]:
-        """Bring index and families to where the rows are; disappeared constraints of all families come first."""
+        """Apply a batch to index and families; return the changes, disappeared constraints of all families first."""
         met = self.holding.met(delta)
         reasons = Reasons(self._rows)
         changes = [
@@ -447,7 +410,7 @@ class TableMaintainer:
         return sorted(changes, key=lambda change: change.appeared)
 
     def _with_exceptions(self, changes: list[ConstraintChange], near: NearMaintainer) -> list[ConstraintChange]:
-        """Return changes with how many exceptions violated constraints have that nearly hold."""
+        """Return the changes; a violated constraint that nearly holds gets its number of exceptions."""
         forms = [near_form(change.constraint) if change.reason is Reason.VIOLATED else None for change in changes]
         counts = iter(near.exceptions_of([form for form in forms if form is not None]))
         return [
@@ -456,7 +419,7 @@ class TableMaintainer:
         ]
 
     def _latest(self, records: Records) -> NDArray[np.int64] | None:
-        """Return what is known of the records' keys."""
+        """Return the last sequence, or version, known of each record's key."""
         if self._versions is None:
             return None
         if records.versions is not None and len(records):
@@ -466,7 +429,7 @@ class TableMaintainer:
     def _remember(self, records: Records, netted: Netted) -> None:
         if self._versions is None or not len(records):
             return
-        if records.versions is not None:  # what the last version wrote: its removals may come with the next batch
+        if records.versions is not None:  # the rows of the last version: its removals may be in the next batch
             which = np.flatnonzero((records.versions == records.versions[-1]) & (records.operations != DELETE))
             self._versions.note(records.operations, records.versions, which)
         elif records.sequence is not None:
@@ -481,13 +444,13 @@ class TableMaintainer:
         values: Sequence[ColumnChange],
         started: float,
     ) -> BatchResult:
-        keyed = bool(self._rows.key)
+        keyed, near = bool(self._rows.key), self.near_maintainer
         return BatchResult(
             Changes(changes),
             rows_in=delta.copies_in,
             rows_out=delta.copies_out,
             inserted=netted.inserted if keyed else delta.copies_in,
-            deleted=delta.copies_out - netted.updated,  # without a key nothing is updated
+            deleted=delta.copies_out - netted.updated,  # without a key there are no updates
             updated=netted.updated,
             ignored=netted.ignored,
             newly_owed=delta.newly_owed,
@@ -498,22 +461,19 @@ class TableMaintainer:
             constraints=self.count,
             seconds=time.perf_counter() - started,
             values=tuple(values),
-            rules=tuple(self._rules.states),
-            near=NearChanges(() if self._near is None else self._near.changes, self.name),
+            rules=tuple(self.rule_maintainer.states),
+            near=NearChanges(() if near is None else near.changes, self.name),
             near_counts=self.near_counts,
-            exceptions_shown=() if self._near is None else self._near.shown_now,
-            exceptions_hidden=() if self._near is None else self._near.shown_no_more,
+            exceptions_shown=() if near is None else near.shown.added,
+            exceptions_hidden=() if near is None else near.shown.removed,
             emptied=self.holding.has_emptied,
         )
 
     def check_invariants(self) -> None:
-        """Assert what all parts promise. Exponential in the columns."""
+        """Assert the invariants of all parts. Exponential in the columns."""
         self.holding.check_invariants()
-        for family in self._families:
-            family.check_invariants()
-        self._rules.check_invariants()
-        if self._near is not None:
-            self._near.check_invariants()
+        for part, _ in self._parts:
+            part.check_invariants()
 
 
 def _as_denial(constraint: Reported) -> DenialConstraint:

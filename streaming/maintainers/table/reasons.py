@@ -1,7 +1,7 @@
-"""Why constraints entered or left the reported set, and the rows that prove it (semantics, Changes).
+"""Why constraints appeared in the reported set or disappeared from it, and the rows that prove it (semantics, Changes).
 
-A box that went is *violated* where a new evidence lies in it, else a wider one that came *implies* it; one that came
-was *weakened* from a wider one that went, else it is *released* by the rows that had held it back.
+A box that disappeared is *violated* where a new evidence lies in it; else a wider box that appeared *implies* it. A box
+that appeared was *weakened* from a wider box that disappeared; else deleted rows that violated it *released* it.
 """
 
 import numpy as np
@@ -11,8 +11,8 @@ from holdfast.constraints import ConstraintChange, DenialConstraint, PredicateSp
 from holdfast.discovery.evidence.certificate import Words
 from holdfast.discovery.reported import constraint_of
 from holdfast.indexes.rows import RowSet
-from holdfast.streaming.maintainers.certified.maintainer import CertifiedMaintainer, Step
-from holdfast.streaming.maintainers.table.row_images import RowImages
+from holdfast.streaming.maintainers.certified.maintainer import CertifiedMaintainer, FamilyChanges
+from holdfast.streaming.maintainers.table.row_images import row_images
 
 
 class Reasons:
@@ -20,26 +20,26 @@ class Reasons:
 
     Parameters
     ----------
-    rows : the table after the batch, the rows that went not forgotten yet.
+    rows : the table after the batch, with the deleted rows not forgotten yet.
     """
 
     def __init__(self, rows: RowSet) -> None:
         self._rows = rows
-        self._images = RowImages(rows)
+        self._images = row_images(rows)
 
-    def of(self, family: CertifiedMaintainer, step: Step) -> list[ConstraintChange]:
-        """Give each change of a family its reason and its proof."""
+    def of(self, family: CertifiedMaintainer, step: FamilyChanges) -> list[ConstraintChange]:
+        """Return the changes of a family, each with its reason and its proof."""
         space = family.space
         changes = []
-        for mask in _told(step.gone, space):
+        for mask in _in_order(step.gone, space):
             violating = _lies_in(step.found, mask)
             if violating.any():
                 pair = step.found_pairs[int(violating.argmax())]
-                witness = Violation(tuple(self._images.of(int(slot)) for slot in pair))
+                witness = Violation(tuple(self._images(int(slot)) for slot in pair))
                 changes.append(_change(space, mask, Reason.VIOLATED, witness=witness))
             else:
                 changes.append(_change(space, mask, Reason.IMPLIED, by=family.wider(mask, step.come)))
-        for mask in _told(step.come, space):
+        for mask in _in_order(step.come, space):
             wider = family.wider(mask, step.gone)
             if wider is not None:
                 changes.append(_change(space, mask, Reason.WEAKENED, by=wider))
@@ -47,7 +47,7 @@ class Reasons:
             held_back = step.lost_pairs[_lies_in(step.lost, mask)]
             twice = held_back[:, 0] == held_back[:, 1]  # then one of the two copies was removed
             removed = held_back[(held_back >= 0) & (twice[:, None] | (self._rows.copies[held_back] <= 0))]
-            proof = Violation((self._images.of(int(removed[0])),)) if len(removed) else None
+            proof = Violation((self._images(int(removed[0])),)) if len(removed) else None
             changes.append(_change(space, mask, Reason.RELEASED, witness=proof))
         return changes
 
@@ -62,11 +62,11 @@ def _change(
 
 
 def _lies_in(words: Words, mask: Words) -> NDArray[np.bool_]:
-    """Return which evidences lie in a box."""
+    """Return, per evidence, whether it lies in the box."""
     return np.asarray(~(words & ~mask).any(axis=1))
 
 
-def _told(masks: Words, space: PredicateSpace) -> Words:
-    """Return boxes in the order in which changes are told; the box of everything is not told."""
+def _in_order(masks: Words, space: PredicateSpace) -> Words:
+    """Return the boxes in the order in which changes are reported, without the box of everything."""
     masks = masks[(masks != np.array(space.words(space.every), np.uint64)).any(axis=1)]
     return masks[np.lexsort(masks.T)]

@@ -1,27 +1,24 @@
-"""Rows as people recognise them, each made once while its slot is its."""
+"""Rows with the names and values of their columns, as people recognise them; each image is made once."""
+
+from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
 from holdfast.constraints import RowImage
 from holdfast.indexes.rows import RowSet
 
+RowImages = Callable[[int], RowImage]
+"""Returns the key and the values of the row in a slot."""
 
-class RowImages:
-    """Images of one table's rows.
 
-    Parameters
-    ----------
-    rows : the table; rows that went count until they are forgotten.
-    """
+def row_images(rows: RowSet) -> RowImages:
+    """Return the images of a table's rows; deleted rows have images until they are forgotten."""
+    names = [rows.space.schema.names[c] for c in rows.key]
 
-    def __init__(self, rows: RowSet) -> None:
-        self._rows = rows
-        self._made: dict[int, RowImage] = {}
+    @cache
+    def image(slot: int) -> RowImage:
+        values = rows.values(np.array([slot]))[0]
+        return RowImage({name: values[name] for name in names}, values)
 
-    def of(self, slot: int) -> RowImage:
-        """Return a row's key and values."""
-        if slot not in self._made:
-            values = self._rows.values(np.array([slot]))[0]
-            key = {name: values[name] for name in (self._rows.space.schema.names[c] for c in self._rows.key)}
-            self._made[slot] = RowImage(key, values)
-        return self._made[slot]
+    return image

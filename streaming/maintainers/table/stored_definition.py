@@ -1,8 +1,8 @@
-"""What a state says of a table beside its rows: what is compared, what identifies a row, which families are maintained.
+"""The definition of a stored table: the column pairs that are compared, the key, the families that are maintained.
 
     meta  <table> table     the definition, as JSON
 
-Where the parts of a table are stored: `table_prefix`, `family_prefix`, `near_prefix`, `versions_prefix`.
+The prefixes of the keys of a table's parts are `table_prefix`, `family_prefix`, `near_prefix` and `versions_prefix`.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from holdfast.state.store import Reader, WriteBatch
 from holdfast.streaming.maintainers.table.bounds import Bounds
 
 _DEFINITION = 2
-"""Of the reported set: the first one had constraints that no table can break."""
+"""The version of the definition of the reported set: version 1 had constraints that no table can violate."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class StoredDefinition:
 
     Parameters
     ----------
-    space, coding : what is compared, and what codes have to tell beside.
+    space, coding : the column pairs that are compared, and those that the codes of rows must be able to compare.
     key : names of the columns that identify a row.
-    bounds : which families are maintained.
-    remembers : whether sequences of keys are remembered.
-    retention : for how many seconds those of keys without a row are; None for ever.
-    reported : which definition of the reported set the table was seeded with.
+    bounds : the families that are maintained.
+    remembers : whether the sequences of keys are remembered.
+    retention : for how many seconds the sequences of keys without a row are remembered; None for ever.
+    reported : the version of the definition of the reported set with which the table was seeded.
     """
 
     space: PredicateSpace
@@ -42,7 +42,7 @@ class StoredDefinition:
 
     @classmethod
     def read(cls, store: Reader, table: int) -> "StoredDefinition":
-        """Return the definition of a table of a number; raise `StateRefused` where this version cannot read it."""
+        """Return the definition of the table with this number; raise `StateRefused` if this version cannot read it."""
         stored = store.get("meta", table_prefix(table) + b"table")
         if stored is None:
             raise StateRefused(f"the store holds no table number {table}: seed one first")
@@ -60,7 +60,7 @@ class StoredDefinition:
         return cls(space, coding, tuple(meta["key"]), bounds, "remembers" in meta, retention, reported)
 
     def put(self, table: int, batch: WriteBatch) -> None:
-        """Add the definition of a table of a number to what is to be written."""
+        """Add the definition of the table with this number to a batch."""
         meta = {
             "format": codecs.FORMAT,
             "definition": self.reported,
@@ -76,7 +76,7 @@ class StoredDefinition:
 
     @property
     def reports_otherwise(self) -> bool:
-        """Whether the version that seeded the table may have reported constraints that this one does not."""
+        """Whether the version that seeded the table may have reported constraints that this version does not report."""
         bound = self.bounds.max_predicates
         if self.reported >= _DEFINITION or bound is None or 0 < bound < FEWEST_PREDICATES:
             return False
@@ -84,20 +84,20 @@ class StoredDefinition:
 
 
 def table_prefix(table: int) -> bytes:
-    """Return where a table's rows, rules and definition are stored."""
+    """Return the prefix of a table's rows, rules and definition."""
     return codecs.number(table)
 
 
 def family_prefix(family: Family, table: int) -> bytes:
-    """Return where a family's certificate is stored: that of denial constraints under the table's own number."""
+    """Return the prefix of a family's certificate: for denial constraints it is the table's own number."""
     return table_prefix(table) if family is Family.DENIAL else codecs.number((2 << 32) + table)
 
 
 def near_prefix(table: int) -> bytes:
-    """Return where the constraints are stored that nearly hold on a table."""
+    """Return the prefix of the constraints that nearly hold on a table."""
     return codecs.number((3 << 32) + table)
 
 
 def versions_prefix(table: int) -> bytes:
-    """Return where it is stored what is known of a table's keys."""
+    """Return the prefix of the versions of a table's keys."""
     return codecs.number((1 << 32) + table)

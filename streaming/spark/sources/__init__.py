@@ -20,15 +20,16 @@ Kind = Literal["files", "delta", "kafka"]
 
 
 class StreamSource(Protocol):
-    """The changes of one table."""
+    """The changes of one table.
 
-    @property
-    def kind(self) -> Kind:
-        """The kind of source."""
+    Attributes
+    ----------
+    kind : the kind of source.
+    place : the folder, the Delta table, or the topic and its servers, as messages name it.
+    """
 
-    @property
-    def place(self) -> str:
-        """Where the changes are, as messages name it."""
+    kind: Kind
+    place: str
 
     def check(self, spark: "SparkSession") -> None:
         """Raise a named error where the source cannot be read."""

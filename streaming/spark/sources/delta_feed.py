@@ -32,6 +32,8 @@ class FeedSource(StreamSource):
     options : further options for Spark.
     """
 
+    kind: Kind = "delta"
+
     def __init__(
         self,
         path: str,
@@ -42,52 +44,42 @@ class FeedSource(StreamSource):
         max_bytes: int = 64_000_000,
         options: Mapping[str, str] | None = None,
     ) -> None:
-        self.path = path
+        self.place = path
         self._table = table
         self._seeded = seeded
         self._table_id = table_id
         self._columns = columns
         self._options = {"maxBytesPerTrigger": str(max_bytes), **(options or {})}
 
-    @property
-    def kind(self) -> Kind:
-        """The kind of source."""
-        return "delta"
-
-    @property
-    def place(self) -> str:
-        """Where the changes are, as messages name it."""
-        return self.path
-
     def check(self, spark: "SparkSession") -> None:
         """Raise where the table is not there, is another one, or has no feed from the seeded version on."""
         from delta.tables import DeltaTable
 
-        if not DeltaTable.isDeltaTable(spark, self.path):
-            raise UsageError(f"{self.path} is no Delta table: correct 'source.path'")
-        detail = DeltaTable.forPath(spark, self.path).detail().select("id", "properties").collect()[0]
+        if not DeltaTable.isDeltaTable(spark, self.place):
+            raise UsageError(f"{self.place} is no Delta table: correct 'source.path'")
+        detail = DeltaTable.forPath(spark, self.place).detail().select("id", "properties").collect()[0]
         if self._table_id is not None and detail["id"] != self._table_id:
             raise InputError(
-                f"{self.path} is another Delta table than the one that was seeded (it was dropped and made anew, or "
+                f"{self.place} is another Delta table than the one that was seeded (it was dropped and made anew, or "
                 "replaced): seed anew with holdfast seed --replace"
             )
         if str(detail["properties"].get(_FEED, "false")).lower() != "true":
             raise UsageError(
-                f"{self.path} has no change feed: switch it on with ALTER TABLE ... SET TBLPROPERTIES ({_FEED} = true) "
-                "and seed anew with holdfast seed --replace, since earlier changes are not in it"
+                f"{self.place} has no change feed: switch it on with ALTER TABLE ... SET TBLPROPERTIES ({_FEED} = true)"
+                " and seed anew with holdfast seed --replace, since earlier changes are not in it"
             )
-        names = spark.read.format("delta").load(self.path).columns
+        names = spark.read.format("delta").load(self.place).columns
         missing = [name for name in self._columns if name not in names]
         if missing:
             raise InputError(
-                f"{self.path} has no column '{missing[0]}' any more: it was dropped or renamed. Leave it out with "
+                f"{self.place} has no column '{missing[0]}' any more: it was dropped or renamed. Leave it out with "
                 "'exclude' and start again; where the feed does not go on so, seed anew with holdfast seed --replace"
             )
 
     def frame(self, spark: "SparkSession") -> "DataFrame":
         """Return the stream of changes."""
         stream = spark.readStream.format("delta").options(**self._options).option("readChangeFeed", "true")
-        frame = stream.option("startingVersion", self._seeded).load(self.path)
+        frame = stream.option("startingVersion", self._seeded).load(self.place)
         return frame.select(*(f"`{name.replace('`', '``')}`" for name in (*self._columns, KIND, VERSION, TIME)))
 
     def draft(self, came: "pa.Table", target: Target) -> Draft:

@@ -44,6 +44,8 @@ class FolderSource(StreamSource):
     options : further options for Spark.
     """
 
+    kind: Kind = "files"
+
     def __init__(
         self,
         path: str,
@@ -53,7 +55,7 @@ class FolderSource(StreamSource):
         max_bytes: int = 64_000_000,
         options: Mapping[str, str] | None = None,
     ) -> None:
-        self.path = path
+        self.place = path
         self._kind = kind
         self._reading = reading
         self._known = frozenset(known)
@@ -62,25 +64,15 @@ class FolderSource(StreamSource):
             limit = {}
         self._options = {**limit, **(options or {}), "maxFileAge": _FOREVER}
 
-    @property
-    def kind(self) -> Kind:
-        """The kind of source."""
-        return "files"
-
-    @property
-    def place(self) -> str:
-        """Where the changes are, as messages name it."""
-        return self.path
-
     def check(self, spark: "SparkSession") -> None:
         """Raise `UsageError` where the folder is not there."""
-        if not exists(spark, self.path):
-            raise UsageError(f"the folder of changes {self.path} does not exist: make it, or correct 'source.path'")
+        if not exists(spark, self.place):
+            raise UsageError(f"the folder of changes {self.place} does not exist: make it, or correct 'source.path'")
 
     def frame(self, spark: "SparkSession") -> "DataFrame":
         """Return the stream of files."""
         return (
-            spark.readStream.format("binaryFile").schema(_SHAPE).options(**self._options).load(_no_pattern(self.path))
+            spark.readStream.format("binaryFile").schema(_SHAPE).options(**self._options).load(_no_pattern(self.place))
         )
 
     def sifted(

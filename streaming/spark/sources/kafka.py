@@ -39,6 +39,8 @@ class TopicSource(StreamSource):
     options : further options for Spark's source; those that begin with `kafka.` for the client.
     """
 
+    kind: Kind = "kafka"
+
     def __init__(
         self,
         servers: Sequence[str],
@@ -51,6 +53,7 @@ class TopicSource(StreamSource):
     ) -> None:
         self.servers = ",".join(servers)
         self.topic = topic
+        self.place = f"topic {topic} at {self.servers}"
         self.start = start
         self._decode = decode
         self._encodings = dict(encodings or {})
@@ -63,16 +66,6 @@ class TopicSource(StreamSource):
             "failOnDataLoss": "true",
             "kafka.isolation.level": "read_committed",
         }
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of source."""
-        return "kafka"
-
-    @property
-    def place(self) -> str:
-        """Where the changes are, as messages name it."""
-        return f"topic {self.topic} at {self.servers}"
 
     def check(self, spark: "SparkSession") -> None:
         """Raise `ExternalError` where no broker answers, `UsageError` where the topic is not there."""
@@ -125,7 +118,7 @@ class _Client:
         properties = jvm.java.util.Properties()
         for name, value in settings.items():
             properties.put(name, value)
-        self._consumer = self._asked(lambda: jvm.org.apache.kafka.clients.consumer.KafkaConsumer(properties))
+        self._consumer = self._answer(lambda: jvm.org.apache.kafka.clients.consumer.KafkaConsumer(properties))
 
     def __enter__(self) -> "_Client":
         return self
@@ -135,9 +128,9 @@ class _Client:
 
     def partitions(self, topic: str) -> list[int]:
         """Return the partitions of a topic."""
-        found = self._asked(lambda: self._consumer.partitionsFor(topic))
+        found = self._answer(lambda: self._consumer.partitionsFor(topic))
         if not found:
-            every = sorted(str(name) for name in self._asked(self._consumer.listTopics))
+            every = sorted(str(name) for name in self._answer(self._consumer.listTopics))
             known = [name for name in every if not name.startswith("__")]
             raise UsageError(unknown_name(f"{self._servers} has no topic", topic, known))
         return sorted(int(info.partition()) for info in found)
@@ -149,8 +142,8 @@ class _Client:
         every = self._jvm.java.util.ArrayList()
         for place in places.values():
             every.add(place)
-        begins = self._asked(lambda: self._consumer.beginningOffsets(every))
-        ends = self._asked(lambda: self._consumer.endOffsets(every))
+        begins = self._answer(lambda: self._consumer.beginningOffsets(every))
+        ends = self._answer(lambda: self._consumer.endOffsets(every))
         if start == "earliest":
             found = {p: int(begins[place]) for p, place in places.items()}
         elif start == "latest":
@@ -159,7 +152,7 @@ class _Client:
             times = self._jvm.java.util.HashMap()
             for place in places.values():
                 times.put(place, int(start.timestamp() * 1000))
-            first = self._asked(lambda: self._consumer.offsetsForTimes(times))
+            first = self._answer(lambda: self._consumer.offsetsForTimes(times))
             found = {p: int(first[place].offset() if first[place] else ends[place]) for p, place in places.items()}
         elif isinstance(start, Mapping):
             found = dict(start)
@@ -178,7 +171,7 @@ class _Client:
             raise UsageError(f"'source.start' is '{start}': expected earliest, latest, a time or offsets")
         return json.dumps({topic: {str(p): offset for p, offset in sorted(found.items())}}, separators=(",", ":"))
 
-    def _asked(self, question: Callable[[], Any]) -> Any:
+    def _answer(self, question: Callable[[], Any]) -> Any:
         from py4j.protocol import Py4JJavaError
 
         try:
