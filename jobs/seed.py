@@ -25,7 +25,7 @@ from holdfast.jobs.application.swapping import unswapped
 from holdfast.jobs.configuration.quantities import is_remote
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.configuration.settings import Settings
-from holdfast.jobs.terminal.progress import SPOKEN, Progress, Voice, spoken_on
+from holdfast.jobs.terminal.progress import DEFAULT_LOG, LogOptions, Progress, progress_on
 from holdfast.state.commits import READY, Commits
 from holdfast.state.judging import refuse_unusable
 from holdfast.state.rocks import RocksReader, RocksStore
@@ -39,26 +39,26 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def seed_state(configuration: Configuration, *, replace: bool, voice: Voice = SPOKEN) -> None:
+def seed_state(configuration: Configuration, *, replace: bool, log: LogOptions = DEFAULT_LOG) -> None:
     """Build the state from the seeds, and publish what holds."""
     settings = configuration.settings
-    progress = spoken_on(sys.stderr, voice, configuration.masked)
+    progress = progress_on(sys.stderr, log)
     prepare(configuration, progress)
     recovered(settings, progress)
     if replace:
         unswapped(Path(settings.state))
         old, left = _judged(settings)
         with replaced(settings, old, progress) as complete:
-            _seed_anew(configuration, progress, voice, left, complete)
+            _seed_anew(configuration, progress, log, left, complete)
     else:
         refuse_lost(configuration)
-        _seed_anew(configuration, progress, voice)
+        _seed_anew(configuration, progress, log)
 
 
 def _seed_anew(
     configuration: Configuration,
     progress: Progress,
-    voice: Voice,
+    log: LogOptions,
     left: Earlier | None = None,
     complete: Callable[[], None] = lambda: None,
 ) -> None:
@@ -69,7 +69,7 @@ def _seed_anew(
                 f"{settings.state} holds a state already: follow its sources with holdfast run, or throw it away with "
                 "holdfast seed --replace"
             )
-        session = Session(settings, voice)
+        session = Session(settings, log)
         seed_tables(configuration, store, commits, session, progress, left)
         publish_what_waits(settings, store, commits, session, complete)
         progress.note(f"seeded: {settings.state} is ready, outputs are in {settings.output}")

@@ -79,9 +79,9 @@ def pack(output: Path, *, quiet: bool) -> None:
     import sys
 
     from holdfast.jobs.pack import pack as write
-    from holdfast.jobs.terminal.progress import progress_on
+    from holdfast.jobs.terminal.progress import LogOptions, progress_on
 
-    progress = progress_on(sys.stderr, quiet=quiet)
+    progress = progress_on(sys.stderr, LogOptions(quiet))
     size = write(output, progress)
     progress.note(
         f"{output}, {size / 1e6:.0f} MB. With it:\n"

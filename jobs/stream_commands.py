@@ -24,11 +24,11 @@ CONF = click.argument("conf", type=click.Path(path_type=Path), metavar="CONF")
 @options.speaking
 def seed(conf: Path, log_level: str, log_format: str, *, replace: bool, quiet: bool) -> None:
     """Build the state from the seeds; refused where there is one."""
-    voice = options.voice(log_level, log_format, quiet=quiet)
+    log = options.log_options(log_level, log_format, quiet=quiet)
     configuration = _load(conf)
     from holdfast.jobs.seed import seed_state
 
-    seed_state(configuration, replace=replace, voice=voice)
+    seed_state(configuration, replace=replace, log=log)
 
 
 @click.command(short_help="Follow the sources and keep the constraints.")
@@ -41,11 +41,11 @@ def run(conf: Path, log_level: str, log_format: str, *, available_now: bool, qui
 
     Seeds first where there is no state. Ctrl-C and SIGTERM end it after the current batch, with exit code 0.
     """
-    voice = options.voice(log_level, log_format, quiet=quiet)
+    log = options.log_options(log_level, log_format, quiet=quiet)
     configuration = _load(conf)
     from holdfast.jobs.run import run as follow
 
-    follow(configuration, available_now=available_now, voice=voice)
+    follow(configuration, available_now=available_now, log=log)
 
 
 @click.command(short_help="Say how tables and rules are doing.")

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from holdfast.constraints import ExternalError
+from holdfast.display.secrets import masked
 from holdfast.jobs.configuration.quantities import is_remote
-from holdfast.jobs.configuration.secrets import masked
 from holdfast.jobs.configuration.settings import Settings
 from holdfast.state.places import Folder, Place, StoreError, object_place
 

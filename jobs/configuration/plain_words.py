@@ -10,9 +10,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from holdfast.constraints.columns import unknown_name
+from holdfast.display.secrets import MASK, is_secret
 from holdfast.jobs.configuration.problems import Path
 from holdfast.jobs.configuration.quantities import shown
-from holdfast.jobs.configuration.secrets import MASK, is_secret
 from holdfast.jobs.configuration.settings_model import Reading
 
 _HINTS = {

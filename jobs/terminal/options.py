@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.jobs.terminal.logs import IS_JSON, LEAST, let_rust_speak
-from holdfast.jobs.terminal.progress import LEVELS, Voice
+from holdfast.jobs.terminal.logs import IS_JSON, LOWEST_LEVEL, let_rust_log
+from holdfast.jobs.terminal.progress import LEVELS, LogOptions, progress_on
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -31,7 +31,7 @@ MOST = 2**63 - 1
 MOST_THREADS = 1_024
 
 
-class Count(click.IntRange):
+class Whole(click.IntRange):
     """A whole number; help names its least value alone.
 
     Parameters
@@ -63,9 +63,7 @@ class Answering:
 
     def progress(self) -> "Progress":
         """Return where progress and notes go."""
-        from holdfast.jobs.terminal.progress import progress_on
-
-        return progress_on(sys.stderr, quiet=self.quiet)
+        return progress_on(sys.stderr, LogOptions(self.quiet))
 
 
 def _stacked(*options: Decorator) -> Decorator:
@@ -82,7 +80,7 @@ def _stacked(*options: Decorator) -> Decorator:
 def _quietly(context: click.Context, _: click.Parameter, is_quiet: bool) -> bool:
     """Note that warnings of libraries are not said either."""
     if is_quiet:
-        context.meta[LEAST] = "error"
+        context.meta[LOWEST_LEVEL] = "error"
     return is_quiet
 
 
@@ -119,13 +117,13 @@ speaking = _stacked(
 """How a job speaks while it runs: --log-level and --log-format."""
 
 
-def voice(log_level: str, log_format: str, *, quiet: bool) -> Voice:
-    """Return how a job is to speak, errors that end it included."""
-    spoken = Voice(quiet, log_level, log_format == "json")
-    click.get_current_context().meta.update({IS_JSON: spoken.as_json, LEAST: spoken.least})
+def log_options(log_level: str, log_format: str, *, quiet: bool) -> LogOptions:
+    """Return which notes a job writes, and apply the same to logs of libraries and to the error that ends the job."""
+    log = LogOptions(quiet, log_level, log_format == "json")
+    click.get_current_context().meta.update({IS_JSON: log.as_json, LOWEST_LEVEL: log.lowest_level})
     if log_level == "debug":
-        let_rust_speak()
-    return spoken
+        let_rust_log()
+    return log
 
 
 reading = _stacked(
@@ -134,8 +132,8 @@ reading = _stacked(
     click.option("--null", "null", multiple=True, metavar="TOKEN", help="Text that means null [default: empty]."),
     click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text files."),
     click.option("--delimiter", default=",", show_default=True, help="One character, or 'tab'."),
-    click.option("--threads", type=Count(1, MOST_THREADS), metavar="N", help="Threads to use [default: all cores]."),
-    click.option("--limit", type=Count(), metavar="ROWS", help="Only the first rows of each file."),
+    click.option("--threads", type=Whole(1, MOST_THREADS), metavar="N", help="Threads to use [default: all cores]."),
+    click.option("--limit", type=Whole(), metavar="ROWS", help="Only the first rows of each file."),
 )
 """How files are read."""
 
@@ -167,7 +165,7 @@ on_spark = _stacked(
     click.option(
         "--work", metavar="FOLDER", help="Folder or object store that all executors reach, for blocks of rows."
     ),
-    click.option("--block-rows", type=Count(1), metavar="N", help="Rows of a block [default: 262144]."),
+    click.option("--block-rows", type=Whole(1), metavar="N", help="Rows of a block [default: 262144]."),
 )
 """Where Spark searches: --spark, --master, --conf as settings by name, --work and --block-rows."""
 
@@ -222,7 +220,7 @@ def families_of(given: str | None, *, near: bool) -> tuple[str, ...]:
 searching = _stacked(
     click.option(
         "--max-predicates",
-        type=Count(),
+        type=Whole(),
         default=4,
         show_default=True,
         metavar="N",
@@ -230,7 +228,7 @@ searching = _stacked(
     ),
     click.option(
         "--max-context",
-        type=Count(),
+        type=Whole(),
         default=3,
         show_default=True,
         metavar="N",

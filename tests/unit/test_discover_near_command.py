@@ -174,7 +174,7 @@ def test_several_files_and_a_space_with_types(capsys: pytest.CaptureFixture[str]
     assert _run(capsys, "discover", "zips.csv", "--near", "1%", "--space", "space.json", "--quiet")[0] == 0
     assert space
     code, _, err = _run(capsys, "discover", "zips.csv", "other.csv", "--near", "1%", "--space", "space.json")
-    assert (code, "--space is for one file" in err) == (2, True)
+    assert (code, "are for one file: name one" in err) == (2, True)
 
 
 def test_python_finds_the_same() -> None:

@@ -103,7 +103,7 @@ def test_before_there_is_a_state(tmp_path: Path, capsys: pytest.CaptureFixture[s
     two = Application(tmp_path, [PEOPLE, {**PEOPLE, "name": "others"}])
     code, _, err = _run(capsys, str(two.file), ZIP_CITY)
     assert code == 2
-    assert "has several tables: say --table, one of people, others" in err
+    assert "has several tables: name one with --table: people, others" in err
     code, _, err = _run(capsys, str(two.file), ZIP_CITY, "--table", "others")
     assert code == 4
     assert "holds no state yet: holdfast run" in err

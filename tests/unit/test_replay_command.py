@@ -311,7 +311,7 @@ class TestBadRecords:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ("id,zip,town\n4,a,b\n", "changes.csv: its header has a column that the base has not, 'town'"),
+            ("id,zip,town\n4,a,b\n", "changes.csv: its header has a column that the base does not have, 'town'"),
             ("zip,city\na,b\n", "changes.csv: its header lacks the key column 'id'"),
             ("_seq,id\n1,4\n,5\n", "changes.csv, line 3: _seq is null"),
             ("_seq,id\n1,4\n1.5,5\n", "changes.csv, line 3, column _seq: '1.5' is not a whole number"),
