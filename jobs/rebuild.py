@@ -19,10 +19,10 @@ from holdfast.constraints import StateBehindBackup, StateDamaged, StateMissing, 
 from holdfast.jobs.application.backup import backup_of
 from holdfast.jobs.application.blocks import rows_of
 from holdfast.jobs.application.checkpoints import fits, remove
-from holdfast.jobs.application.replacing import keep_aside, recovered
+from holdfast.jobs.application.moving import keep_aside, undo_swap
+from holdfast.jobs.application.replacing import recovered
 from holdfast.jobs.application.session import Session
 from holdfast.jobs.application.streams import checkpoint_of
-from holdfast.jobs.application.swapping import unswapped
 from holdfast.jobs.configuration.quantities import is_remote
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.configuration.settings import Settings
@@ -41,7 +41,7 @@ def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: boo
     settings = configuration.settings
     state = Path(settings.state)
     recovered(settings, progress)
-    unswapped(state)
+    undo_swap(state)
     usable = _is_usable(settings, from_source=from_source)
     if from_source:
         if usable:

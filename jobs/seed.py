@@ -17,11 +17,11 @@ from holdfast.constraints import (
 from holdfast.jobs.application.alerting import alerts_of
 from holdfast.jobs.application.backup import backup_of
 from holdfast.jobs.application.blocks import address_of, rows_of
+from holdfast.jobs.application.moving import undo_swap
 from holdfast.jobs.application.opening import opened, prepare, publish_what_waits, published, refuse_lost
 from holdfast.jobs.application.replacing import Old, old_state, recovered, replaced
 from holdfast.jobs.application.seeding import monitored_rules, seeded_table
 from holdfast.jobs.application.session import Session
-from holdfast.jobs.application.swapping import unswapped
 from holdfast.jobs.configuration.quantities import is_remote
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.configuration.settings import Settings
@@ -46,7 +46,7 @@ def seed_state(configuration: Configuration, *, replace: bool, log: LogOptions =
     prepare(configuration, progress)
     recovered(settings, progress)
     if replace:
-        unswapped(Path(settings.state))
+        undo_swap(Path(settings.state))
         old, left = _judged(settings)
         with replaced(settings, old, progress) as complete:
             _seed_anew(configuration, progress, log, left, complete)

@@ -17,11 +17,11 @@ from holdfast.jobs.application.blocks import rows_of
 from holdfast.jobs.application.checkpoints import remove
 from holdfast.jobs.application.evolution import Plan, TablePlan, planned
 from holdfast.jobs.application.first_rows import arrived_columns
+from holdfast.jobs.application.moving import NEW, swap
 from holdfast.jobs.application.opening import publish_what_waits, published
 from holdfast.jobs.application.seeding import followed_values, monitored_rules, noted, seeded_table
 from holdfast.jobs.application.state_rows import StateRows
 from holdfast.jobs.application.streams import checkpoint_of
-from holdfast.jobs.application.swapping import NEW, swap
 from holdfast.jobs.configuration.quantities import is_remote
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.configuration.settings import Settings

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from holdfast.constraints import ExternalError, StateMissing
 from holdfast.jobs.application.backup import backup_of
-from holdfast.jobs.application.swapping import swept, unswapped
+from holdfast.jobs.application.moving import remove_leftovers, undo_swap
 from holdfast.jobs.configuration.quantities import is_remote
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.configuration.settings import Settings
@@ -72,7 +72,7 @@ def refuse_lost(configuration: Configuration) -> None:
     from holdfast.jobs.application.streams import checkpoint_of
 
     settings = configuration.settings
-    unswapped(Path(settings.state))
+    undo_swap(Path(settings.state))
     if holds_store(Path(settings.state)):
         return
     for left in backups(backup_of(settings), settings.name)[:1]:
@@ -124,7 +124,7 @@ def opened(
     """Open the state for writing; `evolved` may replace it by another state, and returns whether it did."""
     store = RocksStore(Path(settings.state))
     try:
-        swept(store.path)
+        remove_leftovers(store.path)
         commits = Commits(store, settings.name)
         if evolved(store, commits):
             store = RocksStore(Path(settings.state))

@@ -23,10 +23,10 @@ STEPS: dict[str, dict[str, tuple[str, int, int]]] = {
         "first snapshot": ("state.snapshots:Snapshots.put", 1, 1),
     },
     "following": {
-        "backup owned": ("jobs.opening:own", 1, 1),
+        "backup owned": ("jobs.application.opening:own", 1, 1),
         "rules announced": ("streaming.pipeline:Pipeline.announce", 1, 1),
         "batch collected": ("streaming.spark.running:Running._collected", 1, 8),
-        "batch applied": ("streaming.maintainers.table_maintainer:TableMaintainer.apply_records", 1, 8),
+        "batch applied": ("streaming.maintainers.table.maintainer:TableMaintainer.apply_records", 1, 8),
         "one write": ("state.commits:Commits.commit", 1, 8),
         "write of the store": ("state.rocks:RocksStore.write", 1, 20),
         "log record written": ("state.log:CommitLog.put", 1, 8),
@@ -45,14 +45,14 @@ STEPS: dict[str, dict[str, tuple[str, int, int]]] = {
         "old log forgotten": ("state.log:CommitLog.forget", 1, 1),
     },
     "seeding in blocks": {
-        "first blocks made": ("jobs.blocks:StateBlocks.begin", 1, 1),
-        "rows in blocks": ("streaming.maintainers.in_blocks:WholeInBlocks.seed", 1, 1),
+        "first blocks made": ("jobs.application.blocks:StateBlocks.begin", 1, 1),
+        "rows in blocks": ("streaming.maintainers.holdings.in_blocks:WholeInBlocks.seed", 1, 1),
     },
     "following in blocks": {
-        "young block written": ("discovery.blocks.live:LiveBlocks.enter", 1, 8),
-        "blocks brought into order": ("discovery.blocks.live:LiveBlocks.settle", 1, 12),
-        "replaced blocks removed": ("streaming.maintainers.in_blocks:RowsInBlocks.committed", 1, 12),
-        "blocks swept": ("jobs.blocks:StateBlocks.sweep", 1, 1),
+        "young block written": ("discovery.blocks.storage.live:LiveBlocks.enter", 1, 8),
+        "blocks brought into order": ("discovery.blocks.storage.live:LiveBlocks.settle", 1, 12),
+        "replaced blocks removed": ("streaming.maintainers.holdings.in_blocks:RowsInBlocks.committed", 1, 12),
+        "blocks swept": ("jobs.application.blocks:StateBlocks.sweep", 1, 1),
     },
     "rebuilding": {
         "files of the snapshot": ("state.snapshots:Snapshots._filled", 1, 1),
