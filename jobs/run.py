@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from holdfast.display.secrets import masked
 from holdfast.jobs.application.alerting import sender_of, waiting_of
 from holdfast.jobs.application.blocks import rows_of
 from holdfast.jobs.application.checkpoints import refuse_damaged
@@ -187,7 +186,7 @@ class _Run:
             for observer in reversed(observers):
                 observer(batch)
 
-        running = Running(spark, pipeline, found, trigger, done, self.configuration.file, masked)
+        running = Running(spark, pipeline, found, trigger, done, self.configuration.file)
         self.figures.monitored(lambda: not (running.has_failed or publisher.has_failed))
         progress.note(f"following {', '.join(stream.table for stream in found)}; Ctrl-C stops after the current batch")
         self.observer.ready(spark)

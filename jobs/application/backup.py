@@ -14,7 +14,7 @@ def backup_of(settings: Settings) -> Place:
     if not is_remote(settings.backup):
         return Folder(Path(settings.backup))
     try:
-        return object_place(settings.backup, settings.storage_options, masked)
+        return object_place(settings.backup, settings.storage_options)
     except StoreError as error:
         raise ExternalError(
             f"backup: {masked(settings.backup)} cannot be used: {error}. Correct the address, or 'storage_options'"

@@ -240,7 +240,7 @@ def _folder_of(table: str) -> str:
 
 
 def _place(settings: Settings, address: str) -> Place:
-    return object_place(address, settings.storage_options, masked) if is_remote(address) else Folder(Path(address))
+    return object_place(address, settings.storage_options) if is_remote(address) else Folder(Path(address))
 
 
 @contextmanager

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from holdfast.display.secrets import masked
 from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.terminal.progress import DEFAULT_LOG, LogOptions
 
@@ -49,7 +48,7 @@ class BackgroundSession:
         try:
             from holdfast.streaming.spark.session import session
 
-            started = session(self._name, self._settings, masked)
+            started = session(self._name, self._settings)
             if self._level is not None:
                 started.sparkContext.setLogLevel(self._level)
             self._spark = started

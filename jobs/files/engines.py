@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.constraints import PredicateSpace, Rule, UsageError
-from holdfast.display.secrets import masked
 from holdfast.jobs.files.addresses import FileOrAddress, paths_of
 from holdfast.jobs.terminal.progress import Progress
 
@@ -245,7 +244,7 @@ def engine_for(options: SparkOptions | None, progress: Progress) -> Iterator[Eng
 
     is_ours = running_master() is None
     with progress.task("starting Spark"):
-        spark = session_for(options.master, options.settings, shown=masked)
+        spark = session_for(options.master, options.settings)
     spark.sparkContext.setLogLevel("ERROR")
     try:
         with work_folder(options.work, str(spark.sparkContext.master)) as address:

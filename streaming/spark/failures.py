@@ -9,12 +9,13 @@ advice only where nothing that costs less helps.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from holdfast.constraints.errors import ExternalError, HoldfastError, InputError, StateRefused
+from holdfast.display.secrets import masked
 from holdfast.streaming.spark.errors import first_line
 from holdfast.streaming.spark.sources import Kind
 
@@ -126,16 +127,11 @@ class _Meaning:
         )
 
 
-def explained(error: BaseException, followed: Followed, shown: Callable[[str], str] = str) -> HoldfastError:
-    """Return what an error of a streaming query means to a person.
-
-    Parameters
-    ----------
-    shown : takes from its words what is a secret.
-    """
+def explained(error: BaseException, followed: Followed) -> HoldfastError:
+    """Return what an error of a streaming query means to a person."""
     causes = causes_of(error)
     failure, action, told = _meaning(causes, followed)
-    found = failure(f"table {followed.table}: {shown(told)}\n{shown(_filled(action, followed))}")
+    found = failure(f"table {followed.table}: {masked(told)}\n{masked(_filled(action, followed))}")
     found.followed = followed
     return found
 
