@@ -6,7 +6,7 @@ Invariant: results are written once all files are searched, so that an error or 
 from holdfast.jobs.files.addresses import paths_of
 from holdfast.jobs.files.engines import engine_for
 from holdfast.jobs.files.spaces import write_space
-from holdfast.jobs.searches.contract import Search
+from holdfast.jobs.searches.contract import FileSearch
 from holdfast.jobs.searches.exact import ExactSearch
 from holdfast.jobs.searches.inclusion import InclusionSearch
 from holdfast.jobs.searches.near import NearSearch
@@ -15,7 +15,7 @@ from holdfast.jobs.terminal.output import one_line, results_to
 
 
 def discover_files(request: SearchRequest) -> None:
-    """Search files as requested, write the constraints, and note how many there are."""
+    """FileSearch files as requested, write the constraints, and note how many there are."""
     if request.as_rules:
         from holdfast.tables import table_names
 
@@ -33,7 +33,7 @@ def discover_files(request: SearchRequest) -> None:
         progress.note(note)
 
 
-def _search_for(request: SearchRequest) -> Search:
+def _search_for(request: SearchRequest) -> FileSearch:
     """Return the search for the families that are requested."""
     if request.families == ("ind",):
         return InclusionSearch(request)

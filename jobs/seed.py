@@ -1,4 +1,4 @@
-"""`holdfast seed`: a state from the first rows of its tables, and what holds on them published."""
+"""`holdfast seed`: make a state of the first rows of its tables, and publish the constraints that hold on them."""
 
 import sys
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from holdfast.jobs.application.blocks import address_of, rows_of
 from holdfast.jobs.application.moving import undo_swap
 from holdfast.jobs.application.opening import opened, prepare, publish_what_waits, published, refuse_lost
 from holdfast.jobs.application.replacing import Old, old_state, recovered, replaced
-from holdfast.jobs.application.seeding import monitored_rules, seeded_table
+from holdfast.jobs.application.seeding import TableSeeder, monitored_rules
 from holdfast.jobs.application.session import Session
 from holdfast.jobs.configuration.quantities import is_remote
 from holdfast.jobs.configuration.reading import Configuration
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def seed_state(configuration: Configuration, *, replace: bool, log: LogOptions = DEFAULT_LOG) -> None:
-    """Build the state from the seeds, and publish what holds."""
+    """Make the state of the first rows, and publish the constraints that hold."""
     settings = configuration.settings
     progress = progress_on(sys.stderr, log)
     prepare(configuration, progress)
@@ -83,7 +83,7 @@ def seed_tables(
     progress: Progress,
     left: Earlier | None = None,
 ) -> dict[str, Maintainer]:
-    """Seed the tables of an empty state; `left` is what somebody was told of the one before."""
+    """Seed the tables of an empty state; `left` has the rules and alerts that the replaced state had published."""
     settings, rules = configuration.settings, monitored_rules(configuration)
     place = rows_of(settings, commits.identity.state_id, session)
     place.begin()
@@ -93,7 +93,7 @@ def seed_tables(
     return seed(
         store,
         commits,
-        (seeded_table(table, settings, rules, session, progress, place) for table in settings.tables),
+        map(TableSeeder(settings, rules, session, place, progress).seeded, settings.tables),
         earlier,
         rules=rules,
         alerts=alerts_of(settings),
@@ -103,7 +103,7 @@ def seed_tables(
 
 
 def _judged(settings: Settings) -> tuple[Old, Earlier | None]:
-    """Return what there is to be replaced, and what was told of it; refuse a state that is not this command's."""
+    """Return the state to replace, and the rules and alerts that it had published; refuse a foreign state."""
     if is_remote(settings.checkpoint):
         raise UsageError(f"remove the checkpoint {settings.checkpoint} yourself, then seed: it is not on this machine")
     state, backup = Path(settings.state), backup_of(settings)

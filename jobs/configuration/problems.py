@@ -19,7 +19,7 @@ MOST = 1_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Position:
+class TextPosition:
     """A line and a column of a text, counted from 1; line 0 is no place in particular."""
 
     line: int = 0
@@ -36,7 +36,7 @@ class Problem:
     message : what was given, what was expected and what to do.
     """
 
-    place: Position
+    place: TextPosition
     path: Path
     message: str
 
@@ -63,7 +63,7 @@ class Problems:
     found: dict[Problem, None] = field(default_factory=dict)
     secrets: set[str] = field(default_factory=set)
 
-    def add(self, place: Position, path: Path, message: str) -> None:
+    def add(self, place: TextPosition, path: Path, message: str) -> None:
         """Note one; `Enough` where there are so many that looking on would help nobody."""
         if len(self.found) >= MOST:
             raise Enough
@@ -86,7 +86,7 @@ class ConfigurationError(UsageError):
 
     Examples
     --------
-    >>> print(ConfigurationError("a.yaml", [Problem(Position(3, 5), ("tables", 0, "name"), "is missing")]))
+    >>> print(ConfigurationError("a.yaml", [Problem(TextPosition(3, 5), ("tables", 0, "name"), "is missing")]))
     1 error in a.yaml
     a.yaml:3:5: tables[0].name: is missing
     """

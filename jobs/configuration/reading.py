@@ -17,7 +17,7 @@ from holdfast.constraints import Rule
 from holdfast.display.secrets import SHORTEST_SECRET, remember, secrets_in
 from holdfast.jobs.configuration import consistency
 from holdfast.jobs.configuration.plain_words import note
-from holdfast.jobs.configuration.problems import ConfigurationError, Enough, Path, Position, Problem, Problems
+from holdfast.jobs.configuration.problems import ConfigurationError, Enough, Path, Problem, Problems, TextPosition
 from holdfast.jobs.configuration.quantities import StoragePlace
 from holdfast.jobs.configuration.rules import build_rule
 from holdfast.jobs.configuration.settings import (
@@ -80,7 +80,7 @@ def content_of(file: str | FilePath, at_most: int) -> bytes:
             return stream.read(at_most + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or "not a file's name"
-        raise ConfigurationError(str(file), [Problem(Position(), (), f"cannot be read: {reason}")]) from None
+        raise ConfigurationError(str(file), [Problem(TextPosition(), (), f"cannot be read: {reason}")]) from None
 
 
 def read_configuration(
@@ -102,7 +102,7 @@ def _read(
         if not problems:
             given = "nothing" if document.value is None else f"a {type(document.value).__name__}"
             problems.add(
-                Position(1, 1),
+                TextPosition(1, 1),
                 (),
                 f"expected settings such as 'name: airport', given {given}; 'holdfast init' writes an example",
             )
@@ -121,7 +121,7 @@ def _read(
 
 def _document(content: bytes, environment: Mapping[str, str], problems: Problems) -> Document:
     if len(content) > MAX_BYTES:
-        problems.add(Position(1, 1), (), f"is larger than {MAX_BYTES >> 20} MiB: this is no configuration")
+        problems.add(TextPosition(1, 1), (), f"is larger than {MAX_BYTES >> 20} MiB: this is no configuration")
         return Document()
     text = decoded(content, problems)
     return Document() if text is None else read_yaml(text, environment, problems)
@@ -135,7 +135,7 @@ def decoded(content: bytes, problems: Problems) -> str | None:
         line = content.count(b"\n", 0, error.start) + 1
         column = error.start - content.rfind(b"\n", 0, error.start)
         byte = content[error.start]
-        problems.add(Position(line, column), (), f"byte 0x{byte:02X} is not UTF-8: save the file as UTF-8 text")
+        problems.add(TextPosition(line, column), (), f"byte 0x{byte:02X} is not UTF-8: save the file as UTF-8 text")
     return None
 
 

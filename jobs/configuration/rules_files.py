@@ -21,7 +21,7 @@ from pathlib import Path as FilePath
 
 from holdfast.constraints import InclusionDependency, Rule, Schema, UsageError, parse_rule_body
 from holdfast.constraints.columns import unknown_name
-from holdfast.jobs.configuration.problems import ConfigurationError, Enough, Path, Position, Problems
+from holdfast.jobs.configuration.problems import ConfigurationError, Enough, Path, Problems, TextPosition
 from holdfast.jobs.configuration.reading import content_of, decoded, validated
 from holdfast.jobs.configuration.rules import build_rule
 from holdfast.jobs.configuration.settings import RuleSettings, Settings
@@ -51,7 +51,7 @@ class Declared:
 
     rule: Rule
     origin: str
-    place: Position
+    place: TextPosition
 
 
 def read_rules(file: FilePath | None, texts: Sequence[str], tables: Sequence[str]) -> list[Declared]:
@@ -153,7 +153,7 @@ class _Reader:
         problems = self.found[origin]
         content = content_of(file, MAX_BYTES)
         if len(content) > MAX_BYTES:
-            problems.add(Position(1, 1), (), f"is larger than {MAX_BYTES >> 20} MiB: this is no rules file")
+            problems.add(TextPosition(1, 1), (), f"is larger than {MAX_BYTES >> 20} MiB: this is no rules file")
             return
         text = decoded(content, problems)
         if text is None:
@@ -161,7 +161,7 @@ class _Reader:
         lines = [line.removesuffix("\r") for line in text.split("\n")]
         written = [(number, line) for number, line in enumerate(lines, 1) if line.strip() and line.lstrip()[0] != "#"]
         if not written:
-            problems.add(Position(1, 1), (), "has no rule: expected lines such as 'zip_city: Zip -> City'")
+            problems.add(TextPosition(1, 1), (), "has no rule: expected lines such as 'zip_city: Zip -> City'")
         elif file.suffix.lower() in YAML_ENDINGS or _YAML_START.fullmatch(written[0][1]):
             self._yaml(read_yaml(text, os.environ, problems), origin, str(file.resolve().parent))
         else:
@@ -173,7 +173,7 @@ class _Reader:
         head = _NAME.match(text)
         start = head.end() if head else len(text) - len(text.lstrip())
         body = _without_comment(text[start:])
-        place = Position(number, start + 1) if number else Position()
+        place = TextPosition(number, start + 1) if number else TextPosition()
         name = body
         if head:
             name = head[2].strip() if head[1] is None else head[1].replace("``", "`")
@@ -189,7 +189,7 @@ class _Reader:
         except UsageError as error:
             self.found[origin].add(place, (), str(error))
 
-    def _name(self, name: str, origin: str, place: Position) -> None:
+    def _name(self, name: str, origin: str, place: TextPosition) -> None:
         where = f"{origin}:{place.line}" if place.line else origin
         if name in self._named:
             problem = f"'{name}' is the name of a rule already ({self._named[name]}): choose another"

@@ -302,9 +302,13 @@ class TableSettings(Section):
             given["near"] = {}
         return given
 
+    def monitors(self, name: str) -> bool:
+        """Whether a column is monitored, if the table has it."""
+        return (self.include is None or name in self.include) and name not in self.exclude
+
     @property
     def known_columns(self) -> frozenset[str] | None:
-        """All columns that can be monitored, where the settings alone tell; else None."""
+        """All columns that can be monitored, where they follow from the settings; None where only the data has them."""
         if self.include is not None:
             return frozenset(self.include)
         if self.seed is None and self.source is not None and not self.source.has_schema:

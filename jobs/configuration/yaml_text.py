@@ -28,7 +28,7 @@ from ruamel.yaml.events import (
 )
 
 from holdfast.display.secrets import OPEN_ENDED, SHORTEST_SECRET, is_secret
-from holdfast.jobs.configuration.problems import Path, Position, Problems
+from holdfast.jobs.configuration.problems import Path, Problems, TextPosition
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 40
@@ -91,20 +91,20 @@ class Document:
     """
 
     value: Any = None
-    values: dict[Path, Position] = field(default_factory=dict)
-    keys: dict[Path, Position] = field(default_factory=dict)
+    values: dict[Path, TextPosition] = field(default_factory=dict)
+    keys: dict[Path, TextPosition] = field(default_factory=dict)
 
-    def place(self, path: Path) -> Position:
+    def place(self, path: Path) -> TextPosition:
         """Return the position of the value at `path`, or of the innermost value around it that exists."""
         while path and path not in self.values:
             path = path[:-1]
-        return self.values.get(path, Position(1, 1))
+        return self.values.get(path, TextPosition(1, 1))
 
 
 class _Node(NamedTuple):
     """A scalar's text, or a collection's items; `size` counts the values in it, itself included."""
 
-    place: Position
+    place: TextPosition
     content: Any
     plain: bool = False
     size: int = 1
@@ -128,18 +128,20 @@ def read_yaml(text: str, environment: Mapping[str, str], problems: Problems) -> 
         line = text.count("\n", 0, unprintable.start()) + 1
         column = unprintable.start() - text.rfind("\n", 0, unprintable.start())
         code = f"U+{ord(unprintable[0]):04X}"
-        problems.add(Position(line, column), (), f"a character ({code}) that YAML does not allow: is this a text file?")
+        problems.add(
+            TextPosition(line, column), (), f"a character ({code}) that YAML does not allow: is this a text file?"
+        )
         return document
     try:
         events = YAML(typ="safe", pure=True).parse(text)
         root = _Composer(problems, max(MAX_VALUES, len(text))).composed(events)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = Position(mark.line + 1, mark.column + 1) if mark else Position(1, 1)
+        place = TextPosition(mark.line + 1, mark.column + 1) if mark else TextPosition(1, 1)
         problems.add(place, (), f"not YAML: {_plain_words(error, text, place)}")
     except _NOT_YAML as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        problems.add(Position(1, 1), (), f"not YAML: {reason}")
+        problems.add(TextPosition(1, 1), (), f"not YAML: {reason}")
     except _Refused:
         pass
     else:
@@ -190,14 +192,14 @@ class _Composer:
     def composed(self, events: Iterator[Any]) -> _Node | None:
         """Return the root of the document; None where it is empty."""
         for event in events:
-            place = Position(event.start_mark.line + 1, event.start_mark.column + 1)
+            place = TextPosition(event.start_mark.line + 1, event.start_mark.column + 1)
             problem = self._take(event, place)
             if problem:
                 self._problems.add(place, (), problem)
                 raise _Refused
         return self._root
 
-    def _take(self, event: Any, place: Position) -> str:
+    def _take(self, event: Any, place: TextPosition) -> str:
         """Take an event; return why the document is refused, else an empty text."""
         tag, anchor = getattr(event, "tag", None), getattr(event, "anchor", None)
         if isinstance(event, DocumentStartEvent):
@@ -278,7 +280,7 @@ class _Builder:
             return ""
         return value
 
-    def filled(self, text: str, place: Position, path: Path) -> str:
+    def filled(self, text: str, place: TextPosition, path: Path) -> str:
         """Return a text with environment variables replaced."""
 
         def replaced(match: re.Match[str]) -> str:
@@ -300,7 +302,7 @@ class _Builder:
         return Filled(_VARIABLE.sub(replaced, text), text)
 
 
-def _plain_words(error: MarkedYAMLError, text: str, place: Position) -> str:
+def _plain_words(error: MarkedYAMLError, text: str, place: TextPosition) -> str:
     """Return the error of the parser in plain words, without its excerpt of the file."""
     lines = text.splitlines()
     line = lines[place.line - 1] if place.line <= len(lines) else ""

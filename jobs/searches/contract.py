@@ -71,7 +71,7 @@ class Line:
         yield from self.below
 
 
-class Search(ABC):
+class FileSearch(ABC):
     """One search of files.
 
     Parameters
@@ -122,7 +122,7 @@ class Search(ABC):
         return rule_lines(found, self.request.answering.output, several=several, thresholds=thresholds)
 
 
-class SearchOfTables(Search):
+class SearchOfTables(FileSearch):
     """A search of each file on its own, in a predicate space that may be given for the only file."""
 
     def __init__(self, request: SearchRequest) -> None:
@@ -144,7 +144,7 @@ class SearchOfTables(Search):
 
     @abstractmethod
     def search(self, engine: Engine, table: Any, task: "ProgressTask") -> None:
-        """Search one table."""
+        """FileSearch one table."""
 
 
 def note_warnings(warnings: Iterable[str], progress: "Progress") -> None:

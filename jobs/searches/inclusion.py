@@ -7,7 +7,7 @@ from holdfast.constraints import UsageError, json_value
 from holdfast.display.texts import counted
 from holdfast.jobs.files.addresses import paths_of
 from holdfast.jobs.files.engines import Engine
-from holdfast.jobs.searches.contract import Line, Search, note_warnings, ranked, steps
+from holdfast.jobs.searches.contract import FileSearch, Line, note_warnings, ranked, steps
 from holdfast.jobs.searches.request import SearchRequest
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.jobs.terminal.progress import Progress
 
 
-class InclusionSearch(Search):
+class InclusionSearch(FileSearch):
     """A search for inclusion dependencies."""
 
     names_tables: ClassVar[bool] = True

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from holdfast.constraints import Family, OrderDependency, Severity, UsageError
 from holdfast.display.secrets import masked, masked_settings
 from holdfast.jobs.configuration.bounds import bounds_of
-from holdfast.jobs.configuration.problems import ConfigurationError, Position, written
+from holdfast.jobs.configuration.problems import ConfigurationError, TextPosition, written
 from holdfast.jobs.configuration.reading import Configuration, load, read_configuration
 from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.configuration.table_settings import DeltaSource, FilesSource, KafkaSource
@@ -869,6 +869,6 @@ def test_nothing_but_usage_errors_comes_out(text: str | bytes) -> None:
     except UsageError as error:
         assert str(error).startswith(("1 error in", *(f"{n} errors in" for n in range(2, 1_000))))
         assert isinstance(error, ConfigurationError)
-        assert all(p.place >= Position(1, 1) for p in error.problems)
+        assert all(p.place >= TextPosition(1, 1) for p in error.problems)
     else:
         assert all(masked(line) for line in summary(configuration) if line)
