@@ -30,15 +30,15 @@ FILES = click.argument("files", nargs=-1, required=True, type=ReadableFile(), me
     "--min-coverage",
     type=click.FloatRange(0, 1, min_open=True),
     metavar="SHARE",
-    help="Also inclusions that hold for this share of values (ind).",
+    help="Also list inclusions that hold for this share of values (ind).",
 )
-@click.option("--top", type=options.Whole(1), metavar="N", help="Only the N that tell most, best first.")
-@click.option("--as-rules", is_flag=True, help="Write a rules file, to prune and give to holdfast check.")
+@click.option("--top", type=options.Whole(1), metavar="N", help="Only the N highest ranked constraints, best first.")
+@click.option("--as-rules", is_flag=True, help="Write a rules file, to edit and use with holdfast check.")
 @click.option(
     "--examples",
     type=options.Whole(),
     metavar="N",
-    help="With --near, show so many exceptions of each constraint at most [default: 3; --spark: 0].",
+    help="With --near, list at most N exceptions of each constraint [default: 3; --spark: 0].",
 )
 @options.reading
 @options.sentences
@@ -59,12 +59,12 @@ def discover(files: tuple[FileOrAddress, ...], **given: Any) -> None:
 
 @click.command(short_help="Count and list violations of declared rules.")
 @FILES
-@click.option("--rules", type=options.EXISTING_FILE, metavar="FILE", help="Rules, one a line, or YAML.")
+@click.option("--rules", type=options.EXISTING_FILE, metavar="FILE", help="File with one rule per line, or YAML.")
 @click.option(
     "--rule", "rule_texts", multiple=True, metavar="TEXT", help="A rule, such as 'Zip -> City'; may be repeated."
 )
 @click.option(
-    "--pairs", type=options.NEW_FILE, metavar="FILE", help="Write all violating pairs there (.csv or .parquet)."
+    "--pairs", type=options.NEW_FILE, metavar="FILE", help="Write all violating pairs to this file (.csv or .parquet)."
 )
 @click.option("--exists", is_flag=True, help="Stop at the first violation of a rule without threshold.")
 @click.option(
@@ -73,7 +73,7 @@ def discover(files: tuple[FileOrAddress, ...], **given: Any) -> None:
     default=3,
     show_default=True,
     metavar="N",
-    help="Show so many violations of each rule at most.",
+    help="List at most N violations of each rule.",
 )
 @options.on_spark
 @options.reading
@@ -91,15 +91,15 @@ def check(files: tuple[FileOrAddress, ...], rules: Path | None, rule_texts: tupl
       orders.o_custkey in customer.c_custkey
       not(t.Salary <= 0)
 
-    A line of a rules file is `name: rule`, or a comment after #; a YAML file has the `rules` of a configuration, with
-    thresholds and severities. With several files, a rule is about the one that has all its columns.
+    A line of a rules file is `name: rule`, with comments after #; a YAML file has the `rules` of a configuration, with
+    thresholds and severities. With several files, a rule is checked on the file that has all its columns.
 
     The exit code is 1 if a rule of severity error is broken.
     """  # noqa: D301
     if rules is None and not rule_texts:
         raise click.UsageError("Name rules: --rules FILE, or --rule TEXT.")
     if given["pairs"] and given["exists"]:
-        raise click.UsageError("--pairs writes all pairs, --exists stops at the first: leave one of them out.")
+        raise click.UsageError("--pairs writes all pairs, --exists stops at the first pair: leave one of them out.")
     spark = _spark_options(given, files)
     reading = _reading(given)
     refuse_overwriting({"--output": given["output"], "--pairs": given["pairs"]}, [*files, rules])
@@ -124,12 +124,12 @@ def check(files: tuple[FileOrAddress, ...], rules: Path | None, rule_texts: tupl
 @click.command(short_help="List the rows for which a constraint does not hold.")
 @click.argument("source", type=ReadableFile(), metavar="FILE|CONF")
 @click.argument("constraint", metavar="CONSTRAINT")
-@click.option("--table", metavar="NAME", help="With CONF: which of its tables, where there are several.")
+@click.option("--table", metavar="NAME", help="With CONF: the table, if CONF has several.")
 @options.reading
-@click.option("--output", type=options.NEW_FILE, metavar="FILE", help="Write them there (.csv or .parquet).")
+@click.option("--output", type=options.NEW_FILE, metavar="FILE", help="Write the rows to this file (.csv or .parquet).")
 @options.quiet
 def exceptions(source: FileOrAddress, constraint: str, table: str | None, **given: Any) -> None:
-    """List the fewest rows without which a constraint holds: of a file, or of a table that is followed.
+    """List the fewest rows without which a constraint holds: of a file, or of a live table.
 
     \b
     CONSTRAINT is any of
@@ -140,10 +140,10 @@ def exceptions(source: FileOrAddress, constraint: str, table: str | None, **give
 
     or {}: [] -> Country, a column of one value. Names with spaces or signs are in backquotes: '`Zip code` -> City'.
 
-    Of a file the rows have its columns behind their number from 1 on and whether they are undecided: where several
-    choices are equally few, each of their rows is listed as undecided. CONF, a configuration (.yaml or .yml), stands
-    for the rows in its state, also while `holdfast run` runs; these have no number. Without --output the rows are CSV
-    on standard output.
+    Each row has its number in the file, from 1 on, and whether it is undecided: where several choices of rows are
+    equally small, all their rows are listed as undecided. CONF, a configuration (.yaml or .yml), stands for the rows
+    in its state, also while `holdfast run` runs; these rows have no numbers. Without --output the rows are written as
+    CSV to standard output.
     """  # noqa: D301
     from holdfast.jobs.exceptions import exceptions_of_file, exceptions_of_state
 
@@ -160,7 +160,7 @@ def exceptions(source: FileOrAddress, constraint: str, table: str | None, **give
         exceptions_of_state(configuration, constraint, answering, table=table, threads=given["threads"])
         return
     if table is not None:
-        raise click.UsageError("--table goes with a configuration: leave it out, or name CONF in place of FILE.")
+        raise click.UsageError("--table is for a configuration: leave it out, or name CONF in place of FILE.")
     exceptions_of_file(source, constraint, _reading(given), answering, threads=given["threads"])
 
 
@@ -170,21 +170,22 @@ def exceptions(source: FileOrAddress, constraint: str, table: str | None, **give
 @options.nearly
 @options.searching
 @click.option("--batch-size", type=options.Whole(1), required=True, metavar="N", help="Records of CHANGES in a batch.")
-@click.option("--key", metavar="COL,...", help="Columns that identify a row; a delete then needs no others.")
+@click.option("--key", metavar="COL,...", help="Columns that identify a row; deletes then need no other columns.")
 @options.reading
 @options.sentences
 @options.answering
 def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
-    """Apply a file of changes batch by batch, and print what each batch changes.
+    """Apply a file of changes batch by batch, and print how each batch changes the constraints.
 
-    CHANGES has BASE's columns, and may have _op with insert, delete or update. For several tables, BASE and
-    CHANGES are folders with one file per table, in the order of a _seq column. With --near, keys, functional
-    dependencies and order compatibilities are followed that hold but for a share of the rows.
+    CHANGES has the columns of BASE, and optionally a column _op with insert, delete or update. For several tables,
+    BASE and CHANGES are folders with one file per table, whose records have a column _seq with their order. With
+    --near, keys, functional dependencies and order compatibilities are maintained that hold except for a share of the
+    rows.
     """
     near = given["near"]
     families = options.families_of(given["family"], near=near is not None)
     if near is not None and families not in (("key", "fd"), ("key", "fd", "od")):
-        raise click.UsageError("replay --near follows key,fd or key,fd,od: name one of these as --family.")
+        raise click.UsageError("replay --near maintains key,fd or key,fd,od: name one of these with --family.")
     if key is not None and not all(key.split(",")):
         raise click.BadParameter("expected names with commas between them", param_hint="--key")
     reading = _reading(given)
@@ -293,15 +294,15 @@ def _answering(given: dict[str, Any]) -> options.Answering:
 
 
 def _refuse_reading() -> None:
-    """Refuse options about how a file is read: a configuration has its own."""
+    """Refuse options for reading files: a configuration has its own."""
     context = click.get_current_context()
     for name in ("strings", "typed_header", "null", "encoding", "delimiter", "limit"):
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            raise click.UsageError(f"--{name.replace('_', '-')} is about a file: leave it out with a configuration.")
+            raise click.UsageError(f"--{name.replace('_', '-')} is for a file: leave it out with a configuration.")
 
 
 def _reading(given: dict[str, Any]) -> "ReadOptions":
-    """Return the reading options, or refuse those that no reader would take."""
+    """Return the options for reading files, or raise an error."""
     return options.read_options(
         given["strings"],
         given["null"],

@@ -663,7 +663,7 @@ class TestWhatNearlyHolds:
     def test_what_is_refused(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, _, err = run(capsys, "people.csv", "people.csv", "--near", "1%", "--family", "key")
         assert code == 2
-        assert "replay --near follows key,fd or key,fd,od" in err
+        assert "replay --near maintains key,fd or key,fd,od" in err
         code, _, err = run(capsys, "people.csv", "people.csv", "--near", "1%", "--family", "dc")
         assert code == 2
         assert "'dc' is not one of key, fd, od, ind" in err
