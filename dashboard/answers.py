@@ -13,10 +13,10 @@ from typing import Any
 
 from holdfast.constraints import ExternalError, UsageError
 from holdfast.dashboard.reading.batches import BATCHES, METRICS, SPANS, batches, figures, rows_now, tables
-from holdfast.dashboard.reading.changes import CHANGES, WORDS, Changes, Wanted
+from holdfast.dashboard.reading.changes import CHANGES, WORDS, ChangeFilter, ConstraintChanges
 from holdfast.dashboard.reading.held import FILTERS, ORDERS, Held
 from holdfast.dashboard.reading.inclusions import Near, near_inclusions
-from holdfast.dashboard.reading.near_changes import NEAR_CHANGES, NearChanges
+from holdfast.dashboard.reading.near_changes import NEAR_CHANGES, NearConstraintChanges
 from holdfast.dashboard.reading.near_held import (
     NEAR_FILTERS,
     NEAR_ORDERS,
@@ -53,11 +53,11 @@ class Answers:
         self.outputs = outputs
         self.every = every
         self._near = near
-        self._changes = Changes(outputs)
+        self._changes = ConstraintChanges(outputs)
         self._held = Held(outputs)
         self._rules = Rules(outputs)
         self._near_held = NearHeld(outputs)
-        self._near_changes = NearChanges(outputs)
+        self._near_changes = NearConstraintChanges(outputs)
         self._lock = threading.Lock()
         self._looked = -every
         self._questions: dict[str, Callable[[Parameters], Answer]] = {
@@ -129,13 +129,13 @@ class Answers:
                 "broken": [rule for rule in rules if rule["broken"]],
                 "violated": sum(not rule["broken"] and not rule["holds"] for rule in rules),
             },
-            "recent": self._naming_near(self._changes.page(Wanted({"cause": "data"}), 0, _RECENT)["rows"]),
+            "recent": self._naming_near(self._changes.page(ChangeFilter({"cause": "data"}), 0, _RECENT)["rows"]),
             "near": self._near_overview(SPANS[span]),
             "quarantined": self.outputs.count(QUARANTINE),
         }
 
     def _change_page(self, given: Parameters) -> Answer:
-        wanted = Wanted(
+        wanted = ChangeFilter(
             {name: given[name] for name in WORDS if given.get(name)},
             _text(given, "q"),
             _identity(given),

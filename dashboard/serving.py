@@ -18,7 +18,7 @@ import json
 import os
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from holdfast.constraints import ExternalError, HoldfastError, UsageError
 from holdfast.dashboard.answers import Answers
 from holdfast.dashboard.background import Background
+from holdfast.display.secrets import masked
 
 PAGE = Path(__file__).parent / "page"
 HEADERS = {
@@ -50,8 +51,6 @@ _OWN_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _STILL_THERE_SECONDS = 15.0
 _TRIES = 20
 
-Masked = Callable[[str], str]
-
 
 class Site:
     """The page, served from a port until it is closed.
@@ -60,13 +59,12 @@ class Site:
     ----------
     answers : what is served.
     host, port : where; port 0 is any free one, and one that is taken gives way to the next that is free.
-    masked : takes secrets from what errors say.
     """
 
-    def __init__(self, answers: Answers, host: str, port: int, masked: Masked = str) -> None:
+    def __init__(self, answers: Answers, host: str, port: int) -> None:
         self._answers = answers
         self._ended = threading.Event()
-        app = application(answers, allowed=_names(host), ended=self._ended, masked=masked)
+        app = application(answers, allowed=_names(host), ended=self._ended)
         self._server = Background(app, _listening(host, port), "dashboard")
         self.port = self._server.port
         self.address = f"http://{_in_address(host)}:{self.port}/"
@@ -86,9 +84,7 @@ class Site:
             self._answers.ask("overview", {})
 
 
-def application(
-    answers: Answers, *, allowed: frozenset[str], ended: threading.Event | None = None, masked: Masked = str
-) -> ASGIApp:
+def application(answers: Answers, *, allowed: frozenset[str], ended: threading.Event | None = None) -> ASGIApp:
     """Return the page as an application of ASGI.
 
     Parameters

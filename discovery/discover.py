@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -101,32 +101,22 @@ class Discovered(Sequence[Reported]):
         return PairSample.of(pair_codes(self.table, self.space), self.space)
 
 
+class DiscoverOptions(TypedDict, total=False):
+    """The options of `discover` beside `near`, which decides the type of the answer."""
+
+    name: str
+    family: str | Family | None
+    max_predicates: int
+    max_context: int
+    space: PredicateSpace | None
+    threads: int | None
+    report: Callable[[str], object]
+
+
 @overload
-def discover(
-    data: Any,
-    *,
-    name: str = ...,
-    family: str | Family | None = ...,
-    max_predicates: int = ...,
-    max_context: int = ...,
-    near: None = ...,
-    space: PredicateSpace | None = ...,
-    threads: int | None = ...,
-    report: Callable[[str], object] = ...,
-) -> Discovered: ...
+def discover(data: Any, *, near: None = ..., **options: Unpack[DiscoverOptions]) -> Discovered: ...
 @overload
-def discover(
-    data: Any,
-    *,
-    name: str = ...,
-    family: str | Family | None = ...,
-    max_predicates: int = ...,
-    max_context: int = ...,
-    near: float | str | Fraction,
-    space: PredicateSpace | None = ...,
-    threads: int | None = ...,
-    report: Callable[[str], object] = ...,
-) -> NearDiscovered: ...
+def discover(data: Any, *, near: float | str | Fraction, **options: Unpack[DiscoverOptions]) -> NearDiscovered: ...
 def discover(
     data: Any,
     *,

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from holdfast.constraints import ConstraintChange, Family, Reason
 from holdfast.constraints.sentences import sentence
 from holdfast.display.constraints import kind_of
-from holdfast.display.html import Cell
+from holdfast.display.html import TableCell
 from holdfast.display.listing import Listing
 from holdfast.display.texts import counted
 from holdfast.display.witness import Witness, compared_columns
@@ -40,17 +40,17 @@ class Changes(Listing[ConstraintChange]):
         appeared = sum(change.appeared for change in self)
         return f"{counted(total, 'change')}: {appeared:,} appeared, {len(self) - appeared:,} disappeared"
 
-    def cells(self, item: ConstraintChange) -> Sequence[Cell]:
+    def cells(self, item: ConstraintChange) -> Sequence[TableCell]:
         """Return sign, words and text, and why."""
         names_its_tables = item.constraint.family is Family.INCLUSION
         text = f"{item.constraint}" if names_its_tables else f"{item.table}: {item.constraint}"
-        sign = Cell("+ appeared", tone="good") if item.appeared else Cell("− disappeared", tone="bad")
+        sign = TableCell("+ appeared", tone="good") if item.appeared else TableCell("− disappeared", tone="bad")
         witnesses = [] if item.witness is None else [Witness.of(item.witness, compared_columns(item.constraint))]
         by = "" if item.by is None else str(item.by)
         return (
             sign,
-            Cell(sentence(item.constraint), text),
-            Cell(_why(item), by, witnesses=witnesses),
+            TableCell(sentence(item.constraint), text),
+            TableCell(_why(item), by, witnesses=witnesses),
         )
 
     def record(self, item: ConstraintChange) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from holdfast.constraints import Constraint, Family, InclusionDependency, NearConstraint, constraint_fields
 from holdfast.constraints.sentences import sentence
-from holdfast.display.html import Cell
+from holdfast.display.html import TableCell
 from holdfast.display.listing import Listing, by_count
 from holdfast.display.texts import counted
 
@@ -71,9 +71,9 @@ class Constraints(Listing[Kept]):
         noun = NOUNS[families.pop()] if len(families) == 1 else ("constraint", "constraints")
         return f"{counted(total, *noun)}{f' of {self.table}' if self.table else ''}"
 
-    def cells(self, item: Kept) -> Sequence[Cell]:
+    def cells(self, item: Kept) -> Sequence[TableCell]:
         """Return kind, words and text."""
-        return Cell(kind_of(item)), Cell(sentence(item), str(item))
+        return TableCell(kind_of(item)), TableCell(sentence(item), str(item))
 
     def record(self, item: Kept) -> Mapping[str, Any]:
         """Return family, kind, text, words and identity."""
@@ -112,10 +112,10 @@ class Ranked(Listing[tuple[float, Kept]]):
         """Return score and text."""
         return f"{item[0]:.3f}  {item[1]}"
 
-    def cells(self, item: tuple[float, Kept]) -> Sequence[Cell]:
+    def cells(self, item: tuple[float, Kept]) -> Sequence[TableCell]:
         """Return score, kind, words and text."""
         score, constraint = item
-        return Cell(f"{score:.3f}", is_number=True), *Constraints[Kept]([], self.table).cells(constraint)
+        return TableCell(f"{score:.3f}", is_number=True), *Constraints[Kept]([], self.table).cells(constraint)
 
     def record(self, item: tuple[float, Kept]) -> Mapping[str, Any]:
         """Return the score, and the constraint's values."""

@@ -39,7 +39,7 @@ _STYLE = """
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One cell of a table.
 
     Parameters
@@ -58,10 +58,10 @@ class Cell:
     witnesses: Sequence[Witness] = field(default=())
 
 
-def listed(heading: str, headings: Sequence[str], lines: Sequence[Sequence[Cell]], note: str = "") -> str:
+def listed(heading: str, headings: Sequence[str], lines: Sequence[Sequence[TableCell]], note: str = "") -> str:
     """Return a table of items as one piece of HTML.
 
-    >>> shown = listed("1 rule", ["rule"], [[Cell("<script>alert(1)</script>")]])
+    >>> shown = listed("1 rule", ["rule"], [[TableCell("<script>alert(1)</script>")]])
     >>> "<script" in shown, "&lt;script&gt;" in shown
     (False, True)
     """
@@ -93,7 +93,7 @@ def _visible(text: str) -> str:
     return html.escape(printable(text), quote=True)
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: TableCell) -> str:
     parts = []
     if cell.text:
         parts.append(f'<div class="{cell.tone or "v"}">{escaped(cell.text, LONGEST_TEXT)}</div>')

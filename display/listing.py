@@ -7,7 +7,7 @@ how many there are is said.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex, TypeVar, overload
 
-from holdfast.display.html import Cell, listed
+from holdfast.display.html import TableCell, listed
 from holdfast.display.texts import counted, printable
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Listing(list[Item]):
     dtypes: ClassVar[Mapping[str, str]] = {}
     """The columns of a data frame, with their types."""
 
-    def cells(self, item: Item) -> Sequence[Cell]:
+    def cells(self, item: Item) -> Sequence[TableCell]:
         """Return an item's cells in a table."""
         raise NotImplementedError
 

@@ -1,30 +1,29 @@
 """Near constraints, and what batches did to them, as a notebook shows them: with how many rows are exceptions."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from holdfast.constraints import NearConstraint
 from holdfast.constraints.sentences import sentence
 from holdfast.display.constraints import Constraints
-from holdfast.display.html import Cell
+from holdfast.display.html import TableCell
 from holdfast.display.listing import Listing, by_count
 from holdfast.display.texts import counted
 
 
-class NearChanged(Protocol):
-    """A near constraint that entered the near set, left it, or has other exceptions."""
+class NearChanged:
+    """A near constraint that entered the near set, left it, or has another number of exceptions.
 
-    @property
-    def constraint(self) -> NearConstraint:
-        """The constraint, with the exceptions that it has now."""
+    Attributes
+    ----------
+    constraint : the constraint with its current exceptions.
+    change : `entered`, `left` or `exceptions`.
+    before : the number of exceptions before the batch; None where the constraint entered.
+    """
 
-    @property
-    def change(self) -> str:
-        """`entered`, `left` or `exceptions`."""
-
-    @property
-    def before(self) -> int | None:
-        """Its exceptions before the batch; None where it entered."""
+    constraint: NearConstraint
+    change: str
+    before: int | None
 
 
 OneChange = TypeVar("OneChange", bound=NearChanged)
@@ -70,9 +69,9 @@ class NearConstraints(Constraints[NearConstraint]):
         """Return the text, and how many rows are exceptions."""
         return f"{item}  ({but_for(item)})"
 
-    def cells(self, item: NearConstraint) -> Sequence[Cell]:
+    def cells(self, item: NearConstraint) -> Sequence[TableCell]:
         """Return kind, words and text, and how many rows are exceptions."""
-        return *super().cells(item), Cell(but_for(item))
+        return *super().cells(item), TableCell(but_for(item))
 
     def record(self, item: NearConstraint) -> Mapping[str, Any]:
         """Return family, kind, text, words and identity, and how many rows are exceptions."""
@@ -119,10 +118,10 @@ class NearChanges(Listing[OneChange]):
         entered, left, others = (counts.get(name, 0) for name in ("entered", "left", "exceptions"))
         return f"{counted(total, 'near change')}: {entered:,} entered, {left:,} left, {others:,} with other exceptions"
 
-    def cells(self, item: OneChange) -> Sequence[Cell]:
+    def cells(self, item: OneChange) -> Sequence[TableCell]:
         """Return sign and change, words and text, and how many rows were and are exceptions."""
         text = f"{self.table}: {item.constraint}" if self.table else str(item.constraint)
-        return _change_of(item), Cell(sentence(item.constraint.exact), text), Cell(_course_of(item))
+        return _change_of(item), TableCell(sentence(item.constraint.exact), text), TableCell(_course_of(item))
 
     def record(self, item: OneChange) -> Mapping[str, Any]:
         """Return the change, the constraint's values, and how many rows were exceptions before."""
@@ -130,15 +129,15 @@ class NearChanges(Listing[OneChange]):
         return {"change": item.change, **near, "exceptions_before": item.before}
 
 
-def _change_of(item: NearChanged) -> Cell:
+def _change_of(item: NearChanged) -> TableCell:
     """Return in a few words what happened to a near constraint, and whether that is good or bad."""
     if item.change == "entered":
-        return Cell("+ entered", tone="good")
+        return TableCell("+ entered", tone="good")
     if item.change == "left":
-        return Cell("− left", tone="bad")
+        return TableCell("− left", tone="bad")
     if item.constraint.exceptions > (item.before or 0):
-        return Cell("▲ more exceptions", tone="bad")
-    return Cell("▼ fewer exceptions", tone="good")
+        return TableCell("▲ more exceptions", tone="bad")
+    return TableCell("▼ fewer exceptions", tone="good")
 
 
 def _course_of(item: NearChanged) -> str:

@@ -1,10 +1,11 @@
-"""Texts for people: how many of what, and what is safe to show of data, names and files."""
+"""Texts for people: numbers of things, cells in columns, and data and names that are safe to print."""
 
 import re
+from collections.abc import Sequence
 
 
 def counted(count: int, what: str, several: str = "") -> str:
-    """Return a number of things.
+    """Return a number with its noun, in the plural unless the number is 1.
 
     >>> counted(1, "row"), counted(1200, "row")
     ('1 row', '1,200 rows')
@@ -12,18 +13,33 @@ def counted(count: int, what: str, several: str = "") -> str:
     return f"{count:,} {what if count == 1 else several or what + 's'}"
 
 
-def printable(text: str) -> str:
-    r"""Return a text with nothing that a terminal would obey: lines and tabs stay, other control characters are named.
+def columns(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return lines of cells as texts, each cell as wide as its column.
 
-    So are those that turn the direction of writing, and those that end lines without being line feeds. What is said of
-    data, names and files goes through here; escapes are those of JSON, which reads them back.
+    >>> columns([["row", "City"], ["t", "Lynn"]])
+    ['row  City', 't    Lynn']
+    """
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [aligned(line, widths) for line in lines]
+
+
+def aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Return cells as one line, each padded to its width."""
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def printable(text: str) -> str:
+    r"""Return a text in which control characters are escaped, except line feeds and tabs.
+
+    Characters that change the direction of writing, and separators of lines other than line feeds, are escaped too.
+    Every text that quotes data, names or files is printed through this function; the escapes are those of JSON.
 
     >>> printable("a\x1b[31m\r\x9b\u202eb\n")
     'a\\u001b[31m\\u000d\\u009b\\u202eb\n'
     """
-    return _OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-_OBEYED = re.compile(
+_CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )

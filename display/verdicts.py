@@ -1,11 +1,11 @@
-"""Rules on rows as they are, as a notebook shows them: how many violations, whether too many, and some of them."""
+"""Verdicts on rules, as a notebook shows them: the numbers of violations, with some of them as examples."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from holdfast.constraints import Rule
 from holdfast.constraints.sentences import sentence
-from holdfast.display.html import Cell
+from holdfast.display.html import TableCell
 from holdfast.display.listing import Listing
 from holdfast.display.texts import counted
 from holdfast.display.witness import Witness
@@ -14,52 +14,51 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class Judged(Protocol):
-    """What is known of a rule."""
+class RuleVerdict:
+    """A rule with the number of its violations.
 
-    @property
-    def rule(self) -> Rule:
-        """Which one."""
+    Attributes
+    ----------
+    rule, rows : the rule, and the number of rows of its table.
+    violating_pairs : ordered pairs of distinct rows; None where the rule is not about pairs, or was not counted.
+    violating_rows : rows in at least one violation; None where counting stopped at the first violation.
+    missing_values : the number of distinct missing values of an inclusion.
+    """
 
-    @property
-    def rows(self) -> int:
-        """How many rows its table has."""
-
-    @property
-    def violating_pairs(self) -> int | None:
-        """How many pairs break it."""
-
-    @property
-    def violating_rows(self) -> int | None:
-        """How many rows break it."""
-
-    @property
-    def missing_values(self) -> int | None:
-        """Of an inclusion, how many values are missing."""
+    rule: Rule
+    rows: int
+    violating_pairs: int | None
+    violating_rows: int | None
+    missing_values: int | None
 
     @property
     def holds(self) -> bool:
         """Whether there is no violation."""
+        raise NotImplementedError
 
     @property
     def broken(self) -> bool:
-        """Whether there are more than the rule accepts."""
+        """Whether there are more violations than the rule accepts."""
+        if self.violating_rows is None:
+            return True
+        return self.rule.broken(self.violating_pairs, self.violating_rows, self.rows)
+
+    @property
+    def verdict(self) -> str:
+        """`holds`, `violated` (no more than the rule accepts) or `broken`."""
+        return "holds" if self.holds else "broken" if self.broken else "violated"
 
     @property
     def witnesses(self) -> Sequence[Witness]:
-        """Return some violations."""
+        """Some violations."""
+        raise NotImplementedError
 
 
-OneRule = TypeVar("OneRule", bound=Judged)
-
-
-def verdict(one: Judged) -> str:
-    """Return `holds`, `violated` (and that is accepted) or `broken`."""
-    return "holds" if one.holds else "broken" if one.broken else "violated"
+OneRule = TypeVar("OneRule", bound=RuleVerdict)
 
 
 class Verdicts(Listing[OneRule]):
-    """Rules, and what breaks them."""
+    """Rules with their violations."""
 
     headings: ClassVar[Sequence[str]] = ("rule", "verdict", "violations", "what must hold", "examples")
     dtypes: ClassVar[Mapping[str, str]] = {
@@ -70,36 +69,41 @@ class Verdicts(Listing[OneRule]):
     }
 
     def heading(self, total: int) -> str:
-        """Say how many rules there are, and how many of them are broken."""
-        return f"{counted(total, 'rule')}, {sum(one.broken for one in self):,} broken"
+        """Return how many rules there are, and how many of them are broken."""
+        return f"{counted(total, 'rule')}, {sum(item.broken for item in self):,} broken"
 
-    def cells(self, item: OneRule) -> Sequence[Cell]:
+    def cells(self, item: OneRule) -> Sequence[TableCell]:
         """Return name, verdict, counts, words and text, and examples."""
-        said = verdict(item)
         rule = item.rule
-        tone = {"holds": "good", "broken": "bad"}.get(said, "")
+        tone = {"holds": "good", "broken": "bad"}.get(item.verdict, "")
         text = "" if rule.text == rule.name else rule.text
-        examples = Cell(witnesses=item.witnesses)
-        return Cell(rule.name), Cell(said, tone=tone), Cell(_counts(item)), Cell(sentence(rule.body), text), examples
+        examples = TableCell(witnesses=item.witnesses)
+        return (
+            TableCell(rule.name),
+            TableCell(item.verdict, tone=tone),
+            TableCell(_counts(item)),
+            TableCell(sentence(rule.body), text),
+            examples,
+        )
 
     def record(self, item: OneRule) -> Mapping[str, Any]:
-        """Return what is declared, and the counts."""
+        """Return the rule, its verdict and the counts."""
         rule = item.rule
-        declared = (rule.name, rule.table, rule.text, sentence(rule.body), verdict(item), item.holds, item.broken)
+        declared = (rule.name, rule.table, rule.text, sentence(rule.body), item.verdict, item.holds, item.broken)
         counts = (item.violating_pairs, item.violating_rows, item.missing_values, item.rows)
         return dict(zip(self.dtypes, (*declared, *counts, rule.severity.value, rule.threshold), strict=True))
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw how many rows break each rule, with matplotlib; return where."""
+        """Draw the number of violating rows of each rule with matplotlib; return the axes."""
         from holdfast.display.plots import bars
 
-        return bars({one.rule.name: one.violating_rows or 0 for one in self}, "violating rows", ax)
+        return bars({item.rule.name: item.violating_rows or 0 for item in self}, "violating rows", ax)
 
 
-def _counts(one: Judged) -> str:
-    if one.violating_rows is None:
+def _counts(item: RuleVerdict) -> str:
+    if item.violating_rows is None:
         return "stopped at the first"
-    counts = ((one.violating_pairs, "pair"), (one.violating_rows, "row"), (one.missing_values, "missing value"))
-    said = ", ".join(counted(number, what) for number, what in counts if number is not None)
-    threshold = one.rule.threshold
-    return f"{said} of {counted(one.rows, 'row')}{f' ({threshold})' if threshold else ''}"
+    counts = ((item.violating_pairs, "pair"), (item.violating_rows, "row"), (item.missing_values, "missing value"))
+    numbers = ", ".join(counted(number, noun) for number, noun in counts if number is not None)
+    threshold = f" ({item.rule.threshold})" if item.rule.threshold else ""
+    return f"{numbers} of {counted(item.rows, 'row')}{threshold}"

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from holdfast.constraints import Family
-from holdfast.jobs.files.addresses import Place, ReadablePlace, refuse_addresses
+from holdfast.jobs.files.addresses import FileOrAddress, ReadableFile, refuse_addresses
 from holdfast.jobs.files.overwriting import refuse_overwriting
 from holdfast.jobs.terminal import options
 
 if TYPE_CHECKING:
-    from holdfast.jobs.files.engines import Spread
+    from holdfast.jobs.files.engines import SparkOptions
+    from holdfast.jobs.searches.request import SearchRequest
     from holdfast.tables import ReadOptions
 
-FILES = click.argument("files", nargs=-1, required=True, type=ReadablePlace(), metavar="FILE...")
+FILES = click.argument("files", nargs=-1, required=True, type=ReadableFile(), metavar="FILE...")
 
 
 @click.command(short_help="Find all constraints that hold on files.")
@@ -30,121 +30,56 @@ FILES = click.argument("files", nargs=-1, required=True, type=ReadablePlace(), m
     "--min-coverage",
     type=click.FloatRange(0, 1, min_open=True),
     metavar="SHARE",
-    help="Also inclusions that hold for this share of values (ind).",
+    help="Also list inclusions that hold for this share of values (ind).",
 )
-@click.option("--top", type=options.Count(1), metavar="N", help="Only the N that tell most, best first.")
-@click.option("--as-rules", is_flag=True, help="Write a rules file, to prune and give to holdfast check.")
+@click.option("--top", type=options.Whole(1), metavar="N", help="Only the N highest ranked constraints, best first.")
+@click.option("--as-rules", is_flag=True, help="Write a rules file, to edit and use with holdfast check.")
 @click.option(
     "--examples",
-    type=options.Count(),
+    type=options.Whole(),
     metavar="N",
-    help="With --near, show so many exceptions of each constraint at most [default: 3; --spark: 0].",
+    help="With --near, list at most N exceptions of each constraint [default: 3; --spark: 0].",
 )
 @options.reading
 @options.sentences
 @options.answering
-def discover(files: tuple[Place, ...], **given: Any) -> None:
+def discover(files: tuple[FileOrAddress, ...], **given: Any) -> None:
     """Find all constraints that hold on files.
 
     FILE is CSV (.gz too), Parquet, Arrow or a Delta table; with --spark also the address of Parquet or of a Delta
-    table. Inclusion dependencies are looked for across all files, the other families in each. With --near, what holds
-    but for a share of the rows: keys, functional dependencies and order compatibilities, with their exceptions; with
-    --spark as well, keys and functional dependencies with how many exceptions each has.
+    table. Inclusion dependencies are searched across all files, the other families in each file. With --near,
+    constraints that hold except for a share of the rows: keys, functional dependencies and order compatibilities, with
+    their exceptions; with --spark too, keys and functional dependencies with the number of their exceptions.
     """
-    near = given["near"]
-    families = options.families_of(given["family"], near=near is not None)
-    if near is None and given["examples"] is not None:
-        raise click.UsageError("--examples shows exceptions: add --near SHARE.")
-    reading = _reading(given)
-    spread = _spread(given, files)
-    if given["as_rules"] and given["format_"] == "json":
-        raise click.UsageError("--as-rules writes lines for people to prune: leave out --format json.")
-    if given["as_rules"] and given["min_coverage"] is not None:
-        raise click.UsageError("--as-rules writes what holds: leave out --min-coverage.")
-    outputs = {"--output": given["output"], "--write-space": given["write_space"]}
-    refuse_overwriting(outputs, [*files, given["space"]])
-    if near is not None:
-        _refuse_beside_near(given, families)
-    if near is not None and families != ("ind",):
-        from holdfast.jobs.discover_near import discover_near_files
-
-        discover_near_files(
-            files,
-            reading,
-            _answering(given),
-            share=near,
-            families=None if given["family"] is None else families,
-            max_context=given["max_context"],
-            space_file=given["space"],
-            threads=given["threads"],
-            explain=given["explain"],
-            top=given["top"],
-            as_rules=given["as_rules"],
-            examples=given["examples"] if given["examples"] is not None else 0 if given["spark"] else 3,
-            spread=spread,
-        )
-        return
-    if families == ("ind",):
-        from holdfast.jobs.discover_inclusion import discover_inclusions_in
-
-        if given["space"] or given["write_space"]:
-            raise click.UsageError("--space and --write-space are for one table: inclusions are across tables.")
-        discover_inclusions_in(
-            files,
-            reading,
-            _answering(given),
-            min_coverage=given["min_coverage"] if near is None else float(1 - near),
-            explain=given["explain"],
-            top=given["top"],
-            as_rules=given["as_rules"],
-            spread=spread,
-        )
-        return
-    if given["min_coverage"] is not None:
-        raise click.UsageError("--min-coverage is for inclusion dependencies: add --family ind.")
+    request = _search_request(files, given)
     from holdfast.jobs.discover import discover_files
 
-    discover_files(
-        files,
-        reading,
-        _answering(given),
-        family=Family(families[0]),
-        max_predicates=given["max_predicates"],
-        max_context=given["max_context"],
-        cross_columns=not given["no_cross_columns"],
-        space_file=given["space"],
-        write_space=given["write_space"],
-        threads=given["threads"],
-        explain=given["explain"],
-        top=given["top"],
-        as_rules=given["as_rules"],
-        spread=spread,
-    )
+    discover_files(request)
 
 
 @click.command(short_help="Count and list violations of declared rules.")
 @FILES
-@click.option("--rules", type=options.EXISTING_FILE, metavar="FILE", help="Rules, one a line, or YAML.")
+@click.option("--rules", type=options.EXISTING_FILE, metavar="FILE", help="File with one rule per line, or YAML.")
 @click.option(
     "--rule", "rule_texts", multiple=True, metavar="TEXT", help="A rule, such as 'Zip -> City'; may be repeated."
 )
 @click.option(
-    "--pairs", type=options.NEW_FILE, metavar="FILE", help="Write all violating pairs there (.csv or .parquet)."
+    "--pairs", type=options.NEW_FILE, metavar="FILE", help="Write all violating pairs to this file (.csv or .parquet)."
 )
 @click.option("--exists", is_flag=True, help="Stop at the first violation of a rule without threshold.")
 @click.option(
     "--examples",
-    type=options.Count(),
+    type=options.Whole(),
     default=3,
     show_default=True,
     metavar="N",
-    help="Show so many violations of each rule at most.",
+    help="List at most N violations of each rule.",
 )
 @options.on_spark
 @options.reading
 @options.sentences
 @options.answering
-def check(files: tuple[Place, ...], rules: Path | None, rule_texts: tuple[str, ...], **given: Any) -> int:
+def check(files: tuple[FileOrAddress, ...], rules: Path | None, rule_texts: tuple[str, ...], **given: Any) -> int:
     """Count and list the violations of declared rules.
 
     \b
@@ -156,43 +91,45 @@ def check(files: tuple[Place, ...], rules: Path | None, rule_texts: tuple[str, .
       orders.o_custkey in customer.c_custkey
       not(t.Salary <= 0)
 
-    A line of a rules file is `name: rule`, or a comment after #; a YAML file has the `rules` of a configuration, with
-    thresholds and severities. With several files, a rule is about the one that has all its columns.
+    A line of a rules file is `name: rule`, with comments after #; a YAML file has the `rules` of a configuration, with
+    thresholds and severities. With several files, a rule is checked on the file that has all its columns.
 
     The exit code is 1 if a rule of severity error is broken.
     """  # noqa: D301
     if rules is None and not rule_texts:
         raise click.UsageError("Name rules: --rules FILE, or --rule TEXT.")
     if given["pairs"] and given["exists"]:
-        raise click.UsageError("--pairs writes all pairs, --exists stops at the first: leave one of them out.")
-    spread = _spread(given, files)
+        raise click.UsageError("--pairs writes all pairs, --exists stops at the first pair: leave one of them out.")
+    spark = _spark_options(given, files)
     reading = _reading(given)
     refuse_overwriting({"--output": given["output"], "--pairs": given["pairs"]}, [*files, rules])
     from holdfast.jobs.check import check_files
+    from holdfast.jobs.searches.request import CheckRequest
 
-    return check_files(
-        files,
-        reading,
-        _answering(given),
+    request = CheckRequest(
+        files=files,
+        reading=reading,
+        answering=_answering(given),
+        spark=spark,
+        threads=given["threads"],
+        examples=given["examples"],
         rules_file=rules,
         rule_texts=rule_texts,
         pairs_file=given["pairs"],
         exists=given["exists"],
-        examples=given["examples"],
-        threads=given["threads"],
-        spread=spread,
     )
+    return check_files(request)
 
 
 @click.command(short_help="List the rows for which a constraint does not hold.")
-@click.argument("source", type=ReadablePlace(), metavar="FILE|CONF")
+@click.argument("source", type=ReadableFile(), metavar="FILE|CONF")
 @click.argument("constraint", metavar="CONSTRAINT")
-@click.option("--table", metavar="NAME", help="With CONF: which of its tables, where there are several.")
+@click.option("--table", metavar="NAME", help="With CONF: the table, if CONF has several.")
 @options.reading
-@click.option("--output", type=options.NEW_FILE, metavar="FILE", help="Write them there (.csv or .parquet).")
+@click.option("--output", type=options.NEW_FILE, metavar="FILE", help="Write the rows to this file (.csv or .parquet).")
 @options.quiet
-def exceptions(source: Place, constraint: str, table: str | None, **given: Any) -> None:
-    """List the fewest rows without which a constraint holds: of a file, or of a table that is followed.
+def exceptions(source: FileOrAddress, constraint: str, table: str | None, **given: Any) -> None:
+    """List the fewest rows without which a constraint holds: of a file, or of a live table.
 
     \b
     CONSTRAINT is any of
@@ -203,10 +140,10 @@ def exceptions(source: Place, constraint: str, table: str | None, **given: Any) 
 
     or {}: [] -> Country, a column of one value. Names with spaces or signs are in backquotes: '`Zip code` -> City'.
 
-    Of a file the rows have its columns behind their number from 1 on and whether they are undecided: where several
-    choices are equally few, each of their rows is listed as undecided. CONF, a configuration (.yaml or .yml), stands
-    for the rows in its state, also while `holdfast run` runs; these have no number. Without --output the rows are CSV
-    on standard output.
+    Each row has its number in the file, from 1 on, and whether it is undecided: where several choices of rows are
+    equally small, all their rows are listed as undecided. CONF, a configuration (.yaml or .yml), stands for the rows
+    in its state, also while `holdfast run` runs; these rows have no numbers. Without --output the rows are written as
+    CSV to standard output.
     """  # noqa: D301
     from holdfast.jobs.exceptions import exceptions_of_file, exceptions_of_state
 
@@ -223,7 +160,7 @@ def exceptions(source: Place, constraint: str, table: str | None, **given: Any) 
         exceptions_of_state(configuration, constraint, answering, table=table, threads=given["threads"])
         return
     if table is not None:
-        raise click.UsageError("--table goes with a configuration: leave it out, or name CONF in place of FILE.")
+        raise click.UsageError("--table is for a configuration: leave it out, or name CONF in place of FILE.")
     exceptions_of_file(source, constraint, _reading(given), answering, threads=given["threads"])
 
 
@@ -232,28 +169,29 @@ def exceptions(source: Place, constraint: str, table: str | None, **given: Any) 
 @click.argument("changes", type=options.EXISTING, metavar="CHANGES")
 @options.nearly
 @options.searching
-@click.option("--batch-size", type=options.Count(1), required=True, metavar="N", help="Records of CHANGES in a batch.")
-@click.option("--key", metavar="COL,...", help="Columns that identify a row; a delete then needs no others.")
+@click.option("--batch-size", type=options.Whole(1), required=True, metavar="N", help="Records of CHANGES in a batch.")
+@click.option("--key", metavar="COL,...", help="Columns that identify a row; deletes then need no other columns.")
 @options.reading
 @options.sentences
 @options.answering
 def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
-    """Apply a file of changes batch by batch, and print what each batch changes.
+    """Apply a file of changes batch by batch, and print how each batch changes the constraints.
 
-    CHANGES has BASE's columns, and may have _op with insert, delete or update. For several tables, BASE and
-    CHANGES are folders with one file per table, in the order of a _seq column. With --near, keys, functional
-    dependencies and order compatibilities are followed that hold but for a share of the rows.
+    CHANGES has the columns of BASE, and optionally a column _op with insert, delete or update. For several tables,
+    BASE and CHANGES are folders with one file per table, whose records have a column _seq with their order. With
+    --near, keys, functional dependencies and order compatibilities are maintained that hold except for a share of the
+    rows.
     """
     near = given["near"]
     families = options.families_of(given["family"], near=near is not None)
     if near is not None and families not in (("key", "fd"), ("key", "fd", "od")):
-        raise click.UsageError("replay --near follows key,fd or key,fd,od: name one of these as --family.")
+        raise click.UsageError("replay --near maintains key,fd or key,fd,od: name one of these with --family.")
     if key is not None and not all(key.split(",")):
         raise click.BadParameter("expected names with commas between them", param_hint="--key")
     reading = _reading(given)
     outputs = {"--output": given["output"], "--write-space": given["write_space"]}
     refuse_overwriting(outputs, [base, changes, given["space"]])
-    from holdfast.jobs.replay import Searched, replay_changes
+    from holdfast.jobs.replay import ReplaySearch, replay_changes
     from holdfast.streaming.maintainers.table.bounds import Bounds, NearBounds
 
     replay_changes(
@@ -261,7 +199,7 @@ def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
         changes,
         reading,
         _answering(given),
-        Searched(
+        ReplaySearch(
             bounds=Bounds(
                 given["max_predicates"] if families == ("dc",) else None,
                 given["max_context"] if families == ("od",) else None,
@@ -279,15 +217,52 @@ def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
     )
 
 
+def _search_request(files: tuple[FileOrAddress, ...], given: dict[str, Any]) -> "SearchRequest":
+    """Return the request of a search, or refuse options that do not go together."""
+    near, spark = given["near"], given["spark"]
+    families = options.families_of(given["family"], near=near is not None)
+    if near is None and given["examples"] is not None:
+        raise click.UsageError("--examples lists exceptions: add --near SHARE.")
+    reading = _reading(given)
+    spark_options = _spark_options(given, files)
+    if given["as_rules"] and given["format_"] == "json":
+        raise click.UsageError("--as-rules writes lines for people to edit: leave out --format json.")
+    if given["as_rules"] and given["min_coverage"] is not None:
+        raise click.UsageError("--as-rules writes constraints that hold: leave out --min-coverage.")
+    outputs = {"--output": given["output"], "--write-space": given["write_space"]}
+    refuse_overwriting(outputs, [*files, given["space"]])
+    if near is not None:
+        _refuse_beside_near(given, families)
+    if families == ("ind",) and (given["space"] or given["write_space"]):
+        raise click.UsageError("--space and --write-space are for one table: inclusions are across tables.")
+    if near is None and families != ("ind",) and given["min_coverage"] is not None:
+        raise click.UsageError("--min-coverage is for inclusion dependencies: add --family ind.")
+    from holdfast.jobs.searches.request import SearchRequest
+
+    same = ("near", "max_predicates", "max_context", "space", "write_space", "threads", "top", "as_rules", "explain")
+    is_near_inclusion = near is not None and families == ("ind",)
+    return SearchRequest(
+        files=files,
+        reading=reading,
+        answering=_answering(given),
+        spark=spark_options,
+        families=None if given["family"] is None else families,
+        cross_columns=not given["no_cross_columns"],
+        min_coverage=float(1 - near) if is_near_inclusion else given["min_coverage"],
+        examples=given["examples"] if given["examples"] is not None else 0 if spark else 3,
+        **{name: given[name] for name in same},
+    )
+
+
 def _refuse_beside_near(given: dict[str, Any], families: tuple[str, ...]) -> None:
-    """Refuse options that say nothing of what nearly holds."""
+    """Refuse options that have no meaning for near constraints."""
     if given["min_coverage"] is not None:
-        raise click.UsageError("--near and --min-coverage both say how much may be missing: leave one of them out.")
+        raise click.UsageError("--near and --min-coverage both set how much may be missing: leave one of them out.")
     if families == ("ind",):
         if given["as_rules"]:
             raise click.UsageError("--as-rules writes inclusions that hold: leave out --near.")
         if given["examples"] is not None:
-            raise click.UsageError("--examples is for rows: inclusions show values that are missing.")
+            raise click.UsageError("--examples is for rows: inclusions list values that are missing.")
         return
     if given["spark"] and given["family"] is not None and "od" in families:
         raise click.UsageError("--spark counts exceptions of --family key,fd: leave out od, or --spark.")
@@ -297,9 +272,9 @@ def _refuse_beside_near(given: dict[str, Any], families: tuple[str, ...]) -> Non
         raise click.UsageError("--write-space is for column pairs that are compared: leave out --near.")
 
 
-def _spread(given: dict[str, Any], files: tuple[Place, ...]) -> "Spread | None":
-    """Return how work is spread over Spark, or refuse what says so without --spark."""
-    from holdfast.jobs.files.engines import BLOCK_ROWS, Spread
+def _spark_options(given: dict[str, Any], files: tuple[FileOrAddress, ...]) -> "SparkOptions | None":
+    """Return the options of Spark, None without --spark; refuse options and files that need the other engine."""
+    from holdfast.jobs.files.engines import BLOCK_ROWS, SparkOptions
 
     if not given["spark"]:
         for name in ("master", "spark_settings", "work", "block_rows"):
@@ -311,7 +286,7 @@ def _spread(given: dict[str, Any], files: tuple[Place, ...]) -> "Spread | None":
     for file in files:
         if isinstance(file, Path) and not (file.is_file() or file.is_dir()):
             raise click.UsageError(f"{file} is a pipe, which no executor can read: write it to a file.")
-    return Spread(given["master"], given["spark_settings"], given["work"], given["block_rows"] or BLOCK_ROWS)
+    return SparkOptions(given["master"], given["spark_settings"], given["work"], given["block_rows"] or BLOCK_ROWS)
 
 
 def _answering(given: dict[str, Any]) -> options.Answering:
@@ -319,15 +294,15 @@ def _answering(given: dict[str, Any]) -> options.Answering:
 
 
 def _refuse_reading() -> None:
-    """Refuse options about how a file is read: a configuration has its own."""
+    """Refuse options for reading files: a configuration has its own."""
     context = click.get_current_context()
     for name in ("strings", "typed_header", "null", "encoding", "delimiter", "limit"):
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            raise click.UsageError(f"--{name.replace('_', '-')} is about a file: leave it out with a configuration.")
+            raise click.UsageError(f"--{name.replace('_', '-')} is for a file: leave it out with a configuration.")
 
 
 def _reading(given: dict[str, Any]) -> "ReadOptions":
-    """Return the reading options, or refuse those that no reader would take."""
+    """Return the options for reading files, or raise an error."""
     return options.read_options(
         given["strings"],
         given["null"],

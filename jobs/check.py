@@ -1,65 +1,49 @@
-"""`holdfast check`: read files, count what breaks declared rules, show it.
+"""`holdfast check`: read files, count the violations of declared rules, write the verdicts.
 
-Invariant: rules are read, and refused with all that is wrong with them, before any data are; results are written when
-all rules are done with, also those that are broken.
+Invariant: rules are read, and refused with all their errors, before any data; verdicts are written once all rules are
+counted, also those that are broken.
 """
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast.constraints import Severity
+from holdfast.display.texts import counted
 from holdfast.jobs.configuration.rules_files import placed, read_rules
-from holdfast.jobs.files.addresses import Place, paths_of
-from holdfast.jobs.files.engines import Spread, engine
+from holdfast.jobs.files.addresses import paths_of
+from holdfast.jobs.files.engines import engine_for
 from holdfast.jobs.files.pairs import pairs_writing, write_pairs
+from holdfast.jobs.searches.contract import note_warnings
+from holdfast.jobs.searches.request import CheckRequest
 from holdfast.jobs.terminal.check_lines import json_lines, summary, text_lines
-from holdfast.jobs.terminal.counts import counted
-from holdfast.jobs.terminal.options import Answering
 from holdfast.jobs.terminal.output import one_line, results_to
-
-if TYPE_CHECKING:
-    from holdfast.tables import ReadOptions
 
 BROKEN = 1
 
 
-def check_files(
-    files: Sequence[Place],
-    reading: "ReadOptions",
-    answering: Answering,
-    *,
-    rules_file: Path | None,
-    rule_texts: Sequence[str],
-    pairs_file: Path | None,
-    exists: bool,
-    examples: int,
-    threads: int | None,
-    spread: Spread | None = None,
-) -> int:
+def check_files(request: CheckRequest) -> int:
     """Check declared rules on tables; return the exit code."""
     from holdfast.tables import table_names
 
-    names = table_names(paths_of(files))
+    answering, reading, pairs_file = request.answering, request.reading, request.pairs_file
+    names = table_names(paths_of(request.files))
     if pairs_file is not None:
         pairs_writing(pairs_file)
-    declared = read_rules(rules_file, rule_texts, names)
+    declared = read_rules(request.rules_file, request.rule_texts, names)
     progress = answering.progress()
-    with engine(spread, progress) as way:
+    with engine_for(request.spark, progress) as engine:
         tables: dict[str, Any] = {}
-        for name, file in zip(names, files, strict=True):
+        for name, file in zip(names, request.files, strict=True):
             with progress.task(f"reading {file.name}") as task:
-                tables[name] = way.read(file, reading, None, task.describe)
-            for warning in way.warnings(tables[name]):
-                progress.note(f"warning: {warning}")
-        rules = placed(declared, {name: way.schema(table) for name, table in tables.items()})
+                tables[name] = engine.read(file, reading, None, task.describe)
+            note_warnings(tables[name].warnings, progress)
+        rules = placed(declared, {name: table.schema for name, table in tables.items()})
         with progress.task("checking") as task:
-            checked = way.check(
+            checked = engine.check(
                 tables,
                 rules,
-                exists=exists,
-                examples=examples,
-                threads=threads,
+                exists=request.exists,
+                examples=request.examples,
+                threads=request.threads,
                 texts=reading.strings == "all",
                 report=task.describe,
             )
@@ -74,4 +58,5 @@ def check_files(
                 lines = text_lines(checked, answering, named=len(tables) > 1)
             out.writelines(map(one_line, lines))
     progress.note(summary(checked, len(tables)))
-    return BROKEN if any(one.broken and one.rule.severity is Severity.ERROR for one in checked) else 0
+    is_broken = any(result.broken and result.rule.severity is Severity.ERROR for result in checked)
+    return BROKEN if is_broken else 0

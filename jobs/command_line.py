@@ -1,7 +1,7 @@
-"""`holdfast`: the commands, and the one place that turns what happens into an exit code.
+"""`holdfast`: the commands, and the only place that turns an error into an exit code.
 
-Invariant: whatever goes wrong, a person reads plain sentences on standard error and a script reads the exit
-code of the kind of error; results alone go to standard output. Engines are imported by the job that needs them.
+Invariant: every error is a plain sentence on standard error, and the exit code of its kind; standard output has results
+alone. Engines are imported by the job that needs them.
 """
 
 import errno
@@ -19,20 +19,20 @@ import click
 
 from holdfast import __version__
 from holdfast.constraints import ExternalError, HoldfastError
+from holdfast.display.secrets import forget, known, masked, without
+from holdfast.display.texts import printable
 from holdfast.jobs.batch_commands import check, discover, exceptions, replay
 from holdfast.jobs.configuration.problems import ConfigurationError
-from holdfast.jobs.configuration.secrets import forget, known, masked, without
 from holdfast.jobs.setup_commands import demo, doctor, init, jars, pack, validate
 from holdfast.jobs.stream_commands import dashboard, rebuild, report, run, seed, skip_batch, status
-from holdfast.jobs.terminal.logs import IS_JSON, Lines, heard
-from holdfast.jobs.terminal.output import printable
+from holdfast.jobs.terminal.logs import IS_JSON, LogLines, logs_written
 from holdfast.jobs.terminal.progress import json_line
 from holdfast.state.room import is_of_storage, way_out
 
 OK, USAGE, INTERNAL, INTERRUPTED = 0, 2, 70, 130
 
 _OF_PANICS = "pyo3_runtime"
-"""The module of what a panic of a library in Rust raises, which is no `Exception`."""
+"""The module of the error that a panic of a Rust library raises, which is no `Exception`."""
 
 _SECTIONS = {
     "Files": (discover, check, exceptions, replay),
@@ -43,7 +43,7 @@ _SECTIONS = {
 
 
 class _Commands(click.Group):
-    """Lists the commands by what they are for."""
+    """Lists the commands by their purpose."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         width = max(len(name) for name in self.commands)
@@ -92,12 +92,12 @@ def exit_code_of(arguments: Sequence[str]) -> int:
         holdfast.main(prog_name="holdfast")
     if any("\0" in argument for argument in arguments):
         return _say(None, "an argument holds a NUL character, which no name of a file or column has", USAGE)
-    with heard() as lines:
+    with logs_written() as lines:
         return _invoked(arguments, lines)
 
 
-def _invoked(arguments: Sequence[str], lines: Lines) -> int:
-    """Run a command and return its exit code; what it logs goes to `lines`."""
+def _invoked(arguments: Sequence[str], lines: LogLines) -> int:
+    """Run a command and return its exit code; `lines` writes the logs of libraries."""
     context: click.Context | None = None
     try:
         with holdfast.make_context("holdfast", list(arguments)) as context:
@@ -105,7 +105,8 @@ def _invoked(arguments: Sequence[str], lines: Lines) -> int:
             code = holdfast.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as done:
-        return _flushed(done.exit_code)
+        _flush()
+        return done.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return USAGE
@@ -119,7 +120,7 @@ def _invoked(arguments: Sequence[str], lines: Lines) -> int:
         return _say(context, masked(str(error)), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         return _say(context, "Interrupted.", INTERRUPTED)
-    except BaseException as error:  # the one place for what nobody expected
+    except BaseException as error:  # the only place for unexpected errors
         if not isinstance(error, Exception) and type(error).__module__ != _OF_PANICS:
             raise
         return _unexpected(context, error)
@@ -127,8 +128,8 @@ def _invoked(arguments: Sequence[str], lines: Lines) -> int:
 
 
 def _unexpected(context: click.Context | None, error: BaseException) -> int:
-    """Say what an error of no kind of ours means, and return its exit code."""
-    if isinstance(error, BrokenPipeError) and _reader_is_gone():
+    """Report an error that is not a `HoldfastError`; return its exit code."""
+    if isinstance(error, BrokenPipeError) and _discard_closed_pipes():
         return OK
     if isinstance(error, OSError) and error.errno == errno.EBADF and not _is_writable(sys.stdout):
         return _say(context, str(_no_output()), ExternalError.exit_code)
@@ -148,8 +149,10 @@ def _unexpected(context: click.Context | None, error: BaseException) -> int:
 
 
 def _say(context: click.Context | None, message: str, code: int) -> int:
-    _give_up_what_cannot_be_written()
-    _traceback()
+    """Write an error on standard error; return its exit code."""
+    _flush()
+    if os.environ.get("HOLDFAST_TRACEBACK", "0") not in {"", "0"}:
+        click.echo(printable(masked(traceback.format_exc())), err=True)
     is_json = context is not None and context.meta.get(IS_JSON, False)
     try:
         if is_json:
@@ -157,42 +160,54 @@ def _say(context: click.Context | None, message: str, code: int) -> int:
         else:
             click.echo(printable(message), err=True)
     except BrokenPipeError:
-        _reader_is_gone()
+        _discard_closed_pipes()
     return code
 
 
-def _give_up_what_cannot_be_written() -> None:
-    """Flush standard output; where that fails, drop what it holds, or Python would end with a code of its own."""
+def _flush() -> None:
+    """Flush standard output; discard what cannot be written, or Python would end with an exit code of its own."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        _reader_is_gone()
+        _discard_closed_pipes()
     except OSError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+        _discard(sys.stdout)
+
+
+def _discard_closed_pipes() -> bool:
+    """Discard the output of standard streams whose pipe was closed by its reader; return whether there are any."""
+    closed = [stream for stream in (sys.stdout, sys.stderr) if _is_closed_pipe(stream)]
+    for stream in closed:
+        _discard(stream)
+    return bool(closed)
+
+
+def _discard(stream: TextIO) -> None:
+    """Let a stream write to nowhere from now on."""
+    with _nowhere() as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def _no_output() -> ExternalError:
     return ExternalError(
-        "standard output is closed, so results have no place to go: open standard output, or use the option --output"
+        "standard output is closed, so results cannot be written: open standard output, or use the option --output"
     )
 
 
 class _Closed(io.TextIOBase):
-    """Stands for standard output where it was closed before the start: whoever writes to it learns that."""
+    """Takes the place of a standard output that was closed before the start: writing to it is an error."""
 
     encoding = "utf-8"
 
     def write(self, text: str, /) -> int:
-        """Refuse a text, so that no result is lost without an error."""
+        """Raise, so that no result is lost without an error."""
         if text:
             raise _no_output()
         return 0
 
 
 def _hold_standard_streams() -> None:
-    """Open what is closed of the standard streams on nothing, so that no file of the command takes their numbers."""
+    """Open closed standard streams on the null device, so that no file of the command takes their numbers."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -209,29 +224,6 @@ def _is_writable(stream: TextIO) -> bool:
 
 def _nowhere() -> TextIO:
     return Path(os.devnull).open("w", encoding="utf-8")
-
-
-def _traceback() -> None:
-    if os.environ.get("HOLDFAST_TRACEBACK", "0") not in {"", "0"}:
-        click.echo(printable(masked(traceback.format_exc())), err=True)
-
-
-def _flushed(code: int) -> int:
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _reader_is_gone()
-    return code
-
-
-def _reader_is_gone() -> bool:
-    """Whether a pipe that we write to was closed; if so, what is still buffered goes nowhere."""
-    closed = [stream for stream in (sys.stdout, sys.stderr) if _is_closed_pipe(stream)]
-    for stream in closed:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
-    return bool(closed)
 
 
 def _is_closed_pipe(stream: TextIO) -> bool:

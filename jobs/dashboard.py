@@ -1,37 +1,38 @@
-"""`holdfast dashboard`: the output tables as a page, on this machine until Ctrl-C.
+"""`holdfast dashboard`: serve the output tables as a page until Ctrl-C.
 
-Invariant: standard output has one line, the address, once the page is served there.
+Invariant: standard output has one line, the address of the page, once the page is served.
 """
 
 import os
-import signal
 import sys
 import threading
 import webbrowser
+from contextlib import nullcontext
 from ipaddress import ip_address
 
 import click
 
 from holdfast.dashboard.serving import Site
+from holdfast.display.texts import printable
 from holdfast.jobs.application.outputs import answers_of
+from holdfast.jobs.application.stopping import handling_signals
 from holdfast.jobs.configuration.reading import Configuration
-from holdfast.jobs.terminal.output import printable
 from holdfast.jobs.terminal.progress import progress_on
 
 
 def show_dashboard(
     configuration: Configuration, host: str, port: int, *, browser: bool, ended: threading.Event | None = None
 ) -> None:
-    """Serve the page until somebody ends it.
+    """Serve the page until a signal comes.
 
     Parameters
     ----------
-    browser : opens it in a browser, where this machine has one.
-    ended : ends it instead of signals.
+    browser : whether the page is opened in a browser, where this machine has a screen.
+    ended : an event that ends the page in place of signals.
     """
     progress = progress_on(sys.stderr)
     answers = answers_of(configuration)
-    site = Site(answers, host, port, configuration.masked)
+    site = Site(answers, host, port)
     end = ended or threading.Event()
     site.start()
     try:
@@ -47,22 +48,10 @@ def show_dashboard(
         sys.stdout.flush()
         if browser and _has_screen():
             threading.Thread(target=webbrowser.open, args=(site.address,), daemon=True).start()
-        if ended is None:
-            _wait_for_signals(end)
-        else:
+        with handling_signals(lambda _: end.set()) if ended is None else nullcontext():
             end.wait()
     finally:
         site.close()
-
-
-def _wait_for_signals(end: threading.Event) -> None:
-    """Return once SIGTERM or Ctrl-C comes."""
-    before = {number: signal.signal(number, lambda *_: end.set()) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        end.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _is_local(host: str) -> bool:

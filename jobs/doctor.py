@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from holdfast.display.secrets import masked, masked_settings
 from holdfast.jobs.application.machine import Finding, examine, exit_code
-from holdfast.jobs.configuration.secrets import masked, masked_settings
 from holdfast.jobs.configuration.table_settings import KafkaSource
 from holdfast.jobs.files.overwriting import refuse_overwriting_live
 from holdfast.jobs.terminal.options import Answering

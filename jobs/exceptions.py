@@ -1,9 +1,9 @@
 """`holdfast exceptions`: all rows that are the exceptions of a constraint, as CSV or Parquet.
 
-Of a file the first columns are `_row`, the row's number from 1 on (a header is no row), and `_undecided`; of a table
-that is followed, whose rows have no numbers, `_undecided` alone. The table's columns come behind.
+The first columns are `_row`, the number of the row from 1 on (a header is no row), and `_undecided`; then the columns
+of the table. Rows of a state have no numbers, so that `_row` is left out.
 
-Invariant: the file is whole or not there.
+Invariant: the file is complete, or does not exist.
 """
 
 import io
@@ -16,7 +16,7 @@ from holdfast.constraints import StateMissing, StateRefused, UsageError, parse_n
 from holdfast.constraints.columns import unknown_name
 from holdfast.display.texts import counted
 from holdfast.jobs.configuration.reading import Configuration
-from holdfast.jobs.files.addresses import Place, paths_of
+from holdfast.jobs.files.addresses import FileOrAddress, paths_of
 from holdfast.jobs.terminal.options import Answering
 from holdfast.jobs.terminal.output import bytes_to, results_to
 from holdfast.jobs.terminal.progress import Progress
@@ -31,7 +31,7 @@ _FORMATS = (".csv", ".parquet")
 
 
 def exceptions_of_file(
-    file: Place, text: str, reading: "ReadOptions", answering: Answering, *, threads: int | None = None
+    file: FileOrAddress, text: str, reading: "ReadOptions", answering: Answering, *, threads: int | None = None
 ) -> None:
     """Write the exceptions of a constraint on a file."""
     from holdfast.tables import read_table
@@ -49,7 +49,7 @@ def exceptions_of_file(
 def exceptions_of_state(
     configuration: Configuration, text: str, answering: Answering, *, table: str | None, threads: int | None = None
 ) -> None:
-    """Write the exceptions of a constraint on a table that is followed, as of its last commit."""
+    """Write the exceptions of a constraint on a table of a state, as of its last commit."""
     _refuse_unknown_format(answering.output)
     parse_near(text)
     name = _named(configuration, table)
@@ -62,34 +62,28 @@ def exceptions_of_state(
 
 
 def _named(configuration: Configuration, table: str | None) -> str:
-    """Return the table that is asked for, or the only one."""
+    """Return the named table, by default the only one."""
     names = [one.name for one in configuration.settings.tables]
     if table is None and len(names) > 1:
-        raise UsageError(f"{configuration.file} has several tables: say --table, one of {', '.join(names)}")
+        raise UsageError(f"{configuration.file} has several tables: name one with --table: {', '.join(names)}")
     if table is not None and table not in names:
         raise UsageError(unknown_name(f"{configuration.file} has no table called", table, names))
     return table or names[0]
 
 
 def _stored_rows(configuration: Configuration, name: str) -> tuple["Table", int]:
-    """Return the rows of a table, and the commit as of which they are; another process may write to the state."""
-    from holdfast.state.commits import READY
-    from holdfast.state.judging import identity_read
-    from holdfast.state.rocks import RocksReader, holds_store
+    """Return the rows of a table of a state, and the commit of these rows."""
+    from holdfast.jobs.application.opening import read_state
     from holdfast.streaming.maintainers.holdings.contract import RowsDefinition
     from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
     from holdfast.streaming.maintainers.table.stored_definition import table_prefix
     from holdfast.streaming.state_view import StateView
 
-    state = Path(configuration.settings.state)
-    if not holds_store(state):
-        raise StateMissing(f"{state} holds no state yet: holdfast run {configuration.file} makes it")
-    with RocksReader(state) as reader:
-        identity = identity_read(reader, configuration.settings.name)
+    with read_state(configuration) as (reader, _):
         view = StateView(reader)
-        if identity is None or identity.status != READY or name not in view.tables:
+        if name not in view.tables:
             raise StateMissing(
-                f"{state} is being seeded, or holds no table {name} yet: holdfast run {configuration.file} seeds it"
+                f"{configuration.settings.state} holds no table {name} yet: holdfast run {configuration.file} seeds it"
             )
         if view.tables[name].engine == "spark":
             raise StateRefused(
@@ -105,7 +99,7 @@ def _stored_rows(configuration: Configuration, name: str) -> tuple["Table", int]
 def _write_exceptions(
     table: "Table", text: str, output: Path | None, progress: Progress, *, threads: int | None, numbered: bool
 ) -> None:
-    """Write the exceptions of a constraint on a table."""
+    """Write the exceptions of a constraint; `numbered` adds the numbers of the rows."""
     import pyarrow as pa
 
     from holdfast.discovery.near.discover import exceptions_of

@@ -1,7 +1,7 @@
-"""`discover` and `check` for whatever holds rows: what is in memory is searched here, data frames of Spark on Spark.
+"""`holdfast.discover` and `holdfast.check`: tables in memory and files are searched here, Spark data frames on Spark.
 
-Invariant: a data frame of Spark is never brought to this process; what was written for it is gone when there is an
-answer.
+Both functions are the public interface: their options are keyword parameters, however many there are.
+Invariant: the rows of a Spark data frame never come to this process; blocks written for it are removed with the answer.
 """
 
 import os
@@ -9,50 +9,30 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from holdfast.constraints import Family, PredicateSpace, Rule, UsageError
 from holdfast.discovery.detection.check import Checked, Pairs, rules_on
 from holdfast.discovery.detection.check import check as check_here
-from holdfast.discovery.discover import Discovered
+from holdfast.discovery.discover import Discovered, DiscoverOptions, family_of, near_asked
 from holdfast.discovery.discover import discover as discover_here
 from holdfast.discovery.near.discover import NearDiscovered
 from holdfast.display.verdicts import Verdicts
-from holdfast.jobs.files.engines import BLOCK_ROWS, work_folder
+from holdfast.jobs.files.engines import NearSearchOptions, OnSpark, work_folder
 from holdfast.tables import ReadOptions
 
 if TYPE_CHECKING:
-    from holdfast.discovery.blocks.storage.table import BlockTable
+    from holdfast.discovery.blocks.storage.reading import BlocksOfFile
+
+
+class _FrameOptions(DiscoverOptions, total=False):
+    work: str | None
 
 
 @overload
-def discover(
-    data: Any,
-    *,
-    name: str = ...,
-    family: str | Family | None = ...,
-    max_predicates: int = ...,
-    max_context: int = ...,
-    near: None = ...,
-    space: PredicateSpace | None = ...,
-    threads: int | None = ...,
-    work: str | None = ...,
-    report: Callable[[str], object] = ...,
-) -> Discovered: ...
+def discover(data: Any, *, near: None = ..., **options: Unpack[_FrameOptions]) -> Discovered: ...
 @overload
-def discover(
-    data: Any,
-    *,
-    name: str = ...,
-    family: str | Family | None = ...,
-    max_predicates: int = ...,
-    max_context: int = ...,
-    near: float | str | Fraction,
-    space: PredicateSpace | None = ...,
-    threads: int | None = ...,
-    work: str | None = ...,
-    report: Callable[[str], object] = ...,
-) -> NearDiscovered: ...
+def discover(data: Any, *, near: float | str | Fraction, **options: Unpack[_FrameOptions]) -> NearDiscovered: ...
 def discover(
     data: Any,
     *,
@@ -66,21 +46,22 @@ def discover(
     work: str | None = None,
     report: Callable[[str], object] = lambda _: None,
 ) -> Discovered | NearDiscovered:
-    """Find all constraints that hold on a table and that no other one implies; or those that nearly hold.
+    """Find all constraints that hold on a table and that no other constraint implies; or those that nearly hold.
 
     Parameters
     ----------
-    data : a table of ours, a pandas, Arrow or Spark data frame, or the path of a file.
-    name : what a data frame is called.
+    data : a `Table`, a pandas, Arrow or Spark data frame, or the path of a file.
+    name : the table name of a data frame.
     family : `dc`, denial constraints (the default), or `od`, order dependencies. With `near` some of `key`, `fd` and
-        `od`, with commas between them; all of these where none is given, of a Spark data frame all but `od`.
-    max_predicates : denial constraints on at most so many column pairs; 0 for all.
-    max_context : order dependencies and near constraints with at most so many columns in the context; 0 for all.
+        `od`, separated by commas; by default all three, for a Spark data frame all but `od`.
+    max_predicates : the largest number of column pairs in a denial constraint; 0 for any number.
+    max_context : the largest context of an order dependency or near constraint, in columns; 0 for any number.
     near : the share of the rows that may be exceptions, from 0 to 0.5 or "50%"; None for constraints that hold.
-    space : which column pairs are compared; measured on the table where it is not given.
-    threads : all cores where it is not given.
-    work : for a Spark data frame, a folder or object store that all executors reach; on one machine a temporary one.
-    report : is told what is being done.
+    space : which column pairs are compared; by default measured on the table.
+    threads : how many threads search; by default one per core.
+    work : for a Spark data frame, a folder or object store that all executors reach; by default, on one machine, a
+        temporary folder.
+    report : called with a description of each step of the search.
 
     Examples
     --------
@@ -101,42 +82,25 @@ def discover(
     {}: zip ~ city 1
     """
     if not is_of_spark(data):
-        asked: dict[str, Any] = {
-            "name": name,
-            "family": family,
-            "max_predicates": max_predicates,
-            "max_context": max_context,
-            "near": near,
-            "space": space,
-            "threads": threads,
-            "report": report,
-        }
-        found: Discovered | NearDiscovered = discover_here(data, **asked)
+        options: dict[str, Any] = {"max_predicates": max_predicates, "max_context": max_context, "report": report}
+        options |= {"name": name, "family": family, "near": near, "space": space, "threads": threads}
+        found: Discovered | NearDiscovered = discover_here(data, **options)
         return found
-    from holdfast.discovery.blocks.discover import (
-        NEAR_FAMILIES,
-        counted_shapes,
-        discover_blocks,
-        discover_near_blocks,
-        space_of_blocks,
-    )
-    from holdfast.discovery.discover import family_of, near_asked
-
     if near is not None:
+        from holdfast.discovery.blocks.discover import NEAR_FAMILIES, counted_shapes
+
         share, families = near_asked(near, NEAR_FAMILIES if family is None else family, space)
         counted_shapes(families)
-        with _in_blocks({name: data}, work, report) as tables:
-            return discover_near_blocks(tables[name], share, max_context, families=families, report=report).ranked()
+        with _in_blocks({name: data}, work, report) as (engine, tables):
+            return engine.near(tables[name], NearSearchOptions(share, max_context, families), report).ranked()
     kind = family_of(Family.DENIAL if family is None else family)
-    threads = threads or os.cpu_count() or 1
-    with _in_blocks({name: data}, work, report) as tables:
+    with _in_blocks({name: data}, work, report) as (engine, tables):
         table = tables[name]
-        if kind is Family.DENIAL:
-            return discover_blocks(
-                table, (space or space_of_blocks(table)).of_family(kind), max_predicates, report=report
-            )
-        orders = (space or PredicateSpace(table.schema)).of_family(kind)
-        return discover_blocks(table, orders, max_context, threads=threads, report=report)
+        if kind is Family.ORDER:
+            space, bound = space or PredicateSpace(table.schema), max_context
+        else:
+            space, bound = space or engine.measured(table, "auto"), max_predicates
+        return engine.discover(table, space.of_family(kind), bound, threads or os.cpu_count() or 1, report)
 
 
 def check(
@@ -151,19 +115,20 @@ def check(
     threads: int | None = None,
     work: str | None = None,
 ) -> Verdicts[Checked]:
-    """Count what breaks declared rules.
+    """Count the violations of declared rules.
 
     Parameters
     ----------
-    data : a pandas, Arrow or Spark frame, a table of ours, a file's path; or several of them by name.
-    rules : `Rule`s, or texts such as `Zip -> City` or `not(t.Salary <= 0)`; or one of them.
-    name : what a data frame is called.
-    exists : stop at the first violation of each rule that has no threshold.
-    examples : show so many violations of each rule at most.
-    texts : compare the values of inclusions by their text.
+    data : a `Table`, a pandas, Arrow or Spark data frame, or the path of a file; or a mapping of names to these.
+    rules : a list of `Rule`s or of texts such as `Zip -> City` or `not(t.Salary <= 0)`; or a single rule.
+    name : the table name of a data frame.
+    exists : whether counting stops at the first violation of each rule that has no threshold.
+    examples : how many violations of each rule are kept as examples at most.
+    texts : whether the values of inclusions are compared by their text.
     options : how files are read.
-    threads : all cores where it is not given.
-    work : for Spark data frames, a folder or object store that all executors reach; on one machine a temporary one.
+    threads : how many threads count; by default one per core.
+    work : for Spark data frames, a folder or object store that all executors reach; by default, on one machine, a
+        temporary folder.
 
     Examples
     --------
@@ -183,39 +148,30 @@ def check(
         )
     if not all(of_spark):
         raise UsageError("some tables are Spark data frames, others are not: give all as Spark data frames, or none")
-    from holdfast.discovery.blocks.counting.checking import check_blocks
-
-    with _in_blocks(frames, work, lambda _: None) as tables:
-        schemas = {called: table.schema for called, table in tables.items()}
-        found = check_blocks(tables, rules_on(schemas, rules), exists=exists, examples=examples, texts=texts)
-        return Verdicts(replace(one, _listed=_gone) for one in found)
+    with _in_blocks(frames, work, lambda _: None) as (engine, tables):
+        declared = rules_on({called: table.schema for called, table in tables.items()}, rules)
+        found = engine.check(tables, declared, exists=exists, examples=examples, texts=texts)
+        return Verdicts(replace(one, _listed=_refuse_pairs) for one in found)
 
 
-def _gone(_: int) -> "Iterator[Pairs]":
+def _refuse_pairs(_: int) -> "Iterator[Pairs]":
     raise UsageError(
-        "the blocks of a Spark data frame are gone with the answer, so its violating pairs are not to be had: write it "
-        "as Parquet, and run: holdfast check FILE --spark --pairs pairs.parquet"
+        "the blocks of a Spark data frame are removed with the answer, so its violating pairs cannot be listed: write "
+        "the data frame as Parquet, and run: holdfast check FILE --spark --pairs pairs.parquet"
     )
 
 
 def is_of_spark(data: Any) -> bool:
-    """Whether something is a data frame of Spark."""
+    """Whether an object is a data frame of Spark."""
     return any(kind.__module__.startswith("pyspark.sql") for kind in type(data).__mro__)
 
 
 @contextmanager
 def _in_blocks(
     frames: Mapping[str, Any], work: str | None, report: Callable[[str], object]
-) -> Iterator[dict[str, "BlockTable"]]:
-    """Write data frames into blocks for a while."""
-    from holdfast.discovery.blocks.storage.location import Storage
-    from holdfast.streaming.spark.frames import blocks_of_frame
-
+) -> "Iterator[tuple[OnSpark, dict[str, BlocksOfFile]]]":
+    """Write data frames into blocks; remove these at the end."""
     session = next(iter(frames.values())).sparkSession
     with work_folder(work, str(session.conf.get("spark.master", "local"))) as address:
-        storage = Storage.at(address)
-        storage.open().prepare()
-        yield {
-            name: blocks_of_frame(frame, name, ReadOptions(), storage, BLOCK_ROWS, report)[0]
-            for name, frame in frames.items()
-        }
+        engine = OnSpark(session, address)
+        yield engine, {name: engine.frame(frame, name, ReadOptions(), report) for name, frame in frames.items()}

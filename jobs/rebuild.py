@@ -10,6 +10,7 @@ aside, and named. Whatever else is wrong with it (`state/judging.py`) ends the c
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,14 @@ from holdfast.constraints import StateBehindBackup, StateDamaged, StateMissing, 
 from holdfast.jobs.application.backup import backup_of
 from holdfast.jobs.application.blocks import rows_of
 from holdfast.jobs.application.checkpoints import fits, remove
-from holdfast.jobs.application.replacing import keep_aside, recovered
+from holdfast.jobs.application.moving import keep_aside, undo_swap
+from holdfast.jobs.application.replacing import recovered
 from holdfast.jobs.application.session import Session
 from holdfast.jobs.application.streams import checkpoint_of
-from holdfast.jobs.application.swapping import unswapped
 from holdfast.jobs.configuration.quantities import is_remote
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.configuration.settings import Settings
-from holdfast.jobs.terminal.progress import Progress, Voice, progress_on
+from holdfast.jobs.terminal.progress import LogOptions, Progress, progress_on
 from holdfast.state.commits import Commits
 from holdfast.state.judging import refuse_unusable
 from holdfast.state.rocks import RocksStore, locked
@@ -36,18 +37,18 @@ from holdfast.streaming.commits.table_records import tables_of
 
 def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: bool) -> None:
     """Restore the state from the backup, or seed it anew."""
-    progress = progress_on(sys.stderr, quiet=quiet)
+    progress = progress_on(sys.stderr, LogOptions(quiet))
     settings = configuration.settings
     state = Path(settings.state)
     recovered(settings, progress)
-    unswapped(state)
+    undo_swap(state)
     usable = _is_usable(settings, from_source=from_source)
     if from_source:
         if usable:
             raise StateRefused(f"{state} is whole: to throw it away and seed anew: holdfast seed --replace")
         from holdfast.jobs.seed import seed_state
 
-        seed_state(configuration, replace=True, voice=Voice(quiet))
+        seed_state(configuration, replace=True, log=LogOptions(quiet))
         return
     if not usable:
         _restore(configuration, state, progress)
@@ -99,12 +100,9 @@ def _restore(configuration: Configuration, state: Path, progress: Progress) -> N
 
 def _refuse_missing(settings: Settings, state: Path) -> None:
     """Raise where files are gone that a state names: no backup has these."""
-    store = RocksStore(state)
-    try:
+    with closing(RocksStore(state)) as store:
         state_id = Commits(store, settings.name).identity.state_id
         rows_of(settings, state_id, Session(settings)).refuse_missing(store)
-    finally:
-        store.close()
 
 
 def _joined(configuration: Configuration, state: Path, progress: Progress) -> bool:
@@ -115,8 +113,7 @@ def _joined(configuration: Configuration, state: Path, progress: Progress) -> bo
             f"warning: the checkpoints in {settings.checkpoint} were not looked at: they are not on this machine"
         )
         return False
-    store = RocksStore(state)
-    try:
+    with closing(RocksStore(state)) as store:
         commits = Commits(store, settings.name)
         change = WriteBatch()
         for number, record in tables_of(store):
@@ -132,8 +129,6 @@ def _joined(configuration: Configuration, state: Path, progress: Progress) -> bo
             progress.note(f"table {name}: its checkpoint did not fit the state; a new one begins at {where}")
         if len(change):
             store.write(change)
-    finally:
-        store.close()
     return bool(len(change))
 
 

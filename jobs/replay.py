@@ -1,13 +1,12 @@
-"""`holdfast replay`: a base, changes to it, and what each batch of them does to the constraints that hold.
+"""`holdfast replay`: apply changes to a base batch by batch, and print how each batch changes the constraints.
 
-    BASE, CHANGES     two files, or two folders with one file per table, whose names are the tables'
+    BASE, CHANGES     two files, or two folders with one file per table, named after the table
     one batch         N records of all files in the order of `_seq`, then of the files
 
-Invariant: what a batch changes is printed in one piece, after it was applied; a bad record ends the run before
-anything of its batch is applied.
+Invariant: the changes of a batch are printed together, after the batch was applied; a bad record ends the run before
+any record of its batch is applied.
 """
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,13 +18,14 @@ from typing import TYPE_CHECKING, TextIO
 import numpy as np
 
 from holdfast.constraints import Family, InputError, PredicateSpace, UsageError
+from holdfast.display.texts import counted, printable
 from holdfast.jobs.files.changes import ChangeFile, Rows, column_names
-from holdfast.jobs.files.spaces import read_space, reading_in, space_for
-from holdfast.jobs.terminal.counts import compared_across, counted, counted_constraints
+from holdfast.jobs.files.spaces import read_space, reading_in, space_for, write_space
+from holdfast.jobs.terminal.counts import compared_across, counted_constraints
 from holdfast.jobs.terminal.options import Answering
-from holdfast.jobs.terminal.output import printable, results_to
+from holdfast.jobs.terminal.output import results_to
 from holdfast.jobs.terminal.progress import SilentProgress
-from holdfast.jobs.terminal.replay_lines import AppliedBatch, Totals, json_lines, text_lines
+from holdfast.jobs.terminal.replay_lines import ReplayedBatch, Totals, json_lines, text_lines
 from holdfast.streaming.decoding.files import SEQUENCE
 from holdfast.streaming.decoding.operations import OPERATION
 from holdfast.streaming.maintainers.inclusion.across import InclusionsAcross
@@ -38,16 +38,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Searched:
-    """What is looked for, and in which space.
+class ReplaySearch:
+    """Which constraints are maintained, and in which predicate space.
 
     Parameters
     ----------
-    bounds, threads : which family, and how large its constraints may be; as in `discover`.
-    inclusion : whether inclusions across all tables are looked for, in place of constraints of each.
-    cross_columns : whether columns are compared with others.
-    space : the file of a space to use, instead of measuring one on the base.
-    write_space : where to write the space that was used.
+    bounds : which family, and the size of its largest constraints.
+    inclusion : whether inclusions across all tables are maintained, in place of constraints of each table.
+    cross_columns : whether a column is compared with other columns.
+    threads : how many threads search the base; None for one per core.
+    space : the file of the space to use, instead of a space measured on the base.
+    write_space : the file to write the used space to.
     """
 
     bounds: Bounds
@@ -63,7 +64,7 @@ def replay_changes(
     changes: Path,
     reading: ReadOptions,
     answering: Answering,
-    searched: Searched,
+    search: ReplaySearch,
     *,
     batch_size: int,
     key: Sequence[str],
@@ -71,25 +72,24 @@ def replay_changes(
 ) -> None:
     """Apply the changes to the base, batch by batch."""
     files = _files_by_table(base, changes)
-    if (searched.space or searched.write_space) and len(files) > 1:
+    if (search.space or search.write_space) and len(files) > 1:
         raise UsageError("--space and --write-space are for one table: leave them out, or replay one table")
-    given = None if searched.space is None else read_space(searched.space)
+    given = None if search.space is None else read_space(search.space)
     progress = answering.progress()
     keys = {name: _key_of(name, key, list(files)) for name in files}
     with pipes_kept():  # names of columns are read before rows
         sources = [_read(name, *pair, reading, given, keys[name], progress) for name, pair in files.items()]
-    order = _arrival([source.changes for source in sources], sequenced=not _is_one_table(base))
-    tables = [_seeded(source, searched, given, progress) for source in sources]
-    if searched.write_space is not None:
-        with results_to(searched.write_space) as out:
-            out.write(json.dumps(tables[0].maintainer.space.to_json(), ensure_ascii=False, indent=1) + "\n")
+    records = _ordered([source.changes for source in sources], sequenced=not _is_one_table(base))
+    tables = [_seeded(source, search, given, progress) for source in sources]
+    if search.write_space is not None:
+        write_space(search.write_space, tables[0].maintainer.space)
     for table in tables:
         progress.note(table.summary())
         if explain:
             table.explain(progress)
-    across = _across(tables, texts=reading.strings == "all", progress=progress) if searched.inclusion else None
+    across = _across(tables, texts=reading.strings == "all", progress=progress) if search.inclusion else None
     with results_to(answering.output) as out:
-        totals = _replay(tables, across, order, batch_size, out, answering, progress)
+        totals = _replay(tables, across, records, batch_size, out, answering, progress)
     progress.note(totals.summary())
     if explain:
         totals.explain(progress)
@@ -140,7 +140,7 @@ def _tables_in(folder: Path) -> dict[str, Path]:
 
 
 def _key_of(table: str, key: Sequence[str], tables: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of the key that are this table's: of several tables, `orders.id` is of one, `id` of all."""
+    """Return the key of a table. With several tables, `orders.id` is a key column of `orders`, `id` of all tables."""
     prefixes = {f"{name}.": name for name in tables} if len(tables) > 1 else {}
     columns = []
     for given in key:
@@ -157,7 +157,7 @@ def _key_of(table: str, key: Sequence[str], tables: Sequence[str]) -> tuple[str,
 
 @dataclass(frozen=True, eq=False)
 class _Source:
-    """What was read of one table: its base, its key and its changes, and how long that took."""
+    """The files of one table: its base, its key and its changes, and the seconds that reading took."""
 
     table: Table
     key: tuple[str, ...]
@@ -167,12 +167,13 @@ class _Source:
 
 @dataclass(eq=False)
 class _Replayed:
-    """One table under way.
+    """A table to which changes are applied.
 
     Parameters
     ----------
-    source, maintainer, seconds : where it comes from, what keeps its constraints, how long seeding that took.
-    rows, constraints, owed : how many there are now.
+    source, maintainer : its files, and the maintainer of its constraints.
+    seconds : how long seeding took.
+    rows, constraints, owed : the current numbers of rows, constraints, and deletes of rows that are not there.
     """
 
     source: _Source
@@ -211,7 +212,7 @@ class _Replayed:
 
 
 def _across(tables: Sequence[_Replayed], *, texts: bool, progress: "Progress") -> InclusionsAcross:
-    """Find the inclusions across all tables."""
+    """Find the inclusions across all tables, and maintain them from now on."""
     with progress.task("comparing columns across tables"):
         maintainers = {table.maintainer.name: table.maintainer for table in tables}
         across = InclusionsAcross(maintainers, [table.source.table for table in tables], texts=texts)
@@ -240,23 +241,23 @@ def _read(
     return _Source(table, key, records, perf_counter() - start)
 
 
-def _seeded(source: _Source, searched: Searched, given: PredicateSpace | None, progress: "Progress") -> _Replayed:
+def _seeded(source: _Source, search: ReplaySearch, given: PredicateSpace | None, progress: "Progress") -> _Replayed:
     start = perf_counter()
     name = source.table.schema.table
     with progress.task(f"{name}: comparing columns") as task:
-        family = Family.ORDER if searched.bounds.max_predicates is None else Family.DENIAL
+        family = Family.ORDER if search.bounds.max_predicates is None else Family.DENIAL
         measured = partial(space_of, source.table)
-        space = space_for(given, source.table.schema, family, measured, cross_columns=searched.cross_columns)
+        space = space_for(given, source.table.schema, family, measured, cross_columns=search.cross_columns)
         maintainer = Maintainer.seed(
             source.table,
             key=source.key,
-            max_predicates=searched.bounds.max_predicates,
-            max_context=searched.bounds.max_context,
-            near=None if searched.bounds.near is None else searched.bounds.near.share,
-            near_context=0 if searched.bounds.near is None else searched.bounds.near.max_context,
-            near_orders=searched.bounds.near is not None and searched.bounds.near.orders,
+            max_predicates=search.bounds.max_predicates,
+            max_context=search.bounds.max_context,
+            near=None if search.bounds.near is None else search.bounds.near.share,
+            near_context=0 if search.bounds.near is None else search.bounds.near.max_context,
+            near_orders=search.bounds.near is not None and search.bounds.near.orders,
             space=space,
-            threads=searched.threads,
+            threads=search.threads,
             report=lambda doing: task.describe(f"{name}: {doing}"),
         )
     seconds = perf_counter() - start
@@ -271,13 +272,13 @@ def _read_base(base: Path, name: str, reading: ReadOptions, given: PredicateSpac
     for column in table.schema:
         if column.name in {OPERATION, SEQUENCE}:
             raise UsageError(
-                f"{base} has a column '{column.name}', which in CHANGES says what to do: rename it, or leave it out by "
-                "--space"
+                f"{base} has a column '{column.name}', a name that CHANGES uses for its own columns: rename it, or "
+                "leave it out by --space"
             )
         if column.assumed and not table.row_count:
             raise UsageError(
-                f"{base} has no rows that would tell the types of its columns: name them in its header "
-                "(--typed-header), by --space, or read all as text (--strings all)"
+                f"{base} has no rows to infer the types of its columns from: name the types in its header "
+                "(--typed-header), by --space, or read all columns as text (--strings all)"
             )
     return table
 
@@ -286,23 +287,28 @@ def _read_base(base: Path, name: str, reading: ReadOptions, given: PredicateSpac
 
 
 @dataclass(frozen=True, eq=False)
-class _Arrival:
-    """All records in the order in which they arrive: which table's each is, and its row in that table's file."""
+class _Records:
+    """Records of all tables in the order in which they are applied.
+
+    Parameters
+    ----------
+    tables, rows : the number of each record's table, and its row in the file of that table.
+    """
 
     tables: Rows
     rows: Rows
 
-    def batches(self, size: int) -> Iterator["_Arrival"]:
+    def batches(self, size: int) -> Iterator["_Records"]:
         for start in range(0, len(self.rows), size):
-            yield _Arrival(self.tables[start : start + size], self.rows[start : start + size])
+            yield _Records(self.tables[start : start + size], self.rows[start : start + size])
 
     def rows_of(self, table: int) -> Rows:
         rows: Rows = self.rows[self.tables == table]
         return rows
 
 
-def _arrival(files: Sequence[ChangeFile], *, sequenced: bool) -> _Arrival:
-    """Order the records by `_seq`, which several files need, then by file and line."""
+def _ordered(files: Sequence[ChangeFile], *, sequenced: bool) -> _Records:
+    """Order the records by `_seq`, which is required for several files, then by file and line."""
     sequences = [file.sequence for file in files if file.sequence is not None]
     if sequenced and len(sequences) < len(files):
         lacking = next(file.path for file in files if file.sequence is None)
@@ -313,13 +319,13 @@ def _arrival(files: Sequence[ChangeFile], *, sequenced: bool) -> _Arrival:
     if sequences:
         order = np.argsort(np.concatenate(sequences), kind="stable")
         owners, rows = owners[order], rows[order]
-    return _Arrival(owners, rows)
+    return _Records(owners, rows)
 
 
 def _replay(
     tables: Sequence[_Replayed],
     across: InclusionsAcross | None,
-    order: _Arrival,
+    records: _Records,
     size: int,
     out: TextIO,
     answering: Answering,
@@ -327,9 +333,9 @@ def _replay(
 ) -> Totals:
     totals = Totals()
     # A bar below results on the same terminal would be written into them.
-    beside = SilentProgress() if out is sys.stdout and out.isatty() else progress
-    with beside.task("applying changes", total=len(order.rows)) as task:
-        for number, batch in enumerate(order.batches(size), 1):
+    beside = SilentProgress(sys.stderr) if out is sys.stdout and out.isatty() else progress
+    with beside.task("applying changes", total=len(records.rows)) as task:
+        for number, batch in enumerate(records.batches(size), 1):
             applied = _applied(tables, across, batch, number)
             if answering.as_json:
                 lines = json_lines(applied, answering)
@@ -343,9 +349,9 @@ def _replay(
 
 
 def _applied(
-    tables: Sequence[_Replayed], across: InclusionsAcross | None, batch: _Arrival, number: int
-) -> AppliedBatch:
-    """Apply one batch to all tables, or raise `InputError` for its first bad record before any is touched."""
+    tables: Sequence[_Replayed], across: InclusionsAcross | None, batch: _Records, number: int
+) -> ReplayedBatch:
+    """Apply one batch to all tables; raise `InputError` for its first bad record before any table changes."""
     owners = np.unique(batch.tables).tolist()
     bad = np.zeros(len(batch.rows), np.bool_)
     for owner in owners:
@@ -357,7 +363,7 @@ def _applied(
     started = perf_counter()
     changes = [] if across is None else across.follow(results)
     seconds = perf_counter() - started
-    return AppliedBatch(
+    return ReplayedBatch(
         number,
         len(batch.rows),
         [tables[owner].maintainer.name for owner in owners],

@@ -11,12 +11,12 @@ from holdfast.dashboard.reporting import page_with
 from holdfast.jobs.application.outputs import answers_of
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.terminal.output import results_to
-from holdfast.jobs.terminal.progress import progress_on
+from holdfast.jobs.terminal.progress import LogOptions, progress_on
 
 
 def write_report(configuration: Configuration, output: Path | None, *, quiet: bool) -> None:
     """Write the page to a file, or to standard output."""
-    progress = progress_on(sys.stderr, quiet=quiet)
+    progress = progress_on(sys.stderr, LogOptions(quiet))
     page = page_with(answers_of(configuration), datetime.datetime.now(datetime.UTC))
     with results_to(output) as out:
         out.write(page)

@@ -1,4 +1,4 @@
-"""`holdfast seed`: a state from the first rows of its tables, and what holds on them published."""
+"""`holdfast seed`: make a state of the first rows of its tables, and publish the constraints that hold on them."""
 
 import sys
 from collections.abc import Callable
@@ -17,15 +17,15 @@ from holdfast.constraints import (
 from holdfast.jobs.application.alerting import alerts_of
 from holdfast.jobs.application.backup import backup_of
 from holdfast.jobs.application.blocks import address_of, rows_of
+from holdfast.jobs.application.moving import undo_swap
 from holdfast.jobs.application.opening import opened, prepare, publish_what_waits, published, refuse_lost
 from holdfast.jobs.application.replacing import Old, old_state, recovered, replaced
-from holdfast.jobs.application.seeding import monitored_rules, seeded_table
+from holdfast.jobs.application.seeding import TableSeeder, monitored_rules
 from holdfast.jobs.application.session import Session
-from holdfast.jobs.application.swapping import unswapped
 from holdfast.jobs.configuration.quantities import is_remote
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.configuration.settings import Settings
-from holdfast.jobs.terminal.progress import SPOKEN, Progress, Voice, spoken_on
+from holdfast.jobs.terminal.progress import DEFAULT_LOG, LogOptions, Progress, progress_on
 from holdfast.state.commits import READY, Commits
 from holdfast.state.judging import refuse_unusable
 from holdfast.state.rocks import RocksReader
@@ -39,26 +39,26 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def seed_state(configuration: Configuration, *, replace: bool, voice: Voice = SPOKEN) -> None:
-    """Build the state from the seeds, and publish what holds."""
+def seed_state(configuration: Configuration, *, replace: bool, log: LogOptions = DEFAULT_LOG) -> None:
+    """Make the state of the first rows, and publish the constraints that hold."""
     settings = configuration.settings
-    progress = spoken_on(sys.stderr, voice, configuration.masked)
+    progress = progress_on(sys.stderr, log)
     prepare(configuration, progress)
     recovered(settings, progress)
     if replace:
-        unswapped(Path(settings.state))
+        undo_swap(Path(settings.state))
         old, left = _judged(settings)
         with replaced(settings, old, progress) as complete:
-            _seed_anew(configuration, progress, voice, left, complete)
+            _seed_anew(configuration, progress, log, left, complete)
     else:
         refuse_lost(configuration)
-        _seed_anew(configuration, progress, voice)
+        _seed_anew(configuration, progress, log)
 
 
 def _seed_anew(
     configuration: Configuration,
     progress: Progress,
-    voice: Voice,
+    log: LogOptions,
     left: Earlier | None = None,
     complete: Callable[[], None] = lambda: None,
 ) -> None:
@@ -69,7 +69,7 @@ def _seed_anew(
                 f"{settings.state} holds a state already: follow its sources with holdfast run, or throw it away with "
                 "holdfast seed --replace"
             )
-        session = Session(settings, voice)
+        session = Session(settings, log)
         seed_tables(configuration, commits, session, progress, left)
         publish_what_waits(settings, store, commits, session, complete)
         progress.note(f"seeded: {settings.state} is ready, outputs are in {settings.output}")
@@ -82,7 +82,7 @@ def seed_tables(
     progress: Progress,
     left: Earlier | None = None,
 ) -> dict[str, Maintainer]:
-    """Seed the tables of an empty state; `left` is what somebody was told of the one before."""
+    """Seed the tables of an empty state; `left` has the rules and alerts that the replaced state had published."""
     settings, rules = configuration.settings, monitored_rules(configuration)
     place = rows_of(settings, commits.identity.state_id, session)
     place.begin()
@@ -91,7 +91,7 @@ def seed_tables(
         earlier = replaced_fields(earlier, broken=left.broken, waiting=left.waiting)
     return seed(
         commits,
-        (seeded_table(table, settings, rules, session, progress, place) for table in settings.tables),
+        map(TableSeeder(settings, rules, session, place, progress).seeded, settings.tables),
         earlier,
         rules=rules,
         alerts=alerts_of(settings),
@@ -101,7 +101,7 @@ def seed_tables(
 
 
 def _judged(settings: Settings) -> tuple[Old, Earlier | None]:
-    """Return what there is to be replaced, and what was told of it; refuse a state that is not this command's."""
+    """Return the state to replace, and the rules and alerts that it had published; refuse a foreign state."""
     if is_remote(settings.checkpoint):
         raise UsageError(f"remove the checkpoint {settings.checkpoint} yourself, then seed: it is not on this machine")
     state, backup = Path(settings.state), backup_of(settings)

@@ -1,4 +1,4 @@
-"""The commands that come before live tables: init, validate, doctor, demo, pack, jars."""
+"""The commands to set up Holdfast: init, validate, doctor, demo, pack, jars."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from holdfast.jobs.terminal import options
 
 @click.command(short_help="Write a commented configuration.")
 @click.argument("file", type=options.NEW_FILE, default="holdfast.yaml", metavar="[FILE]")
-@click.option("--force", is_flag=True, help="Replace FILE where it is there already.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 def init(file: Path, *, force: bool) -> None:
     """Write a commented configuration to start from [default: holdfast.yaml]."""
     from holdfast.jobs.init import write_default
@@ -18,13 +18,13 @@ def init(file: Path, *, force: bool) -> None:
     write_default(file, force=force)
 
 
-@click.command(short_help="Check a configuration, all errors at once.")
+@click.command(short_help="Check a configuration; report all errors.")
 @click.argument("conf", type=click.Path(path_type=Path), metavar="CONF")
 @options.answering
 def validate(conf: Path, format_: str, output: Path | None, *, quiet: bool) -> int:
-    """Check a configuration: all its errors at once, or what it was understood to say.
+    """Check a configuration: report all its errors, or how its settings were understood.
 
-    Looks at the file alone; `holdfast doctor CONF` looks at the places that it names.
+    Reads the file alone; `holdfast doctor CONF` checks the folders and servers that it names.
     """
     refuse_overwriting({"--output": output}, [conf])
     from holdfast.jobs.validate import validate_file
@@ -32,28 +32,28 @@ def validate(conf: Path, format_: str, output: Path | None, *, quiet: bool) -> i
     return validate_file(conf, options.Answering(format_ == "json", output, quiet))
 
 
-@click.command(short_help="Look whether this machine has what is needed.")
+@click.command(short_help="Check whether this machine meets the requirements.")
 @click.argument("conf", type=click.Path(path_type=Path), required=False, metavar="[CONF]")
-@click.option("--spark", is_flag=True, help="Start Spark, and write and read a Delta table with it.")
-@click.option("--kafka", metavar="HOST:PORT", help="Ask this Kafka broker for its topics.")
+@click.option("--spark", is_flag=True, help="Also start Spark, and write and read a Delta table.")
+@click.option("--kafka", metavar="HOST:PORT", help="Also check this Kafka broker.")
 @options.answering
 def doctor(conf: Path | None, kafka: str | None, format_: str, output: Path | None, *, spark: bool, quiet: bool) -> int:
-    """Look whether this machine has what Holdfast needs: Java, jars, Kafka, permissions."""
+    """Check whether this machine meets the requirements of Holdfast: Java, jars, Kafka, permissions."""
     refuse_overwriting({"--output": output}, [conf])
     from holdfast.jobs.doctor import diagnose
 
     return diagnose(conf, options.Answering(format_ == "json", output, quiet), spark=spark, kafka=kafka)
 
 
-@click.command(short_help="Show a whole pipeline at work, within a minute.")
+@click.command(short_help="Run a complete example pipeline within a minute.")
 @click.option("--kafka", is_flag=True, help="Send the changes through a Kafka broker, as Debezium does.")
 @click.option("--folder", type=click.Path(path_type=Path), metavar="DIR", help="An empty folder [default: a new one].")
-@click.option("--quiet", is_flag=True, help="No notes beside the results.")
+@click.option("--quiet", is_flag=True, help="Print results without explanations.")
 def demo(folder: Path | None, *, kafka: bool, quiet: bool) -> None:
-    """Show a whole pipeline at work in one process, within a minute.
+    """Run a complete example pipeline in one process, within a minute.
 
-    Seeds a small table, streams inserts, updates and deletes, prints what appeared and disappeared, and leaves Delta
-    tables to look at. Changes come as files; with --kafka from a broker, which it starts and stops.
+    Seeds a small table, streams inserts, updates and deletes, prints the constraints that appear and disappear, and
+    keeps the Delta tables. Changes are read from files; with --kafka from a broker, which the demo starts and stops.
     """
     from holdfast.jobs.demo.pipeline import show
 
@@ -71,17 +71,17 @@ def demo(folder: Path | None, *, kafka: bool, quiet: bool) -> None:
 )
 @options.quiet
 def pack(output: Path, *, quiet: bool) -> None:
-    """Pack this program, its Python and all it needs into one archive, which Spark unpacks on executors.
+    """Pack this program, its Python and its dependencies into one archive, which Spark unpacks on executors.
 
-    Executors need nothing else than Spark and Java. Pack on a machine like theirs: same kind of processor, C library
-    not newer. It takes some 270 MB, and a minute.
+    Executors need only Spark and Java. Pack on a machine like theirs: with the same kind of processor, and a C library
+    that is not newer. The archive has about 270 MB, and packing takes a minute.
     """
     import sys
 
     from holdfast.jobs.pack import pack as write
-    from holdfast.jobs.terminal.progress import progress_on
+    from holdfast.jobs.terminal.progress import LogOptions, progress_on
 
-    progress = progress_on(sys.stderr, quiet=quiet)
+    progress = progress_on(sys.stderr, LogOptions(quiet))
     size = write(output, progress)
     progress.note(
         f"{output}, {size / 1e6:.0f} MB. With it:\n"
@@ -90,11 +90,11 @@ def pack(output: Path, *, quiet: bool) -> None:
     )
 
 
-@click.command(short_help="Name the jars that spark-submit needs.")
+@click.command(short_help="Print the jars that spark-submit needs.")
 def jars() -> None:
-    """Name the jars that Spark needs beside its own, as `spark-submit --jars` takes them; fetch those that are missing.
+    """Print the jars that Spark needs beside its own, as an argument of `spark-submit --jars`; download missing jars.
 
-    Only spark-submit needs to be told: a session that Holdfast starts brings them along.
+    Only spark-submit needs this argument: a session that Holdfast starts loads the jars itself.
     """
     from holdfast.streaming.spark.jars import spark_jars
 

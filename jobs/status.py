@@ -1,25 +1,22 @@
-"""`holdfast status`: how each table is doing, read from the state while another process may write to it."""
+"""`holdfast status`: the figures of each table and rule, read from a state that another process may write to."""
 
 import datetime
 import io
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, TextIO
 
 import click
 
-from holdfast.constraints import InclusionDependency, Severity, StateMissing, parse_rule_body
+from holdfast.constraints import InclusionDependency, Severity, parse_rule_body
+from holdfast.display.secrets import masked, masked_settings
+from holdfast.display.texts import columns, counted, printable
+from holdfast.jobs.application.opening import read_state
 from holdfast.jobs.application.replacing import interrupted
 from holdfast.jobs.check import BROKEN
 from holdfast.jobs.configuration.reading import Configuration
-from holdfast.jobs.configuration.secrets import masked
-from holdfast.jobs.terminal.counts import counted
 from holdfast.jobs.terminal.options import Answering
-from holdfast.jobs.terminal.output import json_line, printable, results_to
-from holdfast.jobs.terminal.sentences import said_fields
-from holdfast.state.commits import READY
-from holdfast.state.judging import identity_read
-from holdfast.state.rocks import RocksReader, holds_store
+from holdfast.jobs.terminal.output import json_line, results_to
+from holdfast.jobs.terminal.sentences import sentence_fields
 from holdfast.streaming.commits.rule_reports import Line
 from holdfast.streaming.state_view import StateView
 
@@ -27,17 +24,10 @@ _NEAR = ("near", "near_with_exceptions")
 
 
 def show_status(configuration: Configuration, answering: Answering) -> int:
-    """Print how each table is; return the exit code."""
+    """Print the figures of each table and rule; return the exit code."""
     settings = configuration.settings
-    state, before = Path(settings.state), interrupted(settings)
-    if not holds_store(state):
-        raise before or StateMissing(f"{state} holds no state yet: holdfast run {configuration.file} makes it")
-    with RocksReader(state) as reader:
-        identity = identity_read(reader, settings.name)
-        if identity is None or identity.status != READY:
-            raise before or StateMissing(
-                f"{state} is being seeded, or its seed was interrupted: holdfast run seeds it anew"
-            )
+    before = interrupted(settings)
+    with read_state(configuration, before) as (reader, identity):
         view = StateView(reader)
         commit, waiting, rules, alerts = view.commit, view.commits_to_publish, view.rule_lines, view.alerts
         tables = [_table(view, name, rules) for name in view.tables]
@@ -48,7 +38,7 @@ def show_status(configuration: Configuration, answering: Answering) -> int:
         "commit": commit,
         "commits_to_publish": waiting,
         "alerts_waiting": alerts["alerts_waiting"],
-        "alert_failure": _masked_failure(alerts["alert_failure"], configuration),
+        "alert_failure": masked_settings(alerts["alert_failure"]),
     }
     if before and not answering.quiet:
         click.echo("warning: " + printable(str(before)), err=True)
@@ -62,13 +52,6 @@ def show_status(configuration: Configuration, answering: Answering) -> int:
             _print(whole, tables, text, answering)
             out.write(printable(masked(text.getvalue())))
     return BROKEN if any(rule["broken"] and rule["severity"] == Severity.ERROR.value for rule in rules) else 0
-
-
-def _masked_failure(failure: dict[str, Any] | None, configuration: Configuration) -> dict[str, Any] | None:
-    """Return what is stored of a failure, which may be older than a secret of the configuration."""
-    if failure is None:
-        return None
-    return {name: configuration.masked(value) if isinstance(value, str) else value for name, value in failure.items()}
 
 
 def _table(view: StateView, name: str, rules: Sequence[Line]) -> dict[str, Any]:
@@ -103,7 +86,7 @@ def _table(view: StateView, name: str, rules: Sequence[Line]) -> dict[str, Any]:
 
 
 def _shown(rule: Line) -> dict[str, Any]:
-    """Return what is said of a rule: as it was when something of it changed last."""
+    """Return the fields of a rule that are printed, as of its last change."""
     return {name: value for name, value in rule.items() if name not in {"table_name", "at", "source"}}
 
 
@@ -130,17 +113,17 @@ def _print(whole: dict[str, Any], tables: list[dict[str, Any]], out: TextIO, ans
                 f"{table['quarantined']:,}",
             )
         )
-    _print_lines(lines, out)
+    _print_columns(lines, out)
     rules = [(table["table"], rule) for table in tables for rule in table["rules"]]
     if rules:
         out.write("\n")
-        _print_lines(
+        _print_columns(
             [("rule", "table", "", "pairs", "rows", "constraint"), *(_rule_cells(*rule) for rule in rules)], out
         )
-        said = [(rule["rule"], said["sentence"]) for _, rule in rules if (said := _said(rule, answering))]
-        if said:
+        sentences = [(rule["rule"], s["sentence"]) for _, rule in rules if (s := _sentence(rule, answering))]
+        if sentences:
             out.write("\n")
-            _print_lines(said, out)
+            _print_columns(sentences, out)
     if whole["alerts_waiting"]:
         out.write(f"\n{counted(whole['alerts_waiting'], 'alert')} to be delivered\n")
     failure = whole["alert_failure"]
@@ -166,27 +149,23 @@ def _rule_cells(table: str, rule: Mapping[str, Any]) -> tuple[str, ...]:
     return rule["rule"], table, verdict, pairs, rows, rule["constraint"]
 
 
-def _said(rule: Mapping[str, Any], answering: Answering) -> dict[str, str]:
-    return said_fields(parse_rule_body(rule["constraint"]), answering)
+def _sentence(rule: Mapping[str, Any], answering: Answering) -> dict[str, str]:
+    return sentence_fields(parse_rule_body(rule["constraint"]), answering)
 
 
 def _for_programs(rule: Mapping[str, Any], answering: Answering) -> dict[str, Any]:
-    """Return a rule's line, an inclusion with the names of its columns."""
+    """Return the fields of a rule for programs: for an inclusion, with the names of its columns."""
     body = parse_rule_body(rule["constraint"])
     named = body.named if isinstance(body, InclusionDependency) else {}
-    return {**rule, **named, **_said(rule, answering)}
+    return {**rule, **named, **_sentence(rule, answering)}
 
 
-def _print_lines(lines: Sequence[Sequence[str]], out: TextIO) -> None:
-    """Print cells in columns."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    out.writelines(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() + "\n" for line in lines
-    )
+def _print_columns(lines: Sequence[Sequence[str]], out: TextIO) -> None:
+    out.writelines(f"{line}\n" for line in columns(lines))
 
 
 def _ago(at: str | None) -> str:
-    """Return how long ago something was, for people."""
+    """Return how long ago a time was, for people."""
     if at is None:
         return "-"
     passed = (datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(at)).total_seconds()

@@ -1,6 +1,6 @@
-"""The commands on live tables, all of which start from a configuration file.
+"""The commands on live tables, each of which reads a configuration file.
 
-Invariant: the configuration is read, and refused with all its errors, before anything else happens.
+Invariant: the configuration is read, and refused with all its errors, before the command does anything else.
 """
 
 from pathlib import Path
@@ -19,41 +19,41 @@ CONF = click.argument("conf", type=click.Path(path_type=Path), metavar="CONF")
 
 @click.command(short_help="Build the state from the seeds.")
 @CONF
-@click.option("--replace", is_flag=True, help="Throw an existing state away first.")
+@click.option("--replace", is_flag=True, help="Replace an existing state.")
 @options.quiet
 @options.speaking
 def seed(conf: Path, log_level: str, log_format: str, *, replace: bool, quiet: bool) -> None:
-    """Build the state from the seeds; refused where there is one."""
-    voice = options.voice(log_level, log_format, quiet=quiet)
+    """Build the state from the seeds; refused if a state exists."""
+    log = options.log_options(log_level, log_format, quiet=quiet)
     configuration = _load(conf)
     from holdfast.jobs.seed import seed_state
 
-    seed_state(configuration, replace=replace, voice=voice)
+    seed_state(configuration, replace=replace, log=log)
 
 
-@click.command(short_help="Follow the sources and keep the constraints.")
+@click.command(short_help="Follow the sources and maintain the constraints.")
 @CONF
-@click.option("--available-now", is_flag=True, help="Process what is there, then stop.")
+@click.option("--available-now", is_flag=True, help="Process all available changes, then stop.")
 @options.quiet
 @options.speaking
 def run(conf: Path, log_level: str, log_format: str, *, available_now: bool, quiet: bool) -> None:
-    """Follow the sources and keep the constraints, until stopped.
+    """Follow the sources and maintain the constraints, until stopped.
 
-    Seeds first where there is no state. Ctrl-C and SIGTERM end it after the current batch, with exit code 0.
+    Seeds first if there is no state. Ctrl-C and SIGTERM end the run after the current batch, with exit code 0.
     """
-    voice = options.voice(log_level, log_format, quiet=quiet)
+    log = options.log_options(log_level, log_format, quiet=quiet)
     configuration = _load(conf)
     from holdfast.jobs.run import run as follow
 
-    follow(configuration, available_now=available_now, voice=voice)
+    follow(configuration, available_now=available_now, log=log)
 
 
-@click.command(short_help="Say how tables and rules are doing.")
+@click.command(short_help="Show the state of tables and rules.")
 @CONF
 @options.sentences
 @options.answering
 def status(conf: Path, format_: str, output: Path | None, *, quiet: bool, sentences: bool) -> int:
-    """Say how each table and rule is doing; exit code 1 if a rule of severity error is broken.
+    """Show the state of each table and rule; exit code 1 if a rule of severity error is broken.
 
     Works while `holdfast run` runs, and needs no Java.
     """
@@ -65,12 +65,12 @@ def status(conf: Path, format_: str, output: Path | None, *, quiet: bool, senten
 
 @click.command(short_help="Restore the state from backup or source.")
 @CONF
-@click.option("--from-source", is_flag=True, help="Seed anew, where the backup is lost too.")
+@click.option("--from-source", is_flag=True, help="Seed again, if the backup is lost too.")
 @options.quiet
 def rebuild(conf: Path, *, from_source: bool, quiet: bool) -> None:
-    """Restore the state from its backup, or seed it anew; outputs go on where they were.
+    """Restore the state from its backup, or seed it again; the outputs continue where they were.
 
-    A state that can be used is refused; one that is damaged is moved aside.
+    Refuses to replace a state that can be used; a damaged state is moved aside.
     """
     configuration = _load(conf)
     from holdfast.jobs.rebuild import rebuild_state
@@ -81,11 +81,11 @@ def rebuild(conf: Path, *, from_source: bool, quiet: bool) -> None:
 @click.command("skip-batch", short_help="Quarantine a batch that keeps failing.")
 @CONF
 @click.argument("source", metavar="SOURCE")
-@click.option("--retry", is_flag=True, help="Try it again instead, as often as before.")
+@click.option("--retry", is_flag=True, help="Try the batch again instead, as often as before.")
 def skip_batch(conf: Path, source: str, *, retry: bool) -> None:
-    """Quarantine the batch that keeps failing, so that the stream can go on.
+    """Quarantine the batch that keeps failing, so that the stream can continue.
 
-    SOURCE is the table whose source delivered it. The next `holdfast run` puts its records into quarantine.
+    SOURCE is the table whose source delivered the batch. The next `holdfast run` puts its records into quarantine.
     """
     configuration = _load(conf)
     known = [table.name for table in configuration.settings.tables if table.source is not None]
@@ -101,14 +101,14 @@ def skip_batch(conf: Path, source: str, *, retry: bool) -> None:
 
 @click.command(short_help="Show tables, constraints and rules in a browser.")
 @CONF
-@click.option("--port", type=click.IntRange(0, 65_535), default=8_050, show_default=True, help="0: any free one.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address of this machine to serve on.")
-@click.option("--no-browser", is_flag=True, help="Print the address, open nothing.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=8_050, show_default=True, help="0: any free port.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address of this machine to listen on.")
+@click.option("--no-browser", is_flag=True, help="Print the address without opening a browser.")
 def dashboard(conf: Path, port: int, host: str, *, no_browser: bool) -> None:
-    """Show what changed, what holds and which rules are broken, in a browser, until Ctrl-C.
+    """Show changes, constraints and broken rules in a browser, until Ctrl-C.
 
-    Reads the output tables, also while `holdfast run` writes them; needs no Java, and nothing from elsewhere. Where
-    the port is taken, the next one that is free is used.
+    Reads the output tables, also while `holdfast run` writes them; needs neither Java nor a network. If the port is in
+    use, the next free port is taken.
     """
     configuration = _load(conf)
     from holdfast.jobs.dashboard import show_dashboard
@@ -116,21 +116,21 @@ def dashboard(conf: Path, port: int, host: str, *, no_browser: bool) -> None:
     show_dashboard(configuration, host, port, browser=not no_browser)
 
 
-@click.command(short_help="Write the dashboard as one file, to mail.")
+@click.command(short_help="Write the dashboard as one HTML file.")
 @CONF
 @click.option(
     "-o",
     "--output",
     type=options.NEW_FILE,
     metavar="FILE",
-    help="Write the page there, all or nothing [default: standard output].",
+    help="File to write, completely or not at all [default: standard output].",
 )
 @options.quiet
 def report(conf: Path, output: Path | None, *, quiet: bool) -> None:
-    """Write what changed, what holds and which rules are broken as one HTML file.
+    """Write changes, constraints and broken rules as one HTML file.
 
-    It is the page of `holdfast dashboard` with its data as of now: it opens anywhere, without a network. Limits on how
-    much it holds are said in it.
+    The file is the page of `holdfast dashboard` with its current data: it opens anywhere, without a network. The page
+    names the limits on the data in the file.
     """
     configuration = _load_beside(output, conf)
     from holdfast.jobs.report import write_report
@@ -145,7 +145,7 @@ def _load(conf: Path) -> "Configuration":
 
 
 def _load_beside(output: Path | None, conf: Path) -> "Configuration":
-    """Read a configuration, and refuse an output that would replace it or a file of its tables."""
+    """Read a configuration; refuse an output that would replace the configuration or a file of its tables."""
     refuse_overwriting({"--output": output}, [conf])
     configuration = _load(conf)
     refuse_overwriting_live(output, configuration)

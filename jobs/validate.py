@@ -12,14 +12,15 @@ from typing import Any
 import click
 
 from holdfast.constraints import InclusionDependency, Rule, Threshold
+from holdfast.display.secrets import masked, masked_settings, without
+from holdfast.display.texts import printable
 from holdfast.jobs.configuration.problems import ConfigurationError, Problem, written
 from holdfast.jobs.configuration.quantities import duration_text
 from holdfast.jobs.configuration.reading import Configuration, load
-from holdfast.jobs.configuration.secrets import masked, masked_settings, without
 from holdfast.jobs.configuration.table_settings import KafkaSource, TableSettings
 from holdfast.jobs.files.overwriting import refuse_overwriting_live
 from holdfast.jobs.terminal.options import Answering
-from holdfast.jobs.terminal.output import json_line, printable, results_to
+from holdfast.jobs.terminal.output import json_line, results_to
 
 
 def validate_file(file: Path, answering: Answering) -> int:
@@ -40,7 +41,7 @@ def validate_file(file: Path, answering: Answering) -> int:
         if answering.as_json:
             stream.write(without(configuration.secrets, json_line(masked_settings(_fields(configuration)))))
         else:
-            stream.writelines(printable(configuration.masked(line)) + "\n" for line in summary(configuration))
+            stream.writelines(printable(masked(line)) + "\n" for line in summary(configuration))
     if not answering.quiet:
         for warning in configuration.warnings:
             click.echo("warning: " + printable(warning.located(str(file))), err=True)

@@ -10,10 +10,12 @@ import datetime
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
+
+from holdfast.display.secrets import masked
 
 _CHUNK = 1 << 20
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
@@ -192,14 +194,12 @@ class ObjectPlace:
     ----------
     address : such as `s3://bucket/prefix`.
     store : of obstore, opened at the address.
-    shown : takes secrets from the store's words.
     prefix : of all names.
     """
 
-    def __init__(self, address: str, store: Any, shown: Callable[[str], str] = str, prefix: str = "") -> None:
+    def __init__(self, address: str, store: Any, prefix: str = "") -> None:
         self._address = address.rstrip("/")
         self._store = store
-        self._shown = shown
         self._prefix = prefix
 
     def __str__(self) -> str:
@@ -207,7 +207,7 @@ class ObjectPlace:
 
     def at(self, name: str) -> "ObjectPlace":
         """Return a folder in it."""
-        return ObjectPlace(self.path(name), self._store, self._shown, f"{self._prefix}{name}/")
+        return ObjectPlace(self.path(name), self._store, f"{self._prefix}{name}/")
 
     def path(self, name: str) -> str:
         """Return what a file in it is called, for people."""
@@ -296,9 +296,9 @@ class ObjectPlace:
         except StoreError:
             raise
         except OSError as error:  # a local file, or a store's answer that Python has a class for
-            raise StoreError(self._shown(str(error))) from error
+            raise StoreError(masked(str(error))) from error
         except self._obstore.exceptions.BaseError as error:
-            raise StoreError(self._shown(_first_line(error))) from error
+            raise StoreError(masked(_first_line(error))) from error
 
 
 def place_of(place: "Path | Place") -> Place:
@@ -306,14 +306,13 @@ def place_of(place: "Path | Place") -> Place:
     return Folder(place) if isinstance(place, Path) else place
 
 
-def object_place(address: str, options: Mapping[str, str], shown: Callable[[str], str] = str) -> ObjectPlace:
+def object_place(address: str, options: Mapping[str, str]) -> ObjectPlace:
     """Open an address of an object store.
 
     Parameters
     ----------
     options : keys that delta-rs knows too (`aws_region`, `azure_storage_account_name`, `allow_http`); those for other
         software (`fs.*`) are left out.
-    shown : takes secrets from the store's words.
 
     Raises
     ------
@@ -338,11 +337,11 @@ def object_place(address: str, options: Mapping[str, str], shown: Callable[[str]
         except UnknownConfigurationKeyError as error:  # it is delta-rs' alone
             named = _UNKNOWN.search(str(error))
             if named is None or config.pop(named[1], None) is None:
-                raise StoreError(shown(_first_line(error))) from error
+                raise StoreError(masked(_first_line(error))) from error
         except (BaseError, ValueError, TypeError, OSError) as error:
-            raise StoreError(shown(_first_line(error))) from error
+            raise StoreError(masked(_first_line(error))) from error
         else:
-            return ObjectPlace(address, store, shown)
+            return ObjectPlace(address, store)
 
 
 def _first_line(error: BaseException) -> str:

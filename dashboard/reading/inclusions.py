@@ -10,7 +10,7 @@ Invariant: what cannot be told is said to be so, never shown as nothing.
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.dashboard.reading.changes import Changes, Wanted
+from holdfast.dashboard.reading.changes import ChangeFilter, ConstraintChanges
 from holdfast.dashboard.reading.held import Held
 from holdfast.dashboard.reading.rules import Rules
 
@@ -21,7 +21,7 @@ _MOST = 200
 _AT_ONCE = 100
 
 
-def near_inclusions(changes: Changes, held: Held, rules: Rules, near: Near) -> dict[str, Any]:
+def near_inclusions(changes: ConstraintChanges, held: Held, rules: Rules, near: Near) -> dict[str, Any]:
     """Return the three kinds. O(known changes)."""
     return {
         "declared": [rule for rule in rules.all if rule["missing_values"] is not None],
@@ -30,9 +30,9 @@ def near_inclusions(changes: Changes, held: Held, rules: Rules, near: Near) -> d
     }
 
 
-def _lost(changes: Changes, held: Held) -> list[dict[str, Any]]:
+def _lost(changes: ConstraintChanges, held: Held) -> list[dict[str, Any]]:
     """Return the newest violation of each inclusion that does not hold."""
-    wanted = Wanted({"family": "ind", "change": "disappeared", "reason": "violated"})
+    wanted = ChangeFilter({"family": "ind", "change": "disappeared", "reason": "violated"})
     found: dict[str, dict[str, Any]] = {}
     offset = 0
     while len(found) < _MOST:

@@ -37,7 +37,7 @@ from holdfast.discovery.inclusion.result import Inclusions
 from holdfast.discovery.inclusion.seeding import clustered
 from holdfast.discovery.threads import spread
 from holdfast.display.listing import frame
-from holdfast.display.verdicts import Verdicts
+from holdfast.display.verdicts import RuleVerdict, Verdicts
 from holdfast.display.witness import Witness
 from holdfast.tables import ReadOptions, Table, as_table, table_name
 
@@ -74,7 +74,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Checked:
+class Checked(RuleVerdict):
     """One rule on the tables as they are.
 
     Parameters
@@ -99,13 +99,6 @@ class Checked:
     def holds(self) -> bool:
         """Whether there is no violation."""
         return self.violating_rows == 0
-
-    @property
-    def broken(self) -> bool:
-        """Whether there are more violations than the rule accepts."""
-        if self.violating_rows is None:
-            return True
-        return self.rule.broken(self.violating_pairs, self.violating_rows, self.rows)
 
     def pairs(self, at_once: int = 1 << 20) -> Iterator[Pairs]:
         """Yield all violating pairs as (m, 2) row numbers from 0, in chunks; none of a rule that is not about pairs."""
@@ -136,12 +129,11 @@ class Checked:
         return Verdicts([self]).bundle()["text/html"]
 
     def __str__(self) -> str:
-        verdict = "holds" if self.holds else "broken" if self.broken else "violated"
         counts = [(self.violating_pairs, "pairs"), (self.violating_rows, "rows"), (self.missing_values, "values")]
         said = ", ".join(
             f"{number:,} {what[:-1] if number == 1 else what}" for number, what in counts if number is not None
         )
-        return f"{self.rule.name}: {verdict} ({said})" if said else f"{self.rule.name}: {verdict}"
+        return f"{self.rule.name}: {self.verdict} ({said})" if said else f"{self.rule.name}: {self.verdict}"
 
 
 def check(

@@ -1,7 +1,7 @@
 """The alerts of a configuration, as the stream decides and sends them."""
 
+from holdfast.display.secrets import MASK, masked, masked_settings, without
 from holdfast.jobs.configuration.reading import Configuration
-from holdfast.jobs.configuration.secrets import MASK, masked_settings, without
 from holdfast.jobs.configuration.settings import AlertSettings, Settings
 from holdfast.jobs.terminal.progress import Progress
 from holdfast.state.store import Store
@@ -28,14 +28,14 @@ def sender_of(configuration: Configuration, waiting: Waiting, progress: Progress
     alerts = configuration.settings.alerts
     secrets = {text for alert in alerts for text in _secrets(alert)}
 
-    def masked(text: str) -> str:
-        return configuration.masked(without(secrets, text))
+    def all_masked(text: str) -> str:
+        return masked(without(secrets, text))
 
     return Sender(
         waiting,
         {channel: _receiver(alert) for channel, alert in zip(waiting.channels, alerts, strict=True)},
         lambda text, level: progress.note(text, level=level, event="alert"),
-        masked,
+        all_masked,
     )
 
 

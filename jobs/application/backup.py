@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from holdfast.constraints import ExternalError
+from holdfast.display.secrets import masked
 from holdfast.jobs.configuration.quantities import is_remote
-from holdfast.jobs.configuration.secrets import masked
 from holdfast.jobs.configuration.settings import Settings
 from holdfast.state.places import Folder, Place, StoreError, object_place
 
@@ -14,7 +14,7 @@ def backup_of(settings: Settings) -> Place:
     if not is_remote(settings.backup):
         return Folder(Path(settings.backup))
     try:
-        return object_place(settings.backup, settings.storage_options, masked)
+        return object_place(settings.backup, settings.storage_options)
     except StoreError as error:
         raise ExternalError(
             f"backup: {masked(settings.backup)} cannot be used: {error}. Correct the address, or 'storage_options'"

@@ -21,10 +21,10 @@ from holdfast.discovery.blocks.storage.reading import read_blocks
 from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.discovery.blocks.values.parts import ValueFiles, ValueParts
 from holdfast.discovery.inclusion.clusters import Clusters
+from holdfast.display.secrets import masked
 from holdfast.jobs.application.folders import folder_name
 from holdfast.jobs.application.state_rows import FirstRows, ReadAs, RowsOfProcess, StateRows
 from holdfast.jobs.configuration.quantities import is_remote
-from holdfast.jobs.configuration.secrets import masked
 from holdfast.jobs.configuration.settings import BlocksSettings, Settings
 from holdfast.jobs.files.changes import column_names
 from holdfast.state.places import Folder, Place, StoreError, object_place
@@ -240,7 +240,7 @@ def _folder_of(table: str) -> str:
 
 
 def _place(settings: Settings, address: str) -> Place:
-    return object_place(address, settings.storage_options, masked) if is_remote(address) else Folder(Path(address))
+    return object_place(address, settings.storage_options) if is_remote(address) else Folder(Path(address))
 
 
 @contextmanager

@@ -181,7 +181,7 @@ class _Change:
         kept = [
             EvolvedColumn(self._column(name, renamed.get(name, name)), name)
             for name in schema.names
-            if self._is_wanted(renamed.get(name, name))
+            if self._table.monitors(renamed.get(name, name))
         ]
         self._refuse_forgotten(known, {made.column.name for made in kept})
         said, added = [], []
@@ -198,7 +198,7 @@ class _Change:
                     f"column {name}: the version that seeded the state did not note which fields no column has, so "
                     "values of it may have been left out"
                 )
-            if kind is None or not self._is_wanted(name):
+            if kind is None or not self._table.monitors(name):
                 said.append(f"column {name} is new, and left out")
                 continue
             if name in left_out or len(left_out) >= MOST_LEFT_OUT:
@@ -230,7 +230,7 @@ class _Change:
             return {}
         gone = [name for name in known if name not in arrived]
         told = {*known, *table.columns, *table.exclude, table.sequence}
-        unclear = [name for name in arrived if name not in told and self._is_wanted(name)]
+        unclear = [name for name in arrived if name not in told and self._table.monitors(name)]
         if gone and unclear:
             self.refused.append(
                 f"the source has new columns ({', '.join(unclear)}), and lacks {', '.join(gone)}: whether one of them "
@@ -317,12 +317,8 @@ class _Change:
         include, exclude = self._then.get("include"), self._then.get("exclude") or ()
         for name in known:
             was_wanted = (include is None or name in include) and name not in exclude
-            if name not in kept and self._is_wanted(name) and not was_wanted:
+            if name not in kept and self._table.monitors(name) and not was_wanted:
                 self.refused.append(f"column {name} was left out before: its values were not kept")
-
-    def _is_wanted(self, name: str) -> bool:
-        include = self._table.include
-        return (include is None or name in include) and name not in self._table.exclude
 
 
 def _shown(value: Any) -> str:

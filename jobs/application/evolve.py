@@ -1,12 +1,12 @@
-"""A state brought to an edited configuration, before anything is followed (docs/evolution.md).
+"""Changes a state to an edited configuration, before its sources are followed (docs/evolution.md).
 
-    publish what waits  ->  a second state of the old one's rows  ->  it takes the old one's place
+    publish waiting commits  ->  make a second state of the old state's rows  ->  swap the two states
 
-Invariant: the old state is as it was until the new one is whole; then that takes its place (`swapping.py`).
+Invariant: the old state is unchanged until the new state is complete; then the new state takes its place (`moving.py`).
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,14 +17,12 @@ from holdfast.jobs.application.blocks import rows_of
 from holdfast.jobs.application.checkpoints import remove
 from holdfast.jobs.application.evolution import Plan, TablePlan, planned
 from holdfast.jobs.application.first_rows import arrived_columns
+from holdfast.jobs.application.moving import NEW, swap
 from holdfast.jobs.application.opening import publish_what_waits, published
-from holdfast.jobs.application.seeding import followed_values, monitored_rules, noted, seeded_table
-from holdfast.jobs.application.state_rows import StateRows
+from holdfast.jobs.application.seeding import TableSeeder, monitored_rules, noted, retention_of
 from holdfast.jobs.application.streams import checkpoint_of
-from holdfast.jobs.application.swapping import NEW, swap
 from holdfast.jobs.configuration.quantities import is_remote
 from holdfast.jobs.configuration.reading import Configuration
-from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.terminal.progress import Progress
 from holdfast.state import codecs
 from holdfast.state.commits import READY, Commits
@@ -33,7 +31,6 @@ from holdfast.state.store import WriteBatch
 from holdfast.streaming.alerts.waiting import carried
 from holdfast.streaming.commits.table_records import progress_of
 from holdfast.streaming.maintainers.maintainer import Maintainer
-from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule
 from holdfast.streaming.maintainers.table.evolving import evolved as defined_anew
 from holdfast.streaming.pipeline import MOST_LEFT_OUT
 from holdfast.streaming.seeding import TAKEN_OVER, SeededTable, seed, table_rules
@@ -51,9 +48,8 @@ def evolved(
     session: Callable[[], "SparkSession"],
     progress: Progress,
 ) -> bool:
-    """Bring the state to the configuration; say whether that made another one."""
+    """Change the state to an edited configuration; return whether another state took its place."""
     settings, rules = configuration.settings, monitored_rules(configuration)
-    place = rows_of(settings, commits.identity.state_id, session)
     if commits.upgraded_from is not None:
         progress.note(f"state: upgraded from format {commits.upgraded_from}, as an earlier version wrote it")
     if commits.identity.status != READY:
@@ -64,30 +60,34 @@ def evolved(
     progress.note("changes to the state:")
     for text in plan.said:
         progress.note(f"  {text}")
+    place = rows_of(settings, commits.identity.state_id, session)
     place.refuse_missing(store)
     publish_what_waits(settings, store, commits, session)
-    _Evolution(settings, rules, plan, store, commits, session, place, progress).run()
+    _Evolution(TableSeeder(settings, rules, session, place, progress), plan, store, commits).run()
     return True
 
 
 @dataclass(frozen=True)
 class _Evolution:
-    """A second state of an old one's rows, as a plan says. Nothing of the old one waits to be published."""
+    """The second state, made of the rows of an old state that has nothing left to publish.
 
-    settings: Settings
-    rules: Sequence[MonitoredRule]
+    Parameters
+    ----------
+    seeder : seeds tables that are new, with the edited configuration.
+    plan : how each table changes.
+    store, commits : the old state.
+    """
+
+    seeder: TableSeeder
     plan: Plan
     store: RocksStore
     commits: Commits
-    session: Callable[[], "SparkSession"]
-    place: StateRows
-    progress: Progress
 
     def run(self) -> None:
-        """Put the second state into the place of the old one, whose store is closed."""
-        settings, plan, state = self.settings, self.plan, Path(self.settings.state)
+        """Make the second state, and put it into the place of the old state, whose store is closed."""
+        settings, plan, state = self.seeder.settings, self.plan, Path(self.seeder.settings.state)
         earlier = replace(
-            published(settings, self.commits, self.session),
+            published(settings, self.commits, self.seeder.spark),
             commit=0,
             waiting=carried(self.store),
             kept=_taken_over(self.store, plan),
@@ -101,10 +101,10 @@ class _Evolution:
                 Commits.succeeding(new, self.commits),
                 map(self.seeded, plan.tables),
                 earlier,
-                rules=self.rules,
+                rules=self.seeder.rules,
                 alerts=alerts_of(settings),
                 watched=settings.constraints.inclusion is None,
-                clustered=self.place.clustered,
+                clustered=self.seeder.place.clustered,
             )
         except BaseException:
             new.close()
@@ -118,44 +118,42 @@ class _Evolution:
                 remove(Path(checkpoint))
 
     def seeded(self, one: TablePlan) -> SeededTable:
-        """Return a table as the plan says: read anew, or made of its stored rows."""
-        table, settings, rules, place = one.table, self.settings, self.rules, self.place
+        """Return a table as planned: seeded, or made of its stored rows."""
         if one.number is None:
-            return seeded_table(table, settings, rules, self.session, self.progress, place)
+            return self.seeder.seeded(one.table)
         maintainer = self._maintainer(one, one.number)
-        now = noted(table, settings, one.known, maintainer.schema)
+        now = noted(one.table, self.seeder.settings, one.known, maintainer.schema)
         record = replace(one.record, **now, declared=list(one.declared))
-        values = followed_values(maintainer.holding.whole, maintainer.schema, settings, rules, place)
-        return SeededTable(maintainer, record, values)
+        return SeededTable(maintainer, record, self.seeder.values(maintainer.holding.whole, maintainer.schema))
 
     def _maintainer(self, one: TablePlan, number: int) -> Maintainer:
-        """Return a table's maintainer from its stored rows."""
-        table, retention = one.table, one.table.sequence_retention
-        kept = None if retention is None else retention.total_seconds()
-        rows = self.place.restore(table.name)
+        """Return the maintainer of a table with stored rows."""
+        name, progress = one.table.name, self.seeder.progress
+        rows = self.seeder.place.restore(name)
         if one.definition is None:
-            maintainer = Maintainer.restore(self.store, number, rules=table_rules(self.rules, table.name), rows=rows)
-            maintainer.remember_as(maintainer, kept)
+            rules = table_rules(self.seeder.rules, name)
+            maintainer = Maintainer.restore(self.store, number, rules=rules, rows=rows)
+            maintainer.remember_as(maintainer, retention_of(one.table))
             return maintainer
-        with self.progress.task(f"table {table.name}") as task:
+        with progress.task(f"table {name}") as task:
             old = Maintainer.restore(self.store, number, rows=rows)
             try:
                 maintainer = defined_anew(
-                    old, one.definition, lambda text: task.describe(f"table {table.name} anew from its rows: {text}")
+                    old, one.definition, lambda text: task.describe(f"table {name} anew from its rows: {text}")
                 )
             except InputError as error:
                 raise StateRefused(
-                    f"table {table.name} cannot be changed as the configuration says: {error}\nChange it back, or seed "
+                    f"table {name} cannot be changed as the configuration says: {error}\nChange it back, or seed "
                     "anew: holdfast seed --replace"
                 ) from error
-        maintainer.remember_as(old, kept)
-        said = f"{maintainer.row_count:,} rows, {maintainer.count:,} constraints, made anew"
-        self.progress.note(f"table {table.name}: {said}")
+        maintainer.remember_as(old, retention_of(one.table))
+        size = f"{maintainer.row_count:,} rows, {maintainer.count:,} constraints"
+        progress.note(f"table {name}: {size}, made anew")
         return maintainer
 
 
 def _taken_over(store: RocksStore, plan: Plan) -> Iterator[WriteBatch]:
-    """Yield what stays as it is: where sources are, what was told of rules; of tables that there are still."""
+    """Yield the entries that the new state copies: positions of sources and published rules, of tables that remain."""
     for family in TAKEN_OVER:
         batch = WriteBatch()
         for key, value in store.scan(family):
@@ -166,7 +164,7 @@ def _taken_over(store: RocksStore, plan: Plan) -> Iterator[WriteBatch]:
                 yield batch
                 batch = WriteBatch()
         yield batch
-    for one in plan.tables:  # what was left out of columns that are known now is of no use
+    for one in plan.tables:  # notes of left out fields that are columns now are dropped
         progress = progress_of(store, one.table.name)
         left_out = progress.left_out
         if len(left_out) < MOST_LEFT_OUT and left_out.keys() & set(one.known):

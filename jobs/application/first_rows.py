@@ -1,10 +1,11 @@
-"""The first rows of a configured table, from a file, a Delta snapshot, or none, read to where they are to be.
+"""Reads the first rows of a configured table: from a file, from a Delta snapshot, or none.
 
-Invariant: every place (`state_rows.py`) gets the same columns with the same types and refuses the same things.
+Invariant: wherever the rows are (`state_rows.py`), they have the same columns with the same types, and settings that do
+not fit are refused alike.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,9 @@ from holdfast.constraints.columns import unknown_name
 from holdfast.jobs.application.state_rows import FirstRows, ReadAs, StateRows
 from holdfast.jobs.configuration.bounds import bounds_of
 from holdfast.jobs.configuration.settings import Settings
-from holdfast.jobs.configuration.table_settings import DeltaSource, KafkaSource, TableSettings
+from holdfast.jobs.configuration.table_settings import DeltaSource, KafkaSource, SeedSettings, TableSettings
 from holdfast.streaming.incoming.key_versions import first_versions
+from holdfast.streaming.maintainers.table.bounds import Bounds
 from holdfast.tables import ReadOptions, Table, from_arrow
 from holdfast.tables.keys import NARROW_DECIMAL, arrow_type_of, column_type_of
 
@@ -37,17 +39,18 @@ def first_rows(
 
     Parameters
     ----------
-    spark : starts a session, where a source has to be asked.
-    place : where the rows are to be.
-    report : is told what is being done.
+    spark : starts a session, where a source has to be queried.
+    place : where the rows will be.
+    report : called with a description of each step.
     """
     source = table.source
+    reader = _Reader(table, settings, place, report)
     if isinstance(source, DeltaSource):
-        first = _snapshot(table, source, settings, place, report)
+        first = reader.snapshot(source)
     elif table.seed is not None:
-        first = _file(table, settings, place, report)
+        first = reader.file(table.seed)
     else:
-        first = _nothing(table, settings, spark, place)
+        first = reader.nothing(spark)
     if isinstance(source, KafkaSource):
         from holdfast.jobs.application.streams import topic_source
 
@@ -56,79 +59,90 @@ def first_rows(
     return first
 
 
-def _file(table: TableSettings, settings: Settings, place: StateRows, report: Callable[[str], object]) -> FirstRows:
-    seed = table.seed
-    assert seed is not None
-    options = ReadOptions(
-        delimiter=seed.delimiter,
-        encoding=seed.encoding,
-        null_tokens=seed.null_tokens,
-        typed_header=seed.typed_header,
-        strings=seed.strings,
-        limit=seed.limit,
-        version=seed.version,
-    )
-    bounds = bounds_of(table, settings) if table.sequence is None else None
-    read_as = ReadAs(table.name, _chosen(table, options, seed.path), report, bounds)
-    return _split(table, place.file(seed.path, options, read_as))
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the first rows of a table to a place."""
 
+    table: TableSettings
+    settings: Settings
+    place: StateRows
+    report: Callable[[str], object]
 
-def _snapshot(
-    table: TableSettings, source: DeltaSource, settings: Settings, place: StateRows, report: Callable[[str], object]
-) -> FirstRows:
-    """Return a version of a Delta table, and note which one it was."""
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError, TableNotFoundError
-
-    storage = dict(settings.storage_options)
-    version = table.seed.version if table.seed else None
-    try:
-        opened = DeltaTable(source.path, version=version, storage_options=storage)
-    except TableNotFoundError:
-        raise UsageError(f"table {table.name}: {source.path} is no Delta table: correct 'source.path'") from None
-    except (DeltaError, OSError) as error:
-        raise InputError(f"table {table.name}: {source.path} at version {version} cannot be opened: {error}") from error
-    metadata = opened.metadata()
-    if metadata.configuration.get("delta.enableChangeDataFeed", "false").lower() != "true":
-        raise UsageError(
-            f"table {table.name}: {source.path} has no change feed at version {opened.version()}: switch it on with "
-            "ALTER TABLE ... SET TBLPROPERTIES (delta.enableChangeDataFeed = true), and seed from that version on"
+    def file(self, seed: SeedSettings) -> FirstRows:
+        """Read a file."""
+        options = ReadOptions(
+            delimiter=seed.delimiter,
+            encoding=seed.encoding,
+            null_tokens=seed.null_tokens,
+            typed_header=seed.typed_header,
+            strings=seed.strings,
+            limit=seed.limit,
+            version=seed.version,
         )
-    limit = None if table.seed is None else table.seed.limit
-    read_as = ReadAs(table.name, _chosen(table, ReadOptions(), source.path), report)
-    first = _split(table, place.snapshot(opened, source.path, limit, read_as))
-    return replace(first, source={"version": opened.version(), "table_id": str(metadata.id)})
+        bounds = bounds_of(self.table, self.settings) if self.table.sequence is None else None
+        return _split(self.table, self.place.file(seed.path, options, self._read_as(options, seed.path, bounds)))
 
+    def snapshot(self, source: DeltaSource) -> FirstRows:
+        """Read a version of a Delta table, and return which version it was with the rows."""
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError, TableNotFoundError
 
-def _nothing(
-    table: TableSettings, settings: Settings, spark: Callable[[], "SparkSession"], place: StateRows
-) -> FirstRows:
-    """Return an empty table, its columns from the settings or from the source."""
-    columns = {name: c.type for name, c in table.columns.items() if c.type is not None}
-    if table.source is not None and table.source.has_schema:
-        from holdfast.jobs.application.streams import source_columns
+        name, seed = self.table.name, self.table.seed
+        version = None if seed is None else seed.version
+        try:
+            opened = DeltaTable(source.path, version=version, storage_options=dict(self.settings.storage_options))
+        except TableNotFoundError:
+            raise UsageError(f"table {name}: {source.path} is no Delta table: correct 'source.path'") from None
+        except (DeltaError, OSError) as error:
+            raise InputError(f"table {name}: {source.path} at version {version} cannot be opened: {error}") from error
+        metadata = opened.metadata()
+        if metadata.configuration.get("delta.enableChangeDataFeed", "false").lower() != "true":
+            raise UsageError(
+                f"table {name}: {source.path} has no change feed at version {opened.version()}: switch it on with "
+                "ALTER TABLE ... SET TBLPROPERTIES (delta.enableChangeDataFeed = true), and seed from that version on"
+            )
+        limit = None if seed is None else seed.limit
+        read = self.place.snapshot(opened, source.path, limit, self._read_as(ReadOptions(), source.path))
+        return replace(_split(self.table, read), source={"version": opened.version(), "table_id": str(metadata.id)})
 
-        found = source_columns(table, settings, spark)
-        for name in columns:
-            if found and name not in found and name != table.sequence:
-                raise UsageError(unknown_name(f"table {table.name}: its source has no column", name, list(found)))
-        columns = {**{name: kind for name, kind in found.items() if name not in columns}, **columns}
-        columns = {name: columns[name] for name in (*found, *(name for name in columns if name not in found))}
-    if not columns:
-        raise UsageError(
-            f"table {table.name} starts empty, and its source has nothing yet that says its columns: give their types "
-            "under 'columns', or a seed"
-        )
-    known = tuple(columns)
-    wanted, _ = _wanted(table, known, f"table {table.name}")
-    arrays = {name: pa.array([], arrow_type_of(columns[name])) for name in known if name in wanted}
-    options = ReadOptions(types={name: columns[name] for name in arrays}, ordered=_ordered(table, known))
-    empty = from_arrow(pa.table(arrays), table.name, options)
-    return _split(table, FirstRows(place.nothing(empty), known, empty.warnings))
+    def nothing(self, spark: Callable[[], "SparkSession"]) -> FirstRows:
+        """Return an empty table, with the columns of the settings or of the source."""
+        table = self.table
+        columns = {name: c.type for name, c in table.columns.items() if c.type is not None}
+        if table.source is not None and table.source.has_schema:
+            from holdfast.jobs.application.streams import source_columns
+
+            found = source_columns(table, self.settings, spark)
+            for name in columns:
+                if found and name not in found and name != table.sequence:
+                    raise UsageError(unknown_name(f"table {table.name}: its source has no column", name, list(found)))
+            columns = {**found, **columns}
+        if not columns:
+            raise UsageError(
+                f"table {table.name} starts empty, and its source has no records yet that show its columns: declare "
+                "their types under 'columns', or a seed"
+            )
+        known = tuple(columns)
+        wanted, _ = _wanted(table, known, f"table {table.name}")
+        arrays = {name: pa.array([], arrow_type_of(columns[name])) for name in known if name in wanted}
+        options = ReadOptions(types={name: columns[name] for name in arrays}, ordered=_ordered(table, known))
+        empty = from_arrow(pa.table(arrays), table.name, options)
+        return _split(table, FirstRows(self.place.nothing(empty), known, empty.warnings))
+
+    def _read_as(self, options: ReadOptions, source: str, bounds: Bounds | None = None) -> ReadAs:
+        """Return how the columns of a source are read; settings that name other columns are refused."""
+        table = self.table
+
+        def chosen(known: tuple[str, ...]) -> ReadOptions:
+            wanted, declared = _wanted(table, known, source)
+            strings = options.strings if options.strings == "all" else [n for n in options.strings if n in wanted]
+            return replace(options, types=declared, ordered=_ordered(table, known), include=wanted, strings=strings)
+
+        return ReadAs(table.name, chosen, self.report, bounds)
 
 
 def arrived_columns(settings: Settings) -> Callable[[TableSettings], dict[str, ColumnType | None]]:
-    """Return what tells the columns that a Delta source has now, with their types."""
+    """Return a function that returns the current columns of a Delta source, with their types."""
 
     def arrived(table: TableSettings) -> dict[str, ColumnType | None]:
         if not isinstance(table.source, DeltaSource):
@@ -138,7 +152,7 @@ def arrived_columns(settings: Settings) -> Callable[[TableSettings], dict[str, C
 
         try:
             opened = DeltaTable(table.source.path, storage_options=dict(settings.storage_options))
-        except (DeltaError, OSError):  # what is wrong with it is said where it is followed
+        except (DeltaError, OSError):  # reported when the source is followed
             return {}
         fields = pa.schema(opened.schema().to_arrow())
         return {field.name: column_type_of(field.type) for field in fields}
@@ -146,27 +160,13 @@ def arrived_columns(settings: Settings) -> Callable[[TableSettings], dict[str, C
     return arrived
 
 
-def _chosen(table: TableSettings, options: ReadOptions, where: str) -> Callable[[tuple[str, ...]], ReadOptions]:
-    """Return what says how the columns of a place are read, and refuses settings that name others."""
-
-    def chosen(known: tuple[str, ...]) -> ReadOptions:
-        wanted, declared = _wanted(table, known, where)
-        strings = options.strings if options.strings == "all" else [n for n in options.strings if n in wanted]
-        return replace(options, types=declared, ordered=_ordered(table, known), include=wanted, strings=strings)
-
-    return chosen
-
-
 def _wanted(table: TableSettings, known: tuple[str, ...], where: str) -> tuple[list[str], dict[str, ColumnType]]:
-    """Return the columns to read (the sequence among them), and their declared types."""
+    """Return the columns to read, the sequence among them, and their declared types."""
     for asked in (table.include or (), table.exclude, table.key or (), table.columns):
         for name in asked:
             if name not in known and name != table.sequence:
                 raise UsageError(unknown_name(f"table {table.name}: {where} has no column", name, list(known)))
-    monitored = [
-        name for name in known if (table.include is None or name in table.include) and name not in table.exclude
-    ]
-    wanted = [name for name in known if name in monitored or name == table.sequence]
+    wanted = [name for name in known if table.monitors(name) or name == table.sequence]
     declared = {name: c.type for name, c in table.columns.items() if c.type is not None and name in wanted}
     return wanted, declared
 
@@ -176,7 +176,7 @@ def _ordered(table: TableSettings, known: tuple[str, ...]) -> dict[str, bool]:
 
 
 def _split(table: TableSettings, first: FirstRows) -> FirstRows:
-    """Take the sequence apart, where it is not monitored."""
+    """Check the sequence column, and remove it from the rows where it is not monitored."""
     name, read = table.sequence, first.rows
     if name is None:
         return first
@@ -197,8 +197,7 @@ def _split(table: TableSettings, first: FirstRows) -> FirstRows:
     if null is not None:
         raise InputError(f"{read.locate(null)}: the sequence column {name} is null; expected a value in every row")
     versions = first_versions(read, table.key or (), name if is_there else None)
-    is_monitored = (table.include is None or name in table.include) and name not in table.exclude
-    if is_there and not is_monitored:
+    if is_there and not table.monitors(name):
         read = read.replaced_by(_rest_of(read.schema, name), partial(_left_of, name=name))
     return replace(first, rows=read, sequence=column, versions=versions)
 

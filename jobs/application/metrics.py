@@ -28,7 +28,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 import holdfast
 from holdfast.constraints import ExternalError, Family
 from holdfast.dashboard.background import Background
-from holdfast.jobs.application.watching import Followed
+from holdfast.jobs.application.watching import RunParts
 from holdfast.streaming.commits.table_records import TableProgress
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Figures(Collector):
 
     def __init__(self, application: str) -> None:
         self._application = application
-        self._followed: Followed | None = None
+        self._followed: RunParts | None = None
         self._is_well: Callable[[], bool] = lambda: True
         self._held: dict[str, dict[Family, int]] = {}
         self._steps: dict[tuple[str, str], tuple[list[int], float]] = {}
@@ -61,7 +61,7 @@ class Figures(Collector):
         """Whether the run is alive and no batch has failed."""
         return self._is_well()
 
-    def follow(self, followed: Followed | None) -> None:
+    def follow(self, followed: RunParts | None) -> None:
         """Read figures from these parts from now on; from none once they end."""
         if followed is not None:
             self._held = {name: maintainer.counts for name, maintainer in followed.tables.items()}
@@ -165,7 +165,7 @@ def _of_rules(lines: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
     yield from (broken, pairs, rows)
 
 
-def _of_commits(followed: Followed) -> Iterator[Metric]:
+def _of_commits(followed: RunParts) -> Iterator[Metric]:
     times = [about.at for about in followed.pipeline.progress.values() if about.at]
     gauges: dict[str, tuple[str, float | None]] = {
         "holdfast_last_commit": ("Number of the last commit.", followed.commits.last),

@@ -1,6 +1,6 @@
-"""What a configuration names, opened: its state, backup and outputs, and what these say.
+"""Opens the state, the backup and the outputs that a configuration names.
 
-Invariant: a state that was there is never made anew without a word; a backup is written to by its owner alone.
+Invariant: a state that was lost is never replaced by a new one without an error; only its owner writes to a backup.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,15 +12,16 @@ import pyarrow as pa
 
 from holdfast.constraints import ExternalError, StateMissing
 from holdfast.jobs.application.backup import backup_of
-from holdfast.jobs.application.swapping import swept, unswapped
+from holdfast.jobs.application.moving import remove_leftovers, undo_swap
 from holdfast.jobs.configuration.quantities import is_remote
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.terminal.progress import Progress
-from holdfast.state.commits import Commits
+from holdfast.state.commits import READY, Commits, Identity
+from holdfast.state.judging import identity_read
 from holdfast.state.log import CommitLog
-from holdfast.state.places import Place, make_private
-from holdfast.state.rocks import RocksStore, holds_store
+from holdfast.state.places import make_private
+from holdfast.state.rocks import RocksReader, RocksStore, holds_store
 from holdfast.state.snapshots import Snapshots, backups, own, refuse_behind
 from holdfast.streaming.commits.snapshotting import Snapshotter
 from holdfast.streaming.seeding import Earlier
@@ -48,7 +49,7 @@ _BROKEN = """
 
 
 def prepare(configuration: Configuration, progress: Progress) -> None:
-    """Say what the configuration may lose, and refuse what cannot be done."""
+    """Note the warnings of a configuration, and make the folders that it names."""
     settings = configuration.settings
     for warning in configuration.warnings:
         progress.note(f"warning: {configuration.file}: {warning}", level="warning")
@@ -59,7 +60,7 @@ def prepare(configuration: Configuration, progress: Progress) -> None:
 
 
 def _make_private(folder: Path) -> None:
-    """Make a folder that only its owner may look into, whoever writes in it; one that is there stays as it is."""
+    """Make a folder that only its owner can read; an existing folder keeps its permissions."""
     try:
         make_private(folder)
     except OSError as error:
@@ -67,11 +68,11 @@ def _make_private(folder: Path) -> None:
 
 
 def refuse_lost(configuration: Configuration) -> None:
-    """Raise where there was a state: it is not to be made anew without a word."""
+    """Raise where a state is missing although its backup or its checkpoints exist."""
     from holdfast.jobs.application.streams import checkpoint_of
 
     settings = configuration.settings
-    unswapped(Path(settings.state))
+    undo_swap(Path(settings.state))
     if holds_store(Path(settings.state)):
         return
     for left in backups(backup_of(settings), settings.name)[:1]:
@@ -89,13 +90,41 @@ def refuse_lost(configuration: Configuration) -> None:
 
 
 @contextmanager
+def read_state(
+    configuration: Configuration, missing: StateMissing | None = None
+) -> Iterator[tuple[RocksReader, Identity]]:
+    """Open a state that is seeded to its end for reading; another process may write to it.
+
+    Parameters
+    ----------
+    missing : raised where there is no such state, in place of the reason.
+    """
+    state = Path(configuration.settings.state)
+    if not holds_store(state):
+        raise missing or no_state(configuration)
+    with RocksReader(state) as reader:
+        identity = identity_read(reader, configuration.settings.name)
+        if identity is None or identity.status != READY:
+            raise missing or StateMissing(
+                f"{state} is being seeded, or its seed was interrupted: holdfast run seeds it anew"
+            )
+        yield reader, identity
+
+
+def no_state(configuration: Configuration) -> StateMissing:
+    """Return the error for a state that does not exist."""
+    state = configuration.settings.state
+    return StateMissing(f"{state} holds no state yet: holdfast run {configuration.file} makes it")
+
+
+@contextmanager
 def opened(
     settings: Settings, evolved: Callable[[RocksStore, Commits], bool] = lambda _store, _commits: False
 ) -> Iterator[tuple[RocksStore, Commits]]:
-    """Open the state; `evolved` may put another one into its place, and says whether it did."""
+    """Open the state for writing; `evolved` may replace it by another state, and returns whether it did."""
     store = RocksStore(Path(settings.state))
     try:
-        swept(store.path)
+        remove_leftovers(store.path)
         commits = Commits(store, settings.name)
         if evolved(store, commits):
             store = RocksStore(Path(settings.state))
@@ -112,11 +141,11 @@ def publish_what_waits(
     session: Callable[[], "SparkSession"],
     backed_up: Callable[[], object] = lambda: None,
 ) -> None:
-    """Publish all commits of a state that nobody follows.
+    """Publish all commits of a state that no run follows.
 
     Parameters
     ----------
-    backed_up : called before that, once the backup is whole.
+    backed_up : called before that, once the backup is complete.
     """
     publisher = publisher_of(settings, commits, session)
     snapshotter_of(settings, store, commits).first()
@@ -126,7 +155,7 @@ def publish_what_waits(
 
 
 def published(settings: Settings, commits: Commits, session: Callable[[], "SparkSession"]) -> Earlier:
-    """Return what an earlier state of this application left in the outputs."""
+    """Return the constraints, examples and rules that an earlier state of this application published."""
     from deltalake import DeltaTable, QueryBuilder
     from deltalake.exceptions import DeltaError
 
@@ -162,15 +191,15 @@ def published(settings: Settings, commits: Commits, session: Callable[[], "Spark
 
 
 def log_of(settings: Settings, commits: Commits) -> CommitLog:
-    """Return the log of the state, whose backup is this process's from now on."""
-    folder = _backup(settings, commits.identity.state_id)
+    """Return the log of the state in its backup, which this process owns from now on."""
+    folder = backup_of(settings).at(commits.identity.state_id)
     own(folder, commits.identity)
     refuse_behind(folder, commits.identity.epoch, commits.last)
     return CommitLog(folder, commits.identity.epoch)
 
 
 def publisher_of(settings: Settings, commits: Commits, session: Callable[[], "SparkSession"]) -> Publisher:
-    """Return what publishes commits; the backup is this process's from now on."""
+    """Return the publisher of a state's commits; this process owns the backup from now on."""
     return Publisher(
         commits,
         log_of(settings, commits),
@@ -181,18 +210,13 @@ def publisher_of(settings: Settings, commits: Commits, session: Callable[[], "Sp
 
 
 def snapshotter_of(settings: Settings, store: RocksStore, commits: Commits) -> Snapshotter:
-    """Return what copies the state into the backup."""
-    snapshots = Snapshots(_backup(settings, commits.identity.state_id), settings.snapshot.keep)
+    """Return the snapshotter, which copies the state into the backup."""
+    snapshots = Snapshots(backup_of(settings).at(commits.identity.state_id), settings.snapshot.keep)
     return Snapshotter(store, commits, snapshots, settings.snapshot.interval.total_seconds())
 
 
-def _backup(settings: Settings, state_id: str) -> Place:
-    """Return the folder for one state: that of another one stays what it is."""
-    return backup_of(settings).at(state_id)
-
-
 def outputs_of(settings: Settings, commits: Commits, session: Callable[[], "SparkSession"]) -> dict[str, OutputTable]:
-    """Return the output tables, those that are missing made; refuse those of another application."""
+    """Return the output tables; create missing tables, refuse tables of another application."""
     identity, kept = commits.identity, settings.retention
 
     def spark_table(uri: str, shape: Shape, application: str, state_id: str, retention: Retention) -> OutputTable:

@@ -1,34 +1,34 @@
-"""A state that is set aside while another one is seeded in its place: put back where that fails, whenever it does.
+"""Sets a state aside while a new state is seeded in its place, and puts it back where the seed fails.
 
-    <state>.replaced/about.json   what was set aside, where from, and whether the new state is complete
-    <state>.replaced/state        the state
-    <state>.replaced/LOCK         held by the process that seeds the new one
-    <checkpoint>.replaced         the checkpoints
+    <state>.replaced/about.json   which folders were set aside, and whether the new state is complete
+    <state>.replaced/state        the old state
+    <state>.replaced/LOCK         locked by the process that seeds the new state
+    <checkpoint>.replaced         the old checkpoints
 
-Once the new state and its backup are complete, a state that was whole is removed, with its checkpoints, its backup and
-its blocks. Any other one stays beside the new one (`<state>.aside-1`), its backup is marked (`SET_ASIDE`), and both are
-named.
+Once the new state and its backup are complete, an old state that was whole is removed, with its checkpoints, its backup
+and its blocks. A damaged state stays beside the new one (`<state>.aside-1`), its backup is marked (`SET_ASIDE`), and a
+note names both.
 
-Invariant: at every moment the old state or the complete new one is there; `recovered` finds what a kill left.
+Invariant: at every moment the old state or the complete new state exists; `recovered` completes a replacement that was
+killed.
 """
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from holdfast.constraints import HoldfastError, StateMissing, StateRefused, StateUnreachable
+from holdfast.constraints import HoldfastError, StateMissing, StateRefused
 from holdfast.jobs.application.backup import backup_of
 from holdfast.jobs.application.blocks import address_of, clear_blocks
+from holdfast.jobs.application.moving import keep_aside, moved, reported
 from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.terminal.progress import Progress
 from holdfast.state.commits import state_id_of
 from holdfast.state.places import Folder
 from holdfast.state.rocks import RocksReader, locked
-from holdfast.state.room import way_out
 from holdfast.state.snapshots import set_aside
 
 _REPLACED, _ABOUT, _STATE = ".replaced", "about.json", "state"
@@ -36,15 +36,15 @@ _REPLACED, _ABOUT, _STATE = ".replaced", "about.json", "state"
 
 @dataclass(frozen=True)
 class Old:
-    """A state that is to be replaced.
+    """A state that is replaced.
 
     Parameters
     ----------
-    flaw : why it cannot be used; empty where it is whole, and is removed in the end.
-    state, checkpoint : their folders; None where there is none.
-    backups : the names of its folders in the backup.
-    others : the names of the application's other folders there, which are marked in the end.
-    blocks : the addresses of its blocks.
+    flaw : why the state cannot be used; empty where it is whole, and is removed in the end.
+    state, checkpoint : the folders of the state and its checkpoints; None where they do not exist.
+    backups : the names of the state's folders in the backup.
+    others : the names of the application's other folders in the backup, which are marked in the end.
+    blocks : the addresses of the state's blocks.
     is_complete : whether the new state and its backup are complete.
     """
 
@@ -56,11 +56,16 @@ class Old:
     blocks: tuple[str, ...] = ()
     is_complete: bool = False
 
+    def moves(self, aside: Path) -> list[tuple[Path, Path]]:
+        """Return the folders that are set aside, each with the path that it is moved to."""
+        state = [] if self.state is None else [(Path(self.state), aside / _STATE)]
+        return state + ([] if self.checkpoint is None else [(Path(self.checkpoint), _replaced(self.checkpoint))])
+
 
 def old_state(
     settings: Settings, flaw: str, backups: Iterable[str], others: Iterable[str], blocks: Iterable[str]
 ) -> Old:
-    """Return what there is of a state that is to be replaced."""
+    """Return the description of a state that will be replaced."""
     state, checkpoint = (Path(place).absolute() for place in (settings.state, settings.checkpoint))
     return Old(
         flaw,
@@ -74,7 +79,10 @@ def old_state(
 
 @contextmanager
 def replaced(settings: Settings, old: Old, progress: Progress) -> Iterator[Callable[[], None]]:
-    """Set a state aside; give what to call once the new one and its backup are complete. Else it is put back."""
+    """Set a state aside, and put it back at the end unless the function that is provided was called.
+
+    The function is to be called once the new state and its backup are complete.
+    """
     aside = _aside(settings)
     _note(aside, old)
     with locked(aside):
@@ -88,14 +96,14 @@ def replaced(settings: Settings, old: Old, progress: Progress) -> Iterator[Calla
             _move_aside(aside, old)
             yield complete
         except BaseException:
-            with suppress(HoldfastError, OSError):  # what made it fail says more, and the next start goes on here
-                _ended(settings, aside, old, progress)
+            with suppress(HoldfastError, OSError):  # the first error says more, and the next start tries again
+                _end(settings, aside, old, progress)
             raise
-        _ended(settings, aside, old, progress)
+        _end(settings, aside, old, progress)
 
 
 def recovered(settings: Settings, progress: Progress) -> None:
-    """End a replacement that was killed: the old state is put back, unless the new one is complete."""
+    """End a replacement that was killed: put the old state back, unless the new state is complete."""
     aside = _aside(settings)
     if not _is_there(aside):
         return
@@ -104,14 +112,14 @@ def recovered(settings: Settings, progress: Progress) -> None:
         if old is None:
             shutil.rmtree(aside)
             return
-        _ended(settings, aside, old, progress)
+        _end(settings, aside, old, progress)
         if not old.is_complete:
             found = "it is in its place again" if old.state else "there was none before"
             progress.note(f"the seed that was to replace the state {settings.state} was interrupted: {found}")
 
 
 def interrupted(settings: Settings) -> StateMissing | None:
-    """Return what a reader of the state is to know of a replacement that is not complete; None where there is none."""
+    """Return the error for readers of a state whose replacement is not complete; None where there is none."""
     aside = _aside(settings)
     if not _is_there(aside):
         return None
@@ -121,57 +129,42 @@ def interrupted(settings: Settings) -> StateMissing | None:
     )
 
 
-def keep_aside(place: Path, original: Path) -> Path:
-    """Move a folder beside where it belongs, under a name that is not taken; return the new path."""
-    number = 1
-    while (aside := original.with_name(f"{original.name}.aside-{number}")).exists():
-        number += 1
-    return _moved(place, aside)
-
-
 def _aside(settings: Settings) -> Path:
-    state = Path(settings.state).absolute()
-    return state.with_name(state.name + _REPLACED)
+    return _replaced(str(Path(settings.state).absolute()))
 
 
-def _checkpoint_aside(old: Old) -> Path | None:
-    return None if old.checkpoint is None else Path(f"{old.checkpoint}{_REPLACED}")
+def _replaced(folder: str) -> Path:
+    return Path(f"{folder}{_REPLACED}")
 
 
 def _is_there(aside: Path) -> bool:
-    try:
-        aside.stat()
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise _immovable(aside, error) from error
+    with reported(aside):
+        try:
+            aside.stat()
+        except FileNotFoundError:
+            return False
     return True
 
 
 def _is_filled(folder: Path) -> bool:
-    try:
-        return any(True for _ in folder.iterdir())
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise _immovable(folder, error) from error
+    with reported(folder):
+        try:
+            return any(True for _ in folder.iterdir())
+        except FileNotFoundError:
+            return False
 
 
 def _note(aside: Path, old: Old) -> None:
-    try:
+    with reported(aside):
         Folder(aside).put(_ABOUT, json.dumps(asdict(old)).encode())
-    except OSError as error:
-        raise _immovable(aside, error) from error
 
 
 def _noted(aside: Path) -> Old | None:
-    """Return what is set aside in a folder; None where nothing is."""
-    try:
+    """Return the description in a folder of a replacement; None where nothing was moved into it yet."""
+    with reported(aside):
         about = Folder(aside).get(_ABOUT)
-    except OSError as error:
-        raise _immovable(aside, error) from error
     if about is None and all(path.name == "LOCK" or path.suffix == ".part" for path in aside.iterdir()):
-        return None  # killed before anything was moved
+        return None
     try:
         found = json.loads(about or b"")
         lists = {name: tuple(found[name]) for name in ("backups", "others", "blocks")}
@@ -184,16 +177,12 @@ def _noted(aside: Path) -> Old | None:
 
 
 def _move_aside(aside: Path, old: Old) -> None:
-    if old.state is not None:
-        state = Path(old.state)
-        with locked(state):
-            _moved(state, aside / _STATE)
-    checkpoint = _checkpoint_aside(old)
-    if checkpoint is not None and old.checkpoint is not None:
-        _moved(Path(old.checkpoint), checkpoint)
+    for folder, kept in old.moves(aside):
+        with locked(folder) if str(folder) == old.state else nullcontext():
+            moved(folder, kept)
 
 
-def _ended(settings: Settings, aside: Path, old: Old, progress: Progress) -> None:
+def _end(settings: Settings, aside: Path, old: Old, progress: Progress) -> None:
     if old.is_complete:
         _finish(settings, aside, old, progress)
     else:
@@ -201,36 +190,30 @@ def _ended(settings: Settings, aside: Path, old: Old, progress: Progress) -> Non
 
 
 def _put_back(settings: Settings, aside: Path, old: Old) -> None:
-    """Put everything back. Each step may be the one that an earlier call had ended with."""
+    """Move all folders back. An earlier call may have been killed after any of these steps."""
     state = Path(settings.state).absolute() if old.state is None else Path(old.state)
-    if old.state is None or (aside / _STATE).exists():  # what is in its place is what was begun
+    if old.state is None or (aside / _STATE).exists():  # else the old state is in its place already
         with locked(state) if state.is_dir() else nullcontext():
             begun = _begun(state)
             if begun is not None and begun not in {*old.backups, *old.others}:
                 clear_blocks(settings, [address_of(settings, begun)])
                 backup_of(settings).at(begun).clear()
             shutil.rmtree(state, ignore_errors=True)
-        if old.state is not None:
-            _moved(aside / _STATE, state)
-    checkpoint = _checkpoint_aside(old)
-    if checkpoint is not None and old.checkpoint is not None and checkpoint.exists():
-        shutil.rmtree(old.checkpoint, ignore_errors=True)
-        _moved(checkpoint, Path(old.checkpoint))
+    for original, kept in old.moves(aside):
+        if kept.exists():
+            shutil.rmtree(original, ignore_errors=True)
+            moved(kept, original)
     shutil.rmtree(aside)
 
 
 def _finish(settings: Settings, aside: Path, old: Old, progress: Progress) -> None:
-    """Remove what was whole and is replaced; name what stays."""
-    backup, checkpoint = backup_of(settings), _checkpoint_aside(old)
-    kept = []
-    if old.flaw:
-        if old.state is not None and (aside / _STATE).exists():
-            kept.append(str(keep_aside(aside / _STATE, Path(old.state))))
-        if checkpoint is not None and old.checkpoint is not None and checkpoint.exists():
-            kept.append(str(keep_aside(checkpoint, Path(old.checkpoint))))
-    else:
-        if checkpoint is not None:
-            shutil.rmtree(checkpoint, ignore_errors=True)
+    """Remove the old state where it was whole; else move it beside the new state, and note where it is."""
+    backup, kept = backup_of(settings), []
+    for original, path in old.moves(aside):
+        if old.flaw and path.exists():
+            kept.append(str(keep_aside(path, original)))
+        shutil.rmtree(path, ignore_errors=True)
+    if not old.flaw:
         for name in old.backups:
             backup.at(name).clear()
         clear_blocks(settings, old.blocks)
@@ -244,28 +227,7 @@ def _finish(settings: Settings, aside: Path, old: Old, progress: Progress) -> No
 
 
 def _begun(state: Path) -> str | None:
-    """Return the state id of a seed that was begun; None where it had none yet."""
+    """Return the id of a state whose seed was begun; None where it has no id yet."""
     with suppress(HoldfastError), RocksReader(state) as reader:
         return state_id_of(reader)
     return None
-
-
-def _moved(place: Path, target: Path) -> Path:
-    """Rename a folder, for good once this returns."""
-    try:
-        place.rename(target)
-        for folder in {place.parent, target.parent}:
-            number = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(number)
-            finally:
-                os.close(number)
-    except OSError as error:
-        raise _immovable(place, error) from error
-    return target
-
-
-def _immovable(place: Path, error: OSError) -> StateUnreachable:
-    return StateUnreachable(
-        f"{place} cannot be set aside or put back ({error}). Nothing is lost: {way_out(error, place)}, and start again"
-    )

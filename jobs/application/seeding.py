@@ -1,10 +1,11 @@
-"""The first rows of the configured tables: from a file, a Delta snapshot, or none.
+"""Seeds the configured tables from their first rows.
 
-What a later start has to know of a table is noted with its state (`TableRecord`): where its source goes on, and the
-settings that the state was built with, so that a configuration which contradicts them is refused.
+Each table has a record in its state (`TableRecord`): where its source continues, and the settings that the state was
+built with, so that a later configuration that contradicts them is refused.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import Column, ColumnRef, InclusionDependency, Schema
@@ -31,107 +32,102 @@ if TYPE_CHECKING:
 _MANY_NEAR = 5_000
 
 
-def seeded_table(
-    table: TableSettings,
-    settings: Settings,
-    rules: Sequence[MonitoredRule],
-    spark: Callable[[], "SparkSession"],
-    progress: "Progress",
-    place: StateRows,
-) -> SeededTable:
-    """Read and search one table.
+@dataclass(frozen=True)
+class TableSeeder:
+    """Seeds the tables of one state.
 
     Parameters
     ----------
-    rules : those that are monitored.
-    spark : starts a session, where a source has to be asked.
-    place : where the rows are to be.
+    settings, rules : the configuration, and its monitored rules.
+    spark : starts a session, where a source has to be queried.
+    place : where the rows of the state are.
     """
-    with progress.task(f"reading table {table.name}") as task:
-        first = first_rows(table, settings, spark, place, task.describe)
-        for warning in first.warnings:
-            progress.note(f"warning: {warning}", level="warning")
-        for name in table.key or ():
-            first.schema.index(name)
 
-        def report(text: str) -> None:
-            task.describe(f"seeding table {table.name}: {text}")
+    settings: Settings
+    rules: Sequence[MonitoredRule]
+    spark: Callable[[], "SparkSession"]
+    place: StateRows
+    progress: "Progress"
 
-        maintainer = _maintained(first, table, settings, table_rules(rules, table.name), report)
-        _remember(maintainer, table, first)
-    progress.note(f"table {table.name}: {maintainer.row_count:,} rows, {maintainer.count:,} constraints")
-    if len(maintainer.near) > _MANY_NEAR:
-        progress.note(
-            f"warning: table {table.name}: {len(maintainer.near):,} constraints nearly hold: batches take longer and "
-            "outputs are larger with each; a smaller near.share or near.max_context leaves some out",
-            level="warning",
+    def seeded(self, table: TableSettings) -> SeededTable:
+        """Read a table, and search it for constraints."""
+        with self.progress.task(f"reading table {table.name}") as task:
+            first = first_rows(table, self.settings, self.spark, self.place, task.describe)
+            for warning in first.warnings:
+                self.progress.note(f"warning: {warning}", level="warning")
+            for name in table.key or ():
+                first.schema.index(name)
+
+            def report(text: str) -> None:
+                task.describe(f"seeding table {table.name}: {text}")
+
+            maintainer = self._maintained(first, table, report)
+        self._note(maintainer, table.name)
+        sequence = first.sequence
+        record = TableRecord(
+            **noted(table, self.settings, first.known, first.schema),
+            source=dict(first.source or {}),
+            watches_fields=True,
+            declared=declared_columns(table),
+            sequence=None if sequence is None else {"name": sequence.name, "type": str(sequence.type)},
+            **self.place.noted,
         )
-    sequence = first.sequence
-    record = TableRecord(
-        **noted(table, settings, first.known, first.schema),
-        source=dict(first.source or {}),
-        watches_fields=True,
-        declared=declared_columns(table),
-        sequence=None if sequence is None else {"name": sequence.name, "type": str(sequence.type)},
-        **place.noted,
-    )
-    values = followed_values(lambda: first.rows, maintainer.schema, settings, rules, place)
-    return SeededTable(maintainer, record, values)
+        return SeededTable(maintainer, record, self.values(lambda: first.rows, maintainer.schema))
+
+    def values(self, rows: Callable[[], WholeTable], schema: Schema) -> list[ColumnValues] | None:
+        """Return the values of the columns that inclusions need: of all columns, or of those that rules name.
+
+        For rows in blocks the values are None: `place` writes them into files once all tables are seeded.
+
+        Parameters
+        ----------
+        rows : returns the rows of the table.
+        """
+        refs = frozenset(ColumnRef(schema.table, name) for name in schema.names)
+        if self.settings.constraints.inclusion is None:
+            refs &= columns_of_values(self.rules)
+        return rows().values(refs, self.place.follow) if refs else None
+
+    def _maintained(self, first: FirstRows, table: TableSettings, report: Callable[[str], object]) -> Maintainer:
+        """Search a table where its rows are, and remember the sequences of its keys."""
+        rows, bounds = first.rows, bounds_of(table, self.settings)
+        cross = cross_columns(self.settings, rows.schema) if bounds.max_predicates is not None else "none"
+        rules = table_rules(self.rules, table.name)
+        maintainer = Maintainer.seeded(
+            rows, key=table.key or (), bounds=bounds, rules=rules, space=rows.space(cross), report=report
+        )
+        if first.sequence is not None or (isinstance(table.source, DeltaSource) and table.key):
+            maintainer.remember(retention_of(table), first.versions)
+        return maintainer
+
+    def _note(self, maintainer: Maintainer, name: str) -> None:
+        self.progress.note(f"table {name}: {maintainer.row_count:,} rows, {maintainer.count:,} constraints")
+        if len(maintainer.near) > _MANY_NEAR:
+            self.progress.note(
+                f"warning: table {name}: {len(maintainer.near):,} constraints nearly hold: batches take longer and "
+                "outputs are larger with each; a smaller near.share or near.max_context leaves some out",
+                level="warning",
+            )
 
 
-def _maintained(
-    first: FirstRows,
-    table: TableSettings,
-    settings: Settings,
-    rules: Sequence[MonitoredRule],
-    report: Callable[[str], object],
-) -> Maintainer:
-    """Search a table, where its rows are."""
-    rows, bounds = first.rows, bounds_of(table, settings)
-    cross = cross_columns(settings, rows.schema) if bounds.max_predicates is not None else "none"
-    return Maintainer.seeded(
-        rows, key=table.key or (), bounds=bounds, rules=rules, space=rows.space(cross), report=report
-    )
+def retention_of(table: TableSettings) -> float | None:
+    """Return how many seconds the sequences of deleted keys are remembered; None for as long as the state exists."""
+    return None if table.sequence_retention is None else table.sequence_retention.total_seconds()
 
 
 def declared_columns(table: TableSettings) -> list[str]:
-    """Return the columns whose type the configuration gives."""
+    """Return the columns whose type the configuration declares."""
     return sorted(name for name, column in table.columns.items() if column.type is not None)
 
 
 def noted(table: TableSettings, settings: Settings, known: Sequence[str], schema: Schema) -> dict[str, Any]:
-    """Return what a later start has to know of a table's settings and columns."""
+    """Return the fields of a table's record that depend on its settings and columns."""
     excluded = [name for name in known if name not in schema]
     return {"settings": relevant_settings(table, settings), "excluded": excluded, "known": list(known)}
 
 
-def followed_values(
-    rows: Callable[[], WholeTable],
-    schema: Schema,
-    settings: Settings,
-    rules: Sequence[MonitoredRule],
-    place: StateRows,
-) -> list[ColumnValues] | None:
-    """Return the values of the columns whose values are followed: of all, or of those that rules name.
-
-    Of rows in blocks none of them: `place` brings them into files once it knows all tables.
-
-    Parameters
-    ----------
-    rows : returns the rows of the table.
-    """
-    followed = _followed(schema, settings, rules)
-    return rows().values(followed, place.follow) if followed else None
-
-
-def _followed(schema: Schema, settings: Settings, rules: Sequence[MonitoredRule]) -> frozenset[ColumnRef]:
-    """Return the columns of a table whose values are followed."""
-    refs = frozenset(ColumnRef(schema.table, name) for name in schema.names)
-    return refs if settings.constraints.inclusion is not None else refs & columns_of_values(rules)
-
-
 def cross_columns(settings: Settings, schema: Schema) -> str | tuple[tuple[str, str], ...]:
-    """Return which columns of a table are compared with each other."""
+    """Return which different columns of a table are compared with each other."""
     cross = (settings.constraints.denial or DenialSettings()).cross_columns
     if isinstance(cross, str):
         return cross
@@ -145,7 +141,7 @@ def monitored_rules(configuration: Configuration) -> list[MonitoredRule]:
 
 
 def columns_of_values(rules: Sequence[MonitoredRule]) -> set[ColumnRef]:
-    """Return the columns whose values declared inclusions are about."""
+    """Return the columns that declared inclusions name."""
     found = set()
     for monitored in value_rules(rules):
         assert isinstance(monitored.rule.body, InclusionDependency)
@@ -154,7 +150,7 @@ def columns_of_values(rules: Sequence[MonitoredRule]) -> set[ColumnRef]:
 
 
 def relevant_settings(table: TableSettings, settings: Settings) -> dict[str, Any]:
-    """Return what of a configuration a table's state depends on."""
+    """Return the settings that the state of a table depends on."""
     denial = settings.constraints.denial or DenialSettings()
     source, bounds = table.source, bounds_of(table, settings)
     return {
@@ -170,7 +166,7 @@ def relevant_settings(table: TableSettings, settings: Settings) -> dict[str, Any
         "include": None if table.include is None else list(table.include),
         "exclude": list(table.exclude),
         "sequence": table.sequence,
-        "sequence_retention": None if table.sequence_retention is None else table.sequence_retention.total_seconds(),
+        "sequence_retention": retention_of(table),
         "source": _which(source),
         "max_predicates": bounds.max_predicates,
         "max_context": bounds.max_context,
@@ -183,13 +179,13 @@ def relevant_settings(table: TableSettings, settings: Settings) -> dict[str, Any
 
 
 def sequence_of(record: TableRecord, schema: Schema) -> Column | None:
-    """Return the column that orders a table's records, as it was noted at the seed."""
-    noted = record.sequence
-    if noted is None:
+    """Return the column that orders a table's records, as recorded at the seed."""
+    sequence = record.sequence
+    if sequence is None:
         return None
-    if noted["name"] in schema:
-        return schema.columns[schema.index(noted["name"])]
-    return Column(noted["name"], parse_type(noted["type"]))
+    if sequence["name"] in schema:
+        return schema[sequence["name"]]
+    return Column(sequence["name"], parse_type(sequence["type"]))
 
 
 def _which(source: Any) -> dict[str, Any] | None:
@@ -201,11 +197,3 @@ def _which(source: Any) -> dict[str, Any] | None:
         case DeltaSource():
             return {"format": "delta", "path": source.path}
     return None
-
-
-def _remember(maintainer: Maintainer, table: TableSettings, first: FirstRows) -> None:
-    """Remember the sequences of keys where records may come late, or a version in parts."""
-    if first.sequence is None and not (isinstance(table.source, DeltaSource) and table.key):
-        return
-    retention = None if table.sequence_retention is None else table.sequence_retention.total_seconds()
-    maintainer.remember(retention, first.versions)

@@ -1,49 +1,58 @@
-"""How a run is stopped: by signals, or by whoever runs it.
+"""How a command that runs for long is stopped: by signals, or by an event that its caller sets.
 
-Invariant: a batch that was begun ends first; before that a signal stops at once.
+Invariant: a batch that was begun ends first; before the first batch a signal stops at once.
 """
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
 class Stopped(BaseException):
-    """Somebody asked to stop before anything was followed; what is half done the next start does anew."""
+    """A signal came before anything was followed; the next start repeats what was not completed."""
 
 
 class Stop:
-    """Whether somebody asked to stop: at once, or, once batches are applied, after the one that was begun."""
+    """A request to stop: effective at once, or, while batches are applied, after the current batch."""
 
     def __init__(self, event: threading.Event | None = None) -> None:
         self.event = event or threading.Event()
         self.wait_for_batch = False
 
-    def ask(self, *, again_interrupts: bool) -> None:
-        """Note that somebody asked."""
+    def request(self, number: int) -> None:
+        """Stop because of a signal; a second Ctrl-C interrupts."""
         if not self.wait_for_batch:
             raise Stopped
-        if self.event.is_set() and again_interrupts:
+        if self.event.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.event.set()
 
 
 @contextmanager
-def stopped_by_signals(given: threading.Event | None = None) -> Iterator[Stop]:
-    """Stop on SIGTERM and Ctrl-C, unless an event is given; a second Ctrl-C interrupts."""
-    stop = Stop(given)
-    if given is not None or threading.current_thread() is not threading.main_thread():
-        yield stop
+def handling_signals(handle: Callable[[int], object]) -> Iterator[None]:
+    """Call a function with the number of each SIGTERM or Ctrl-C; only in the main thread, which gets signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
         return
-
-    def asked(number: int, _frame: object) -> None:
-        stop.ask(again_interrupts=number == signal.SIGINT)
-
-    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
+    stopping = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda received, _frame: handle(received)) for number in stopping}
     try:
-        yield stop
+        yield
     finally:
-        stop.wait_for_batch = True
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def stopped_by_signals(given: threading.Event | None = None) -> Iterator[Stop]:
+    """Provide a stop that SIGTERM and Ctrl-C request, unless an event is given."""
+    stop = Stop(given)
+    if given is not None:
+        yield stop
+        return
+    with handling_signals(stop.request):
+        try:
+            yield stop
+        finally:
+            stop.wait_for_batch = True

@@ -1,9 +1,10 @@
-"""What shows a run to others while it goes on: figures, where a configuration asks for them."""
+"""Observers of a run: what they read figures from, and which of its events they are called with."""
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.terminal.progress import Progress
@@ -16,17 +17,19 @@ from holdfast.streaming.pipeline import Pipeline
 from holdfast.streaming.sinks.publisher import Publisher
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from holdfast.streaming.spark.running import Done
 
 
 @dataclass(frozen=True)
-class Followed:
-    """What figures are read from.
+class RunParts:
+    """The parts of a run that figures are read from.
 
     Parameters
     ----------
-    tables : their maintainers, by name.
-    alerts : what became of messages.
+    tables : the maintainers, by the name of their table.
+    alerts : the numbers of alerts that were sent, failed and dropped.
     """
 
     commits: Commits
@@ -38,37 +41,33 @@ class Followed:
     alerts: Counts
 
 
-class Watch(Protocol):
-    """Is told of a run; see `Figures`."""
+@dataclass(frozen=True)
+class RunObserver:
+    """Functions that a run calls; a function that is left out does nothing.
 
-    def follow(self, followed: Followed | None) -> None:
-        """Read figures from these parts from now on."""
+    Parameters
+    ----------
+    seeded : called with the tables, once they are seeded or restored.
+    started : called with the parts of the run before the sources are followed, and with None when they end.
+    ready : called with the session before the sources are followed.
+    monitored : called with a function that returns whether the run is alive and no batch has failed.
+    done : called with each committed batch. An observer of `run` that has one takes the place of the notes.
+    stop : ends the run when it is set; the run then leaves signals to its caller.
+    """
 
-    def watch(self, is_well: Callable[[], bool]) -> None:
-        """Let `is_well` say whether the run is alive and no batch has failed."""
-
-    def done(self, done: "Done") -> None:
-        """Note a committed batch."""
-
-
-class Unwatched:
-    """Nobody looks."""
-
-    def follow(self, followed: Followed | None) -> None:
-        """Do nothing."""
-
-    def watch(self, is_well: Callable[[], bool]) -> None:
-        """Do nothing."""
-
-    def done(self, done: "Done") -> None:
-        """Do nothing."""
+    seeded: Callable[[Mapping[str, Maintainer]], object] = lambda _: None
+    started: Callable[[RunParts | None], object] = lambda _: None
+    ready: Callable[["SparkSession"], object] = lambda _: None
+    monitored: Callable[[Callable[[], bool]], object] = lambda _: None
+    done: Callable[["Done"], object] | None = None
+    stop: threading.Event | None = None
 
 
 @contextmanager
-def watched(settings: Settings, progress: Progress) -> Iterator[Watch]:
-    """Serve figures while something runs."""
+def served_figures(settings: Settings, progress: Progress) -> Iterator[RunObserver]:
+    """Serve the figures of a run where the configuration asks for them; provide their observer."""
     if settings.prometheus is None:
-        yield Unwatched()
+        yield RunObserver()
         return
     from holdfast.jobs.application.metrics import Endpoint, Figures
 
@@ -78,6 +77,6 @@ def watched(settings: Settings, progress: Progress) -> Iterator[Watch]:
     shown = f"[{address}]" if ":" in address else address
     progress.note(f"figures for Prometheus: http://{shown}:{endpoint.port}/metrics")
     try:
-        yield figures
+        yield RunObserver(started=figures.follow, monitored=figures.watch, done=figures.done)
     finally:
         endpoint.close()

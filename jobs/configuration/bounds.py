@@ -1,4 +1,4 @@
-"""What a configuration says is to be searched for on a table."""
+"""Which constraints a configuration maintains on a table."""
 
 from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.configuration.table_settings import NearSettings, TableSettings
@@ -6,7 +6,7 @@ from holdfast.streaming.maintainers.table.bounds import Bounds, NearBounds
 
 
 def bounds_of(table: TableSettings, settings: Settings) -> Bounds:
-    """Return which families are maintained on a table, and how large their constraints may be."""
+    """Return the families that are maintained on a table, with the sizes of their largest constraints."""
     denial, order, near = settings.constraints.denial, settings.constraints.order, table.near
     return Bounds(
         None if denial is None else denial.max_predicates,

@@ -1,7 +1,7 @@
-"""What the settings of a configuration must be together: tables, places, rules, alerts.
+"""Checks the settings of a configuration against each other: tables, folders, rules, alerts.
 
-Each check looks at what could be read of the file, so that one wrong section does not hide what is wrong
-elsewhere. Invariant: checks look at settings alone, never at the disk or the network (`doctor` does).
+Each check sees the sections that are valid, so that an invalid section does not hide the problems of others.
+Invariant: checks use the settings alone, never the disk or the network (`doctor` does).
 """
 
 import os
@@ -23,7 +23,7 @@ from holdfast.jobs.configuration.settings import (
 from holdfast.jobs.configuration.table_settings import DeltaSource, FilesSource, KafkaSource, TableSettings
 
 Finding = tuple[Path, str]
-"""A path, and what is wrong there."""
+"""The path of a setting, and its problem."""
 
 _UNREACHED = (
     "executors of {master} have to reach the blocks of rows: add 'blocks: {{path: ...}}' with a folder that this "
@@ -33,7 +33,7 @@ _NO_VERSION = (".csv", ".tsv", ".txt", ".gz", ".parquet", ".arrow", ".feather")
 
 
 def check_table(table: TableSettings) -> Iterator[Finding]:
-    """Yield what is wrong with one table; paths start below it."""
+    """Yield the problems of a table; paths start below it."""
     yield from _check_columns(table)
     yield from _check_changes(table)
     seed, source = table.seed, table.source
@@ -54,7 +54,7 @@ def check_table(table: TableSettings) -> Iterator[Finding]:
 
 
 def table_warnings(table: TableSettings) -> Iterator[Finding]:
-    """Yield what may be meant, and may lose something."""
+    """Yield settings of a table that are valid, and may lose records."""
     source = table.source
     if not isinstance(source, KafkaSource):
         return
@@ -89,7 +89,7 @@ def _check_columns(table: TableSettings) -> Iterator[Finding]:
 
 
 def _check_types_of_empty(table: TableSettings) -> Iterator[Finding]:
-    """Yield what is missing where there is nothing to infer types from."""
+    """Yield the missing types of a table that starts empty, where no type can be inferred."""
     if not table.columns:
         yield (), "starts empty and its source has no schema: give every column's type under 'columns', or a seed"
         return
@@ -128,7 +128,7 @@ def _check_changes(table: TableSettings) -> Iterator[Finding]:
 
 
 def check_names(path: str, names: Sequence[tuple[int, str]]) -> Iterator[Finding]:
-    """Yield names that are given twice in one list of sections."""
+    """Yield names that occur twice in a list of sections."""
     first: dict[str, int] = {}
     for position, name in names:
         if name in first:
@@ -137,7 +137,7 @@ def check_names(path: str, names: Sequence[tuple[int, str]]) -> Iterator[Finding
 
 
 def check_places(own: dict[str, str], tables: Sequence[tuple[int, TableSettings]]) -> Iterator[Finding]:
-    """Yield places that lie inside one another."""
+    """Yield folders and addresses that lie inside one another."""
     for (first, place), (second, other) in combinations(own.items(), 2):
         if contains(place, other) or contains(other, place):
             relation = "is the same place as" if contains(place, other) and contains(other, place) else "overlaps"
@@ -158,7 +158,7 @@ def check_places(own: dict[str, str], tables: Sequence[tuple[int, TableSettings]
 
 
 def _escaped(place: str) -> str:
-    """Return what is wrong with the path of a Delta table that delta-rs would look for elsewhere."""
+    """Return the problem of a path that delta-rs would read as another path; empty where there is none."""
     if is_remote(place) or "%" not in os.path.realpath(place):
         return ""
     from holdfast.tables.delta import escape_in
@@ -172,7 +172,7 @@ def _escaped(place: str) -> str:
 def check_constraints(
     constraints: ConstraintsSettings, rules: Sequence[object], tables: Sequence[TableSettings]
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the families that are switched on."""
+    """Yield the problems of the families that are switched on."""
     if not (constraints.families or rules or any(table.near for table in tables)):
         yield (), "nothing to maintain: add 'constraints' (denial, order, inclusion), 'rules', or 'near' to a table"
     denial = constraints.denial
@@ -190,15 +190,15 @@ def check_constraints(
 def check_engine(
     engine: object, master: str | None, blocks: BlocksSettings | None, tables: Iterable[tuple[int, TableSettings]]
 ) -> Iterator[Finding]:
-    """Yield what the engine cannot do, or lacks.
+    """Yield settings that the engine does not support, and settings that it needs.
 
     Parameters
     ----------
-    master : of Spark, where the settings say it.
-    tables : each with its place in the configuration.
+    master : the address of a Spark cluster; None where the settings do not name one.
+    tables : the tables with their indexes in the configuration.
     """
     if engine != "spark":
-        if blocks is not None and engine in {None, "embedded"}:  # what else there is, is no engine
+        if blocks is not None and engine in {None, "embedded"}:  # an unknown engine is a problem of its own
             yield ("blocks",), "is where rows are with 'engine: spark': add that, or remove this"
         return
     for i, table in tables:
@@ -214,7 +214,7 @@ def check_engine(
 
 
 def prometheus_warnings(prometheus: PrometheusSettings) -> Iterator[Finding]:
-    """Yield what may be meant, and shows something to others; paths start below the section."""
+    """Yield settings that are valid, and show figures to other machines; paths start below the section."""
     if not prometheus.is_local:
         who = f"whoever reaches port {prometheus.port} sees names of tables and rules with their figures"
         yield ("address",), f"is not this machine alone: {who}, without a password"
@@ -226,11 +226,11 @@ def check_alert(
     tables: Mapping[str, bool],
     rules: Sequence[str],
 ) -> Iterator[Finding]:
-    """Yield what is wrong with one alert; paths start below it.
+    """Yield the problems of an alert; paths start below it.
 
     Parameters
     ----------
-    tables : by name, whether constraints are kept that nearly hold on it.
+    tables : by name of a table, whether near constraints are maintained on it.
     """
     if alert.rule is not None and alert.rule not in rules:
         yield ("rule",), unknown_name("there is no rule", alert.rule, rules)

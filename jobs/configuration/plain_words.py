@@ -1,7 +1,7 @@
-"""Pydantic's findings as problems that a person can act on.
+"""Turns the errors of pydantic into problems with plain messages.
 
-Invariant: every finding becomes exactly one problem, at the place in the file that has to be mended; the value
-given is shown as the file has it, and never where its key is a secret's.
+Invariant: every error becomes one problem, at the position in the file that has to be corrected; the message quotes the
+value as the file has it, unless its key is the name of a secret.
 """
 
 import re
@@ -10,9 +10,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from holdfast.constraints.columns import unknown_name
+from holdfast.display.secrets import MASK, is_secret
 from holdfast.jobs.configuration.problems import Path
 from holdfast.jobs.configuration.quantities import shown
-from holdfast.jobs.configuration.secrets import MASK, is_secret
 from holdfast.jobs.configuration.settings_model import Reading
 
 _HINTS = {
@@ -36,7 +36,7 @@ _SOURCE_ENCODINGS = {
 
 
 def note(error: ValidationError, reading: Reading, below: Path = ()) -> None:
-    """Add all findings of `error` to the problems of `reading`; `below` is where the validated value stands."""
+    """Add the errors of a validation to the problems of `reading`; `below` is the path of the validated value."""
     known = {problem.path for problem in reading.problems.found}
     for finding in error.errors(include_url=False):
         location = (*below, *finding["loc"])
@@ -52,7 +52,7 @@ def note(error: ValidationError, reading: Reading, below: Path = ()) -> None:
 
 
 def _path(value: Any, location: Path) -> Path:
-    """Return the steps of pydantic's location that are in the document: it adds names of its own."""
+    """Return the path in the document of an error's location, to which pydantic adds names of its own."""
     path: list[str | int] = []
     for step in location:
         inside = (isinstance(value, dict) and step in value) or (

@@ -1,7 +1,7 @@
-"""What is wrong with a configuration: all of it at once, each with its place in the file.
+"""The problems of a configuration, each with its position in the file, reported together.
 
-Invariant: a `ConfigurationError` has at least one problem, in the order of the file, and its text shows no
-value that could be a secret.
+Invariant: a `ConfigurationError` has at least one problem, in the order of the file, and its text has no value that
+could be a secret.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from holdfast.constraints import UsageError
-from holdfast.jobs.configuration.secrets import masked, without
+from holdfast.display.secrets import masked, without
 
 Path = tuple[str | int, ...]
 """Keys and positions from the top of a document: `("tables", 0, "source", "format")`."""
@@ -19,8 +19,8 @@ MOST = 1_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
-    """A line and a column of a text, counted from 1; line 0 is no place in particular."""
+class TextPosition:
+    """A line and a column of a text, counted from 1; line 0 stands for the whole text."""
 
     line: int = 0
     column: int = 0
@@ -28,49 +28,49 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing to mend.
+    """An error or a warning.
 
     Parameters
     ----------
-    place, path : where it stands.
-    message : what was given, what was expected and what to do.
+    place, path : its position in the text, and the keys that lead to it.
+    message : the given value, the expected value, and what to do.
     """
 
-    place: Place
+    place: TextPosition
     path: Path
     message: str
 
     def located(self, file: str) -> str:
-        """Return it on a line (a syntax error's caret takes more), in the form that editors follow."""
+        """Return the problem in the form `file:line:column: message`, which editors recognise."""
         where = f"{file}:{self.place.line}:{self.place.column}" if self.place.line else file
         subject = f"{written(self.path)}: " if self.path else ""
         return f"{where}: {subject}{masked(self.message)}".replace("\n", "\n    ")
 
 
 class Enough(Exception):
-    """So many problems are noted that no more are looked for."""
+    """So many problems were found that the search for more is given up."""
 
 
 @dataclass
 class Problems:
-    """A collection under way; the same place and message is kept once.
+    """The problems found so far, each of them once.
 
     Attributes
     ----------
-    secrets : texts that no message may hold.
+    secrets : texts that are masked in every message.
     """
 
     found: dict[Problem, None] = field(default_factory=dict)
     secrets: set[str] = field(default_factory=set)
 
-    def add(self, place: Place, path: Path, message: str) -> None:
-        """Note one; `Enough` where there are so many that looking on would help nobody."""
+    def add(self, place: TextPosition, path: Path, message: str) -> None:
+        """Add a problem; raise `Enough` where there are `MOST`."""
         if len(self.found) >= MOST:
             raise Enough
         self.found[Problem(place, path, without(self.secrets, message))] = None
 
     def ordered(self) -> tuple[Problem, ...]:
-        """Return all, in the order of the file."""
+        """Return the problems in the order of the file."""
         return tuple(sorted(self.found, key=attrgetter("place")))
 
     def __bool__(self) -> bool:
@@ -82,11 +82,11 @@ class ConfigurationError(UsageError):
 
     Attributes
     ----------
-    file, problems : which file, and everything that is wrong with it.
+    file, problems : the file, and all its problems.
 
     Examples
     --------
-    >>> print(ConfigurationError("a.yaml", [Problem(Place(3, 5), ("tables", 0, "name"), "is missing")]))
+    >>> print(ConfigurationError("a.yaml", [Problem(TextPosition(3, 5), ("tables", 0, "name"), "is missing")]))
     1 error in a.yaml
     a.yaml:3:5: tables[0].name: is missing
     """
@@ -103,7 +103,7 @@ class ConfigurationError(UsageError):
 
 
 def written(path: Path) -> str:
-    """Return a path as people write it.
+    """Return a path as text.
 
     >>> written(("tables", 0, "source", "format")), written(("spark", "spark.ui.enabled"))
     ('tables[0].source.format', "spark['spark.ui.enabled']")

@@ -1,10 +1,10 @@
-"""The small types of a configuration: texts, whole numbers, durations, sizes, shares, places of files.
+"""The scalar types of a configuration: texts, whole numbers, durations, sizes, shares, paths and addresses.
 
-Each reads one scalar and refuses anything else by a message that says what would do. Nothing is converted
-silently: a number is no text, `no` is not false. A text in which an environment variable was filled in
-(`Filled`) is read as what it spells, since a variable is always text.
+Each type reads a scalar, and refuses other values with a message that names the expected ones. Nothing is converted
+silently: a number is no text, `no` is not false. A text in which an environment variable was replaced (`Filled`) is
+read as if the file had its text unquoted, since a variable is always text.
 
-Invariant: a value of these types means the same wherever the configuration file lies.
+Invariant: a value of these types does not depend on the working folder.
 """
 
 import datetime
@@ -21,7 +21,7 @@ from holdfast.jobs.configuration.yaml_text import Filled, core_value
 
 
 def shown(value: Any) -> str:
-    """Return what was given, short and as the file has it.
+    """Return a value for a message: short, and as the file has it.
 
     >>> shown(None), shown(True), shown({"a": 1}), shown(Filled("hunter2", "${SECRET}"))
     ('nothing', 'true', 'a mapping', '${SECRET}')
@@ -41,7 +41,7 @@ def shown(value: Any) -> str:
 
 
 def spelled(value: Any) -> Any:
-    """Return a filled-in text as what it spells, anything else as it is."""
+    """Return the value that the text of a `Filled` has when it is unquoted; other values unchanged."""
     return core_value(str(value)) if isinstance(value, Filled) else value
 
 
@@ -109,7 +109,7 @@ def read_duration(value: Any) -> datetime.timedelta:
 
 
 def duration_text(duration: datetime.timedelta) -> str:
-    """Return a duration as `read_duration` reads it back, in the largest unit that takes it.
+    """Return a duration as a text for `read_duration`, in the largest unit that makes it a whole number.
 
     >>> [duration_text(read_duration(t)) for t in ("1500 ms", "60 s", "1 day", "36 hours")]
     ['1500 ms', '1 minute', '1 day', '36 hours']
@@ -160,7 +160,7 @@ _SAME_STORE = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb"}
 
 
 def is_remote(place: str) -> bool:
-    """Whether a place is an address (s3://...), not a path of this machine."""
+    """Whether a text is an address (s3://...), not a path of this machine."""
     return _SCHEME.match(place) is not None
 
 
@@ -171,7 +171,7 @@ def _place(value: Any, info: ValidationInfo) -> str:
     if is_remote(text):
         return text.rstrip("/")
     if text == "~" or text.startswith("~/"):
-        raise ValueError(f"'~' is not filled in here: write ${{HOME}}{text[1:]}")
+        raise ValueError(f"'~' is not replaced here: write ${{HOME}}{text[1:]}")
     folder = getattr(info.context, "folder", None)
     return os.path.normpath(Path(folder) / text if folder is not None else text)
 
@@ -184,7 +184,7 @@ def _local_place(value: Any, info: ValidationInfo) -> str:
 
 
 def contains(outer: str, inner: str) -> bool:
-    """Whether the place `inner` is `outer` or lies inside it.
+    """Whether the path or address `inner` is equal to `outer`, or inside it.
 
     >>> contains("s3a://b/out", "s3://b/out/x"), contains("/var/out", "/var/output")
     (True, False)

@@ -1,7 +1,7 @@
-"""Reads a configuration file: text, values, settings, checks, in this order, and all errors at once.
+"""Reads a configuration file: its text, values and settings, then the checks between them.
 
-Invariant: `load` either returns a configuration that is complete and consistent, or raises one
-`ConfigurationError` with everything that is wrong; nothing else is raised, and nothing is touched.
+Invariant: `load` returns a configuration that is complete and consistent, or raises a `ConfigurationError` with all its
+problems; it raises no other error, and writes nothing.
 """
 
 import contextlib
@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from holdfast.constraints import Rule
+from holdfast.display.secrets import SHORTEST_SECRET, remember, secrets_in
 from holdfast.jobs.configuration import consistency
 from holdfast.jobs.configuration.plain_words import note
-from holdfast.jobs.configuration.problems import ConfigurationError, Enough, Path, Place, Problem, Problems
+from holdfast.jobs.configuration.problems import ConfigurationError, Enough, Path, Problem, Problems, TextPosition
 from holdfast.jobs.configuration.quantities import StoragePlace
 from holdfast.jobs.configuration.rules import build_rule
-from holdfast.jobs.configuration.secrets import SHORTEST_SECRET, masked, remember, secrets_in, without
 from holdfast.jobs.configuration.settings import (
     OWN_PLACES,
     AlertSettings,
@@ -44,11 +44,11 @@ class Configuration:
 
     Parameters
     ----------
-    file : where it was read from, as it was given.
-    settings : its sections, with defaults filled in and paths made absolute.
+    file : the name of its file, as it was given.
+    settings : its sections, with defaults and absolute paths.
     rules : its declared rules, in order.
-    warnings : what may be meant, and may lose something.
-    secrets : texts that are never shown: what stands where secrets do, and what the environment has for them.
+    warnings : settings that are valid, and may lose records or show figures to others.
+    secrets : the secrets in its settings, and in the environment variables that these name.
     """
 
     file: str
@@ -56,10 +56,6 @@ class Configuration:
     rules: tuple[Rule, ...]
     warnings: tuple[Problem, ...] = ()
     secrets: frozenset[str] = frozenset()
-
-    def masked(self, text: str) -> str:
-        """Return `text` without any of its secrets."""
-        return masked(without(self.secrets, text))
 
     def __repr__(self) -> str:
         return f"Configuration({self.file!r}, {self.settings.name!r})"
@@ -71,26 +67,26 @@ def load(file: str | FilePath, environment: Mapping[str, str] | None = None) -> 
     Parameters
     ----------
     file : relative paths in it start at its folder.
-    environment : what `${NAME}` stands for; the process' own by default.
+    environment : the variables that `${NAME}` stands for; by default those of the process.
     """
     content = content_of(file, MAX_BYTES)
     return read_configuration(content, str(file), FilePath(file).resolve().parent, environment)
 
 
 def content_of(file: str | FilePath, at_most: int) -> bytes:
-    """Return a file's bytes, of which one more than `at_most` is enough to be refused."""
+    """Return the bytes of a file, at most one byte more than `at_most`."""
     try:
         with FilePath(file).open("rb") as stream:
             return stream.read(at_most + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or "not a file's name"
-        raise ConfigurationError(str(file), [Problem(Place(), (), f"cannot be read: {reason}")]) from None
+        raise ConfigurationError(str(file), [Problem(TextPosition(), (), f"cannot be read: {reason}")]) from None
 
 
 def read_configuration(
     content: bytes, file: str, folder: str | FilePath, environment: Mapping[str, str] | None = None
 ) -> Configuration:
-    """Read a configuration's bytes; `file` is how messages call them."""
+    """Read a configuration from bytes; `file` is its name in messages."""
     problems = Problems()
     try:
         return _read(content, file, folder, environment, problems)
@@ -106,7 +102,7 @@ def _read(
         if not problems:
             given = "nothing" if document.value is None else f"a {type(document.value).__name__}"
             problems.add(
-                Place(1, 1),
+                TextPosition(1, 1),
                 (),
                 f"expected settings such as 'name: airport', given {given}; 'holdfast init' writes an example",
             )
@@ -125,26 +121,26 @@ def _read(
 
 def _document(content: bytes, environment: Mapping[str, str], problems: Problems) -> Document:
     if len(content) > MAX_BYTES:
-        problems.add(Place(1, 1), (), f"is larger than {MAX_BYTES >> 20} MiB: this is no configuration")
+        problems.add(TextPosition(1, 1), (), f"is larger than {MAX_BYTES >> 20} MiB: this is no configuration")
         return Document()
     text = decoded(content, problems)
     return Document() if text is None else read_yaml(text, environment, problems)
 
 
 def decoded(content: bytes, problems: Problems) -> str | None:
-    """Return a file's text, or None after noting why there is none."""
+    """Return the text of a file; None, and a problem, where the bytes are not UTF-8."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         column = error.start - content.rfind(b"\n", 0, error.start)
         byte = content[error.start]
-        problems.add(Place(line, column), (), f"byte 0x{byte:02X} is not UTF-8: save the file as UTF-8 text")
+        problems.add(TextPosition(line, column), (), f"byte 0x{byte:02X} is not UTF-8: save the file as UTF-8 text")
     return None
 
 
 def validated(section: type[AnySection], value: Any, reading: Reading, at: Path = ()) -> AnySection | None:
-    """Return the section, or None after noting what is wrong."""
+    """Return a section; None, and its problems, where it is not valid."""
     try:
         return section.model_validate(value, context=reading)
     except ValidationError as error:
@@ -153,7 +149,7 @@ def validated(section: type[AnySection], value: Any, reading: Reading, at: Path 
 
 
 class _Checked:
-    """Runs the checks between sections, over those sections that could be read."""
+    """Checks the sections of a configuration against each other, as far as they are valid."""
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
@@ -171,12 +167,12 @@ class _Checked:
         return value if isinstance(value, list) else []
 
     def sections(self, key: str, section: type[AnySection]) -> list[tuple[int, AnySection]]:
-        """Return those items of a list that are well formed; what is wrong with the others is noted once."""
+        """Return the valid sections of a list, with their indexes."""
         found = [(i, validated(section, item, self.reading, (key, i))) for i, item in enumerate(self.items(key))]
         return [(i, item) for i, item in found if item is not None]
 
     def names(self, key: str) -> list[tuple[int, str]]:
-        """Return the names that sections have, well formed or not."""
+        """Return the names of the sections of a list, whether they are valid or not."""
         named = [(i, item.get("name")) for i, item in enumerate(self.items(key)) if isinstance(item, dict)]
         return [(i, str(name)) for i, name in named if isinstance(name, str)]
 
@@ -206,11 +202,11 @@ class _Checked:
                 self.note(consistency.prometheus_warnings(prometheus), ("prometheus",), self.warnings)
 
     def places(self) -> dict[str, str]:
-        """Return Holdfast's own places, as far as they are given."""
+        """Return the folders and addresses that Holdfast writes to, as far as they are valid."""
         found: dict[str, str] = {}
         for name in OWN_PLACES:
             value = self.top.get(name)
-            with contextlib.suppress(ValidationError):  # noted where the settings are read
+            with contextlib.suppress(ValidationError):  # a problem of the settings already
                 found[name] = _PLACE.validate_python(value, context=self.reading)
         if self.top.get("engine") == "spark" and "state" in found:
             found["blocks"] = blocks_place(found["state"], self.blocks)
@@ -219,8 +215,8 @@ class _Checked:
     def check_engine(self) -> None:
         spark = self.top.get("spark")
         master = spark.get("spark.master") if isinstance(spark, Keyed) else None
-        told = None if master is None else str(master)
-        self.note(consistency.check_engine(self.top.get("engine"), told, self.blocks, self.tables))
+        given = None if master is None else str(master)
+        self.note(consistency.check_engine(self.top.get("engine"), given, self.blocks, self.tables))
 
     def check_rules(self) -> None:
         columns: dict[str, frozenset[str] | None] = dict.fromkeys(name for _, name in self.names("tables"))
@@ -246,7 +242,7 @@ class _Checked:
             self.rules.append(rule)
 
     def check_alerts(self) -> None:
-        tables = dict.fromkeys((name for _, name in self.names("tables")), True)  # until more is known of it
+        tables = dict.fromkeys((name for _, name in self.names("tables")), True)
         tables |= {table.name: table.near is not None for _, table in self.tables}
         rules = [name for _, name in self.names("rules")]
         for i, alert in self.sections("alerts", AlertSettings):

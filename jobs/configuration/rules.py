@@ -1,15 +1,14 @@
-"""Rules of a configuration as the domain's rules.
+"""Builds the rules that a configuration declares.
 
-Invariant: a rule that comes out of here names a table that exists and only columns that can exist; a text that
-is no rule is a problem at its own line, with a caret below the character where it stops being one.
+Invariant: a rule names a table of the configuration, and only columns that the table can have; a text that is no rule
+is a problem at its own line, with a caret below the first wrong character.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from holdfast.constraints import (
-    ConstraintSyntaxError,
     InclusionDependency,
     Rule,
     Severity,
@@ -27,10 +26,10 @@ from holdfast.jobs.configuration.problems import Path
 from holdfast.jobs.configuration.settings import RuleSettings
 
 KnownColumns = Mapping[str, frozenset[str] | None]
-"""By table: the columns that can be monitored, or None where only the data tell."""
+"""By table: the columns that can be monitored; None where only the data has them."""
 
 Refuse = Callable[[Path, str], None]
-"""Takes a path below the rule, and what is wrong there."""
+"""Called with a path below the rule, and a problem."""
 
 _PARSERS: Mapping[str, Callable[[str], Body]] = {
     "forbid": parse_forbidden,
@@ -42,7 +41,7 @@ _PARSERS: Mapping[str, Callable[[str], Body]] = {
 
 
 def build_rule(settings: RuleSettings, tables: KnownColumns, refuse: Refuse) -> Rule | None:
-    """Return the rule that `settings` declare, or say through `refuse` why there is none."""
+    """Return the rule that `settings` declare; None, after a call of `refuse`, where they declare no valid rule."""
     body = _body(settings, refuse)
     if body is None:
         return None
@@ -60,6 +59,13 @@ def build_rule(settings: RuleSettings, tables: KnownColumns, refuse: Refuse) -> 
     return rule if _names_columns(rule, settings.form, tables, refuse) else None
 
 
+def named_columns(rule: Rule) -> list[tuple[str, str]]:
+    """Return the columns that a rule names, each with its table."""
+    if isinstance(rule.body, InclusionDependency):
+        return [(side.table, side.column) for side in (rule.body.dependent, rule.body.referenced)]
+    return [(rule.table, column) for column in sorted(rule.columns)]
+
+
 def _body(settings: RuleSettings, refuse: Refuse) -> Body | None:
     try:
         if settings.key is not None:
@@ -71,15 +77,13 @@ def _body(settings: RuleSettings, refuse: Refuse) -> Body | None:
             return key(settings.key)
         text: str = getattr(settings, settings.form)
         return _PARSERS[settings.form](text)
-    except ConstraintSyntaxError as error:
-        refuse((settings.form,), str(error))
     except UsageError as error:
         refuse((settings.form,), str(error))
     return None
 
 
 def _table(settings: RuleSettings, body: Body, tables: KnownColumns, refuse: Refuse) -> str | None:
-    """Return the rule's table: named, or that of an inclusion's left side."""
+    """Return the table of a rule: the named table, or the table of an inclusion's left side."""
     if isinstance(body, InclusionDependency):
         dependent = body.dependent.table
         if settings.table not in {None, dependent}:
@@ -100,15 +104,9 @@ def _table(settings: RuleSettings, body: Body, tables: KnownColumns, refuse: Ref
 
 
 def _names_columns(rule: Rule, form: str, tables: KnownColumns, refuse: Refuse) -> bool:
-    """Whether all columns that the rule names can exist."""
-    if isinstance(rule.body, InclusionDependency):
-        named: Sequence[tuple[str, str]] = [
-            (side.table, side.column) for side in (rule.body.dependent, rule.body.referenced)
-        ]
-    else:
-        named = [(rule.table, column) for column in sorted(rule.columns)]
+    """Whether the tables of a rule can have all columns that it names."""
     good = True
-    for table, column in named:
+    for table, column in named_columns(rule):
         columns = tables[table]
         if columns is not None and column not in columns:
             refuse((form,), unknown_name(f"table {table} has no monitored column", column, sorted(columns)))

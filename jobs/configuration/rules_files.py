@@ -1,14 +1,14 @@
-"""Rules as people declare them: a file of lines, a file of YAML, `--rule`.
+"""Reads declared rules: from a file of lines, from a YAML file, and from `--rule`.
 
     tax_rate: not(t.State = s.State and t.Salary > s.Salary and t.Rate < s.Rate)    # a comment
-    Zip -> City                                                                     # called by its own text
-    `at: noon`: key(Phone)                                                          # a name that is not plain
+    Zip -> City                                                                     # its name is its text
+    `at: noon`: key(Phone)                                                          # a name in backquotes
 
-A line's name ends at its first ':'. One that holds a colon, an opening bracket or the start of a comment stands in
-backquotes, as names of columns do. `#` starts a comment unless it is part of a name, as in `Item#`. YAML is the `rules`
-of a configuration, a list of rules alone, or a whole configuration.
+The name of a line ends at its first ':'. A name with a colon, an opening bracket or the start of a comment is written
+in backquotes, as names of columns are. `#` starts a comment unless it is part of a name, as in `Item#`. A YAML file has
+the `rules` of a configuration, a list of rules alone, or a whole configuration.
 
-Invariant: what comes out has distinct names and is well formed; whatever is wrong is said at once, with its line.
+Invariant: the rules have distinct names and are well formed; all problems are reported together, with their lines.
 """
 
 import os
@@ -21,9 +21,9 @@ from pathlib import Path as FilePath
 
 from holdfast.constraints import InclusionDependency, Rule, Schema, UsageError, parse_rule_body
 from holdfast.constraints.columns import unknown_name
-from holdfast.jobs.configuration.problems import ConfigurationError, Enough, Path, Place, Problems
+from holdfast.jobs.configuration.problems import ConfigurationError, Enough, Path, Problems, TextPosition
 from holdfast.jobs.configuration.reading import content_of, decoded, validated
-from holdfast.jobs.configuration.rules import build_rule
+from holdfast.jobs.configuration.rules import build_rule, named_columns
 from holdfast.jobs.configuration.settings import RuleSettings, Settings
 from holdfast.jobs.configuration.settings_model import Reading
 from holdfast.jobs.configuration.yaml_text import Document, Keyed, read_yaml
@@ -45,19 +45,19 @@ class Declared:
 
     Parameters
     ----------
-    rule : its table is empty where none is named: it is the one that has the rule's columns.
-    origin, place : a file and a place in it, or the command line.
+    rule : the rule; its table is empty where the declaration names none, and `placed` finds it.
+    origin, place : the file and the position in it; `--rule` for the command line.
     """
 
     rule: Rule
     origin: str
-    place: Place
+    place: TextPosition
 
 
 def read_rules(file: FilePath | None, texts: Sequence[str], tables: Sequence[str]) -> list[Declared]:
-    """Read the rules of a file and those of the command line, on tables of these names.
+    """Read the rules of a file and of the command line, for tables of these names.
 
-    Nothing is known of the tables' columns yet: see `placed`.
+    Their columns are checked later, by `placed`.
     """
     reader = _Reader(tables)
     with suppress(Enough):
@@ -70,7 +70,7 @@ def read_rules(file: FilePath | None, texts: Sequence[str], tables: Sequence[str
 
 
 def placed(declared: Sequence[Declared], schemas: Mapping[str, Schema]) -> list[Rule]:
-    """Return the rules, each on its table, or refuse all that do not fit the tables."""
+    """Return the rules with their tables; raise an error with all rules that do not fit the tables."""
     found = _Found(Problems)
     rules = []
     for one in declared:
@@ -88,7 +88,7 @@ def placed(declared: Sequence[Declared], schemas: Mapping[str, Schema]) -> list[
 
 
 def _refuse(found: _Found) -> None:
-    """Raise everything that is wrong, if anything is."""
+    """Raise an error with all problems, if there are any."""
     errors = [ConfigurationError(origin, problems.ordered()) for origin, problems in found.items() if problems]
     if len(errors) == 1:
         raise errors[0]
@@ -97,14 +97,11 @@ def _refuse(found: _Found) -> None:
 
 
 def _missing(rule: Rule, having: Sequence[str], schemas: Mapping[str, Schema]) -> Iterator[str]:
-    """Say which tables and columns of a rule are not there."""
+    """Yield a problem for each table and column of a rule that does not exist."""
     if not rule.table:
         yield from _no_one_table(rule, having, schemas)
         return
-    named = [(rule.table, column) for column in sorted(rule.columns)]
-    if isinstance(rule.body, InclusionDependency):
-        named = [(side.table, side.column) for side in (rule.body.dependent, rule.body.referenced)]
-    for table, column in named:
+    for table, column in named_columns(rule):
         if table not in schemas:
             yield unknown_name("there is no table", table, schemas)
         elif column not in schemas[table]:
@@ -112,7 +109,7 @@ def _missing(rule: Rule, having: Sequence[str], schemas: Mapping[str, Schema]) -
 
 
 def _unfit(rule: Rule, schemas: Mapping[str, Schema]) -> Iterator[str]:
-    """Say why a rule cannot be asked of columns that are there."""
+    """Yield the reason why a rule cannot be checked on its columns, such as their types."""
     from holdfast.discovery.detection.forms import form_of
 
     try:
@@ -124,7 +121,7 @@ def _unfit(rule: Rule, schemas: Mapping[str, Schema]) -> Iterator[str]:
 def _no_one_table(rule: Rule, having: Sequence[str], schemas: Mapping[str, Schema]) -> Iterator[str]:
     if having:
         yield (
-            f"tables {', '.join(having)} have its columns: say which one is meant by a YAML rules file, as in "
+            f"tables {', '.join(having)} have its columns: name the table in a YAML rules file, as in "
             f"- {{name: ..., table: {having[0]}, forbid: ...}}"
         )
         return
@@ -139,7 +136,7 @@ def _no_one_table(rule: Rule, having: Sequence[str], schemas: Mapping[str, Schem
 
 
 class _Reader:
-    """Collects rules, and what is wrong with any, by origin."""
+    """Collects rules, and their problems by origin."""
 
     def __init__(self, tables: Sequence[str]) -> None:
         self.declared: list[Declared] = []
@@ -153,7 +150,7 @@ class _Reader:
         problems = self.found[origin]
         content = content_of(file, MAX_BYTES)
         if len(content) > MAX_BYTES:
-            problems.add(Place(1, 1), (), f"is larger than {MAX_BYTES >> 20} MiB: this is no rules file")
+            problems.add(TextPosition(1, 1), (), f"is larger than {MAX_BYTES >> 20} MiB: this is no rules file")
             return
         text = decoded(content, problems)
         if text is None:
@@ -161,7 +158,7 @@ class _Reader:
         lines = [line.removesuffix("\r") for line in text.split("\n")]
         written = [(number, line) for number, line in enumerate(lines, 1) if line.strip() and line.lstrip()[0] != "#"]
         if not written:
-            problems.add(Place(1, 1), (), "has no rule: expected lines such as 'zip_city: Zip -> City'")
+            problems.add(TextPosition(1, 1), (), "has no rule: expected lines such as 'zip_city: Zip -> City'")
         elif file.suffix.lower() in YAML_ENDINGS or _YAML_START.fullmatch(written[0][1]):
             self._yaml(read_yaml(text, os.environ, problems), origin, str(file.resolve().parent))
         else:
@@ -169,16 +166,16 @@ class _Reader:
                 self.line(line, origin, number)
 
     def line(self, text: str, origin: str, number: int = 0) -> None:
-        """Read `name: body`, or a body alone."""
+        """Read `name: body`, or a body without a name."""
         head = _NAME.match(text)
         start = head.end() if head else len(text) - len(text.lstrip())
         body = _without_comment(text[start:])
-        place = Place(number, start + 1) if number else Place()
+        place = TextPosition(number, start + 1) if number else TextPosition()
         name = body
         if head:
             name = head[2].strip() if head[1] is None else head[1].replace("``", "`")
         if head and not (name and body):
-            problem = "needs a rule behind its ':'" if name else "needs a name before its ':'"
+            problem = "needs a rule after its ':'" if name else "needs a name before its ':'"
             self.found[origin].add(place, (), f"{problem}, as in 'zip_city: Zip -> City'")
             return
         self._name(name, origin, place)
@@ -189,7 +186,7 @@ class _Reader:
         except UsageError as error:
             self.found[origin].add(place, (), str(error))
 
-    def _name(self, name: str, origin: str, place: Place) -> None:
+    def _name(self, name: str, origin: str, place: TextPosition) -> None:
         where = f"{origin}:{place.line}" if place.line else origin
         if name in self._named:
             problem = f"'{name}' is the name of a rule already ({self._named[name]}): choose another"
@@ -219,7 +216,7 @@ class _Reader:
 
 
 def _rules_in(document: Document, problems: Problems) -> tuple[Path, list[object]]:
-    """Return the list of rules that a document has, and its path."""
+    """Return the list of rules in a document, and its path."""
     at: Path = ()
     rules = document.value
     if isinstance(rules, Keyed):

@@ -1,7 +1,7 @@
-"""A whole configuration as typed values, and what each setting is where it is not given.
+"""A configuration as typed values, with the default of each setting.
 
-Invariant: a `Settings` is complete, consistent and immutable; paths in it are absolute or addresses. `load`
-(configuration.py) is the only place that makes one from a file.
+Invariant: a `Settings` is complete, consistent and immutable; its paths are absolute, or addresses. Only `load`
+(reading.py) makes a `Settings` from a file.
 """
 
 import datetime
@@ -34,7 +34,7 @@ from holdfast.jobs.configuration.settings_model import Section
 from holdfast.jobs.configuration.table_settings import TableSettings
 
 OWN_PLACES = ("state", "backup", "output", "checkpoint")
-"""The places that every configuration names."""
+"""The folders and addresses that every configuration names."""
 RULE_FORMS = ("forbid", "require", "key", "fd", "od", "inclusion")
 CHANGES = ("appeared", "disappeared")
 STATES = ("broken", "recovered")
@@ -46,55 +46,55 @@ _OWN_HEADERS = frozenset(
 
 
 class TriggerSettings(Section):
-    """When a micro-batch starts, and how much it takes at most."""
+    """When a micro-batch starts, and how many records it reads at most."""
 
     interval: Interval = datetime.timedelta(seconds=1)
     """Least time between the starts of two batches; `0 s`: at once."""
     max_records: AtLeastOne = 50_000
-    """Records of a topic that a batch takes at most."""
+    """Largest number of records of a topic that a batch reads."""
     max_bytes: Size = 64_000_000
-    """Bytes of files or of a change feed that a batch takes at most."""
+    """Largest number of bytes of files or of a change feed that a batch reads."""
 
 
 class PublishSettings(Section):
-    """How the output tables are written: lags and intervals; which engine writes."""
+    """How the output tables are written: by which engine, and at which intervals."""
 
     max_lag: AtLeastOne = 100
-    """Commits that may wait for the output tables before batches wait."""
+    """Number of unpublished commits from which on batches wait for the output tables."""
     compact_every: AtLeastOne = 100
-    """Writes of an output table between two times its small files are brought together."""
+    """Number of writes of an output table between two compactions of its small files."""
     writer: Literal["auto", "deltalake", "spark"] = "auto"
     """`deltalake` (delta-rs), `spark`, or `auto`: delta-rs where it reaches the storage."""
     status_interval: Duration = datetime.timedelta(minutes=5)
-    """Longest time between two lines of a rule in `rule_status`."""
+    """Longest time between two rows of a rule in `rule_status`."""
     metrics_interval: Duration = datetime.timedelta(seconds=10)
-    """Time between two lines of each figure in `metrics`."""
+    """Time between two rows of each figure in `metrics`."""
 
 
 class SnapshotSettings(Section):
-    """How often the state is copied to the backup, and how many copies stay."""
+    """How often the state is copied to the backup, and how many copies are kept."""
 
     interval: Duration = datetime.timedelta(minutes=15)
     """Time between two snapshots of the state."""
     keep: AtLeastOne = 2
-    """Snapshots that stay in the backup, with the log behind the oldest."""
+    """Number of snapshots that the backup keeps, with the log since the oldest."""
 
 
 class RetentionSettings(Section):
-    """How long output rows stay; `forever` where it is not given. The changes themselves always stay."""
+    """How long output rows are kept; by default `forever`. Changes of constraints are always kept."""
 
     rule_status: Duration | None = None
-    """How long rows of `rule_status` stay."""
+    """How long rows of `rule_status` are kept."""
     violations: Duration | None = None
-    """How long rows of `violations` stay."""
+    """How long rows of `violations` are kept."""
     batches: Duration | None = None
-    """How long rows of `batches` stay."""
+    """How long rows of `batches` are kept."""
     quarantine: Duration | None = None
-    """How long rows of `quarantine` stay."""
+    """How long rows of `quarantine` are kept."""
     metrics: Duration | None = datetime.timedelta(days=30)
-    """How long rows of `metrics` stay."""
+    """How long rows of `metrics` are kept."""
     delta_log: Duration = datetime.timedelta(days=2)
-    """How long files that an output table no longer needs, and its log, stay for slow readers."""
+    """How long an output table keeps its log, and files that it no longer needs, for slow readers."""
 
     @field_validator("rule_status", "violations", "batches", "quarantine", "metrics", mode="before")
     @classmethod
@@ -103,21 +103,21 @@ class RetentionSettings(Section):
 
 
 class QuarantineSettings(Section):
-    """Where the stream stops: more than `max_share` bad records among the last `window`."""
+    """When a run stops: at more than `max_share` bad records among the last `window`."""
 
     max_share: Share = 0.5
     """Share of bad records among the last `window` above which the run stops."""
     window: AtLeastOne = 1_000
-    """Over how many records that share is taken."""
+    """Number of last records of which the share is computed."""
     store_raw: Flag = True
-    """Whether bad records themselves are kept, or only their reason and place."""
+    """Whether the text of bad records is kept, beside their reason and position."""
 
 
 class DenialSettings(Section):
-    """Denial constraints: the largest that are reported, and which columns are compared across."""
+    """Denial constraints: the size of the largest, and which different columns are compared."""
 
     max_predicates: Count = 4
-    """Largest constraints that are kept, by column pairs; `0`: all."""
+    """Largest number of column pairs in a constraint; `0`: any number."""
     cross_columns: Literal["auto", "none"] | tuple[tuple[str, str], ...] = "auto"
     """Which different columns are compared: `auto` (those that share values), `none`, or pairs `[[A, B], ...]`."""
 
@@ -136,21 +136,21 @@ class DenialSettings(Section):
 
 
 class OrderSettings(Section):
-    """Order dependencies: how many columns their context has at most."""
+    """Order dependencies: the size of their largest context."""
 
     max_context: Count = 3
-    """Most columns in a context; `0`: any number."""
+    """Largest number of columns in a context; `0`: any number."""
 
 
 class InclusionSettings(Section):
-    """Inclusion dependencies: no settings, being there switches them on."""
+    """Inclusion dependencies, which have no settings."""
 
 
 class ConstraintsSettings(Section):
-    """The families that are maintained: those that are named here."""
+    """The families of constraints that are maintained: those that are named here."""
 
     denial: DenialSettings | None = None
-    """Denial constraints: keys, functional dependencies and all others."""
+    """Denial constraints, such as keys and functional dependencies."""
     order: OrderSettings | None = None
     """Order dependencies."""
     inclusion: InclusionSettings | None = None
@@ -173,18 +173,18 @@ class ConstraintsSettings(Section):
 
 
 class RuleSettings(Section):
-    """A rule as it is written; `configured_rules` makes the domain's `Rule` of it."""
+    """A declared rule; `build_rule` makes a `Rule` of it."""
 
     name: Text
-    """What the rule is called in lines, tables and alerts; once in a configuration."""
+    """Name of the rule in notes, tables and alerts; unique in a configuration."""
     table: Text | None = None
-    """The table it is about; an inclusion names its tables itself."""
+    """The table that the rule is checked on; an inclusion names its tables itself."""
     forbid: Text | None = None
-    """What must not occur: predicates joined by `and`, on `t` and `s` or on `t` alone."""
+    """A forbidden combination: predicates joined by `and`, on rows `t` and `s` or on `t` alone."""
     require: Text | None = None
-    """What every row `t` must satisfy."""
+    """A condition that every row `t` must satisfy."""
     key: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
-    """Columns on which no two rows agree."""
+    """Columns in which no two rows have equal values."""
     fd: Text | None = None
     """A functional dependency, such as `Zip -> City`."""
     od: Text | None = None
@@ -194,15 +194,15 @@ class RuleSettings(Section):
     severity: Literal["error", "warning"] = "error"
     """A broken rule of severity `error` makes `status` exit with 1."""
     max_violating_pairs: Limit | None = None
-    """Pairs that may break it: a number, or a share of all pairs."""
+    """Accepted number of violating pairs, or share of all pairs."""
     max_violating_rows: Limit | None = None
-    """Rows that may break it: a number, or a share of all rows."""
+    """Accepted number of violating rows, or share of all rows."""
     recount: Duration = datetime.timedelta(minutes=1)
-    """Least time between two countings of rows that a batch does not tell by itself."""
+    """Shortest time between two recounts of violating rows that cannot be derived from a batch."""
 
     @property
     def form(self) -> str:
-        """Which of `RULE_FORMS` it has."""
+        """The one of `RULE_FORMS` that is given."""
         return next(form for form in RULE_FORMS if getattr(self, form) is not None)
 
     @model_validator(mode="after")
@@ -215,36 +215,36 @@ class RuleSettings(Section):
 
 
 class BlocksSettings(Section):
-    """Where rows are with `engine: spark`: in files that Spark's executors write and read."""
+    """The files that Spark's executors store rows in, with `engine: spark`."""
 
     path: StoragePlace | None = None
-    """Folder or object store that this machine and all executors reach; `blocks` beside the state where Spark runs on
-    this machine."""
+    """Folder or object store that this machine and all executors reach; by default, with Spark on this machine, the
+    folder `blocks` beside the state."""
     rows: AtLeastOne = 262_144
-    """Rows of a block."""
+    """Number of rows in a block."""
 
 
 class AlertSettings(Section):
-    """Whom to tell about what."""
+    """An alert: the events that it is sent for, and its receiver."""
 
     on: Annotated[
         tuple[Literal["broken", "recovered", "appeared", "disappeared", "nearly", "restored", "left"], ...],
         Field(min_length=1),
     ]
-    """What is told: `broken`, `recovered` of rules; `appeared`, `disappeared` of constraints; `nearly`, `restored`,
-    `left` of constraints that nearly hold."""
+    """Events: `broken`, `recovered` of rules; `appeared`, `disappeared` of constraints; `nearly`, `restored`, `left` of
+    near constraints."""
     webhook: Text
-    """Where it is sent, by `POST`."""
+    """Address that the alert is sent to, by `POST`."""
     headers: Mapping[str, Option] = {}
-    """Headers to send along; all are masked in whatever is shown."""
+    """Headers of the request; their values are always masked."""
     rule: Text | None = None
-    """Only of this rule."""
+    """Only events of this rule."""
     table: Text | None = None
-    """Only of this table."""
+    """Only events of this table."""
     family: Literal["dc", "od", "ind"] | None = None
-    """Only constraints of this family."""
+    """Only events of constraints of this family."""
     kind: Literal["key", "constant", "functional_dependency", "other", "order_compatible"] | None = None
-    """Only constraints of this kind."""
+    """Only events of constraints of this kind."""
 
     @field_validator("webhook")
     @classmethod
@@ -282,12 +282,12 @@ class AlertSettings(Section):
 
 
 class PrometheusSettings(Section):
-    """Where figures are served, in the format of Prometheus."""
+    """Serves figures in the format of Prometheus."""
 
     port: Annotated[Count, Field(le=65_535)] = 9_464
-    """Where to listen; `0`: any free port."""
+    """Port to listen on; `0`: any free port."""
     address: Text = "127.0.0.1"
-    """On which address of this machine."""
+    """Address of this machine to listen on."""
 
     @field_validator("address")
     @classmethod
@@ -301,7 +301,7 @@ class PrometheusSettings(Section):
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Whether only this machine can connect."""
         return self.address == "localhost" or ip_address(self.address).is_loopback
 
 
@@ -309,7 +309,7 @@ class Settings(Section):
     """One configuration file."""
 
     name: Text
-    """Name of the pipeline: output tables and alerts carry it."""
+    """Name of the pipeline, in output tables and alerts."""
     state: LocalPlace
     """Folder of the embedded store, on a local disk."""
     backup: StoragePlace
@@ -317,17 +317,17 @@ class Settings(Section):
     output: StoragePlace
     """Folder or object store for the output tables."""
     checkpoint: StoragePlace
-    """Where Spark notes how far the sources are read."""
+    """Folder or object store for Spark's positions in the sources."""
     trigger: TriggerSettings = TriggerSettings()
-    """When a batch starts, and how much it takes."""
+    """When a batch starts, and how many records it reads."""
     publish: PublishSettings = PublishSettings()
     """How output tables are written."""
     snapshot: SnapshotSettings = SnapshotSettings()
     """How often the state is copied to the backup."""
     retention: RetentionSettings = RetentionSettings()
-    """How long rows of output tables stay."""
+    """How long rows of output tables are kept."""
     quarantine: QuarantineSettings = QuarantineSettings()
-    """What becomes of records that cannot be read."""
+    """How records that cannot be read are handled."""
     storage_options: Mapping[str, Option] = {}
     """Options and keys of object stores, for backup, output and blocks."""
     tables: Annotated[tuple[TableSettings, ...], Field(min_length=1)]
@@ -337,15 +337,15 @@ class Settings(Section):
     rules: tuple[RuleSettings, ...] = ()
     """Constraints that people declare, and how much may break them."""
     alerts: tuple[AlertSettings, ...] = ()
-    """Whom to tell about what."""
+    """An alert: the events that it is sent for, and its receiver."""
     prometheus: PrometheusSettings | None = None
     """Serves figures; off where it is left out."""
     spark: Mapping[str, Option] = {}
     """Settings of Spark, whose names start with `spark.`."""
     engine: Literal["embedded", "spark"] = "embedded"
-    """Who holds rows and searches them: this process, or Spark's executors, for tables that one machine cannot hold."""
+    """Where rows are stored and searched: in this process, or by Spark's executors, for tables of any size."""
     blocks: BlocksSettings | None = None
-    """Where rows are with `engine: spark`."""
+    """Where rows are stored with `engine: spark`."""
 
     @field_validator("spark")
     @classmethod
@@ -357,16 +357,16 @@ class Settings(Section):
 
     @property
     def places(self) -> dict[str, str]:
-        """What Holdfast writes to, by the names of the settings."""
+        """The folders and addresses that Holdfast writes to, by the names of their settings."""
         places = {name: getattr(self, name) for name in OWN_PLACES}
         return {**places, **({"blocks": self.blocks_place} if self.engine == "spark" else {})}
 
     @property
     def blocks_place(self) -> str:
-        """The folder or object store of the blocks; with `engine: spark`."""
+        """The folder or object store of the blocks, with `engine: spark`."""
         return blocks_place(self.state, self.blocks)
 
 
 def blocks_place(state: str, blocks: BlocksSettings | None) -> str:
-    """Return where the blocks are: as it was given, or beside the state."""
+    """Return the folder or object store of the blocks: the configured one, or a folder beside the state."""
     return (blocks and blocks.path) or str(Path(state).with_name("blocks"))

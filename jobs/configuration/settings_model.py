@@ -1,7 +1,7 @@
-"""What every section of a configuration has in common: it cannot change, and knows its names.
+"""The base class of all sections of a configuration: immutable, with secrets masked where they are printed.
 
-Invariant: a section is shown (`str`, `repr`) with its secrets masked; a key that it does not know is a problem
-with the place of that key, and does not hide what else is wrong.
+Invariant: `str` and `repr` of a section mask its secrets; an unknown key is a problem at the place of that key, and the
+other problems of the section are found all the same.
 """
 
 from collections.abc import Iterable
@@ -11,14 +11,14 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
 
 from holdfast.constraints.columns import unknown_name
+from holdfast.display.secrets import MASK, OPEN_ENDED, masked_settings
 from holdfast.jobs.configuration.problems import Problems
-from holdfast.jobs.configuration.secrets import MASK, OPEN_ENDED, masked_settings
 from holdfast.jobs.configuration.yaml_text import Document, Keyed
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What validation knows about the file under way: where relative paths start, and where problems go."""
+    """The context of a validation: the folder where relative paths start, the file, and the problems found so far."""
 
     folder: str
     document: Document
@@ -33,7 +33,7 @@ class Section(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_unknown_keys(cls, given: Any, info: ValidationInfo) -> Any:
-        """Note every key that is none, and go on without it; a key without a value is one not given."""
+        """Note unknown keys as problems, and leave them out; leave out optional keys without a value."""
         if not isinstance(given, Keyed) or not isinstance(info.context, Reading):
             return given
         for key in given:
@@ -45,7 +45,7 @@ class Section(BaseModel):
         return {k: v for k, v in given.items() if k in fields and (v is not None or fields[k].is_required())}
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        """Show secrets masked."""
+        """Yield the fields as they are printed, with secrets masked."""
         for name, value in super().__repr_args__():
             if name in OPEN_ENDED:
                 yield name, dict.fromkeys(value, MASK)
@@ -54,7 +54,7 @@ class Section(BaseModel):
 
 
 def _shown(value: Any, name: str) -> Any:
-    """Mask a value that is no section; sections mask themselves."""
+    """Return a value with secrets masked; a section masks its own secrets."""
     if isinstance(value, Section):
         return value
     if isinstance(value, (list, tuple)):

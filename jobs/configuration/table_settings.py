@@ -1,7 +1,7 @@
-"""The `tables` section: which columns, which seed, which stream of changes.
+"""The `tables` section: the columns of each table, its seed, and its source of changes.
 
-A table's rows are its seed's, then changed by its source's records. Invariant: whatever can be known to be
-wrong about one table from its own settings is refused when they are read.
+The rows of a table are those of its seed, changed by the records of its source. Invariant: every problem that follows
+from the settings of a table alone is found when they are read.
 """
 
 import codecs
@@ -35,7 +35,7 @@ DEBEZIUM_ENCODINGS = (
     "io.debezium.data.VariableScaleDecimal",
     *(f"org.apache.kafka.connect.data.{name}" for name in ("Date", "Time", "Timestamp", "Decimal")),
 )
-"""How a change record may write dates, times and decimals, by the names that its schema would give."""
+"""Encodings of dates, times and decimals in change records, by the names that a schema would give."""
 
 _OWN_OPTIONS = {
     "subscribe": "set 'topic'",
@@ -93,16 +93,16 @@ def _null_tokens(value: Any) -> Any:
 
 
 class ColumnSettings(Section):
-    """What a source does not say about a column: type, order, how change records write it, how it was called before."""
+    """What a source does not define of a column: its type, order, encoding in change records, and former name."""
 
     type: Annotated[ColumnType, BeforeValidator(_type)] | None = None
     """The column's type, such as `integer`, `decimal(10,2)` or `string`."""
     ordered: Flag | None = None
-    """Whether `<` applies, in all families."""
+    """Whether values are compared by `<`, in all families."""
     encoding: Annotated[str, BeforeValidator(_encoding)] | None = None
-    """How change records of Debezium write it, where they come without a schema."""
+    """Encoding of the column in change records of Debezium that have no schema."""
     was: Text | None = None
-    """What the column was called when the state was seeded, if it was renamed since."""
+    """Name of the column when the state was seeded, if it was renamed since."""
 
     @model_validator(mode="before")
     @classmethod
@@ -117,24 +117,24 @@ class ColumnSettings(Section):
 
 
 class SeedSettings(Section):
-    """Where a table's first rows are: a file as `ReadOptions` reads it, or a Delta table."""
+    """The first rows of a table: a file, read with `ReadOptions`, or a Delta table."""
 
     path: StoragePlace
     """CSV (compressed too), Parquet, Arrow or a Delta table."""
     version: Count | None = None
-    """Of a Delta table: which version."""
+    """Version of a Delta table."""
     delimiter: Annotated[str, BeforeValidator(_delimiter)] = ","
-    """Between the fields of a text file: one character, or `tab`."""
+    """Delimiter of the fields of a text file: one character, or `tab`."""
     encoding: Annotated[Text, BeforeValidator(_charset)] = "utf-8"
-    """How characters of a text file are written, such as `latin-1`."""
+    """Character encoding of a text file, such as `latin-1`."""
     null_tokens: Annotated[tuple[str, ...], BeforeValidator(_null_tokens)] = ("",)
-    """Texts that mean null."""
+    """Texts that stand for null."""
     typed_header: Flag = False
     """Whether the header names types: `age(Integer)` or `age int`."""
     strings: Literal["all"] | tuple[Text, ...] = ()
     """Columns to read as text: `all`, or a list."""
     limit: AtLeastOne | None = None
-    """Only the first rows."""
+    """Number of rows to read, from the first on."""
 
     @field_validator("strings", mode="before")
     @classmethod
@@ -155,14 +155,14 @@ def _near_share(value: Any) -> Fraction:
 
 
 class NearSettings(Section):
-    """Constraints that nearly hold: which share of the rows may be exceptions, and how large they may be."""
+    """Near constraints: the share of the rows that may be exceptions, and the size of the largest constraints."""
 
     share: Annotated[Fraction, BeforeValidator(_near_share)] = Fraction(1, 100)
     """Share of the rows that may be exceptions, at most 50%."""
     max_context: Count = 3
-    """Most columns of a key, or in the context of another constraint; `0`: any number."""
+    """Largest number of columns of a key, or in the context of another constraint; `0`: any number."""
     orders: Flag | None = None
-    """Whether order compatibilities are kept, beside keys and functional dependencies; where it is left out: with
+    """Whether order compatibilities are maintained, beside keys and functional dependencies; by default with
     `engine: embedded`."""
 
     @model_validator(mode="before")
@@ -172,24 +172,24 @@ class NearSettings(Section):
 
 
 class FilesSource(Section):
-    """A folder into which files of changes are renamed."""
+    """A folder that files of changes are renamed into."""
 
     format: Literal["files"]
     """`files`."""
     path: StoragePlace
-    """The folder that is watched."""
+    """The folder of the files."""
     encoding: Literal["json", "csv", "parquet"]
-    """What the files are."""
+    """Format of the files."""
     delimiter: Annotated[str, BeforeValidator(_delimiter)] = ","
-    """Between the fields of CSV."""
+    """Delimiter of the fields of CSV."""
     null_tokens: Annotated[tuple[str, ...], BeforeValidator(_null_tokens)] = ("",)
-    """Texts in CSV that mean null."""
+    """Texts in CSV that stand for null."""
     options: Mapping[str, Option] = {}
     """Options of Spark's file source."""
 
     @property
     def has_schema(self) -> bool:
-        """Whether the source may say its columns' types."""
+        """Whether the source may define the types of its columns."""
         return self.encoding == "parquet"
 
 
@@ -225,13 +225,13 @@ class KafkaSource(Section):
     format: Literal["kafka"]
     """`kafka`."""
     servers: Annotated[tuple[str, ...], BeforeValidator(_servers)]
-    """Brokers, `host:port`, with commas between them."""
+    """Brokers as `host:port`, separated by commas."""
     topic: Text
-    """One topic."""
+    """Name of the topic."""
     encoding: Literal["json", "upsert", "debezium", "debezium-unwrapped"]
-    """What its records are."""
+    """Format of the records."""
     start: Annotated[str | datetime.datetime | Mapping[int, int] | None, BeforeValidator(_start)] = None
-    """Where the seed ends: `earliest`, `latest`, a time, or offsets `{0: 4711, 1: 4690}`."""
+    """Position in the topic where the seed ends: `earliest`, `latest`, a time, or offsets `{0: 4711, 1: 4690}`."""
     options: Mapping[str, Option] = {}
     """Options of Spark's Kafka source, such as `kafka.security.protocol`."""
 
@@ -244,7 +244,7 @@ class KafkaSource(Section):
 
     @property
     def has_schema(self) -> bool:
-        """Whether the source may say its columns' types."""
+        """Whether the source may define the types of its columns."""
         return self.encoding != "json"
 
 
@@ -254,13 +254,13 @@ class DeltaSource(Section):
     format: Literal["delta"]
     """`delta`."""
     path: StoragePlace
-    """A Delta table whose change data feed is on."""
+    """Delta table whose change data feed is switched on."""
     options: Mapping[str, Option] = {}
     """Options of Spark's Delta source."""
 
     @property
     def has_schema(self) -> bool:
-        """Whether the source may say its columns' types."""
+        """Whether the source may define the types of its columns."""
         return True
 
 
@@ -271,29 +271,29 @@ class TableSettings(Section):
     """One table."""
 
     name: Text
-    """What the table is called."""
+    """Name of the table."""
     key: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
-    """Columns that identify a row; without them, all its columns do."""
+    """Columns that identify a row; by default all columns."""
     columns: Mapping[Text, ColumnSettings] = {}
-    """What neither source nor inference gives right: a type by column, or a mapping."""
+    """Settings of columns whose types are not inferred right: a type by column, or a mapping."""
     include: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
-    """Only these columns are monitored."""
+    """The columns that are monitored; by default all."""
     exclude: tuple[Text, ...] = ()
-    """These columns are not monitored."""
+    """Columns that are not monitored."""
     seed: SeedSettings | None = None
-    """The rows to start with; none where it is left out, or the snapshot of a Delta source."""
+    """The first rows; by default none, or the snapshot of a Delta source."""
     source: Annotated[Source, Field(discriminator="format")] | None = None
-    """Where changes come from; a table without one stays as it is."""
+    """Source of the changes; a table without a source does not change."""
     sequence: Text | None = None
-    """Column by which the latest change of a key is told, where one key comes over several partitions."""
+    """Column that orders the changes of a key, where its records arrive over several partitions."""
     sequence_retention: Duration | None = None
     """How long the last sequence of a deleted key is remembered."""
     settle: Count = 0
-    """Batches that a change must survive before it is published."""
+    """Number of batches for which a change must persist before it is published."""
     new_columns: Literal["ignore", "stop"] = "ignore"
-    """`stop` ends the run before the first record with a field that no column has."""
+    """`stop` ends the run before the first record with a field that is not a column."""
     near: NearSettings | None = None
-    """Constraints that nearly hold on the table: `near: 1%`, or a mapping; none where it is left out."""
+    """Near constraints of the table: `near: 1%`, or a mapping; by default none."""
 
     @model_validator(mode="before")
     @classmethod
@@ -302,9 +302,13 @@ class TableSettings(Section):
             given["near"] = {}
         return given
 
+    def monitors(self, name: str) -> bool:
+        """Whether a column is monitored, if the table has it."""
+        return (self.include is None or name in self.include) and name not in self.exclude
+
     @property
     def known_columns(self) -> frozenset[str] | None:
-        """All columns that can be monitored, where the settings alone tell; else None."""
+        """All columns that can be monitored, where they follow from the settings; None where only the data has them."""
         if self.include is not None:
             return frozenset(self.include)
         if self.seed is None and self.source is not None and not self.source.has_schema:

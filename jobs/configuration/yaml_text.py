@@ -1,13 +1,13 @@
-"""YAML 1.2 text to plain values, each with its place, environment variables filled in.
+"""YAML 1.2 text to plain values, each with its position, with environment variables replaced.
 
-The parser is ruamel's; what a plain scalar means is YAML's core schema [YAML 1.2.2, 10.3.2] and nothing else, so
-that `on`, `no` and `2024-01-01` are strings. Mapping keys are always strings, as they are written.
+The parser is ruamel's; plain scalars have the values of YAML's core schema [YAML 1.2.2, 10.3.2] alone, so that `on`,
+`no` and `2024-01-01` are strings. Mapping keys are always strings, as they are written.
 
-`${NAME}` in a value stands for an environment variable, `$${` for `${`. The variable's text is put in after
-parsing: it can hold anything and never becomes structure.
+`${NAME}` in a value stands for an environment variable, `$${` for `${`. Variables are replaced after parsing, so that
+their text never becomes structure, whatever it contains.
 
-Invariant: reading takes time in proportion to the text. Size, depth and what aliases expand to are bounded, and
-no tag makes an object.
+Invariant: reading takes time in proportion to the text. Size, depth and the expansion of aliases are bounded, and no
+tag creates an object.
 """
 
 import re
@@ -27,8 +27,8 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
 )
 
-from holdfast.jobs.configuration.problems import Path, Place, Problems
-from holdfast.jobs.configuration.secrets import OPEN_ENDED, SHORTEST_SECRET, is_secret
+from holdfast.display.secrets import OPEN_ENDED, SHORTEST_SECRET, is_secret
+from holdfast.jobs.configuration.problems import Path, Problems, TextPosition
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 40
@@ -47,16 +47,16 @@ _HIDING = OPEN_ENDED | {"webhook"}
 _PREFIX = "tag:yaml.org,2002:"
 
 
-# What the parser is known to raise on texts that are no YAML: its own errors, and what slips through them.
-_BROKEN = (YAMLError, ValueError, TypeError, AttributeError, LookupError, AssertionError, RecursionError)
+_NOT_YAML = (YAMLError, ValueError, TypeError, AttributeError, LookupError, AssertionError, RecursionError)
+"""The errors that the parser raises on texts that are not YAML: its own, and errors that it does not catch."""
 
 
 class Filled(str):
-    """A text with environment variables filled in.
+    """A text in which environment variables were replaced.
 
     Attributes
     ----------
-    written : the text as the file has it, which is all of it that may be shown.
+    written : the text of the file; only this text may be printed.
     """
 
     __slots__ = ("written",)
@@ -70,11 +70,11 @@ class Filled(str):
 
 
 class Keyed(dict[str, Any]):
-    """A mapping that knows where it stands.
+    """A mapping with its path.
 
     Attributes
     ----------
-    path : its path from the top of the document.
+    path : the keys and indexes that lead to the mapping from the top of the document.
     """
 
     path: Path = ()
@@ -82,36 +82,36 @@ class Keyed(dict[str, Any]):
 
 @dataclass
 class Document:
-    """A text's value, and the place of everything in it.
+    """The value of a text, with the position of each value and key.
 
     Attributes
     ----------
     value : mappings (`Keyed`), lists, `str`, `Filled`, `int`, `float`, `bool`, None.
-    values, keys : the places of values and of mapping keys, by path.
+    values, keys : the positions of values and of mapping keys, by path.
     """
 
     value: Any = None
-    values: dict[Path, Place] = field(default_factory=dict)
-    keys: dict[Path, Place] = field(default_factory=dict)
+    values: dict[Path, TextPosition] = field(default_factory=dict)
+    keys: dict[Path, TextPosition] = field(default_factory=dict)
 
-    def place(self, path: Path) -> Place:
-        """Return where the value at `path` stands, or the nearest thing around it."""
+    def place(self, path: Path) -> TextPosition:
+        """Return the position of the value at `path`, or of the innermost value around it that exists."""
         while path and path not in self.values:
             path = path[:-1]
-        return self.values.get(path, Place(1, 1))
+        return self.values.get(path, TextPosition(1, 1))
 
 
 class _Node(NamedTuple):
     """A scalar's text, or a collection's items; `size` counts the values in it, itself included."""
 
-    place: Place
+    place: TextPosition
     content: Any
     plain: bool = False
     size: int = 1
 
 
 def read_yaml(text: str, environment: Mapping[str, str], problems: Problems) -> Document:
-    r"""Read one document; whatever is wrong is added to `problems`.
+    r"""Read a document; add everything that is wrong to `problems`.
 
     Examples
     --------
@@ -128,25 +128,20 @@ def read_yaml(text: str, environment: Mapping[str, str], problems: Problems) -> 
         line = text.count("\n", 0, unprintable.start()) + 1
         column = unprintable.start() - text.rfind("\n", 0, unprintable.start())
         code = f"U+{ord(unprintable[0]):04X}"
-        problems.add(Place(line, column), (), f"a character ({code}) that YAML does not allow: is this a text file?")
+        problems.add(
+            TextPosition(line, column), (), f"a character ({code}) that YAML does not allow: is this a text file?"
+        )
         return document
     try:
-        root = _compose(text, problems)
+        events = YAML(typ="safe", pure=True).parse(text)
+        root = _Composer(problems, max(MAX_VALUES, len(text))).composed(events)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
+        place = TextPosition(mark.line + 1, mark.column + 1) if mark else TextPosition(1, 1)
         problems.add(place, (), f"not YAML: {_plain_words(error, text, place)}")
-    except (
-        YAMLError,
-        ValueError,
-        RecursionError,
-        AttributeError,
-        TypeError,
-        IndexError,
-        KeyError,
-        AssertionError,
-    ) as error:
-        problems.add(Place(1, 1), (), f"not YAML: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
+    except _NOT_YAML as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        problems.add(TextPosition(1, 1), (), f"not YAML: {reason}")
     except _Refused:
         pass
     else:
@@ -156,7 +151,7 @@ def read_yaml(text: str, environment: Mapping[str, str], problems: Problems) -> 
 
 
 def core_value(text: str) -> Any:
-    """Return what a plain scalar means in YAML's core schema.
+    """Return the value of a plain scalar in YAML's core schema.
 
     >>> [core_value(t) for t in ("~", "true", "no", "-3", "1e3", ".5", "1.2.3", "0x1F", "2024-01-01")]
     [None, True, 'no', -3, 1000.0, 0.5, '1.2.3', 31, '2024-01-01']
@@ -174,70 +169,81 @@ def core_value(text: str) -> Any:
 
 
 class _Refused(Exception):
-    """The text is well formed and not taken; the problem is noted."""
+    """The document is well formed but not accepted; the reason is noted."""
 
 
-def _compose(text: str, problems: Problems) -> _Node | None:
-    """Turn ruamel's events into nodes, without recursion."""
-    parser = YAML(typ="safe", pure=True)
-    root: _Node | None = None
-    open_nodes: list[tuple[_Node, str | None]] = []
-    anchors: dict[str, _Node] = {}
-    events: Iterator[Any] = parser.parse(text)
-    documents = 0
-    most = max(MAX_VALUES, len(text))  # more than that only aliases make
-    for event in events:
-        place = Place(event.start_mark.line + 1, event.start_mark.column + 1)
+class _Composer:
+    """Turns ruamel's events into nodes, without recursion.
 
-        def refuse(message: str, place: Place = place) -> None:
-            problems.add(place, (), message)
-            raise _Refused
+    Parameters
+    ----------
+    problems : takes the reason why a document is refused.
+    most : how many values the document may have; aliases alone can make more values than the text has characters.
+    """
 
-        if isinstance(event, DocumentStartEvent):
-            documents += 1
-            if documents > 1:
-                refuse("a second document (after '---'): a configuration is one document")
-            if event.version not in {None, (1, 2)}:
-                refuse("expected YAML 1.2: remove the %YAML line")
-            continue
+    def __init__(self, problems: Problems, most: int) -> None:
+        self._problems = problems
+        self._most = most
+        self._root: _Node | None = None
+        self._open: list[tuple[_Node, str | None, list[_Node]]] = []
+        self._anchors: dict[str, _Node] = {}
+        self._documents = 0
+
+    def composed(self, events: Iterator[Any]) -> _Node | None:
+        """Return the root of the document; None where it is empty."""
+        for event in events:
+            place = TextPosition(event.start_mark.line + 1, event.start_mark.column + 1)
+            problem = self._take(event, place)
+            if problem:
+                self._problems.add(place, (), problem)
+                raise _Refused
+        return self._root
+
+    def _take(self, event: Any, place: TextPosition) -> str:
+        """Take an event; return why the document is refused, else an empty text."""
         tag, anchor = getattr(event, "tag", None), getattr(event, "anchor", None)
-        finished: _Node | None = None
+        if isinstance(event, DocumentStartEvent):
+            self._documents += 1
+            if self._documents > 1:
+                return "a second document (after '---'): a configuration is one document"
+            return "" if event.version in {None, (1, 2)} else "expected YAML 1.2: remove the %YAML line"
         if isinstance(event, (MappingStartEvent, SequenceStartEvent)):
             if tag is not None:
-                refuse(f"the tag {tag} is not supported: remove it")
-            if len(open_nodes) == MAX_DEPTH:
-                refuse(f"more than {MAX_DEPTH} levels deep: a configuration needs no more than ten")
+                return f"the tag {tag} is not supported: remove it"
+            if len(self._open) == MAX_DEPTH:
+                return f"more than {MAX_DEPTH} levels deep: a configuration needs no more than ten"
             content: Any = [] if isinstance(event, SequenceStartEvent) else ()
-            open_nodes.append((_Node(place, ([], content)), anchor))
-        elif isinstance(event, (MappingEndEvent, SequenceEndEvent)):
-            node, anchor = open_nodes.pop()
-            finished = node._replace(
-                content=tuple(node.content[0]) if node.content[1] == () else list(node.content[0]),
-                size=1 + sum(child.size for child in node.content[0]),
-            )
-        elif isinstance(event, ScalarEvent):
+            self._open.append((_Node(place, content), anchor, []))
+            return ""
+        if isinstance(event, (MappingEndEvent, SequenceEndEvent)):
+            node, anchor, children = self._open.pop()
+            size = 1 + sum(child.size for child in children)
+            return self._finish(node._replace(content=type(node.content)(children), size=size), anchor)
+        if isinstance(event, ScalarEvent):
             if tag not in {None, f"{_PREFIX}str", "!"}:
-                refuse(f"the tag {tag} is not supported: remove it")
-            finished = _Node(place, event.value, plain=event.style is None and tag is None)
-        elif isinstance(event, AliasEvent):
-            if event.anchor not in anchors:
-                refuse(f"*{event.anchor} refers to nothing: no &{event.anchor} is complete before it")
-            # The alias' own place: a problem in it is shown where it is used.
-            finished = anchors[event.anchor]
-        if finished is not None:
-            if finished.size > most:
-                refuse(f"aliases and values make more than {most:,} values")
-            if anchor is not None and not isinstance(event, AliasEvent):
-                anchors[anchor] = finished
-            if open_nodes:
-                open_nodes[-1][0].content[0].append(finished)
-            else:
-                root = finished
-    return root
+                return f"the tag {tag} is not supported: remove it"
+            return self._finish(_Node(place, event.value, plain=event.style is None and tag is None), anchor)
+        if isinstance(event, AliasEvent):
+            if anchor not in self._anchors:
+                return f"*{anchor} refers to nothing: no &{anchor} is complete before it"
+            return self._finish(self._anchors[anchor], None)
+        return ""
+
+    def _finish(self, node: _Node, anchor: str | None) -> str:
+        """Add a complete node to the collection around it; return why the document is refused, else an empty text."""
+        if node.size > self._most:
+            return f"aliases and values make more than {self._most:,} values"
+        if anchor is not None:
+            self._anchors[anchor] = node
+        if self._open:
+            self._open[-1][2].append(node)
+        else:
+            self._root = node
+        return ""
 
 
 class _Builder:
-    """Turns nodes into values, noting places and what is wrong on the way."""
+    """Turns nodes into values, and notes positions and problems."""
 
     def __init__(self, document: Document, environment: Mapping[str, str], problems: Problems) -> None:
         self.document = document
@@ -274,8 +280,8 @@ class _Builder:
             return ""
         return value
 
-    def filled(self, text: str, place: Place, path: Path) -> str:
-        """Put environment variables in."""
+    def filled(self, text: str, place: TextPosition, path: Path) -> str:
+        """Return a text with environment variables replaced."""
 
         def replaced(match: re.Match[str]) -> str:
             name = match[1]
@@ -296,8 +302,8 @@ class _Builder:
         return Filled(_VARIABLE.sub(replaced, text), text)
 
 
-def _plain_words(error: MarkedYAMLError, text: str, place: Place) -> str:
-    """Say what the parser met, without the excerpt of the file that it would print."""
+def _plain_words(error: MarkedYAMLError, text: str, place: TextPosition) -> str:
+    """Return the error of the parser in plain words, without its excerpt of the file."""
     lines = text.splitlines()
     line = lines[place.line - 1] if place.line <= len(lines) else ""
     problem = (error.problem or "the text ends too early").replace("<", "").replace(">", "")

@@ -8,7 +8,6 @@ for times, the folder and the ids in it; the folder stays.
 """
 
 import shutil
-import signal
 import sys
 import tempfile
 import threading
@@ -19,14 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.constraints import UsageError
+from holdfast.jobs.application.stopping import handling_signals
 from holdfast.jobs.terminal.console import console_on
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from holdfast.jobs.application.session import BackgroundSession
     from holdfast.jobs.demo.account import Account
     from holdfast.jobs.demo.feeds import Feed
-    from holdfast.jobs.demo.tables import Step
+    from holdfast.jobs.demo.tables import DemoStep
     from holdfast.streaming.incoming.arrivals import BadRecord
     from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
     from holdfast.streaming.spark.running import Done
@@ -73,8 +74,8 @@ def show(*, kafka: bool = False, folder: Path | None = None, quiet: bool = False
 
 def _play(account: "Account", folder: Path, *, kafka: bool) -> None:
     """Run the pipeline, from the first records to the last change; a broker ends with it."""
-    spark = _Starting()
-    spark.start()
+    spark = _session()
+    spark.begin()
     from holdfast.jobs.demo.feeds import FolderFeed, TopicFeed, write_configuration
     from holdfast.jobs.demo.tables import steps, tax_records
 
@@ -85,23 +86,24 @@ def _play(account: "Account", folder: Path, *, kafka: bool) -> None:
             from holdfast.jobs.demo.broker import running_broker
 
             address = ending.enter_context(running_broker(ending.enter_context(_passing_folder())))
-            feed = TopicFeed(spark.session(), address)
+            feed = TopicFeed(spark(), address)
         else:
             feed = FolderFeed(folder)
         write_configuration(folder / CONF, feed, records)
+        from holdfast.jobs.application.watching import RunObserver
         from holdfast.jobs.configuration.reading import load
-        from holdfast.jobs.run import Company, run
-        from holdfast.jobs.terminal.progress import Voice
+        from holdfast.jobs.run import run
+        from holdfast.jobs.terminal.progress import LogOptions
 
         stop = threading.Event()
         story = _Story(account, feed, steps(records), stop)
 
         def seeded(tables: Mapping[str, "Maintainer"]) -> None:
             story.seeded(tables)
-            spark.session()  # where it is started in the main thread, it takes over what Ctrl-C does
+            spark()  # in the main thread, PySpark would replace the handler of Ctrl-C
 
-        company = Company(seeded=seeded, ready=story.ready, done=story.done, stop=stop)
-        run(load(folder / CONF), available_now=False, voice=Voice(quiet=True), company=company)
+        observer = RunObserver(seeded=seeded, ready=story.ready, done=story.done, stop=stop)
+        run(load(folder / CONF), available_now=False, log=LogOptions(quiet=True), observer=observer)
         account.heading(len(story.steps) + 2, "Everything is in Delta tables.")
 
 
@@ -134,7 +136,7 @@ class _Story:
     stop : ends the run, behind the last step.
     """
 
-    def __init__(self, account: "Account", feed: "Feed", steps: Sequence["Step"], stop: threading.Event) -> None:
+    def __init__(self, account: "Account", feed: "Feed", steps: Sequence["DemoStep"], stop: threading.Event) -> None:
         self._account = account
         self._feed = feed
         self.steps = steps
@@ -181,56 +183,30 @@ class _Story:
 
 
 class _Interrupted(BaseException):
-    """Somebody pressed Ctrl-C. A call of Java that is broken off by a KeyboardInterrupt prints a traceback."""
+    """Ctrl-C was pressed. A KeyboardInterrupt during a call of Java would print a traceback."""
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end what is done, wherever it is."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    """Let Ctrl-C and SIGTERM end the demo at any moment."""
 
-    def asked(_number: int, _frame: object) -> None:
+    def interrupt(_number: int) -> None:
         raise _Interrupted
 
-    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        with handling_signals(interrupt):
+            yield
     except _Interrupted:
         raise KeyboardInterrupt from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
-class _Starting(threading.Thread):
-    """Starts Spark while other things are done; whoever asks for the session is told what went wrong."""
+def _session() -> "BackgroundSession":
+    """Return a session for the demo: a run this short is over before the optimising compiler pays."""
+    from holdfast.jobs.application.session import BackgroundSession
+    from holdfast.streaming.spark.session import session_settings
 
-    def __init__(self) -> None:
-        super().__init__(name="spark", daemon=True)
-        self._error: BaseException | None = None
-
-    def run(self) -> None:
-        """Start it."""
-        try:
-            self._start()
-        except BaseException as error:  # noqa: BLE001  (raised where the session is asked for)
-            self._error = error
-
-    def session(self) -> "SparkSession":
-        """Return the session."""
-        self.join()
-        if self._error is not None:
-            raise self._error
-        return self._start()
-
-    def _start(self) -> "SparkSession":
-        from holdfast.streaming.spark.session import session, session_settings
-
-        # A short life is over before the optimising compiler pays.
-        options = f"{session_settings()['spark.driver.extraJavaOptions']} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-        return session("holdfast-demo", {"spark.driver.extraJavaOptions": options})
+    options = f"{session_settings()['spark.driver.extraJavaOptions']} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    return BackgroundSession("holdfast-demo", {"spark.driver.extraJavaOptions": options})
 
 
 def _program(name: str) -> str:

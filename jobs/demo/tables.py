@@ -45,7 +45,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Step:
+class DemoStep:
     """Changes that come together, and what they are in words."""
 
     title: str
@@ -66,7 +66,7 @@ def tax_records() -> list[Record]:
     return records
 
 
-def steps(records: Sequence[Record]) -> list[Step]:
+def steps(records: Sequence[Record]) -> list[DemoStep]:
     """Return what comes to the first records, in this order."""
     chance = random.Random(8)
     new = [_like(chance.choice(records), SEEDED + 1 + number) for number in range(NEWCOMERS)]
@@ -75,14 +75,14 @@ def steps(records: Sequence[Record]) -> list[Step]:
     richest = records[_RICHEST - 1]
     later = [_like(record, SEEDED + NEWCOMERS + 2 + number) for number, record in enumerate(records[:5])]
     return [
-        Step(f"{NEWCOMERS} new people are inserted.", [Change("insert", row) for row in new]),
-        Step("One more record comes, with another city for a zip that is known.", [Change("insert", wrong)]),
-        Step(
+        DemoStep(f"{NEWCOMERS} new people are inserted.", [Change("insert", row) for row in new]),
+        DemoStep("One more record comes, with another city for a zip that is known.", [Change("insert", wrong)]),
+        DemoStep(
             "An update lowers the rate of the best paid person of New York.",
             [Change("update", richest | {"Rate": 4.5}, before=richest)],
         ),
-        Step("The record with the wrong city is deleted.", [Change("delete", wrong)]),
-        Step(
+        DemoStep("The record with the wrong city is deleted.", [Change("delete", wrong)]),
+        DemoStep(
             "Five records come, three of them broken.",
             [
                 Change("insert", later[0]),

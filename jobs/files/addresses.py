@@ -42,15 +42,15 @@ class Address:
         return self.url
 
 
-Place: TypeAlias = Path | Address
+FileOrAddress: TypeAlias = Path | Address
 
 
-class ReadablePlace(click.ParamType[Place]):
+class ReadableFile(click.ParamType[FileOrAddress]):
     """A path that exists, or an address."""
 
     name = "file"
 
-    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Place:
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> FileOrAddress:
         """Return what was given as what it is."""
         if isinstance(value, Address):
             return value
@@ -60,12 +60,12 @@ class ReadablePlace(click.ParamType[Place]):
         return found
 
 
-def paths_of(places: Iterable[Place]) -> list[Path]:
+def paths_of(places: Iterable[FileOrAddress]) -> list[Path]:
     """Return what tables are named after."""
     return [place.path if isinstance(place, Address) else place for place in places]
 
 
-def refuse_addresses(places: Iterable[Place]) -> None:
+def refuse_addresses(places: Iterable[FileOrAddress]) -> None:
     """Raise where an address is to be read without Spark."""
     for place in places:
         if isinstance(place, Address):

@@ -1,34 +1,34 @@
 """Files of changes: records for one table, read with the types of its base.
 
-A file has the base's columns in any order (a missing one is null, except in the key), and perhaps two more:
+A file has the base's columns in any order (a missing column is null, except in the key), and optionally two more:
 
-    _op     insert, update or delete; without it every record is an insert
-    _seq    the order of the records; without it they are in the order of the file
+    _op     insert, update or delete; without this column every record is an insert
+    _seq    the order of the records; without this column, the order of the lines
 
-Invariant: a bad record does not keep the others from being read: it is marked, and has a problem with file and
-line. A file whose columns or `_seq` are wrong is refused as a whole.
+Invariant: a bad record does not prevent the others from being read: it is marked, and its problem names file and line.
+A file whose columns or `_seq` are wrong is refused as a whole.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from holdfast.constraints import Column, InputError, Schema, read_value
+from holdfast.constraints import Column, InputError, Schema
 from holdfast.constraints.columns import unknown_name
 from holdfast.constraints.types import INTEGER, STRING
-from holdfast.constraints.values import EXPECTED
 from holdfast.streaming.decoding.files import SEQUENCE
 from holdfast.streaming.decoding.operations import OPERATION, operations_of
 from holdfast.streaming.incoming.arrivals import UNREADABLE
 from holdfast.streaming.maintainers.maintainer import INSERT, UPDATE, Records
-from holdfast.tables import EncodedColumn, ReadOptions, Table, from_arrow, read_table
-from holdfast.tables.keys import Flags, Keys, arrow_type_of, needs_dictionary
+from holdfast.tables import ReadOptions, Table, read_table
+from holdfast.tables.columnar import encoded
+from holdfast.tables.fitting import fit, misfit
+from holdfast.tables.keys import Flags, Keys, arrow_type_of
 
 Rows: TypeAlias = NDArray[np.int64]
 
@@ -38,15 +38,15 @@ class ChangeFile:
 
     Parameters
     ----------
-    path, options : which file; how its base was read.
-    schema : the table's columns.
-    known : all columns of the base, also those that are not monitored: they are no mistake, and not read.
-    key : columns of the table that identify a row; none for a table without a key.
+    path, options : the file, and how its base was read.
+    schema : the monitored columns of the table.
+    known : all columns of the base. Columns that are not monitored are accepted, and not read.
+    key : the columns that identify a row; empty for a table without a key.
 
     Attributes
     ----------
-    sequence : the place of each record, where the file says it.
-    bad : which records cannot be applied; `problem` says why.
+    sequence : the number in `_seq` of each record; None where the file has no such column.
+    bad : which records cannot be applied; `problem` returns the reason.
     """
 
     def __init__(
@@ -65,36 +65,45 @@ class ChangeFile:
             include=present,
             strings=frozenset(),
         )
-        read, self._misfits = _read_leniently(path, wanted, schema.table)
+        read, cells, self._misfits = _read_leniently(path, wanted, schema.table)
+        self._count = read.row_count
         self._locate = read.locate
         self.warnings = read.warnings
-        self.sequence = self._checked_sequence(read)
-        self._table = _with_all_columns(read, schema)
-        self._texts = read[OPERATION] if OPERATION in read.schema else None
-        words = pa.nulls(read.row_count, pa.large_string()) if self._texts is None else self._texts.values()
-        self._operations, self._unknown = operations_of(words, INSERT if self._texts is None else UNREADABLE)
+        self.sequence = self._checked_sequence(cells.get(SEQUENCE))
+        self._cells = {c.name: cells.get(c.name, pa.nulls(self._count, arrow_type_of(c.type))) for c in schema}
+        words = cells.get(OPERATION, pa.nulls(self._count, pa.large_string()))
+        self._operations, self._unknown = operations_of(words, UNREADABLE if OPERATION in cells else INSERT)
         self.bad = self._bad_records()
 
     def __len__(self) -> int:
-        return self._table.row_count
+        return self._count
 
     def records(self, rows: Rows) -> Records:
-        """Return some records, none of them bad, which arrive in the order of `rows`. O(rows log rows)."""
-        return Records(_taken(self._table, rows, self._locate), self._operations[rows])
+        """Return records, none of them bad, in the order of `rows`. Dictionaries hold their values only. O(rows)."""
+        taken = pa.array(rows)
+        cells = {name: pa.chunked_array([values.take(taken)]) for name, values in self._cells.items()}
+        table = encoded(
+            self.schema.table,
+            self.schema.columns,
+            cells,
+            len(rows),
+            locate=lambda row: self._locate(int(rows[row])),
+        )
+        return Records(table, self._operations[rows])
 
     def problem(self, row: int) -> str:
-        """Return what is wrong with a bad record, and where it is."""
+        """Return what is wrong with a bad record, and where the record is."""
         at = self._locate(row)
         operation = int(self._operations[row])
         if operation == UNREADABLE:
             return f"{at}: {self._unknown(row)}"
         if operation == UPDATE and not self._key:
-            return f"{at}: an update needs a key that tells its row: name one with --key, or write delete and insert"
-        for misfit in self._misfits:
-            if misfit.rows[row]:
-                return misfit.problem(at, row)
-        nulls = [name for name in self._key if _is_null(self._table[name], row)]
-        return f"{at}: key column {nulls[0]} is null: a record needs its whole key"
+            return f"{at}: an update needs a key to find its row: name one with --key, or write delete and insert"
+        for wrong in self._misfits:
+            if wrong.rows[row]:
+                return wrong.problem(at, row)
+        null = next(name for name in self._key if not self._cells[name][row].is_valid)
+        return f"{at}: key column {null} is null: a record needs its whole key"
 
     # Checks
 
@@ -103,37 +112,33 @@ class ChangeFile:
         for name in given:
             if name not in known and name not in {OPERATION, SEQUENCE}:
                 raise InputError(
-                    unknown_name(f"{self.path}: its header has a column that the base has not,", name, known)
+                    unknown_name(f"{self.path}: its header has a column that the base does not have,", name, known)
                 )
         for name in self._key:
             if name not in given:
                 raise InputError(f"{self.path}: its header lacks the key column '{name}'; add it, or change --key")
         return [name for name in given if name in self.schema or name in {OPERATION, SEQUENCE}]
 
-    def _checked_sequence(self, read: Table) -> Keys | None:
-        if SEQUENCE not in read.schema:
+    def _checked_sequence(self, numbers: pa.Array | None) -> Keys | None:
+        if numbers is None:
             return None
-        column = read[SEQUENCE]
-        for misfit in self._misfits:
-            if misfit.column.name == SEQUENCE:
-                row = int(np.argmax(misfit.rows))
-                raise InputError(misfit.problem(read.locate(row), row))
-        if column.valid is not None and not column.valid.all():
-            raise InputError(
-                f"{read.locate(int(np.argmin(column.valid)))}: {SEQUENCE} is null: a record needs its place"
-            )
-        return column.keys
+        for wrong in self._misfits:
+            if wrong.column.name == SEQUENCE:
+                row = int(np.argmax(wrong.rows))
+                raise InputError(wrong.problem(self._locate(row), row))
+        if numbers.null_count:
+            first = int(np.argmax(_is_null(numbers)))
+            raise InputError(f"{self._locate(first)}: {SEQUENCE} is null: a record needs its place")
+        return np.asarray(numbers.to_numpy(zero_copy_only=False), np.int64)
 
     def _bad_records(self) -> Flags:
         bad: Flags = self._operations == UNREADABLE
         if not self._key:
             bad |= self._operations == UPDATE
         for name in self._key:
-            valid = self._table[name].valid
-            if valid is not None:
-                bad |= ~valid
-        for misfit in self._misfits:
-            bad |= misfit.rows
+            bad |= _is_null(self._cells[name])
+        for wrong in self._misfits:
+            bad |= wrong.rows
         return bad
 
 
@@ -144,139 +149,47 @@ def column_names(path: Path, options: ReadOptions) -> tuple[str, ...]:
     ).schema.names
 
 
-# Reading what fits
-
-
 @dataclass(frozen=True, eq=False)
 class _Misfit:
     """A column with texts that do not fit its type.
 
     Parameters
     ----------
-    column, rows : which column, and in which rows.
-    texts : the column as it was written.
+    column, rows : the column, and which rows do not fit.
+    texts : the column as the file has it.
     """
 
     column: Column
     rows: Flags
-    texts: EncodedColumn
+    texts: pa.Array
 
     def problem(self, at: str, row: int) -> str:
-        text = self.texts.values([row])[0].as_py()
-        kind = self.column.type
-        return f"{at}, column {self.column.name}: '{_shortened(text)}' is not {EXPECTED[kind.name]} ({kind})"
+        return f"{at}, {misfit(self.texts[row].as_py(), self.column)}"
 
 
-def _read_leniently(path: Path, options: ReadOptions, name: str) -> tuple[Table, list[_Misfit]]:
-    """Return a table in which what does not fit its type is null, and where that is."""
+def _read_leniently(path: Path, options: ReadOptions, name: str) -> tuple[Table, dict[str, pa.Array], list[_Misfit]]:
+    """Return a table, its cells by column, and which cells do not fit their type: these are null."""
     try:
-        return read_table(path, options, name), []
-    except InputError as error:
-        texts = read_table(path, replace(options, types={}, ordered={}, strings="all"), name)
-        misfits = _misfits(texts, options)
+        table = read_table(path, options, name)
+    except InputError:
+        table = read_table(path, replace(options, types={}, ordered={}, strings="all"), name)
+        cells, misfits = {}, []
+        for read in table.columns:
+            column = Column(read.column.name, options.types[read.column.name])
+            texts = read.values()
+            typed, wrong = fit(texts, column)
+            cells[column.name] = _combined(typed)
+            if wrong is not None and wrong.any():
+                misfits.append(_Misfit(column, wrong, texts))
         if not misfits:
             raise
-        wrong = {misfit.column.name: misfit.rows for misfit in misfits}
-        arrays = {c.column.name: _without(c.values(), wrong.get(c.column.name)) for c in texts.columns}
-        try:
-            fitting = from_arrow(pa.table(arrays), name, replace(options, limit=None))
-        except InputError:
-            raise error from None
-        return replace(fitting, warnings=texts.warnings, locate=texts.locate), misfits
+        return table, cells, misfits
+    return table, {c.column.name: c.values() for c in table.columns}, []
 
 
-def _misfits(texts: Table, options: ReadOptions) -> list[_Misfit]:
-    found = []
-    for column in texts.columns:
-        name = column.column.name
-        kind = options.types[name]
-        distinct = column.counts[0]
-        assert column.dictionary is not None
-        values = column.dictionary.take(pa.array(distinct)).to_pylist()
-        wrong = distinct[[not _fits(value, Column(name, kind)) for value in values]]
-        rows = np.isin(column.keys, wrong)
-        if column.valid is not None:
-            rows &= column.valid
-        if rows.any():
-            found.append(_Misfit(Column(name, kind), rows, column))
-    return found
+def _combined(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) and values.num_chunks else values
 
 
-def _fits(text: str, column: Column) -> bool:
-    try:
-        read_value(text, column.type)
-    except ValueError:
-        return False
-    return True
-
-
-def _without(texts: pa.Array, wrong: Flags | None) -> pa.Array:
-    return texts if wrong is None else pc.if_else(pa.array(~wrong), texts, None)
-
-
-# Tables of records
-
-
-def _with_all_columns(read: Table, schema: Schema) -> Table:
-    """Return the table's columns in its order; those that the file lacks are null."""
-    texts = next((c.dictionary for c in read.columns if c.column.type == STRING), pa.array([], pa.large_string()))
-
-    def nulls(column: Column) -> EncodedColumn:
-        dictionary = texts if column.type == STRING else None
-        if needs_dictionary(column.type) and dictionary is None:
-            dictionary = pa.array([], arrow_type_of(column.type))
-        rows = read.row_count
-        return EncodedColumn(column, np.zeros(rows, np.int64), np.zeros(rows, np.bool_), dictionary)
-
-    columns = (replace(read[c.name], column=c) if c.name in read.schema else nulls(c) for c in schema)
-    return Table(schema, tuple(columns), read.row_count)
-
-
-def _taken(table: Table, rows: Rows, locate: Callable[[int], str]) -> Table:
-    """Return some rows as a table of their own; its dictionaries hold their values only. O(rows log rows)."""
-    valid = {c.column.name: _flags(c, rows) for c in table.columns}
-    texts = [c for c in table.columns if c.column.type == STRING]
-    pooled = np.unique(np.concatenate([_present(c, rows) for c in texts])) if texts else None
-    dictionary = texts[0].dictionary.take(pa.array(pooled)) if texts and texts[0].dictionary is not None else None
-
-    def taken(column: EncodedColumn) -> EncodedColumn:
-        flags = valid[column.column.name]
-        keys = column.keys[rows]
-        if column.dictionary is None:
-            return EncodedColumn(column.column, keys, flags)
-        if column.column.type == STRING:
-            assert pooled is not None
-            return EncodedColumn(column.column, _places(pooled, keys, flags), flags, dictionary)
-        distinct = np.unique(_present(column, rows))
-        values = column.dictionary.take(pa.array(distinct))
-        return EncodedColumn(column.column, _places(distinct, keys, flags), flags, values)
-
-    columns = tuple(taken(column) for column in table.columns)
-    return Table(table.schema, columns, len(rows), locate=lambda row: locate(int(rows[row])))
-
-
-def _flags(column: EncodedColumn, rows: Rows) -> Flags | None:
-    if column.valid is None:
-        return None
-    valid = column.valid[rows]
-    return None if valid.all() else valid
-
-
-def _present(column: EncodedColumn, rows: Rows) -> Keys:
-    keys = column.keys[rows]
-    return keys if column.valid is None else keys[column.valid[rows]]
-
-
-def _places(distinct: Keys, keys: Keys, valid: Flags | None) -> Keys:
-    places = np.searchsorted(distinct, keys).astype(np.int64, copy=False)
-    if valid is not None:
-        places[~valid] = 0
-    return places
-
-
-def _is_null(column: EncodedColumn, row: int) -> bool:
-    return column.valid is not None and not column.valid[row]
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 80 else text[:77] + "..."
+def _is_null(values: pa.Array) -> Flags:
+    return np.asarray(values.is_null().to_numpy(zero_copy_only=False), np.bool_)

@@ -1,142 +1,98 @@
-"""Where a command's tables are read and searched: in this process, or on Spark's executors.
+"""Where a command reads and searches tables: in this process, or on Spark's executors.
 
-Both take the same files and give the same answers; commands know which one they have only where something is not to be
-had of it.
+Both engines take the same files and give the same answers. A command looks at its engine only for a search that the
+engine does not have.
 """
 
 import os
 import shutil
 import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from holdfast.constraints import PredicateSpace, Rule, Schema, UsageError
-from holdfast.jobs.configuration.secrets import masked
-from holdfast.jobs.files.addresses import Place, paths_of
+from holdfast.constraints import PredicateSpace, Rule, UsageError
+from holdfast.jobs.files.addresses import FileOrAddress, paths_of
 from holdfast.jobs.terminal.progress import Progress
 
 if TYPE_CHECKING:
-    from holdfast.discovery.blocks.storage.location import Storage
+    from pyspark.sql import DataFrame, SparkSession
+
+    from holdfast.discovery.blocks.discover import NearInBlocks
     from holdfast.discovery.blocks.storage.reading import BlocksOfFile
     from holdfast.discovery.detection.check import Checked
     from holdfast.discovery.discover import Discovered
     from holdfast.discovery.inclusion.discover import DiscoveredInclusions
     from holdfast.discovery.near.discover import NearDiscovered
     from holdfast.display.verdicts import Verdicts
-    from holdfast.streaming.spark.executors import SparkExecutors
     from holdfast.tables import ReadOptions, Table
 
 Report = Callable[[str], object]
-Read = TypeVar("Read")
 
 BLOCK_ROWS = 1 << 18
 
 
 @dataclass(frozen=True)
-class Spread:
-    """How work is spread over Spark.
+class SparkOptions:
+    """How a command uses Spark.
 
     Parameters
     ----------
-    master : of a cluster; None for this machine, or for what `spark-submit` says.
-    settings : of Spark.
-    work : a folder, or an address of an object store, that every executor reaches; None for a folder of this machine.
-    rows : of a block.
+    master : the address of a cluster; None for this machine, or for the cluster that `spark-submit` sets.
+    settings : settings of Spark, by name.
+    work : a folder or an address of an object store that every executor reaches; None for a temporary folder.
+    block_rows : the number of rows of a block.
     """
 
     master: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     work: str | None = None
-    rows: int = BLOCK_ROWS
+    block_rows: int = BLOCK_ROWS
 
 
-class Engine(ABC, Generic[Read]):
-    """Reads tables, and searches them."""
+@dataclass(frozen=True)
+class NearSearchOptions:
+    """Which near constraints to search for.
 
-    @abstractmethod
-    def read(self, file: Place, reading: "ReadOptions", name: str | None, report: Report) -> Read:
-        """Read a file, as a table of a name; of its own where none is given."""
+    Parameters
+    ----------
+    share : the share of the rows that may be exceptions.
+    max_context : the largest number of columns in the context; 0 for any number.
+    families : some of `key`, `fd` and `od`.
+    threads : how many threads count, in this process.
+    """
 
-    @abstractmethod
-    def schema(self, table: Read) -> Schema:
-        """Return a table's columns."""
-
-    @abstractmethod
-    def warnings(self, table: Read) -> Sequence[str]:
-        """Return what was odd about a file."""
-
-    @abstractmethod
-    def measured(self, table: Read, cross_columns: str) -> PredicateSpace:
-        """Return which columns of a table are worth comparing."""
-
-    @abstractmethod
-    def discover(self, table: Read, space: PredicateSpace, bound: int, threads: int, report: Report) -> "Discovered":
-        """Find what holds on a table."""
-
-    @property
-    @abstractmethod
-    def near_families(self) -> tuple[str, ...]:
-        """The families of near constraints that are counted here."""
-
-    @abstractmethod
-    def near(
-        self,
-        table: Read,
-        share: Fraction,
-        max_context: int,
-        families: Sequence[str],
-        threads: int,
-        report: Report,
-    ) -> "NearDiscovered":
-        """Find what nearly holds on a table."""
-
-    @abstractmethod
-    def check(self, tables: Mapping[str, Read], rules: Sequence[Rule], **asked: Any) -> "Verdicts[Checked]":
-        """Count what breaks rules, as `check_tables` does."""
-
-    @abstractmethod
-    def inclusions(
-        self, files: Sequence[Place], reading: "ReadOptions", report: Report, warn: Report
-    ) -> "DiscoveredInclusions":
-        """Find which columns of some files are included in which."""
+    share: Fraction
+    max_context: int
+    families: Sequence[str]
+    threads: int = 1
 
 
-class ThisProcess(Engine["Table"]):
-    """Tables in memory."""
+class ThisProcess:
+    """Reads tables into the memory of this process, and searches them there."""
 
-    def read(self, file: Place, reading: "ReadOptions", name: str | None, report: Report) -> "Table":  # noqa: ARG002
-        """Read a file."""
+    def read(self, file: FileOrAddress, reading: "ReadOptions", name: str | None, report: Report) -> "Table":  # noqa: ARG002
+        """Read a file as a table called `name`; named after the file where `name` is None."""
         from holdfast.tables import read_table
 
         return read_table(paths_of([file])[0], reading, name)
 
-    def schema(self, table: "Table") -> Schema:
-        """Return a table's columns."""
-        return table.schema
-
-    def warnings(self, table: "Table") -> Sequence[str]:
-        """Return what was odd about a file."""
-        return table.warnings
-
     def measured(self, table: "Table", cross_columns: str) -> PredicateSpace:
-        """Return which columns of a table are worth comparing."""
+        """Return the predicate space of a table: which of its columns are worth comparing."""
         from holdfast.tables import space_of
 
         return space_of(table, cross_columns)
 
     def discover(self, table: "Table", space: PredicateSpace, bound: int, threads: int, report: Report) -> "Discovered":
-        """Find what holds on a table."""
+        """Find the constraints of a space's family that hold on a table, up to a size; 0 for all sizes."""
         from holdfast.discovery.discover import discover
 
-        family = space.family
         return discover(
             table,
-            family=family,
+            family=space.family,
             space=space,
             max_predicates=bound,
             max_context=bound,
@@ -146,35 +102,34 @@ class ThisProcess(Engine["Table"]):
 
     @property
     def near_families(self) -> tuple[str, ...]:
-        """All families of near constraints."""
+        """The families of near constraints that this engine counts: all."""
         from holdfast.discovery.near.discover import FAMILIES
 
         return tuple(FAMILIES)
 
-    def near(
-        self,
-        table: "Table",
-        share: Fraction,
-        max_context: int,
-        families: Sequence[str],
-        threads: int,
-        report: Report,
-    ) -> "NearDiscovered":
-        """Find what nearly holds on a table."""
+    def near(self, table: "Table", options: NearSearchOptions, report: Report) -> "NearDiscovered":
+        """Find the near constraints of a table."""
         from holdfast.discovery.near.discover import discover_near
 
-        return discover_near(table, share, max_context, families=families, threads=threads, report=report)
+        return discover_near(
+            table,
+            options.share,
+            options.max_context,
+            families=options.families,
+            threads=options.threads,
+            report=report,
+        )
 
-    def check(self, tables: "Mapping[str, Table]", rules: Sequence[Rule], **asked: Any) -> "Verdicts[Checked]":
-        """Count what breaks rules."""
+    def check(self, tables: "Mapping[str, Table]", rules: Sequence[Rule], **options: Any) -> "Verdicts[Checked]":
+        """Count the violations of rules, with the options of `check_tables`."""
         from holdfast.discovery.detection.check import check_tables
 
-        return check_tables(tables, rules, **asked)
+        return check_tables(tables, rules, **options)
 
     def inclusions(
-        self, files: Sequence[Place], reading: "ReadOptions", report: Report, warn: Report
+        self, files: Sequence[FileOrAddress], reading: "ReadOptions", report: Report, warn: Report
     ) -> "DiscoveredInclusions":
-        """Find which columns of some files are included in which."""
+        """Read files column by column, and find inclusions."""
         from holdfast.discovery.inclusion.discover import discover_inclusions
 
         return discover_inclusions(
@@ -182,45 +137,50 @@ class ThisProcess(Engine["Table"]):
         )
 
 
-class OnSpark(Engine["BlocksOfFile"]):
-    """Tables in blocks.
+class OnSpark:
+    """Reads tables into blocks, which Spark's executors write and search. Its methods are those of `ThisProcess`.
 
     Parameters
     ----------
-    executors, storage : where tasks run, and where blocks are.
-    rows : of a block.
+    spark : the session.
+    address : where the blocks are.
+    block_rows : the number of rows of a block.
     """
 
-    def __init__(self, executors: "SparkExecutors", storage: "Storage", rows: int) -> None:
-        self._executors = executors
-        self._storage = storage
-        self._rows = rows
+    def __init__(self, spark: "SparkSession", address: str, block_rows: int = BLOCK_ROWS) -> None:
+        from holdfast.discovery.blocks.storage.location import Storage
+        from holdfast.streaming.spark.executors import SparkExecutors
 
-    def read(self, file: Place, reading: "ReadOptions", name: str | None, report: Report) -> "BlocksOfFile":
-        """Read a file into blocks."""
-        from holdfast.discovery.blocks.storage.reading import BlocksOfFile, read_blocks
+        self._executors = SparkExecutors(spark)
+        self._block_rows = block_rows
+        self._storage = Storage.at(address)
+        self._storage.open().prepare()
+
+    def read(self, file: FileOrAddress, reading: "ReadOptions", name: str | None, report: Report) -> "BlocksOfFile":
+        """Read a file, or a Delta table, into blocks."""
         from holdfast.tables.delta import is_delta_table
 
         if isinstance(file, Path) and not is_delta_table(file):
-            return read_blocks(file, reading, self._storage, self._rows, self._executors, report, name)
-        from holdfast.streaming.spark.frames import blocks_of_frame, frame_at, place_in_frame
+            from holdfast.discovery.blocks.storage.reading import read_blocks
+
+            return read_blocks(file, reading, self._storage, self._block_rows, self._executors, report, name)
+        from holdfast.streaming.spark.frames import frame_at, place_in_frame
         from holdfast.tables import table_name
 
         frame = frame_at(self._executors.spark, str(file), reading.version)
-        called = name or table_name(paths_of([file])[0])
-        table, warnings = blocks_of_frame(frame, called, reading, self._storage, self._rows, report)
-        return BlocksOfFile(table, warnings, lambda row: place_in_frame(str(file), row))
+        read = self.frame(frame, name or table_name(paths_of([file])[0]), reading, report)
+        return replace(read, locate=lambda row: place_in_frame(str(file), row))
 
-    def schema(self, table: "BlocksOfFile") -> Schema:
-        """Return a table's columns."""
-        return table.table.schema
+    def frame(self, frame: "DataFrame", name: str, reading: "ReadOptions", report: Report) -> "BlocksOfFile":
+        """Write a data frame into blocks."""
+        from holdfast.discovery.blocks.storage.reading import BlocksOfFile
+        from holdfast.streaming.spark.frames import blocks_of_frame
 
-    def warnings(self, table: "BlocksOfFile") -> Sequence[str]:
-        """Return what was odd about a file."""
-        return table.warnings
+        table, warnings = blocks_of_frame(frame, name, reading, self._storage, self._block_rows, report)
+        return BlocksOfFile(table, warnings, lambda row: f"row {row + 1}")
 
     def measured(self, table: "BlocksOfFile", cross_columns: str) -> PredicateSpace:
-        """Return which columns of a table are worth comparing."""
+        """Return the predicate space of a table."""
         from holdfast.discovery.blocks.discover import space_of_blocks
 
         return space_of_blocks(table.table, cross_columns)
@@ -228,44 +188,38 @@ class OnSpark(Engine["BlocksOfFile"]):
     def discover(
         self, table: "BlocksOfFile", space: PredicateSpace, bound: int, threads: int, report: Report
     ) -> "Discovered":
-        """Find what holds on a table."""
+        """Find the constraints of a space's family."""
         from holdfast.discovery.blocks.discover import discover_blocks
 
         return discover_blocks(table.table, space, bound, threads=threads, report=report)
 
     @property
     def near_families(self) -> tuple[str, ...]:
-        """Those that need no order of values."""
+        """The families whose counts need no order of values."""
         from holdfast.discovery.blocks.discover import NEAR_FAMILIES
 
         return NEAR_FAMILIES
 
-    def near(
-        self,
-        table: "BlocksOfFile",
-        share: Fraction,
-        max_context: int,
-        families: Sequence[str],
-        threads: int,  # noqa: ARG002  (executors count)
-        report: Report,
-    ) -> "NearDiscovered":
-        """Find what nearly holds on a table."""
+    def near(self, table: "BlocksOfFile", options: NearSearchOptions, report: Report) -> "NearInBlocks":
+        """Find the near constraints of a table; executors count."""
         from holdfast.discovery.blocks.discover import discover_near_blocks
 
-        return discover_near_blocks(table.table, share, max_context, families=families, report=report)
+        return discover_near_blocks(
+            table.table, options.share, options.max_context, families=options.families, report=report
+        )
 
-    def check(self, tables: "Mapping[str, BlocksOfFile]", rules: Sequence[Rule], **asked: Any) -> "Verdicts[Checked]":
-        """Count what breaks rules."""
+    def check(self, tables: "Mapping[str, BlocksOfFile]", rules: Sequence[Rule], **options: Any) -> "Verdicts[Checked]":
+        """Count the violations of rules."""
         from holdfast.discovery.blocks.counting.checking import check_blocks
 
-        asked.pop("threads", None)
+        options.pop("threads", None)
         locate = {name: table.locate for name, table in tables.items()}
-        return check_blocks({name: table.table for name, table in tables.items()}, rules, locate=locate, **asked)
+        return check_blocks({name: table.table for name, table in tables.items()}, rules, locate=locate, **options)
 
     def inclusions(
-        self, files: Sequence[Place], reading: "ReadOptions", report: Report, warn: Report
+        self, files: Sequence[FileOrAddress], reading: "ReadOptions", report: Report, warn: Report
     ) -> "DiscoveredInclusions":
-        """Find which columns of some files are included in which."""
+        """Read files into blocks, and find inclusions."""
         from holdfast.discovery.blocks.discover import discover_inclusions_in_blocks
 
         tables = {}
@@ -273,29 +227,28 @@ class OnSpark(Engine["BlocksOfFile"]):
             read = self.read(file, reading, None, report)
             for warning in read.warnings:
                 warn(warning)
-            tables[read.table.schema.table] = read.table
+            tables[read.schema.table] = read.table
         return discover_inclusions_in_blocks(tables, texts=reading.strings == "all", report=report)
 
 
+Engine: TypeAlias = ThisProcess | OnSpark
+
+
 @contextmanager
-def engine(spread: Spread | None, progress: Progress) -> Iterator[Engine[Any]]:
-    """Give the engine that was asked for, as long as answers are asked for; what it wrote is gone afterwards."""
-    if spread is None:
+def engine_for(options: SparkOptions | None, progress: Progress) -> Iterator[Engine]:
+    """Provide the engine for a command: Spark with these options, else this process. Removes its blocks at the end."""
+    if options is None:
         yield ThisProcess()
         return
-    from holdfast.discovery.blocks.storage.location import Storage
-    from holdfast.streaming.spark.executors import SparkExecutors
     from holdfast.streaming.spark.session import running_master, session_for
 
     is_ours = running_master() is None
     with progress.task("starting Spark"):
-        spark = session_for(spread.master, spread.settings, shown=masked)
+        spark = session_for(options.master, options.settings)
     spark.sparkContext.setLogLevel("ERROR")
     try:
-        with work_folder(spread.work, str(spark.sparkContext.master)) as address:
-            storage = Storage.at(address)
-            storage.open().prepare()
-            yield OnSpark(SparkExecutors(spark), storage, spread.rows)
+        with work_folder(options.work, str(spark.sparkContext.master)) as address:
+            yield OnSpark(spark, address, options.block_rows)
     finally:
         if is_ours:
             spark.stop()
@@ -303,7 +256,7 @@ def engine(spread: Spread | None, progress: Progress) -> Iterator[Engine[Any]]:
 
 @contextmanager
 def work_folder(named: str | None, master: str) -> Iterator[str]:
-    """Give a folder of its own below the one that was named, or a temporary one where Spark is on this machine."""
+    """Provide a new folder below the named one, or a temporary folder where Spark runs on this machine."""
     if named is None and not master.startswith("local"):
         raise UsageError(
             f"executors of {master} have to reach the blocks of rows: name a folder that all of them share with this "

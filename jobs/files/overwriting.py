@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from holdfast.constraints import UsageError
-from holdfast.jobs.files.addresses import Address, Place
+from holdfast.jobs.files.addresses import Address, FileOrAddress
 
 if TYPE_CHECKING:
     from holdfast.jobs.configuration.reading import Configuration
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Inode = tuple[int, int]
 
 
-def refuse_overwriting(outputs: Mapping[str, Path | None], reads: Iterable[Place | None]) -> None:
+def refuse_overwriting(outputs: Mapping[str, Path | None], reads: Iterable[FileOrAddress | None]) -> None:
     """Raise `UsageError` where a file to be written is read too, or where two options name one file.
 
     Parameters
@@ -57,7 +57,7 @@ def refuse_overwriting_live(output: Path | None, configuration: "Configuration")
     refuse_overwriting({"--output": output}, [Path(place) for place in places if not is_remote(place)])
 
 
-def _paths(reads: Iterable[Place | None]) -> Iterator[Path]:
+def _paths(reads: Iterable[FileOrAddress | None]) -> Iterator[Path]:
     for place in reads:
         if isinstance(place, Address):
             parts = urlsplit(place.url)

@@ -7,17 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.constraints import Family, PredicateSpace, Schema, UsageError
+from holdfast.jobs.terminal.output import results_to
 
 if TYPE_CHECKING:
     from holdfast.tables import ReadOptions
 
 
 def read_space(file: Path) -> PredicateSpace:
-    """Return the space that a file holds."""
+    """Read a space from a file."""
     try:
         return PredicateSpace.from_json(json.loads(file.read_text("utf-8")))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{file}: {error}") from error
+
+
+def write_space(file: Path, space: PredicateSpace) -> None:
+    """Write a space to a file."""
+    with results_to(file) as out:
+        out.write(json.dumps(space.to_json(), ensure_ascii=False, indent=1) + "\n")
 
 
 def space_for(
@@ -28,9 +35,9 @@ def space_for(
     *,
     cross_columns: bool,
 ) -> PredicateSpace:
-    """Return the space in which a family is looked for: the one given, as far as it speaks of that family.
+    """Return the space in which a family is searched: the given space where it fits the family, else a new one.
 
-    One of order dependencies says nothing of columns that are crossed, so these are measured for denial constraints.
+    A space of order dependencies has no pairs of different columns, so for denial constraints they are measured.
     """
     if given is not None and given.schema.names != schema.names:
         raise UsageError(
@@ -43,7 +50,7 @@ def space_for(
 
 
 def reading_in(space: PredicateSpace, reading: "ReadOptions") -> "ReadOptions":
-    """Return how a table is read that is to have the columns of a space."""
+    """Return the options that read a table with exactly the columns and types of a space."""
     columns = list(space.schema)
     return replace(
         reading,

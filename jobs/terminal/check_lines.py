@@ -1,11 +1,11 @@
-"""What `check` says of rules: lines for programs, lines for people, and what they came to.
+"""The answer of `check`: the verdicts on rules as lines for programs or for people, and their summary.
 
     broken  zip_city  2 pairs, 2 of 10 rows  not(t.Zip = s.Zip and t.City != s.City)
            Zip      City
         t  "01907"  "Swampscott"  tax.csv, line 2
         s  "01907"  "Lynn"        tax.csv, line 3
 
-Invariant: a rule has one line for programs; for people one line, and its examples below it.
+Invariant: a rule has result line for programs; for people result line, and its examples below it.
 """
 
 import json
@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.constraints import InclusionDependency, Severity, Value, json_value
-from holdfast.jobs.terminal.counts import counted
+from holdfast.display.texts import aligned, columns, counted
 from holdfast.jobs.terminal.options import Answering
 from holdfast.jobs.terminal.output import json_line
-from holdfast.jobs.terminal.sentences import said_fields, said_lines
+from holdfast.jobs.terminal.sentences import sentence_fields, sentence_lines
 
 if TYPE_CHECKING:
     from holdfast.discovery.detection.check import Checked, Example
@@ -29,83 +29,80 @@ _INDENT = " " * 4
 
 
 def json_lines(checked: Sequence["Checked"], answering: Answering) -> Iterator[str]:
-    """Return a line a rule."""
-    for one in checked:
-        rule = one.rule
-        missing = {"missing_values": one.missing_values} if isinstance(rule.body, InclusionDependency) else {}
+    """Yield a JSON line for each rule."""
+    for result in checked:
+        rule = result.rule
+        missing = {"missing_values": result.missing_values} if isinstance(rule.body, InclusionDependency) else {}
         yield json_line(
             {
                 "rule": rule.name,
                 "table": rule.table,
                 "constraint": rule.text,
                 **(rule.body.named if isinstance(rule.body, InclusionDependency) else {}),
-                "violating_pairs": one.violating_pairs,
-                "violating_rows": one.violating_rows,
+                "violating_pairs": result.violating_pairs,
+                "violating_rows": result.violating_rows,
                 **missing,
-                "rows": one.rows,
-                "holds": one.holds,
-                "broken": one.broken,
+                "rows": result.rows,
+                "holds": result.holds,
+                "broken": result.broken,
                 "severity": rule.severity.value,
                 "threshold": rule.threshold,
-                "examples": [example.to_json() for example in one.examples],
-                **said_fields(rule.body, answering),
+                "examples": [example.to_json() for example in result.examples],
+                **sentence_fields(rule.body, answering),
             }
         )
 
 
 def text_lines(checked: Sequence["Checked"], answering: Answering, *, named: bool) -> Iterator[str]:
-    """Return rules as people read them, with their tables' names where `named`."""
-    heads = [(_verdict(one), one.rule.name, _counts(one)) for one in checked]
+    """Yield a line for each rule, with its examples below it; `named` adds the names of tables."""
+    heads = [(_verdict(result), result.rule.name, _counts(result)) for result in checked]
     widths = [max(map(len, column)) for column in zip(*heads, strict=True)]
     widths[1] = min(widths[1], _WIDEST_NAME)
-    for head, one in zip(heads, checked, strict=True):
-        within = f"{one.rule.table}: " if named and not isinstance(one.rule.body, InclusionDependency) else ""
-        text = "" if one.rule.name == one.rule.text and not within else within + one.rule.text
+    for head, result in zip(heads, checked, strict=True):
+        within = f"{result.rule.table}: " if named and not isinstance(result.rule.body, InclusionDependency) else ""
+        text = "" if result.rule.name == result.rule.text and not within else within + result.rule.text
         yield f"{aligned([*head, text], [*widths, 0])}\n"
-        yield from said_lines(one.rule.body, answering)
-        yield from (f"{_INDENT}{line}\n" for line in _example_lines(one))
+        yield from sentence_lines(result.rule.body, answering)
+        yield from (f"{_INDENT}{line}\n" for line in _example_lines(result))
 
 
 def summary(checked: Sequence["Checked"], tables: int) -> str:
-    """Return what all rules came to, on a line."""
+    """Return how many rules have which verdict."""
     counts = Counter(map(_verdict, checked))
     found = ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in _VERDICTS if counts[verdict])
     return f"{counted(len(checked), 'rule')} on {counted(tables, 'table')}: {found}"
 
 
-def _verdict(one: "Checked") -> str:
-    if one.holds:
+def _verdict(result: "Checked") -> str:
+    if result.holds:
         return _OK
-    if not one.broken:
+    if not result.broken:
         return _VIOLATED
-    return _BROKEN if one.rule.severity is Severity.ERROR else _WARNING
+    return _BROKEN if result.rule.severity is Severity.ERROR else _WARNING
 
 
-def _counts(one: "Checked") -> str:
-    if one.violating_rows is None:
+def _counts(result: "Checked") -> str:
+    if result.violating_rows is None:
         return "stopped at the first violation"
-    counts = [f"{one.violating_rows:,} of {counted(one.rows, 'row')}"]
-    if one.violating_pairs is not None:
-        counts.insert(0, counted(one.violating_pairs, "pair"))
-    if one.missing_values is not None:
-        counts.insert(0, counted(one.missing_values, "missing value"))
-    return ", ".join(counts) + (f" ({one.rule.threshold})" if one.rule.threshold else "")
+    counts = [f"{result.violating_rows:,} of {counted(result.rows, 'row')}"]
+    if result.violating_pairs is not None:
+        counts.insert(0, counted(result.violating_pairs, "pair"))
+    if result.missing_values is not None:
+        counts.insert(0, counted(result.missing_values, "missing value"))
+    return ", ".join(counts) + (f" ({result.rule.threshold})" if result.rule.threshold else "")
 
 
-def _example_lines(one: "Checked") -> Iterator[str]:
-    """Return the rows of examples below one another, so that one sees where they differ."""
-    if isinstance(one.rule.body, InclusionDependency):
-        if one.examples:
-            yield f"missing: {', '.join(shown_value(example.value) for example in one.examples)}"
+def _example_lines(result: "Checked") -> Iterator[str]:
+    """Yield the rows of the examples below result another, so that differences can be seen."""
+    if isinstance(result.rule.body, InclusionDependency):
+        if result.examples:
+            yield f"missing: {', '.join(shown_value(example.value) for example in result.examples)}"
         return
-    lines = [line for example in one.examples for line in _rows(example, one.rule.columns)]
+    lines = [line for example in result.examples for line in _rows(example, result.rule.columns)]
     if not lines:
         return
-    names = [name for name in one.examples[0].images[0] if name in one.rule.columns]
-    lines.insert(0, ["", *names, ""])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        yield aligned(line, widths)
+    names = [name for name in result.examples[0].images[0] if name in result.rule.columns]
+    yield from columns([["", *names, ""], *lines])
 
 
 def _rows(example: "Example", columns: frozenset[str]) -> Iterator[list[str]]:
@@ -113,12 +110,7 @@ def _rows(example: "Example", columns: frozenset[str]) -> Iterator[list[str]]:
         yield [row, *(shown_value(value) for name, value in image.items() if name in columns), place]
 
 
-def aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Return cells on a line, each as wide as its column."""
-    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
-
-
 def shown_value(value: Value) -> str:
-    """Return a value as JSON has it, cut where it is long."""
+    """Return a value as JSON, truncated where it is long."""
     text = json.dumps(json_value(value), ensure_ascii=False)
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."

@@ -1,15 +1,13 @@
-"""How many of what, in words."""
+"""Numbers of constraints, and compared columns, in words."""
 
 from holdfast.constraints import Family, PredicateSpace
 from holdfast.display.texts import counted
-
-__all__ = ["compared_across", "counted", "counted_constraints"]
 
 _MOST_PAIRS = 20
 
 
 def compared_across(space: PredicateSpace) -> str:
-    """Return which pairs of columns are compared with each other, the first of them where there are many."""
+    """Return the pairs of different columns that a space compares, at most 20 of them."""
     names = space.schema.names
     shown = ", ".join(f"({names[a]}, {names[b]})" for a, b in space.crossing[:_MOST_PAIRS])
     more = len(space.crossing) - _MOST_PAIRS
@@ -18,7 +16,7 @@ def compared_across(space: PredicateSpace) -> str:
 
 
 def counted_constraints(count: int, family: Family, bound: int) -> str:
-    """Return how many constraints of a family there are, and how large they may be.
+    """Return a number of constraints of a family, with the bound of their size (0: none).
 
     >>> counted_constraints(2, Family.ORDER, 3)
     '2 order dependencies with at most 3 columns in the context'

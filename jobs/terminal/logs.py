@@ -1,10 +1,10 @@
-"""What libraries log and warn of while a command runs, as lines of the command.
+"""Logs and warnings of libraries while a command runs, as lines of the command.
 
-Python's `logging` and `warnings` are heard, from the level that the command speaks at, at least `warning`. delta-rs and
-its storages log on their own, past Python: what fails in them is raised as an error, so their log is off, unless
-`RUST_LOG` is set or `--log-level debug` is given.
+Records of Python's `logging` and `warnings` are written from the level of the command on, at least `warning`. delta-rs
+and its storage libraries have a log of their own, outside Python. Their failures are raised as errors, so this log is
+off unless `RUST_LOG` is set or `--log-level debug` is given.
 
-Invariant: each record is one line in the format of `--log-format`, and no secret is in it.
+Invariant: each record is one line in the format of `--log-format`, with secrets masked.
 """
 
 import logging
@@ -14,26 +14,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from holdfast.jobs.configuration.secrets import masked
+from holdfast.display.secrets import masked
 from holdfast.jobs.terminal.output import one_line
-from holdfast.jobs.terminal.progress import is_said, json_line
+from holdfast.jobs.terminal.progress import is_written, json_line
 
 if TYPE_CHECKING:
     import click
 
-IS_JSON, LEAST = "holdfast.log_is_json", "holdfast.log_level"
-"""Under these names the context of a command has whether lines are JSON, and the least level that is said."""
+IS_JSON, LOWEST_LEVEL = "holdfast.log_is_json", "holdfast.log_level"
+"""The keys of a command's context for whether lines are JSON, and for the lowest level that is written."""
 
 _RUST_LOG = "RUST_LOG"
 _OFF = "off"
 
 
-class Lines(logging.Handler):
-    """Writes records as lines on standard error.
+class LogLines(logging.Handler):
+    """Writes log records as lines on standard error.
 
     Attributes
     ----------
-    context : of the command that runs, once its arguments are read.
+    context : the context of the running command, once its arguments are read.
     """
 
     def __init__(self) -> None:
@@ -41,10 +41,10 @@ class Lines(logging.Handler):
         self.context: click.Context | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record; a stream that is closed takes none."""
+        """Write one record; nothing where standard error is closed."""
         meta = {} if self.context is None else self.context.meta
         level = "error" if record.levelno >= logging.ERROR else "warning"
-        if not is_said(level, meta.get(LEAST, "warning")):
+        if not is_written(level, meta.get(LOWEST_LEVEL, "warning")):
             return
         text = record.getMessage().strip()
         if record.exc_info and record.exc_info[1] is not None:
@@ -59,9 +59,9 @@ class Lines(logging.Handler):
 
 
 @contextmanager
-def heard() -> Iterator[Lines]:
-    """Write what is logged and warned of on standard error, as lines of a command, for as long as it runs."""
-    lines = Lines()
+def logs_written() -> Iterator[LogLines]:
+    """Write logs and warnings on standard error as lines of a command, as long as the command runs."""
+    lines = LogLines()
     is_ours = _RUST_LOG not in os.environ
     if is_ours:
         os.environ[_RUST_LOG] = _OFF  # delta-rs reads it once, when it is loaded
@@ -76,7 +76,7 @@ def heard() -> Iterator[Lines]:
             os.environ.pop(_RUST_LOG, None)
 
 
-def let_rust_speak() -> None:
-    """Let delta-rs log what it does, unless the environment says what it is to log."""
+def let_rust_log() -> None:
+    """Switch the log of delta-rs on, unless the environment sets it."""
     if os.environ.get(_RUST_LOG, _OFF) == _OFF:
         os.environ[_RUST_LOG] = "deltalake=debug"

@@ -1,4 +1,4 @@
-"""The options that commands share, and what they say together.
+"""The options that commands share.
 
 Invariant: an option means the same in every command that has it; `ReadOptions` is made here only.
 """
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.jobs.terminal.logs import IS_JSON, LEAST, let_rust_speak
-from holdfast.jobs.terminal.progress import LEVELS, Voice
+from holdfast.jobs.terminal.logs import IS_JSON, LOWEST_LEVEL, let_rust_log
+from holdfast.jobs.terminal.progress import LEVELS, LogOptions, progress_on
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -31,13 +31,13 @@ MOST = 2**63 - 1
 MOST_THREADS = 1_024
 
 
-class Count(click.IntRange):
-    """A whole number; help names its least value alone.
+class Whole(click.IntRange):
+    """A whole number; the help shows its smallest value alone.
 
     Parameters
     ----------
-    least : the smallest that is taken.
-    most : the largest that is taken; without it any is, and beyond 64 bits it means what `MOST` does: all there are.
+    least : the smallest number that is accepted.
+    most : the largest number that is accepted; None for any number, where numbers above `MOST` mean `MOST`.
     """
 
     def __init__(self, least: int = 0, most: int | None = None) -> None:
@@ -45,7 +45,7 @@ class Count(click.IntRange):
         self._most = most
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
-        """Return the number, or refuse it with its range."""
+        """Return the number, or an error that names the range."""
         number = super().convert(value, parameter, context)
         if self._most is not None and number > self._most:
             self.fail(f"{number} is not in the range {self.min}<=x<={self._most}.", parameter, context)
@@ -54,7 +54,7 @@ class Count(click.IntRange):
 
 @dataclass(frozen=True)
 class Answering:
-    """How a command answers: --format, --output, --quiet, and --sentences where it has that."""
+    """How a command answers: --format, --output, --quiet, and --sentences in commands that have this option."""
 
     as_json: bool
     output: Path | None
@@ -62,14 +62,12 @@ class Answering:
     sentences: bool = False
 
     def progress(self) -> "Progress":
-        """Return where progress and notes go."""
-        from holdfast.jobs.terminal.progress import progress_on
-
-        return progress_on(sys.stderr, quiet=self.quiet)
+        """Return the progress for the command's notes, on standard error."""
+        return progress_on(sys.stderr, LogOptions(self.quiet))
 
 
 def _stacked(*options: Decorator) -> Decorator:
-    """Return what adds all `options`, so that help lists them in this order."""
+    """Return a decorator that adds several options, which the help lists in this order."""
 
     def add(command: Any) -> Any:
         for option in reversed(options):
@@ -80,9 +78,9 @@ def _stacked(*options: Decorator) -> Decorator:
 
 
 def _quietly(context: click.Context, _: click.Parameter, is_quiet: bool) -> bool:
-    """Note that warnings of libraries are not said either."""
+    """With --quiet, leave out warnings of libraries too."""
     if is_quiet:
-        context.meta[LEAST] = "error"
+        context.meta[LOWEST_LEVEL] = "error"
     return is_quiet
 
 
@@ -92,13 +90,13 @@ answering = _stacked(
     click.option(
         "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Text, or JSON lines."
     ),
-    click.option("--output", type=NEW_FILE, metavar="FILE", help="Write results there, all or nothing."),
+    click.option("--output", type=NEW_FILE, metavar="FILE", help="File to write results to, completely or not at all."),
     quiet,
 )
 """How a command answers: --format, --output and --quiet."""
 
 
-sentences = click.option("--sentences", is_flag=True, help="Say each constraint in plain words too.")
+sentences = click.option("--sentences", is_flag=True, help="Add each constraint in plain words.")
 
 speaking = _stacked(
     click.option(
@@ -107,7 +105,7 @@ speaking = _stacked(
         default="info",
         show_default=True,
         metavar="LEVEL",
-        help="Least that is said: debug, info, warning, error.",
+        help="Lowest level to write: debug, info, warning, error.",
     ),
     click.option(
         "--log-format",
@@ -116,26 +114,26 @@ speaking = _stacked(
         help="Lines for people, or one JSON object each.",
     ),
 )
-"""How a job speaks while it runs: --log-level and --log-format."""
+"""Which notes a job writes while it runs: --log-level and --log-format."""
 
 
-def voice(log_level: str, log_format: str, *, quiet: bool) -> Voice:
-    """Return how a job is to speak, errors that end it included."""
-    spoken = Voice(quiet, log_level, log_format == "json")
-    click.get_current_context().meta.update({IS_JSON: spoken.as_json, LEAST: spoken.least})
+def log_options(log_level: str, log_format: str, *, quiet: bool) -> LogOptions:
+    """Return which notes a job writes, and apply the same to logs of libraries and to the error that ends the job."""
+    log = LogOptions(quiet, log_level, log_format == "json")
+    click.get_current_context().meta.update({IS_JSON: log.as_json, LOWEST_LEVEL: log.lowest_level})
     if log_level == "debug":
-        let_rust_speak()
-    return spoken
+        let_rust_log()
+    return log
 
 
 reading = _stacked(
     click.option("--strings", metavar="COL,...|all", help="Columns to read as text."),
     click.option("--typed-header", is_flag=True, help="The header names types: age(Integer), or age int."),
-    click.option("--null", "null", multiple=True, metavar="TOKEN", help="Text that means null [default: empty]."),
+    click.option("--null", "null", multiple=True, metavar="TOKEN", help="Text that stands for null [default: empty]."),
     click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text files."),
     click.option("--delimiter", default=",", show_default=True, help="One character, or 'tab'."),
-    click.option("--threads", type=Count(1, MOST_THREADS), metavar="N", help="Threads to use [default: all cores]."),
-    click.option("--limit", type=Count(), metavar="ROWS", help="Only the first rows of each file."),
+    click.option("--threads", type=Whole(1, MOST_THREADS), metavar="N", help="Threads to use [default: all cores]."),
+    click.option("--limit", type=Whole(), metavar="ROWS", help="Read only the first rows of each file."),
 )
 """How files are read."""
 
@@ -165,11 +163,11 @@ on_spark = _stacked(
         help="A setting of Spark; may be repeated.",
     ),
     click.option(
-        "--work", metavar="FOLDER", help="Folder or object store that all executors reach, for blocks of rows."
+        "--work", metavar="FOLDER", help="Folder or object store for blocks of rows, reached by all executors."
     ),
-    click.option("--block-rows", type=Count(1), metavar="N", help="Rows of a block [default: 262144]."),
+    click.option("--block-rows", type=Whole(1), metavar="N", help="Rows per block [default: 262144]."),
 )
-"""Where Spark searches: --spark, --master, --conf as settings by name, --work and --block-rows."""
+"""How Spark is used: --spark, --master, --conf (settings by name), --work and --block-rows."""
 
 
 EXACT_FAMILIES, NEAR_FAMILIES = ("dc", "od", "ind"), ("key", "fd", "od", "ind")
@@ -181,7 +179,7 @@ class Share(click.ParamType["Fraction"]):
     name = "share"
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> "Fraction":
-        """Return the share, or refuse it with its range."""
+        """Return the share, or an error that names the range."""
         from holdfast.constraints import UsageError, parse_share
 
         try:
@@ -194,27 +192,27 @@ nearly = _stacked(
     click.option(
         "--family",
         metavar="[dc|od|ind]",
-        help="Which kind of constraints; with --near some of key,fd,od, or ind [default: key,fd,od].",
+        help="Kind of constraints; with --near some of key,fd,od, or ind [default: key,fd,od].",
     ),
-    click.option("--near", type=Share(), metavar="SHARE", help="What holds but for this share of rows, such as 1%."),
+    click.option("--near", type=Share(), metavar="SHARE", help="Share of rows that may be exceptions, such as 1%."),
 )
-"""What is looked for, and whether it may have exceptions: --family and --near."""
+"""Which constraints are searched for, and whether they may have exceptions: --family and --near."""
 
 
 def families_of(given: str | None, *, near: bool) -> tuple[str, ...]:
-    """Return the families that --family names, or refuse them."""
+    """Return the families named by --family, or raise an error."""
     if given is None:
         if not near:
-            raise click.UsageError("Name what to look for: --family dc, od or ind, or --near SHARE.")
+            raise click.UsageError("Name what to search for: --family dc, od or ind, or --near SHARE.")
         return NEAR_FAMILIES[:3]
     named = tuple(dict.fromkeys(given.split(",")))
     known = NEAR_FAMILIES if near else EXACT_FAMILIES
     for name in named:
         if name not in known:
-            hint = "" if near or name not in NEAR_FAMILIES else f" ({name} is looked for with --near)"
+            hint = "" if near or name not in NEAR_FAMILIES else f" ({name} is searched for with --near)"
             raise click.BadParameter(f"'{name}' is not one of {', '.join(known)}{hint}.", param_hint="'--family'")
     if len(named) > 1 and (not near or "ind" in named):
-        kinds = "Inclusions are looked for alone" if near else "One family is looked for at a time"
+        kinds = "Inclusions are searched for alone" if near else "One family is searched for at a time"
         raise click.BadParameter(f"{kinds}: name one family, not {given}.", param_hint="'--family'")
     return named
 
@@ -222,32 +220,32 @@ def families_of(given: str | None, *, near: bool) -> tuple[str, ...]:
 searching = _stacked(
     click.option(
         "--max-predicates",
-        type=Count(),
+        type=Whole(),
         default=4,
         show_default=True,
         metavar="N",
-        help="Largest denial constraint; 0: all.",
+        help="Largest denial constraint; 0: any size.",
     ),
     click.option(
         "--max-context",
-        type=Count(),
+        type=Whole(),
         default=3,
         show_default=True,
         metavar="N",
-        help="Largest context of an order dependency or near constraint; 0: all.",
+        help="Largest context of an order dependency or near constraint; 0: any size.",
     ),
-    click.option("--no-cross-columns", is_flag=True, help="Compare no column with another one."),
+    click.option("--no-cross-columns", is_flag=True, help="Compare no column with another column."),
     click.option("--space", type=EXISTING_FILE, metavar="FILE", help="Types and column pairs to use."),
-    click.option("--write-space", type=NEW_FILE, metavar="FILE", help="Where to write those that were used."),
-    click.option("--explain", is_flag=True, help="Say what was done, and how long each step took."),
+    click.option("--write-space", type=NEW_FILE, metavar="FILE", help="File for the types and pairs that were used."),
+    click.option("--explain", is_flag=True, help="Note each step and how long it took."),
 )
-"""What is looked for, and in which space."""
+"""Which constraints are searched for, and in which predicate space."""
 
 
 def read_options(
     strings: str | None, null: tuple[str, ...], encoding: str, delimiter: str, *, typed_header: bool, limit: int | None
 ) -> "ReadOptions":
-    """Return the options as readers take them, or refuse them."""
+    """Return the options for readers, or raise an error."""
     import codecs
 
     from holdfast.constraints import UsageError

@@ -1,7 +1,7 @@
-"""Where results go: standard output, or a file that is either whole or not there.
+"""Writes results to standard output, or to a file that is complete or not written at all.
 
-Invariant: a file named by --output is replaced in one step, after the last line was written and synced; an
-error on the way leaves what was there before, and nothing beside it.
+Invariant: a file named by --output is replaced in one step, after the last line was written and synced; an error before
+that leaves the old file, and no temporary file beside it.
 """
 
 import io
@@ -18,19 +18,12 @@ from typing import Any, BinaryIO, TextIO
 from holdfast.constraints import UsageError
 from holdfast.display.texts import printable
 
-__all__ = ["Line", "bytes_to", "json_line", "one_line", "printable", "replacing", "results_to"]
-
 Line = Mapping[str, Any]
 
 
 @contextmanager
 def results_to(file: Path | None) -> Iterator[TextIO]:
-    """Open the place for results.
-
-    Parameters
-    ----------
-    file : None for standard output; a device or a pipe is written to as it is.
-    """
+    """Open a file for results as text; standard output where `file` is None. Devices and pipes are not replaced."""
     if file is None:
         yield sys.stdout
         sys.stdout.flush()
@@ -41,7 +34,7 @@ def results_to(file: Path | None) -> Iterator[TextIO]:
 
 @contextmanager
 def bytes_to(file: Path) -> Iterator[BinaryIO]:
-    """Open the place for results that are no text."""
+    """Open a file for results as bytes."""
     try:
         if file.exists() and not file.is_file():
             if file.is_dir():
@@ -57,13 +50,6 @@ def bytes_to(file: Path) -> Iterator[BinaryIO]:
         if error.filename is None or Path(os.fsdecode(error.filename)).parent != file.resolve().parent:
             raise
         raise UsageError(f"{file} cannot be written: {error.strerror}") from error
-
-
-@contextmanager
-def replacing(file: Path) -> Iterator[TextIO]:
-    """Write a text file beside `file`, and put it in its place when all went well."""
-    with _replacing(file) as stream, _text_on(stream) as text:
-        yield text
 
 
 @contextmanager
@@ -92,7 +78,7 @@ def _text_on(stream: BinaryIO) -> Iterator[TextIO]:
 
 
 def json_line(fields: Line) -> str:
-    r"""Return one JSON line: compact, names in the order given, any script as it is.
+    r"""Return a JSON line: names in the order given, letters of all scripts unescaped.
 
     >>> json_line({"change": "appeared", "size": 3, "city": "Zürich"})
     '{"change": "appeared", "size": 3, "city": "Zürich"}\n'
@@ -101,7 +87,7 @@ def json_line(fields: Line) -> str:
 
 
 def one_line(line: str) -> str:
-    r"""Return a line that ends where it should: what would begin another one within it is named too.
+    r"""Return a line without control characters: a line break inside it is escaped.
 
     >>> one_line("key  not(t.`a\nb` = s.`a\nb`)\n")
     'key  not(t.`a\\u000ab` = s.`a\\u000ab`)\n'

@@ -1,6 +1,6 @@
-"""How a job says how far it is: a bar on a terminal, now and then a line elsewhere, nothing with --quiet.
+"""Progress and notes of a command: a bar on a terminal, a line now and then elsewhere, nothing with --quiet.
 
-A job is handed a `Progress` and knows nothing of where it goes:
+A job is given a `Progress`, whatever its notes are written to:
 
     with progress.task("reading tax.csv", total=1_000_000) as task:
         for chunk in chunks:
@@ -8,20 +8,20 @@ A job is handed a `Progress` and knows nothing of where it goes:
 
 With `--log-format json` each line is one object: time, level, event, and either figures or a message.
 
-Invariant: progress goes to standard error only, and costs a job next to nothing, however often it calls; no secret of
-the configuration is in it.
+Invariant: progress goes to standard error only, with secrets masked, and costs a job next to nothing, however often the
+job reports it.
 """
 
 import datetime
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TextIO
 
-from holdfast.jobs.configuration.secrets import masked, masked_settings
-from holdfast.jobs.terminal.output import printable
+from holdfast.display.secrets import masked, masked_settings
+from holdfast.display.texts import printable
 
 SECONDS_BETWEEN_LINES = 5.0
 LEVELS = ("debug", "info", "warning", "error")
@@ -30,13 +30,14 @@ Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Voice:
-    """How a job speaks: --quiet, --log-level, --log-format.
+class LogOptions:
+    """Which notes a job writes, and how: --quiet, --log-level, --log-format.
 
     Parameters
     ----------
-    level : the least that is said, one of `LEVELS`.
-    as_json : whether lines are for machines.
+    quiet : whether progress and notes are left out, except errors.
+    level : the lowest level that is written, one of `LEVELS`.
+    as_json : whether lines are JSON objects.
     """
 
     quiet: bool = False
@@ -44,94 +45,65 @@ class Voice:
     as_json: bool = False
 
     @property
-    def least(self) -> str:
-        """The least that is said, where `quiet` leaves errors alone."""
+    def lowest_level(self) -> str:
+        """The lowest level that is written: errors alone with `quiet`."""
         return "error" if self.quiet else self.level
 
 
-class Task(Protocol):
-    """One piece of work under way."""
+class ProgressTask(Protocol):
+    """A piece of work whose progress is shown."""
 
     def advance(self, amount: int = 1) -> None:
-        """Note that so much more is done."""
+        """Add to the amount of work that is done."""
 
     def describe(self, text: str) -> None:
-        """Change what it is called."""
+        """Replace the description of the work."""
 
 
 class Progress(Protocol):
-    """Where progress and notes go."""
+    """Shows the progress of tasks, and writes notes."""
 
-    def task(self, text: str, total: int | None = None) -> AbstractContextManager[Task]:
-        """Start a piece of work; `total` is None where it is not known."""
+    def task(self, text: str, total: int | None = None) -> AbstractContextManager[ProgressTask]:
+        """Start a piece of work; `total` is None where its amount is not known."""
 
     def note(self, text: str, *, level: str = "info", event: str = "note", fields: Fields | None = None) -> None:
-        """Say something on a line of its own: a warning, what was found.
+        """Write a line of its own, such as a warning.
 
         Parameters
         ----------
         level : one of `LEVELS`.
-        event, fields : for lines that machines read: what it is, and its figures.
+        event, fields : the kind of the note and its figures, for lines that programs read.
         """
 
 
-SPOKEN = Voice()
+DEFAULT_LOG = LogOptions()
 
 
-def progress_on(stream: TextIO, *, quiet: bool = False) -> Progress:
-    """Return the progress that suits `stream`."""
-    if quiet:
-        return SilentProgress()
-    return TerminalProgress(stream) if stream.isatty() else PlainProgress(stream)
+def progress_on(stream: TextIO, log: LogOptions = DEFAULT_LOG) -> Progress:
+    """Return the progress that suits a stream and the options of a command."""
+    if log.as_json:
+        return JsonProgress(stream, level=log.lowest_level)
+    if log.quiet:
+        return SilentProgress(stream)
+    return TerminalProgress(stream, log.level) if stream.isatty() else PlainProgress(stream, level=log.level)
 
 
-def spoken_on(stream: TextIO, voice: Voice, mask: Callable[[str], str] = masked) -> Progress:
-    """Return the progress that suits `stream` and what was asked for; `mask` takes secrets out of lines."""
-    if voice.as_json:
-        return JsonProgress(stream, level=voice.least, mask=mask)
-    if voice.quiet:
-        return SilentProgress()
-    if stream.isatty():
-        return TerminalProgress(stream, voice.level, mask)
-    return PlainProgress(stream, level=voice.level, mask=mask)
+def is_written(level: str, lowest: str) -> bool:
+    """Whether notes of a level are written where `lowest` is the lowest level that is."""
+    return LEVELS.index(level) >= LEVELS.index(lowest)
 
 
-def is_said(level: str, least: str) -> bool:
-    """Whether something of a level is said where `least` is the least that is."""
-    return LEVELS.index(level) >= LEVELS.index(least)
-
-
-def json_line(level: str, event: str, text: str, fields: Fields | None, mask: Callable[[str], str] = masked) -> str:
-    """Return one line for machines; its figures say all that its text says.
+def json_line(level: str, event: str, text: str, fields: Fields | None) -> str:
+    """Return a line for programs: with `fields` the figures, else the text as its message.
 
     >>> line = json.loads(json_line("warning", "note", "warning: password=hunter2", None))
     >>> line["level"], line["message"]
     ('warning', 'password=***')
     """
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    said = {"message": text.strip().removeprefix(f"{level}: ")} if fields is None else masked_settings(fields)
-    safe = {name: mask(value) if isinstance(value, str) else value for name, value in said.items()}
+    content = {"message": text.strip().removeprefix(f"{level}: ")} if fields is None else masked_settings(fields)
+    safe = {name: masked(value) if isinstance(value, str) else value for name, value in content.items()}
     return json.dumps({"time": now, "level": level, "event": event, **safe}, ensure_ascii=False) + "\n"
-
-
-class _SilentTask:
-    def advance(self, amount: int = 1) -> None:
-        """Do nothing."""
-
-    def describe(self, text: str) -> None:
-        """Do nothing."""
-
-
-class SilentProgress:
-    """Says nothing."""
-
-    @contextmanager
-    def task(self, text: str, total: int | None = None) -> Iterator[Task]:  # noqa: ARG002
-        """Start a piece of work."""
-        yield _SilentTask()
-
-    def note(self, text: str, *, level: str = "info", event: str = "note", fields: Fields | None = None) -> None:
-        """Say nothing."""
 
 
 class _PlainTask:
@@ -156,36 +128,28 @@ class _PlainTask:
 
 
 class PlainProgress:
-    """Writes a line every few seconds at most; work that is done sooner is not mentioned.
+    """Writes a line every few seconds at most; work that ends sooner has no line.
 
     Parameters
     ----------
-    stream : takes the lines.
-    seconds : at least so long between two.
-    level : the least that is said.
-    mask : takes secrets out of what is said.
+    stream : where lines are written.
+    seconds : the shortest time between two lines of progress.
+    level : the lowest level of notes that is written.
     """
 
-    def __init__(
-        self,
-        stream: TextIO,
-        seconds: float = SECONDS_BETWEEN_LINES,
-        level: str = "info",
-        mask: Callable[[str], str] = str,
-    ) -> None:
+    def __init__(self, stream: TextIO, seconds: float = SECONDS_BETWEEN_LINES, level: str = "info") -> None:
         self.stream = stream
         self.level = level
-        self.mask = mask
         self.seconds = seconds
         self.last = time.monotonic()
 
     @contextmanager
-    def task(self, text: str, total: int | None = None) -> Iterator[Task]:
+    def task(self, text: str, total: int | None = None) -> Iterator[ProgressTask]:
         """Start a piece of work."""
         yield _PlainTask(self, text, total)
 
     def maybe(self, task: object) -> None:
-        """Write `task` if the last line is long enough ago."""
+        """Write the state of `task`, unless the last line is too recent."""
         now = time.monotonic()
         if now - self.last >= self.seconds:
             self.last = now
@@ -193,21 +157,28 @@ class PlainProgress:
 
     def note(self, text: str, *, level: str = "info", event: str = "note", fields: Fields | None = None) -> None:
         """Write a line."""
-        if is_said(level, self.level):
+        if is_written(level, self.level):
             self.stream.write(self.line(text, level, event, fields))
             self.stream.flush()
 
     def line(self, text: str, level: str, event: str, fields: Fields | None) -> str:  # noqa: ARG002  (in words)
-        """Return the line that says something."""
-        return printable(self.mask(text)) + "\n"
+        """Return a note as a line."""
+        return printable(masked(text)) + "\n"
+
+
+class SilentProgress(PlainProgress):
+    """Writes nothing."""
+
+    def note(self, text: str, *, level: str = "info", event: str = "note", fields: Fields | None = None) -> None:
+        """Write nothing."""
 
 
 class JsonProgress(PlainProgress):
-    """Writes lines for machines, one object each."""
+    """Writes lines for programs, one object each."""
 
     def line(self, text: str, level: str, event: str, fields: Fields | None) -> str:
-        """Return the line that says something."""
-        return json_line(level, event, text, fields, self.mask)
+        """Return a note as a line."""
+        return json_line(level, event, text, fields)
 
 
 class _Bar:
@@ -223,34 +194,32 @@ class _Bar:
 
 
 class TerminalProgress:
-    """Draws a bar for each piece of work, and takes it away when the work is done.
+    """Draws a bar for each piece of work, and removes the bar when the work is done.
 
     Parameters
     ----------
     stream : a terminal.
-    level : the least that is said.
-    mask : takes secrets out of what is said.
+    level : the lowest level of notes that is written.
     """
 
-    def __init__(self, stream: TextIO, level: str = "info", mask: Callable[[str], str] = str) -> None:
+    def __init__(self, stream: TextIO, level: str = "info") -> None:
         from holdfast.jobs.terminal.console import console_on
 
         self.level = level
-        self.mask = mask
         self.console = console_on(stream)
 
     @contextmanager
-    def task(self, text: str, total: int | None = None) -> Iterator[Task]:
+    def task(self, text: str, total: int | None = None) -> Iterator[ProgressTask]:
         """Start a piece of work."""
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bars
 
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-        hidden = not is_said("info", self.level)
+        hidden = not is_written("info", self.level)
         with Bars(*columns, TimeRemainingColumn(), console=self.console, transient=True, disable=hidden) as bars:
             yield _Bar(bars, bars.add_task(printable(text), total=total))
 
     def note(self, text: str, *, level: str = "info", event: str = "note", fields: Fields | None = None) -> None:  # noqa: ARG002  (in words)
         """Write a line above the bars."""
-        if is_said(level, self.level):
-            self.console.print(printable(self.mask(text)), markup=False, highlight=False, soft_wrap=True)
+        if is_written(level, self.level):
+            self.console.print(printable(masked(text)), markup=False, highlight=False, soft_wrap=True)

@@ -1,6 +1,6 @@
-"""What `replay` says of its batches: lines for programs, lines for people, and what they came to.
+"""The answer of `replay`: batches as lines for programs or for people, and their totals.
 
-Invariant: a batch has exactly one line of its own, behind those of its changes.
+Invariant: a batch has exactly one line of its own, after the lines of its changes.
 """
 
 import json
@@ -20,10 +20,10 @@ from holdfast.constraints import (
     json_value,
 )
 from holdfast.constraints.names import quoted
-from holdfast.jobs.terminal.counts import counted
+from holdfast.display.texts import counted
 from holdfast.jobs.terminal.options import Answering
 from holdfast.jobs.terminal.output import json_line
-from holdfast.jobs.terminal.sentences import said_fields, said_lines
+from holdfast.jobs.terminal.sentences import sentence_fields, sentence_lines
 from holdfast.streaming.maintainers.near.changes import ENTERED, LEFT
 
 if TYPE_CHECKING:
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class AppliedBatch:
-    """A batch that was applied.
+class ReplayedBatch:
+    """A batch that `replay` has applied.
 
     Parameters
     ----------
-    number, records : from 1; how many changes it had before netting.
-    tables, results : those that it had changes for, by name, and what became of them.
-    rows, constraints, owed : of all tables, after it.
-    across, across_seconds : what changed across tables, and how long that took.
+    number, records : its number, from 1, and how many changes it had before netting.
+    tables, results : the names of the tables that changed, and the result of each.
+    rows, constraints, owed : totals of all tables after the batch.
+    across, across_seconds : changes of inclusions across tables, and how long they took.
     """
 
     number: int
@@ -56,19 +56,19 @@ class AppliedBatch:
 
     @property
     def changes(self) -> list[ConstraintChange]:
-        """What appeared and disappeared, table by table, then across tables."""
+        """The constraints that appeared and disappeared, table by table, then across tables."""
         return [*(change for result in self.results for change in result.changes), *self.across]
 
     @property
     def near(self) -> list[tuple[str, "NearChange"]]:
-        """What became of constraints that nearly hold, each with its table."""
+        """The changes of near constraints, each with its table."""
         return [
             (table, change) for table, result in zip(self.tables, self.results, strict=True) for change in result.near
         ]
 
     @property
     def counts(self) -> dict[str, int]:
-        """Rows that entered and left after netting, and deletes of unknown keys."""
+        """How many rows were inserted and deleted after netting, and how many deletes had an unknown key."""
         return {
             "rows_in": sum(result.rows_in for result in self.results),
             "rows_out": sum(result.rows_out for result in self.results),
@@ -77,49 +77,49 @@ class AppliedBatch:
 
     @property
     def seconds(self) -> float:
-        """How long `apply` alone took."""
+        """How many seconds maintenance took, without reading and printing."""
         return sum(result.seconds for result in self.results) + self.across_seconds
 
 
-def json_lines(applied: AppliedBatch, answering: Answering) -> Iterator[str]:
-    """Return a batch as JSON lines."""
+def json_lines(applied: ReplayedBatch, answering: Answering) -> Iterator[str]:
+    """Yield a batch as JSON lines."""
     for change in applied.changes:
-        said = said_fields(change.constraint, answering)
+        said = sentence_fields(change.constraint, answering)
         yield json_line({"batch": applied.number, **change.fields(), **said})
     for table, near in applied.near:
-        yield json_line({"batch": applied.number, **near.fields(table), **said_fields(near.constraint, answering)})
+        yield json_line({"batch": applied.number, **near.fields(table), **sentence_fields(near.constraint, answering)})
     now = {"rows": applied.rows, "constraints": applied.constraints, "seconds": round(applied.seconds, 6)}
     yield json_line({"batch": applied.number, **applied.counts, **now})
 
 
-def text_lines(applied: AppliedBatch, answering: Answering, *, named: bool) -> Iterator[str]:
-    """Return a batch as people read it, its changes with their tables' names where `named`."""
+def text_lines(applied: ReplayedBatch, answering: Answering, *, named: bool) -> Iterator[str]:
+    """Yield a batch as text; `named` adds the names of tables to its changes."""
     for change in applied.changes:
         within = named and change.constraint.family is not Family.INCLUSION
         yield f"{change.table + ': ' if within else ''}{_change_text(change)}\n"
-        yield from said_lines(change.constraint, answering)
+        yield from sentence_lines(change.constraint, answering)
     for table, near in applied.near:
         yield f"{table + ': ' if named else ''}{near}\n"
-        yield from said_lines(near.constraint, answering)
+        yield from sentence_lines(near.constraint, answering)
     counts = applied.counts
-    did = [counted(applied.records, "record"), f"{counts['rows_in']:,} in", f"{counts['rows_out']:,} out"]
-    did += [f"{n:,} {what}" for what, n in (("ignored", counts["ignored"]), ("owed", applied.owed)) if n]
+    parts = [counted(applied.records, "record"), f"{counts['rows_in']:,} in", f"{counts['rows_out']:,} out"]
+    parts += [f"{n:,} {name}" for name, n in (("ignored", counts["ignored"]), ("owed", applied.owed)) if n]
     now = f"{counted(applied.rows, 'row')}, {counted(applied.constraints, 'constraint')}"
-    yield f"batch {applied.number}: {', '.join(did)}; {now}; {applied.seconds:.3f} s\n"
+    yield f"batch {applied.number}: {', '.join(parts)}; {now}; {applied.seconds:.3f} s\n"
 
 
 @dataclass
 class Totals:
-    """What all batches came to."""
+    """Sums over all batches."""
 
     records: int = 0
     appeared: int = 0
     disappeared: int = 0
     seconds: list[float] = field(default_factory=list)
-    last: AppliedBatch | None = None
+    last: ReplayedBatch | None = None
 
-    def add(self, applied: AppliedBatch) -> None:
-        """Count one more batch."""
+    def add(self, applied: ReplayedBatch) -> None:
+        """Add a batch."""
         appeared = sum(change.appeared for change in applied.changes)
         near = [change.change for _, change in applied.near]
         self.records += applied.records
@@ -129,10 +129,10 @@ class Totals:
         self.last = applied
 
     def summary(self) -> str:
-        """Return it on a line."""
+        """Return the sums as one line."""
         if self.last is None:
             return "no batches: CHANGES has no records"
-        batches = "1 batch" if len(self.seconds) == 1 else f"{len(self.seconds):,} batches"
+        batches = counted(len(self.seconds), "batch", "batches")
         now = f"{counted(self.last.rows, 'row')}, {counted(self.last.constraints, 'constraint')}"
         owed = f"; {counted(self.last.owed, 'delete')} of rows that were never there owed" if self.last.owed else ""
         return (
@@ -141,7 +141,7 @@ class Totals:
         )
 
     def explain(self, progress: "Progress") -> None:
-        """Say how long applying took."""
+        """Note how many seconds the batches took."""
         if self.seconds:
             slowest = int(np.argmax(self.seconds))
             progress.note(f"  {sum(self.seconds):8.3f} s  applying all batches")
@@ -150,7 +150,7 @@ class Totals:
 
 
 def _change_text(change: ConstraintChange) -> str:
-    """Return a change and its proof on a line."""
+    """Return a change with its reason and its proof as one line."""
     cause = ""
     if change.by is not None:
         cause = f" {'from' if change.appeared else 'by'} {change.by}"
@@ -164,7 +164,7 @@ def _change_text(change: ConstraintChange) -> str:
 
 
 def _row_text(row: RowImage, constraint: Constraint) -> str:
-    """Return what tells a row apart: its key, and the columns that the constraint compares."""
+    """Return the key of a row, and its values in the columns that the constraint compares."""
     named = constraint.columns if isinstance(constraint, DenialConstraint | OrderDependency) else None
     values = {**row.key, **{name: value for name, value in row.values.items() if named is None or name in named}}
     fields = (f"{quoted(name)}={json.dumps(json_value(value), ensure_ascii=False)}" for name, value in values.items())

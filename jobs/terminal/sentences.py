@@ -1,6 +1,6 @@
-"""What `--sentences` adds to an answer: each constraint in plain words, below its line or as a field of its own.
+"""The option `--sentences`: each constraint in plain words, as a line below the constraint or as a field of its own.
 
-It is asked for, since lines for programs have the fields that they always had, and a text has one line a constraint.
+Without the option, lines for programs keep the fields that they always had, and a text has one line a constraint.
 """
 
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from holdfast.jobs.terminal.output import one_line
 _INDENT = " " * 4
 
 
-def said_fields(constraint: Constraint | Condition, answering: Answering) -> dict[str, str]:
-    """Return the field that a JSON line has more."""
+def sentence_fields(constraint: Constraint | Condition, answering: Answering) -> dict[str, str]:
+    """Return the field that `--sentences` adds to a line for programs."""
     return {"sentence": sentence(constraint)} if answering.sentences else {}
 
 
-def said_lines(constraint: Constraint | Condition, answering: Answering) -> Iterator[str]:
-    """Yield the line that a text has more."""
+def sentence_lines(constraint: Constraint | Condition, answering: Answering) -> Iterator[str]:
+    """Yield the line that `--sentences` adds for people."""
     if answering.sentences:
         yield one_line(f"{_INDENT}{sentence(constraint)}\n")

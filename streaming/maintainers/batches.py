@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from holdfast.display.html import Cell
+from holdfast.display.html import TableCell
 from holdfast.display.listing import Listing
 from holdfast.streaming.maintainers.table.batch_result import BatchResult
 
@@ -37,12 +37,12 @@ class Batches(Listing[BatchResult]):
         *("rows in", "rows out", "rows", "constraints", "appeared", "disappeared", "seconds", "rules"),
     )
 
-    def cells(self, item: BatchResult) -> Sequence[Cell]:
+    def cells(self, item: BatchResult) -> Sequence[TableCell]:
         """Return the counts, the seconds, and the violations of rules."""
         record = self.record(item)
         numbers = [*(f"{record[name]:,}" for name in _COUNTS), f"{item.seconds:.3f}"]
         rules = "\n".join(str(state).removeprefix("rule ") for state in item.rules)
-        return *(Cell(number, is_number=True) for number in numbers), Cell(rules)
+        return *(TableCell(number, is_number=True) for number in numbers), TableCell(rules)
 
     def record(self, item: BatchResult) -> Mapping[str, Any]:
         """Return the counts and the seconds."""

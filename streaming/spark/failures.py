@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from holdfast.constraints.errors import ExternalError, HoldfastError, InputError, StateRefused
+from holdfast.display.secrets import masked
 from holdfast.streaming.spark.errors import first_line
 from holdfast.streaming.spark.sources import Kind
 
@@ -128,16 +129,11 @@ class _Meaning:
         return (self.failure, self.action) if fits else None
 
 
-def explained(error: BaseException, followed: FollowedSource, shown: Callable[[str], str] = str) -> HoldfastError:
-    """Return what an error of a streaming query means to a person.
-
-    Parameters
-    ----------
-    shown : takes from its words what is a secret.
-    """
+def explained(error: BaseException, followed: FollowedSource) -> HoldfastError:
+    """Return what an error of a streaming query means to a person."""
     causes = causes_of(error)
     failure, action, text = _meaning(causes, followed)
-    found = failure(f"table {followed.table}: {shown(text)}\n{shown(_filled(action, followed))}")
+    found = failure(f"table {followed.table}: {masked(text)}\n{masked(_filled(action, followed))}")
     found.followed = followed
     return found
 

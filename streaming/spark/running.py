@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holdfast.constraints import ExternalError, HoldfastError, InputError
+from holdfast.display.secrets import masked
 from holdfast.state.room import is_of_storage, way_out
 from holdfast.streaming.commits.output_rows import Position
 from holdfast.streaming.incoming.arrivals import Arrivals, BadRecord, Draft, Target, all_bad, arrivals
@@ -84,7 +85,6 @@ class Running:
     trigger : as Spark's `trigger` takes it.
     done : is told of each committed batch.
     configuration : what messages call the configuration file.
-    shown : takes secrets from what engines say.
     """
 
     def __init__(
@@ -95,10 +95,8 @@ class Running:
         trigger: Mapping[str, Any],
         done: Callable[[Done], object] = lambda _: None,
         configuration: str = "CONF",
-        shown: Callable[[str], str] = str,
     ) -> None:
         self._spark = spark
-        self._shown = shown
         self._pipeline = pipeline
         self._streams = streams
         self._trigger = dict(trigger)
@@ -162,7 +160,7 @@ class Running:
         """Return what an error of Spark means to a person."""
         source = stream.source
         followed = FollowedSource(stream.table, source.kind, source.place, stream.checkpoint, self._configuration)
-        return explained(error, followed, self._shown)
+        return explained(error, followed)
 
     def _stop(self, queries: Mapping[str, Any]) -> None:
         """Let batches that were begun end, then stop the queries."""
@@ -230,7 +228,7 @@ class Running:
         if isinstance(error, ExternalError | CheckpointLost):  # not a fault of the batch: it may be tried again
             return
         with suppress(Exception):  # where even this cannot be written, the first error says more
-            self._pipeline.failed(table, position, self._shown(f"{type(error).__name__}: {error}"))
+            self._pipeline.failed(table, position, masked(f"{type(error).__name__}: {error}"))
 
     def _collected(
         self, stream: Stream, frame: "DataFrame", position: Position, *, is_skipped: bool

@@ -24,7 +24,7 @@ from holdfast.streaming.spark.java import java_home
 from holdfast.streaming.spark.starting import start_java
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
 
@@ -34,7 +34,6 @@ def session_for(
     settings: Mapping[str, str] | None = None,
     *,
     name: str = "holdfast",
-    shown: Callable[[str], str] = str,
 ) -> SparkSession:
     """Start a Spark session on the cluster of `master`, or return the one that runs there.
 
@@ -42,7 +41,7 @@ def session_for(
     ----------
     master
         What `--master` says; None leaves it to `settings`, to `spark-submit`, or to this machine.
-    settings, name, shown
+    settings, name
         As `session` takes them.
 
     Raises
@@ -52,16 +51,16 @@ def session_for(
     """
     given = dict(settings or {})
     if master is None:
-        return session(name, given, shown)
+        return session(name, given)
     elsewhere = submitted_settings().get("spark.master") or running_master()
     if elsewhere not in {None, master}:
         raise UsageError(
             f"the master {master} was asked for, while Spark was started on {elsewhere}: leave one of them out"
         )
-    return session(name, {**given, "spark.master": master}, shown)
+    return session(name, {**given, "spark.master": master})
 
 
-def session(name: str, settings: Mapping[str, str] | None = None, shown: Callable[[str], str] = str) -> SparkSession:
+def session(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
     """Start a Spark session, or return the one that runs in this process.
 
     Costs 5 to 7 s, and the jars where they are not in the cache; on a cluster also what it takes to
@@ -73,8 +72,6 @@ def session(name: str, settings: Mapping[str, str] | None = None, shown: Callabl
         The application's name.
     settings
         Settings of Spark that win over those of `session_settings`.
-    shown
-        Takes secrets from what Java says on standard error.
 
     Raises
     ------
@@ -87,19 +84,20 @@ def session(name: str, settings: Mapping[str, str] | None = None, shown: Callabl
     if not submitted:
         check_spark_home()
     chosen = session_settings(settings, submitted)
+    master = chosen["spark.master"]
     os.environ.update(python_environment(chosen) if submitted else launch_environment(chosen))
     from pyspark.sql import SparkSession
 
     # `builder` is one object for the whole process: a new one keeps earlier settings out.
     builder = SparkSession.Builder().appName(name).config(map=dict(chosen))
-    if is_local(master := chosen["spark.master"]):
-        start_java(chosen, shown)
+    if is_local(master):
+        start_java(chosen)
         if submitted:
             check_jars()
         return builder.getOrCreate()
     running = running_master() is not None
     check_reachable(master)
-    start_java(chosen, shown)
+    start_java(chosen)
     check_jars()
     started = connected(builder, master)
     if not running:

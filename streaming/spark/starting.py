@@ -13,8 +13,10 @@ from contextlib import suppress
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
+from holdfast.display.secrets import masked
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 _SAYS_NOTHING = re.compile(
     rb"WARNING: |(NOTE: )?Picked up |Setting default log level|To adjust logging level|Using Spark's default log4j"
@@ -40,13 +42,8 @@ def launch_settings(settings: Mapping[str, str]) -> dict[str, str]:
     return {n: v for n, v in settings.items() if _FOR_THE_LAUNCHER.fullmatch(n) and not _SECRET.search(n)}
 
 
-def start_java(settings: Mapping[str, str], shown: Callable[[str], str] = str) -> None:
-    """Start the Java process that a session of this process will use; nothing where there is one.
-
-    Parameters
-    ----------
-    shown : takes secrets from what Java says.
-    """
+def start_java(settings: Mapping[str, str]) -> None:
+    """Start the Java process that a session of this process will use; nothing where there is one."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
@@ -55,7 +52,7 @@ def start_java(settings: Mapping[str, str], shown: Callable[[str], str] = str) -
             return
         conf = SparkConf().setAll(list(settings.items()))
         ours, its = os.pipe()
-        Thread(target=_pass_on, args=(ours, shown), name="java's errors", daemon=True).start()
+        Thread(target=_pass_on, args=(ours,), name="java's errors", daemon=True).start()
         try:
             launched = SparkConf().setAll(list(launch_settings(settings).items()))
             gateway = launch_gateway(launched, {"stdout": its, "stderr": its})  # type: ignore[no-untyped-call]
@@ -64,10 +61,10 @@ def start_java(settings: Mapping[str, str], shown: Callable[[str], str] = str) -
         SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 
-def _pass_on(descriptor: int, shown: Callable[[str], str]) -> None:
+def _pass_on(descriptor: int) -> None:
     """Copy lines to standard error, past Python's own buffer: this may still run while Python ends."""
     with os.fdopen(descriptor, "rb") as stream:
         for line in stream:
             if not _SAYS_NOTHING.match(line):
                 with suppress(OSError):
-                    os.write(2, shown(line.decode(errors="replace")).encode())
+                    os.write(2, masked(line.decode(errors="replace")).encode())

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from holdfast.constraints import UsageError
 from holdfast.dashboard.answers import Answers
-from holdfast.dashboard.reading.near_changes import NearChanges
+from holdfast.dashboard.reading.near_changes import NearConstraintChanges
 from holdfast.dashboard.reading.outputs import Outputs
 from holdfast.streaming.sinks.shapes import CONSTRAINT_CHANGES, SHAPES
 from tests.dashboard.conftest import BOSTON, CAMBRIDGE, ZIP_CITY
@@ -106,7 +106,7 @@ def test_what_nearly_holds_is_listed(large: Answers, given: dict[str, str]) -> N
 
 def test_the_course_of_exceptions(large: Answers) -> None:
     rows = rows_of(large, "near_changes")
-    changes = NearChanges(large.outputs)
+    changes = NearConstraintChanges(large.outputs)
     changes.refresh()
     held = {row["constraint_id"]: row["exceptions"] for row in rows_of(large, "near_constraints")}
     left = sorted({row["constraint_id"] for row in rows if row["change"] == "left"})
@@ -126,7 +126,7 @@ def test_the_course_of_exceptions(large: Answers) -> None:
 
 
 def test_a_long_course_has_few_points(large: Answers) -> None:
-    changes = NearChanges(large.outputs)
+    changes = NearConstraintChanges(large.outputs)
     changes.refresh()
     (most, *_) = sorted(
         {row["constraint_id"] for row in rows_of(large, "near_changes")}, key=lambda one: -len(changes.course(one, 999))
@@ -242,7 +242,7 @@ def test_outputs_of_an_older_version(tmp_path: Path) -> None:
 
 
 def test_old_changes_beyond_the_most_are_left_out(large: Answers) -> None:
-    changes = NearChanges(large.outputs, most=100)
+    changes = NearConstraintChanges(large.outputs, most=100)
     changes.refresh()
     assert changes.total == 100
     assert changes.left_out == len(rows_of(large, "near_changes")) - 100

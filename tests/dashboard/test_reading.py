@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from holdfast.constraints import ExternalError, StateRefused, UsageError
 from holdfast.dashboard.answers import Answers
-from holdfast.dashboard.reading.changes import Changes, Wanted
+from holdfast.dashboard.reading.changes import ChangeFilter, ConstraintChanges
 from holdfast.dashboard.reading.outputs import Outputs
 from tests.dashboard.conftest import BOSTON, CAMBRIDGE, KEY, LOST, SALARY, ZIP_CITY
 from tests.dashboard.tables import Written, flattened, many
@@ -142,9 +142,9 @@ def test_constraints_are_searched_and_ranked(large: Answers, given: dict[str, st
 
 
 def test_old_changes_beyond_the_most_are_left_out(large: Answers) -> None:
-    changes = Changes(large.outputs, most=100)
+    changes = ConstraintChanges(large.outputs, most=100)
     changes.refresh()
-    page = changes.page(Wanted({}), 0, 200)
+    page = changes.page(ChangeFilter({}), 0, 200)
     newest = sorted((row["commit"] for row in rows_of(large, "constraint_changes")), reverse=True)
     assert [row["commit"] for row in page["rows"]] == newest[:100]
     assert changes.left_out == len(newest) - 100

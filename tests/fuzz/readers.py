@@ -41,11 +41,11 @@ from holdfast.constraints import (
     read_value,
 )
 from holdfast.constraints.rules import Threshold
+from holdfast.display.secrets import masked, masked_settings
 from holdfast.jobs.command_line import exit_code_of
 from holdfast.jobs.configuration.problems import Enough, Problems
 from holdfast.jobs.configuration.reading import read_configuration
 from holdfast.jobs.configuration.rules_files import read_rules
-from holdfast.jobs.configuration.secrets import masked, masked_settings
 from holdfast.jobs.configuration.yaml_text import Document, read_yaml
 from holdfast.jobs.files.spaces import read_space
 from holdfast.state import codecs

@@ -14,7 +14,7 @@ from holdfast.constraints import Column, InputError, PredicateSpace, Schema, Sta
 from holdfast.constraints.columns import unknown_name
 from holdfast.constraints.parsing import parse_condition, parse_rule_body
 from holdfast.constraints.rules import Threshold
-from holdfast.jobs.configuration.secrets import masked
+from holdfast.display.secrets import masked
 from holdfast.state.log import logged_after, owner
 from holdfast.state.snapshots import Snapshots
 from holdfast.streaming.decoding import files

@@ -95,7 +95,7 @@ def _without_spark(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Session, "begin", lambda _: None)
     patch.setattr(Session, "__call__", refused)
-    patch.setattr(running._Following, "run", lambda *_, **__: None)
+    patch.setattr(running._Run, "_follow", lambda *_, **__: None)
 
 
 # What states may be like

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from rocksdict import Options, Rdict
 
+from holdfast.display.secrets import masked
 from holdfast.jobs.configuration.reading import load
 from tests.processes import command_lines
 from tests.short_lives import quick_environment
@@ -212,4 +213,4 @@ def test_what_a_configuration_says_of_itself(tmp_path: Path, monkeypatch: pytest
     assert _MARK not in repr(configuration) + repr(configuration.settings) + str(configuration.settings)
     quoted = json.dumps([_STORAGE, _KAFKA, _SPARK, _ALERT, _ENVIRONMENT])
     assert "SECRETjaas1" in quoted
-    assert _MARK not in configuration.masked(quoted.replace("\\", ""))
+    assert _MARK not in masked(quoted.replace("\\", ""))

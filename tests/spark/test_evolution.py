@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from holdfast.jobs.application import evolve, swapping
+from holdfast.jobs.application import evolve, moving
 from holdfast.state.log import owner
 from tests.streams import Application, Row
 
@@ -267,17 +267,17 @@ def test_a_crash_while_a_state_follows_its_configuration(
             removed = shutil.rmtree
 
             def remove(place: Path, *, ignore_errors: bool = False) -> None:
-                if place.name == f"state{swapping.OLD}" and place.exists():
+                if place.name == f"state{moving.OLD}" and place.exists():
                     crash()
                 removed(place, ignore_errors=ignore_errors)
 
-            patch.setattr("holdfast.jobs.application.swapping.shutil.rmtree", remove)
+            patch.setattr("holdfast.jobs.application.moving.shutil.rmtree", remove)
         else:
             patch.setattr("holdfast.streaming.commits.snapshotting.Snapshotter._begin", crash)
         with pytest.raises(Crash):
             app("run", "--available-now")
     there = {path.name for path in tmp_path.iterdir() if path.name.startswith("state")}
-    new, old = f"state{swapping.NEW}", f"state{swapping.OLD}"
+    new, old = f"state{moving.NEW}", f"state{moving.OLD}"
     left = {"seeding": {"state", new}, "renamed": {old, new}, "swapped": {"state", old}}
     assert there == left.get(step, {"state"})
     app.come()

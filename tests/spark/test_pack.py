@@ -21,7 +21,7 @@ from holdfast.constraints import UsageError
 from holdfast.jobs import pack as packing
 from holdfast.jobs.command_line import exit_code_of
 from holdfast.jobs.pack import PackFailed, pack
-from holdfast.jobs.terminal.progress import progress_on
+from holdfast.jobs.terminal.progress import LogOptions, progress_on
 from holdfast.streaming.spark.jars import spark_jars
 from tests.cluster import driver_environment
 
@@ -110,13 +110,13 @@ def test_the_python_of_conda_is_left_to_conda_pack(tmp_path: Path, monkeypatch: 
     (tmp_path / "conda-meta").mkdir()
     monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
     with pytest.raises(UsageError, match=r"conda pack -o env\.tar\.gz"):
-        pack(tmp_path / "env.tar.gz", progress_on(sys.stderr, quiet=True))
+        pack(tmp_path / "env.tar.gz", progress_on(sys.stderr, LogOptions(quiet=True)))
     assert not (tmp_path / "env.tar.gz").exists()
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="its folder is not there"):
-        pack(tmp_path / "none" / "env.tar.gz", progress_on(sys.stderr, quiet=True))
+        pack(tmp_path / "none" / "env.tar.gz", progress_on(sys.stderr, LogOptions(quiet=True)))
 
 
 def test_sources_of_others_do_not_travel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

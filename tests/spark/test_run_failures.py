@@ -12,9 +12,9 @@ import pytest
 from deltalake import write_deltalake
 
 from holdfast.constraints import ExternalError, HoldfastError, StateRefused
+from holdfast.jobs.application.watching import RunObserver
 from holdfast.jobs.command_line import exit_code_of
 from holdfast.jobs.configuration.reading import load
-from holdfast.jobs.run import Company
 from holdfast.jobs.run import run as run_job
 from holdfast.state.rocks import RocksStore
 from holdfast.streaming.maintainers.maintainer import Maintainer
@@ -242,7 +242,7 @@ def followed_until(app: Application, gone: Callable[[], object]) -> HoldfastErro
     patience.start()
     try:
         with pytest.raises(HoldfastError) as found:
-            run_job(load(app.file), available_now=False, company=Company(done=lambda _: gone(), stop=stop))
+            run_job(load(app.file), available_now=False, observer=RunObserver(done=lambda _: gone(), stop=stop))
     finally:
         patience.cancel()
     return found.value

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from holdfast.jobs.application.watching import RunObserver
 from holdfast.jobs.command_line import exit_code_of
 from holdfast.jobs.configuration.reading import load
-from holdfast.jobs.run import Company
 from holdfast.jobs.run import run as run_job
 from tests.streams import Application, Row
 
@@ -229,7 +229,7 @@ def test_a_file_from_the_future_hides_no_other(spark: SparkSession, tmp_path: Pa
 
     patience = threading.Timer(120, stop.set)
     patience.start()
-    run_job(load(app.file), available_now=False, company=Company(done=done, stop=stop))
+    run_job(load(app.file), available_now=False, observer=RunObserver(done=done, stop=stop))
     patience.cancel()
     assert (len(rows), later) == (5, [])
     app.check({"t": rows})

@@ -210,7 +210,7 @@ def test_data_frames_of_spark(spark: SparkSession, folder: Path) -> None:
     here = holdfast.check({"table": rows, "city": rows.select(["City"])}, rules)
     assert [str(one) for one in found] == [str(one) for one in here]
     with pytest.raises(
-        UsageError, match=r"blocks of a Spark data frame are gone .* holdfast check FILE --spark --pairs"
+        UsageError, match=r"blocks of a Spark data frame are removed .* holdfast check FILE --spark --pairs"
     ):
         list(found[0].pairs())
     with pytest.raises(UsageError, match="give all as Spark data frames, or none"):

@@ -23,8 +23,8 @@ from holdfast.jobs import command_line
 from holdfast.jobs.command_line import exit_code_of, holdfast
 from holdfast.jobs.demo import pipeline as demo
 from holdfast.jobs.init import default_configuration
-from holdfast.jobs.terminal.output import json_line, replacing, results_to
-from holdfast.jobs.terminal.progress import PlainProgress, SilentProgress, TerminalProgress, progress_on
+from holdfast.jobs.terminal.output import json_line, results_to
+from holdfast.jobs.terminal.progress import LogOptions, PlainProgress, SilentProgress, TerminalProgress, progress_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -260,8 +260,8 @@ class TestExitCodes:
 
     def test_control_c(self, folder: Path) -> None:
         code = (
-            "from holdfast.jobs import command_line\nfrom holdfast.jobs.demo import pipeline as demo\nimport time\n"
-            "demo.show = lambda **_: (print('ready', flush=True), time.sleep(60))\ncommand_line.main(['demo'])"
+            "from holdfast.jobs import command_line\nfrom holdfast.jobs.demo import pipeline\nimport time\n"
+            "pipeline.show = lambda **_: (print('ready', flush=True), time.sleep(60))\ncommand_line.main(['demo'])"
         )
         process = subprocess.Popen(
             [sys.executable, "-c", code],
@@ -307,7 +307,7 @@ class TestExitCodes:
         )
         assert ran.returncode == code
         if "2>" not in streams:
-            said = "standard output is closed, so results have no place to go: open standard output, or use the option"
+            said = "standard output is closed, so results cannot be written: open standard output, or use the option"
             assert ran.stderr == f"{said} --output\n"
 
     def test_results_in_a_file_need_no_standard_output(self, folder: Path) -> None:
@@ -367,7 +367,7 @@ class TestOutput:
         (tmp_path / "link").symlink_to(tmp_path / "real/file")
         before = os.umask(0o027)
         try:
-            with replacing(tmp_path / "link") as stream:
+            with results_to(tmp_path / "link") as stream:
                 stream.write("x")
         finally:
             os.umask(before)
@@ -449,7 +449,7 @@ class TestInitAndValidate:
 class TestProgress:
     def test_what_suits_a_stream(self) -> None:
         assert isinstance(progress_on(io.StringIO()), PlainProgress)
-        assert isinstance(progress_on(io.StringIO(), quiet=True), SilentProgress)
+        assert isinstance(progress_on(io.StringIO(), LogOptions(quiet=True)), SilentProgress)
 
         class Terminal(io.StringIO):
             def isatty(self) -> bool:
@@ -483,7 +483,7 @@ class TestProgress:
         assert stream.getvalue().endswith("note [c]\n")
 
     def test_silence(self) -> None:
-        progress = SilentProgress()
+        progress = SilentProgress(io.StringIO())
         with progress.task("x") as task:
             task.advance()
             task.describe("y")

@@ -14,10 +14,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.constraints import Family, OrderDependency, Severity, UsageError
+from holdfast.display.secrets import masked, masked_settings
 from holdfast.jobs.configuration.bounds import bounds_of
-from holdfast.jobs.configuration.problems import ConfigurationError, Place, written
+from holdfast.jobs.configuration.problems import ConfigurationError, TextPosition, written
 from holdfast.jobs.configuration.reading import Configuration, load, read_configuration
-from holdfast.jobs.configuration.secrets import masked, masked_settings
 from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.configuration.table_settings import DeltaSource, FilesSource, KafkaSource
 from holdfast.jobs.configuration.yaml_text import MAX_BYTES, core_value
@@ -391,7 +391,7 @@ class TestSecrets:
         configuration = read(text, ACCOUNT_KEY="s3cr3t", MY_TOKEN="tok3n")
         assert configuration.settings.storage_options["account_key"] == "s3cr3t"
         printed = f"{configuration} {configuration.settings!r} {configuration.settings}"
-        printed += "\n".join(map(configuration.masked, summary(configuration)))
+        printed += "\n".join(map(masked, summary(configuration)))
         assert [secret for secret in SECRETS.split() if secret in printed] == []
 
     @pytest.mark.parametrize(
@@ -869,6 +869,6 @@ def test_nothing_but_usage_errors_comes_out(text: str | bytes) -> None:
     except UsageError as error:
         assert str(error).startswith(("1 error in", *(f"{n} errors in" for n in range(2, 1_000))))
         assert isinstance(error, ConfigurationError)
-        assert all(p.place >= Place(1, 1) for p in error.problems)
+        assert all(p.place >= TextPosition(1, 1) for p in error.problems)
     else:
-        assert all(configuration.masked(line) for line in summary(configuration) if line)
+        assert all(masked(line) for line in summary(configuration) if line)

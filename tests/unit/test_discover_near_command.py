@@ -143,10 +143,10 @@ def test_inclusions_nearly_hold_by_coverage(capsys: pytest.CaptureFixture[str]) 
         ("--near 51%", "expected a share of the rows from 0% to 50%"),
         ("--near 1", "expected a share of the rows from 0% to 50%"),
         ("--near 1% --family dc", "'dc' is not one of key, fd, od, ind"),
-        ("--near 1% --family key,ind", "Inclusions are looked for alone"),
-        ("--family dc,od", "One family is looked for at a time"),
-        ("--family key", "key is looked for with --near"),
-        ("", "Name what to look for: --family dc, od or ind, or --near SHARE."),
+        ("--near 1% --family key,ind", "Inclusions are searched for alone"),
+        ("--family dc,od", "One family is searched for at a time"),
+        ("--family key", "key is searched for with --near"),
+        ("", "Name what to search for: --family dc, od or ind, or --near SHARE."),
         ("--near 1% --min-coverage 0.5", "leave one of them out"),
         ("--near 1% --spark --family od,fd", "leave out od, or --spark"),
         ("--near 1% --spark --examples 2", "leave it out, or --spark"),
@@ -174,7 +174,7 @@ def test_several_files_and_a_space_with_types(capsys: pytest.CaptureFixture[str]
     assert _run(capsys, "discover", "zips.csv", "--near", "1%", "--space", "space.json", "--quiet")[0] == 0
     assert space
     code, _, err = _run(capsys, "discover", "zips.csv", "other.csv", "--near", "1%", "--space", "space.json")
-    assert (code, "--space is for one file" in err) == (2, True)
+    assert (code, "are for one file: name one" in err) == (2, True)
 
 
 def test_python_finds_the_same() -> None:

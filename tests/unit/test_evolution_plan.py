@@ -13,7 +13,7 @@ import pytest
 from holdfast.constraints import ColumnType, StateRefused, parse_type
 from holdfast.jobs.application import evolve
 from holdfast.jobs.application.evolution import Plan, planned
-from holdfast.jobs.application.seeding import monitored_rules, seeded_table
+from holdfast.jobs.application.seeding import TableSeeder, monitored_rules
 from holdfast.jobs.application.state_rows import RowsOfProcess
 from holdfast.jobs.configuration.reading import read_configuration
 from holdfast.state import codecs
@@ -58,8 +58,9 @@ class State:
         settings, self.rules = configuration.settings, monitored_rules(configuration)
         self._open()
         place = RowsOfProcess(self._no_spark)
-        (table,) = settings.tables
-        tables = [seeded_table(table, settings, self.rules, self._no_spark, Quiet(), place)]  # type: ignore[arg-type]
+        (only,) = settings.tables
+        seeder = TableSeeder(settings, self.rules, self._no_spark, place, Quiet())  # type: ignore[arg-type]
+        tables = [seeder.seeded(only)]
         seed(self.commits, tables)
 
     def to(self, arrived: Mapping[str, ColumnType | None] | None = None, **table: Any) -> Plan:
@@ -71,10 +72,8 @@ class State:
             self.number += 1
             new = RocksStore(self.folder / f"state {self.number}")
             place = RowsOfProcess(self._no_spark)
-            evolution = evolve._Evolution(
-                *(settings, self.rules, plan, self.store, self.commits, self._no_spark, place),
-                Quiet(),  # type: ignore[arg-type]
-            )
+            seeder = TableSeeder(settings, self.rules, self._no_spark, place, Quiet())  # type: ignore[arg-type]
+            evolution = evolve._Evolution(seeder, plan, self.store, self.commits)
             earlier = Earlier(kept=evolve._taken_over(self.store, plan), cause="config")
             tables = map(evolution.seeded, plan.tables)
             seed(Commits.succeeding(new, self.commits), tables, earlier)

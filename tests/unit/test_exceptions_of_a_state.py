@@ -88,7 +88,7 @@ def test_what_is_shown_in_the_outputs_is_among_them(app: Application, capsys: py
         ((ZIP_CITY, "--table", "peple"), "no table called 'peple'; did you mean 'people'?"),
         (("zip -> town",), "table people has no column 'town'"),
         (("not(t.id < s.id)",), "exceptions are counted of keys"),
-        ((ZIP_CITY, "--limit", "3"), "--limit is about a file: leave it out with a configuration."),
+        ((ZIP_CITY, "--limit", "3"), "--limit is for a file: leave it out with a configuration."),
         ((ZIP_CITY, "--output", "x.json"), "expected .csv or .parquet"),
     ],
 )
@@ -103,10 +103,10 @@ def test_before_there_is_a_state(tmp_path: Path, capsys: pytest.CaptureFixture[s
     two = Application(tmp_path, [PEOPLE, {**PEOPLE, "name": "others"}])
     code, _, err = _run(capsys, str(two.file), ZIP_CITY)
     assert code == 2
-    assert "has several tables: say --table, one of people, others" in err
+    assert "has several tables: name one with --table: people, others" in err
     code, _, err = _run(capsys, str(two.file), ZIP_CITY, "--table", "others")
     assert code == 4
     assert "holds no state yet: holdfast run" in err
     code, _, err = _run(capsys, str(tmp_path / "people.csv"), ZIP_CITY, "--table", "others")
     assert code == 2
-    assert "--table goes with a configuration" in err
+    assert "--table is for a configuration" in err

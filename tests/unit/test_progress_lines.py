@@ -14,20 +14,20 @@ from holdfast.jobs.command_line import exit_code_of
 from holdfast.jobs.terminal.progress import (
     LEVELS,
     JsonProgress,
+    LogOptions,
     PlainProgress,
     SilentProgress,
-    Voice,
     json_line,
-    spoken_on,
+    progress_on,
 )
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def said(voice: Voice) -> str:
+def said(log: LogOptions) -> str:
     out = io.StringIO()
-    progress = spoken_on(out, voice)
+    progress = progress_on(out, log)
     for level in LEVELS:
         progress.note(f"{level}: of password=hunter2", level=level)
     return out.getvalue()
@@ -37,13 +37,15 @@ class TestLevels:
     @pytest.mark.parametrize("level", LEVELS)
     def test_the_least_that_is_said(self, level: str) -> None:
         expected = LEVELS[LEVELS.index(level) :]
-        assert said(Voice(level=level)).splitlines() == [f"{one}: of password=***" for one in expected]
-        lines = [json.loads(line) for line in said(Voice(level=level, as_json=True)).splitlines()]
+        assert said(LogOptions(level=level)).splitlines() == [f"{one}: of password=***" for one in expected]
+        lines = [json.loads(line) for line in said(LogOptions(level=level, as_json=True)).splitlines()]
         assert [(line["level"], line["message"]) for line in lines] == [(one, "of password=***") for one in expected]
 
     def test_quiet_leaves_errors(self) -> None:
-        assert isinstance(spoken_on(io.StringIO(), Voice(quiet=True)), SilentProgress)
-        assert [json.loads(line)["level"] for line in said(Voice(quiet=True, as_json=True)).splitlines()] == ["error"]
+        assert isinstance(progress_on(io.StringIO(), LogOptions(quiet=True)), SilentProgress)
+        assert [json.loads(line)["level"] for line in said(LogOptions(quiet=True, as_json=True)).splitlines()] == [
+            "error"
+        ]
 
     def test_work_is_mentioned_at_info(self) -> None:
         for level, lines in (("info", 1), ("warning", 0)):
@@ -73,7 +75,7 @@ class TestJson:
         assert found == {"level": "info", "event": "batch", "table": "t", "rows": 3, "seconds": 0.25, "lag": None}
 
     def test_secrets(self) -> None:
-        found = json.loads(json_line("info", "x", "", {"error": "at s3://me:pw@b/x", "password": "a"}, lambda t: t))
+        found = json.loads(json_line("info", "x", "", {"error": "at s3://me:pw@b/x", "password": "a"}))
         assert (found["error"], found["password"]) == ("at s3://***@b/x", "***")
 
 

@@ -311,7 +311,7 @@ class TestBadRecords:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ("id,zip,town\n4,a,b\n", "changes.csv: its header has a column that the base has not, 'town'"),
+            ("id,zip,town\n4,a,b\n", "changes.csv: its header has a column that the base does not have, 'town'"),
             ("zip,city\na,b\n", "changes.csv: its header lacks the key column 'id'"),
             ("_seq,id\n1,4\n,5\n", "changes.csv, line 3: _seq is null"),
             ("_seq,id\n1,4\n1.5,5\n", "changes.csv, line 3, column _seq: '1.5' is not a whole number"),
@@ -663,7 +663,7 @@ class TestWhatNearlyHolds:
     def test_what_is_refused(self, capsys: pytest.CaptureFixture[str]) -> None:
         code, _, err = run(capsys, "people.csv", "people.csv", "--near", "1%", "--family", "key")
         assert code == 2
-        assert "replay --near follows key,fd or key,fd,od" in err
+        assert "replay --near maintains key,fd or key,fd,od" in err
         code, _, err = run(capsys, "people.csv", "people.csv", "--near", "1%", "--family", "dc")
         assert code == 2
         assert "'dc' is not one of key, fd, od, ind" in err

@@ -101,7 +101,7 @@ class TestLines:
         assert messages[0].endswith("\n  Zip ->\n        ^")
         assert messages[1] == "'b' is the name of a rule already (rules.txt:2): choose another"
         assert "needs a name before its ':'" in messages[2]
-        assert "needs a rule behind its ':'" in messages[3]
+        assert "needs a rule after its ':'" in messages[3]
         assert "'key(Zip)' is the name of a rule already" in messages[4]
 
     def test_a_condition_on_pairs_takes_no_or(self) -> None:
@@ -129,7 +129,7 @@ class TestWhichTable:
     @pytest.mark.parametrize(
         ("rule", "part"),
         [
-            ("key(Zip)", "tables tax, orders have its columns: say which one is meant by a YAML rules file, as in"),
+            ("key(Zip)", "tables tax, orders have its columns: name the table in a YAML rules file, as in"),
             ("key(City, customer)", "no table has all its columns (tax has City; orders has customer)"),
             ("key(Cty)", "no table has a column 'Cty'; did you mean 'City'?"),
         ],

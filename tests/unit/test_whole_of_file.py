@@ -16,7 +16,7 @@ from holdfast.discovery.inclusion.seeding import ColumnValues, column_values
 from holdfast.indexes import table_index
 from holdfast.indexes.row_hash import RowHash
 from holdfast.jobs.application.first_rows import first_rows
-from holdfast.jobs.application.seeding import seeded_table
+from holdfast.jobs.application.seeding import TableSeeder
 from holdfast.jobs.application.state_rows import FirstRows, RowsOfProcess
 from holdfast.jobs.configuration.reading import read_configuration
 from holdfast.jobs.configuration.settings import Settings
@@ -173,7 +173,8 @@ def test_an_application_takes_the_same_table_over(
     made = []
     for large in (1 << 27, 1):
         monkeypatch.setattr(in_file, "_LARGE", large)
-        seeded = seeded_table(settings.tables[0], settings, [], _refused, Quiet(), RowsOfProcess(_refused))  # type: ignore[arg-type]
+        seeder = TableSeeder(settings, [], _refused, RowsOfProcess(_refused), Quiet())  # type: ignore[arg-type]
+        seeded = seeder.seeded(settings.tables[0])
         values = [] if seeded.values is None else list(seeded.values)
         rows = sorted(seeded.maintainer.rows()[0].to_pylist(), key=str)
         made.append((seeded.record, rows, _counted(values), set(map(str, seeded.maintainer.constraints))))

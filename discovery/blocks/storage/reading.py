@@ -42,6 +42,11 @@ class BlocksOfFile:
     warnings: tuple[str, ...]
     locate: Callable[[int], str]
 
+    @property
+    def schema(self) -> Schema:
+        """Name and columns of the table."""
+        return self.table.schema
+
 
 def read_blocks(
     path: Path,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.constraints import NearConstraint, RowImage, constraint_fields
+from holdfast.display.near import NearChanged
 from holdfast.display.texts import counted
 
 ENTERED, LEFT, EXCEPTIONS = "entered", "left", "exceptions"
@@ -14,7 +15,7 @@ _SIGNS = {ENTERED: "+", LEFT: "-", EXCEPTIONS: "~"}
 
 
 @dataclass(frozen=True)
-class NearChange:
+class NearChange(NearChanged):
     """A constraint that entered or left the set of those that nearly hold, or has another number of exceptions.
 
     Parameters

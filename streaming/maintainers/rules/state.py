@@ -5,6 +5,7 @@ import json
 from dataclasses import dataclass
 
 from holdfast.constraints import Rule, Violation
+from holdfast.display.verdicts import RuleVerdict
 from holdfast.display.witness import Witness
 
 
@@ -23,7 +24,7 @@ class RuleExample:
 
 
 @dataclass(frozen=True)
-class RuleState:
+class RuleState(RuleVerdict):
     """The counts and examples of a rule on the current rows.
 
     Parameters
@@ -54,18 +55,12 @@ class RuleState:
         return not (self.violating_rows if self.violating_pairs is None else self.violating_pairs)
 
     @property
-    def broken(self) -> bool:
-        """Whether the rule has more violations than its threshold accepts."""
-        return self.rule.broken(self.violating_pairs, self.violating_rows, self.rows)
-
-    @property
     def witnesses(self) -> list[Witness]:
         """The examples, with the columns of the rule before the others."""
         return [Witness.of(example.violation, sorted(self.rule.columns)) for example in self.examples]
 
     def __str__(self) -> str:
-        verdict = "holds" if self.holds else "broken" if self.broken else "violated"
         rows = self.violating_rows if self.is_recent else None
         counts = ((self.violating_pairs, "pair"), (rows, "row"), (self.missing_values, "missing value"))
         texts = ", ".join(f"{n:,} {what}{'' if n == 1 else 's'}" for n, what in counts if n is not None)
-        return f"rule {self.rule.name}: {verdict} ({texts})"
+        return f"rule {self.rule.name}: {self.verdict} ({texts})"

@@ -1,9 +1,9 @@
-"""Masking: the one place that decides what may be shown of a setting.
+"""Masks secrets in texts and settings before they are printed, logged or served.
 
-A message, a summary or a log line passes through here before a person sees it. Invariant: the user part of an
-address, and the value of anything that is named like a secret, never come out; masking a text twice changes
-nothing more. What a configuration held in a place of a secret is known from then on, and masked in whatever words an
-engine quotes it.
+A secret is recognised by its form (the user part of an address, the value of a name such as `password`), or is known
+from a configuration: `remember` masks its secrets from then on, in whichever text an engine quotes them.
+
+Invariant: no text leaves `masked` with a secret of a known form; masking a text twice changes nothing more.
 """
 
 import re
@@ -52,7 +52,7 @@ _HOOK = re.compile(r"(https?://[^/\s?#]+)[/?#].*", re.IGNORECASE | re.DOTALL)
 
 
 def masked(text: str) -> str:
-    """Return `text` without the secrets that can be told by their form.
+    """Return a text with all secrets masked that are known, or recognised by their form.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def masked(text: str) -> str:
     'cannot open s3://***@bucket/x?sig=***&v=1, password=***'
     """
     text = without(_known, text)
-    for _ in range(_ROUNDS):  # what one round takes away may show what the next one sees
+    for _ in range(_ROUNDS):  # masking a secret may expose the form of another one
         before, text = text, _masked_by_form(text)
         if text == before:
             break
@@ -76,7 +76,7 @@ def _masked_by_form(text: str) -> str:
 
 
 def _masked_assignment(match: re.Match[str]) -> str:
-    """Mask the value, unless it is a constraint's comparison of two cells: `t.token = s.token`."""
+    """Mask the value of an assignment, unless it is a comparison in a constraint: `t.token = s.token`."""
     start = match.start()
     name = _NAME_BEFORE.search(match.string[max(0, start - 100) : start] + match["name"])
     cells = name and _CELL.match(name[0]) and _CELL_ALONE.fullmatch(match["value"])
@@ -84,7 +84,7 @@ def _masked_assignment(match: re.Match[str]) -> str:
 
 
 def without(secrets: Iterable[str], text: str) -> str:
-    """Return `text` with these secrets masked, wherever they stand."""
+    """Return a text with these secrets masked."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return text
@@ -94,30 +94,30 @@ _known: set[str] = set()
 SHORTEST_SECRET = 4
 
 OPEN_ENDED = frozenset({"options", "storage_options", "headers"})
-"""Settings that are handed on to other software: nobody can tell which of them are secrets."""
+"""Settings that are passed on to other software: any of them may be a secret."""
 
 
 def remember(secrets: Iterable[str]) -> None:
-    """Mask these texts from now on, wherever they stand, in this process."""
+    """Mask these texts from now on, in this process."""
     _known.update(secret for secret in secrets if len(secret) >= SHORTEST_SECRET)
 
 
 def forget() -> None:
-    """Mask no more than can be told by its form: another command begins."""
+    """Mask only secrets that are recognised by their form: another command begins."""
     _known.clear()
 
 
 def known() -> frozenset[str]:
-    """Return the secrets that were to be remembered."""
+    """Return the secrets that are remembered."""
     return frozenset(_known)
 
 
 def secrets_in(settings: Any, name: str = "", around: str = "") -> Iterator[str]:
-    """Yield the texts of settings that are secrets: by their name, their place, or their form.
+    """Yield the texts in settings that are secrets: by their name, their section, or their form.
 
     Parameters
     ----------
-    name, around : the key under which they stand, and the one above it.
+    name, around : the key of the settings, and the key of the section around them.
 
     Examples
     --------
@@ -151,13 +151,13 @@ def is_secret(name: str) -> bool:
     >>> [is_secret(n) for n in ("kafka.ssl.keystore.password", "aws_secret_access_key", "key", "ssl.key.location")]
     [True, True, False, False]
     """
-    if len(name) > _LONGEST_NAME:  # no setting of anything
+    if len(name) > _LONGEST_NAME:  # no setting has such a name
         return True
     return _SECRET_NAME.fullmatch(name) is not None and _HARMLESS_NAME.fullmatch(name) is None
 
 
 def masked_settings(settings: Any, name: str = "") -> Any:
-    """Return settings of any depth with every secret replaced; `name` is the key under which they stand.
+    """Return settings of any depth with every secret masked; `name` is the key of the settings.
 
     Examples
     --------

@@ -1,0 +1,169 @@
+"""What every search of `holdfast discover` does: search files, and write the constraints that it found.
+
+    functional_dependency  not(t.Zip = s.Zip and t.City != s.City)       a line for each constraint
+    0.871  constant    {Zip}: [] -> City  (2 of 300 rows, 0.667 %)       with its score, kind and note
+        ...                                                              with lines below it
+
+Invariant: a constraint has one line for programs; for people one line, with its sentence and its examples below it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from holdfast.constraints import Constraint, PredicateSpace, UsageError, constraint_fields
+from holdfast.jobs.files.engines import Engine
+from holdfast.jobs.files.found_rules import Found, rule_lines
+from holdfast.jobs.files.spaces import read_space, reading_in
+from holdfast.jobs.searches.request import SearchRequest
+from holdfast.jobs.terminal.options import Answering
+from holdfast.jobs.terminal.output import json_line
+from holdfast.jobs.terminal.sentences import sentence_fields, sentence_lines
+
+if TYPE_CHECKING:
+    from holdfast.discovery.explained import Explained
+    from holdfast.jobs.terminal.progress import Progress, ProgressTask
+
+Rank = tuple[int, float]
+"""The place of a constraint among the highest ranked ones, from 1, and its score."""
+
+Ranked = TypeVar("Ranked", bound=Constraint)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A constraint that was found, as it is written.
+
+    Parameters
+    ----------
+    table, constraint : the constraint, and the name of its table.
+    kind : stands before the constraint, for people; empty for a family of one kind.
+    rank : its place and score; None where all constraints are written.
+    fields : further fields of the line for programs.
+    note : stands behind the constraint, for people.
+    below : further lines for people.
+    holds : whether the constraint holds, so that a sentence can state it.
+    """
+
+    table: str
+    constraint: Constraint
+    kind: str = ""
+    rank: Rank | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+    below: Sequence[str] = ()
+    holds: bool = True
+
+    def as_json(self, answering: Answering) -> Iterator[str]:
+        """Yield the line for programs."""
+        ranked = {} if self.rank is None else {"score": round(self.rank[1], 4), "rank": self.rank[0]}
+        sentence = sentence_fields(self.constraint, answering) if self.holds else {}
+        yield json_line({**constraint_fields(self.constraint, self.table), **ranked, **self.fields, **sentence})
+
+    def as_text(self, answering: Answering, width: int) -> Iterator[str]:
+        """Yield the lines for people, the kind as wide as `width`."""
+        score = "" if self.rank is None else f"{self.rank[1]:.3f}  "
+        kind = f"{self.kind.ljust(width)}  " if self.kind else ""
+        yield f"{score}{kind}{self.constraint}{self.note}\n"
+        if self.holds:
+            yield from sentence_lines(self.constraint, answering)
+        yield from self.below
+
+
+class FileSearch(ABC):
+    """One search of files.
+
+    Parameters
+    ----------
+    request : the files, and which constraints to search for.
+    """
+
+    kind_width: ClassVar[int] = 0
+    """The width of the kinds of constraints in lines for people."""
+    names_tables: ClassVar[bool] = False
+    """Whether the text of a constraint names its tables."""
+
+    def __init__(self, request: SearchRequest) -> None:
+        self.request = request
+
+    @abstractmethod
+    def run(self, engine: Engine, progress: "Progress") -> None:
+        """Read the files, and search them."""
+
+    @abstractmethod
+    def lines(self) -> Iterator[Line]:
+        """Yield the constraints that were found, in the order in which they are written."""
+
+    @abstractmethod
+    def notes(self) -> Iterator[str]:
+        """Yield how many constraints were found; before that the steps of the search, where they were asked for."""
+
+    @property
+    def space(self) -> PredicateSpace:
+        """The predicate space that was searched, of a search for constraints that compare columns."""
+        raise NotImplementedError
+
+    def thresholds(self, found: Sequence[Found], engine: Engine, progress: "Progress") -> dict[Found, int]:  # noqa: ARG002  (constraints that hold)
+        """Return how many violating rows a rule made of a constraint has to accept, where there are any."""
+        return {}
+
+    def answer(self) -> Iterator[str]:
+        """Yield the constraints that were found as lines for programs or for people."""
+        answering = self.request.answering
+        for line in self.lines():
+            yield from line.as_json(answering) if answering.as_json else line.as_text(answering, self.kind_width)
+
+    def rules(self, engine: Engine, progress: "Progress") -> Iterator[str]:
+        """Return the lines of a rules file made of the constraints that were found."""
+        found = [(line.table, line.constraint) for line in self.lines()]
+        several = len(self.request.files) > 1 and not self.names_tables
+        thresholds = self.thresholds(found, engine, progress)
+        return rule_lines(found, self.request.answering.output, several=several, thresholds=thresholds)
+
+
+class SearchOfTables(FileSearch):
+    """A search of each file on its own, in a predicate space that may be given for the only file."""
+
+    def __init__(self, request: SearchRequest) -> None:
+        super().__init__(request)
+        if (request.space or request.write_space) and len(request.files) > 1:
+            raise UsageError("--space and --write-space are for one file: name one, or leave them out")
+        self.given_space = None if request.space is None else read_space(request.space)
+
+    def run(self, engine: Engine, progress: "Progress") -> None:
+        """Read the files, and search each on its own."""
+        reading, name = self.request.reading, None
+        if self.given_space is not None:
+            reading, name = reading_in(self.given_space, reading), self.given_space.schema.table
+        for file in self.request.files:
+            with progress.task(f"reading {file.name}") as task:
+                table: Any = engine.read(file, reading, name, task.describe)
+                note_warnings(table.warnings, progress)
+                self.search(engine, table, task)
+
+    @abstractmethod
+    def search(self, engine: Engine, table: Any, task: "ProgressTask") -> None:
+        """FileSearch one table."""
+
+
+def note_warnings(warnings: Iterable[str], progress: "Progress") -> None:
+    """Note the warnings of a reader."""
+    for warning in warnings:
+        progress.note(f"warning: {warning}")
+
+
+def ranked(
+    every: Iterable[Ranked], top: Callable[[int], Iterable[tuple[float, Ranked]]], count: int | None
+) -> Iterator[tuple[Rank | None, Ranked]]:
+    """Yield all constraints without ranks; or the `count` highest ranked ones, which `top` returns with scores."""
+    if count is None:
+        yield from ((None, constraint) for constraint in every)
+    else:
+        yield from (((place, score), constraint) for place, (score, constraint) in enumerate(top(count), 1))
+
+
+def steps(explained: "Explained") -> Iterator[str]:
+    """Yield the steps of a search with their times."""
+    for step, seconds in explained.steps:
+        yield f"  {seconds:8.3f} s  {step}"

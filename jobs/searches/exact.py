@@ -1,0 +1,70 @@
+"""Constraints of one family, denial constraints or order dependencies, that hold on each file."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from holdfast.constraints import DenialKind, Family, PredicateSpace
+from holdfast.jobs.files.engines import Engine
+from holdfast.jobs.files.spaces import space_for
+from holdfast.jobs.searches.contract import Line, SearchOfTables, ranked, steps
+from holdfast.jobs.searches.request import SearchRequest
+from holdfast.jobs.terminal.counts import compared_across, counted_constraints
+
+if TYPE_CHECKING:
+    from holdfast.discovery.discover import Discovered
+    from holdfast.jobs.terminal.progress import ProgressTask
+
+
+class ExactSearch(SearchOfTables):
+    """A search for the constraints of one family that hold."""
+
+    kind_width: ClassVar[int] = max(len(kind.value) for kind in DenialKind)
+
+    def __init__(self, request: SearchRequest) -> None:
+        super().__init__(request)
+        self._family = Family((request.families or ())[0])
+        self._bound = request.max_context if self._family is Family.ORDER else request.max_predicates
+        self._found: list[Discovered] = []
+
+    def search(self, engine: Engine, table: Any, task: "ProgressTask") -> None:
+        """FileSearch one table."""
+        schema, request = table.schema, self.request
+        task.describe(f"{schema.table}: comparing columns")
+        space = space_for(
+            self.given_space,
+            schema,
+            self._family,
+            partial(engine.measured, table),
+            cross_columns=request.cross_columns,
+        )
+
+        def report(text: str) -> None:
+            task.describe(f"{schema.table}: {text}")
+
+        self._found.append(engine.discover(table, space, self._bound, request.thread_count, report))
+
+    @property
+    def space(self) -> PredicateSpace:
+        """The predicate space of the only table."""
+        return self._found[0].space
+
+    def lines(self) -> Iterator[Line]:
+        """Yield the constraints of each table."""
+        for found in self._found:
+            for rank, constraint in ranked(found, found.top, self.request.top):
+                yield Line(found.table.schema.table, constraint, constraint.kind.value, rank)
+
+    def notes(self) -> Iterator[str]:
+        """Yield the steps of each search, where they were asked for, and how many constraints were found."""
+        for found in self._found:
+            schema = found.table.schema
+            if self.request.explain:
+                yield f"{schema.table}: {f'plan: {found.explained.plan}' if found.explained.plan else 'steps'}"
+                yield from steps(found.explained)
+                if self._family is Family.DENIAL:
+                    yield f"  {compared_across(found.space)}"
+            kinds = found.constraints.counts().items()
+            counts = ", ".join(f"{count:,} {kind.value.replace('_', ' ')}" for kind, count in kinds) or "none"
+            known = counted_constraints(len(found), self._family, self._bound)
+            yield f"{schema.table}: {found.table.row_count:,} rows, {len(schema)} columns; {known} ({counts})"

@@ -1,0 +1,87 @@
+"""The arguments of the commands that search files, each as one value that is made once from the command's options."""
+
+import os
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.jobs.files.addresses import FileOrAddress
+from holdfast.jobs.files.engines import SparkOptions
+from holdfast.jobs.terminal.options import Answering
+
+if TYPE_CHECKING:
+    from holdfast.tables import ReadOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilesRequest:
+    """What a command on files is asked for.
+
+    Parameters
+    ----------
+    files, reading : the files, and how they are read.
+    answering : how the command answers.
+    spark : how Spark is used; None to work in this process.
+    threads : how many threads work; None for one per core.
+    examples : how many examples of each constraint are listed at most.
+    """
+
+    files: tuple[FileOrAddress, ...]
+    reading: "ReadOptions"
+    answering: Answering
+    spark: SparkOptions | None
+    threads: int | None
+    examples: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckRequest(FilesRequest):
+    """What `holdfast check` is asked for.
+
+    Parameters
+    ----------
+    rules_file, rule_texts : where rules are declared: a file, and texts of the command line.
+    pairs_file : the file to write all violating pairs to.
+    exists : whether counting stops at the first violation of a rule without threshold.
+    """
+
+    rules_file: Path | None
+    rule_texts: tuple[str, ...]
+    pairs_file: Path | None
+    exists: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchRequest(FilesRequest):
+    """What `holdfast discover` is asked for.
+
+    Parameters
+    ----------
+    families : the families named by --family; None for all families that the engine can count (with `near`).
+    near : the share of the rows that may be exceptions; None for constraints that hold.
+    max_predicates, max_context : the size of the largest constraints; 0 for all sizes.
+    cross_columns : whether a column is compared with other columns.
+    space, write_space : the file of the predicate space to use, and the file to write the used space to.
+    min_coverage : the share of values from which an inclusion is listed, although it does not hold.
+    top : how many of the highest ranked constraints are written; None for all, without ranks.
+    as_rules : whether constraints are written as a rules file.
+    explain : whether the steps of the search are noted with their times.
+    """
+
+    families: tuple[str, ...] | None
+    near: Fraction | None
+    max_predicates: int
+    max_context: int
+    cross_columns: bool
+    space: Path | None
+    write_space: Path | None
+    min_coverage: float | None
+    top: int | None
+    as_rules: bool
+    explain: bool
+
+    @property
+    def thread_count(self) -> int:
+        """How many threads search."""
+        return self.threads or os.cpu_count() or 1
