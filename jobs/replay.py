@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TextIO
 import numpy as np
 
 from holdfast.constraints import Family, InputError, PredicateSpace, UsageError
-from holdfast.jobs.files.changes import ChangeFile, Rows, column_names
+from holdfast.jobs.files.changes import ChangeFile, column_names
 from holdfast.jobs.files.spaces import read_space, reading_in, space_for
 from holdfast.jobs.terminal.counts import compared_across, counted, counted_constraints
 from holdfast.jobs.terminal.options import Answering
@@ -31,6 +31,7 @@ from holdfast.streaming.decoding.operations import OPERATION
 from holdfast.streaming.maintainers.inclusion.across import InclusionsAcross
 from holdfast.streaming.maintainers.maintainer import BatchResult, Bounds, Maintainer
 from holdfast.tables import ReadOptions, Table, read_table, space_of, table_name
+from holdfast.tables.arrays import RowNumbers
 from holdfast.tables.pipes import pipes_kept
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ class _Replayed:
     constraints: int
     owed: int = 0
 
-    def apply(self, rows: Rows) -> BatchResult:
+    def apply(self, rows: RowNumbers) -> BatchResult:
         result = self.maintainer.apply_records(self.source.changes.records(rows))
         self.rows, self.owed = result.rows, result.owed
         self.constraints = result.constraints + len(self.maintainer.near)
@@ -289,15 +290,15 @@ def _read_base(base: Path, name: str, reading: ReadOptions, given: PredicateSpac
 class _Arrival:
     """All records in the order in which they arrive: which table's each is, and its row in that table's file."""
 
-    tables: Rows
-    rows: Rows
+    tables: RowNumbers
+    rows: RowNumbers
 
     def batches(self, size: int) -> Iterator["_Arrival"]:
         for start in range(0, len(self.rows), size):
             yield _Arrival(self.tables[start : start + size], self.rows[start : start + size])
 
-    def rows_of(self, table: int) -> Rows:
-        rows: Rows = self.rows[self.tables == table]
+    def rows_of(self, table: int) -> RowNumbers:
+        rows: RowNumbers = self.rows[self.tables == table]
         return rows
 
 

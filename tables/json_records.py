@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from holdfast.tables.arrays import Bytes, Flags, Positions, RowNumbers
 from holdfast.tables.kernels import json as kernels
 from holdfast.tables.kernels.json import (
     ABSENT,
@@ -25,16 +26,11 @@ from holdfast.tables.kernels.json import (
     OBJECT,
     OK,
     STRING,
-    Bytes,
-    Places,
     fields_kernel,
     place_kernel,
     room_kernel,
     texts_kernel,
 )
-
-Rows = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 DEEPEST = 256
 _REMEMBERED = 1024
@@ -72,8 +68,8 @@ class Spans:
     """
 
     buffer: Bytes
-    starts: Places
-    ends: Places
+    starts: Positions
+    ends: Positions
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -93,7 +89,7 @@ class Spans:
         """Which records are there."""
         return np.asarray(self.starts >= 0)
 
-    def take(self, rows: Rows) -> "Spans":
+    def take(self, rows: RowNumbers) -> "Spans":
         """Return some of the records, in any order; -1 is one that is not there. O(rows), no bytes are copied."""
         starts, ends = _taken(self.starts, rows), _taken(self.ends, rows)
         starts[rows < 0] = -1
@@ -122,13 +118,13 @@ class Cells:
 
     buffer: Bytes
     kinds: Bytes
-    begins: Places
-    stops: Places
+    begins: Positions
+    stops: Positions
 
     def __len__(self) -> int:
         return len(self.kinds)
 
-    def take(self, rows: Rows) -> "Cells":
+    def take(self, rows: RowNumbers) -> "Cells":
         """Return the cells of some records, in any order; -1 is a cell that is absent."""
         kinds = _taken(self.kinds, rows)
         kinds[rows < 0] = ABSENT
@@ -194,12 +190,12 @@ class Fields:
     spans: Spans
     names: tuple[str, ...]
     kinds: Bytes
-    begins: Places
-    stops: Places
+    begins: Positions
+    stops: Positions
     whole: Cells
-    counts: Places
+    counts: Positions
     status: Bytes
-    places: Places
+    places: Positions
 
     def __len__(self) -> int:
         return len(self.status)
@@ -259,7 +255,7 @@ def spans_of(array: pa.Array | pa.ChunkedArray) -> Spans:
     _, places, data = array.buffers()
     if not count or places is None:
         return Spans(_NOTHING, np.full(count, -1, np.int64), np.zeros(count, np.int64))
-    offsets: Places = np.frombuffer(places, np.int64 if wide else np.int32).astype(np.int64)
+    offsets: Positions = np.frombuffer(places, np.int64 if wide else np.int32).astype(np.int64)
     offsets = offsets[array.offset : array.offset + count + 1]
     starts, ends = offsets[:-1].copy(), offsets[1:].copy()
     if array.null_count:
@@ -331,6 +327,6 @@ def fields_of(spans: Spans, names: Sequence[str], repeating: Collection[str] = (
     return found
 
 
-def _taken(values: NDArray, rows: Rows) -> NDArray:  # type: ignore[type-arg]
+def _taken(values: NDArray, rows: RowNumbers) -> NDArray:  # type: ignore[type-arg]
     """Return values by row, anything for -1."""
     return values[rows] if len(values) else np.zeros(len(rows), values.dtype)

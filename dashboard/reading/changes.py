@@ -21,9 +21,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from holdfast.dashboard.reading.arrays import Positions, ints, last_of_each, short_ids
+from holdfast.dashboard.reading.arrays import ints, last_of_each, short_ids
 from holdfast.dashboard.reading.outputs import Outputs, any_of
 from holdfast.dashboard.reading.wording import in_words, witness
+from holdfast.tables.arrays import Ints16, Positions
 
 MOST = 3_000_000
 CHANGES = "constraint_changes"
@@ -36,8 +37,6 @@ _DETAILS = (
     "exceptions",
 )
 _CELLS = ds.field("constraint"), ds.field("sentence"), ds.field("by")
-
-Words = NDArray[np.int16]
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Changes:
         self._commits = np.zeros(0, np.int64)
         self._times = np.zeros(0, np.int64)
         self._ids = np.zeros(0, np.uint64)
-        self._words: dict[str, Words] = {name: np.zeros(0, np.int16) for name in WORDS}
+        self._words: dict[str, Ints16] = {name: np.zeros(0, np.int16) for name in WORDS}
         self._vocabulary: dict[str, dict[str | None, int]] = {name: {} for name in WORDS}
         self._searched: dict[tuple[str, int], Positions] = {}
 
@@ -178,7 +177,7 @@ class Changes:
             self._words[name] = np.concatenate([self._words[name][kept], numbers])
         self._searched.clear()
 
-    def _numbers(self, name: str, column: pa.Array) -> Words:
+    def _numbers(self, name: str, column: pa.Array) -> Ints16:
         encoded = column.dictionary_encode(null_encoding="encode")
         known = self._vocabulary[name]
         places = [known.setdefault(word, len(known)) for word in encoded.dictionary.to_pylist()]

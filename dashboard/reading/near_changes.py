@@ -21,9 +21,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from holdfast.dashboard.reading.arrays import Positions, ints, last_of_each, short_ids
+from holdfast.dashboard.reading.arrays import ints, last_of_each, short_ids
 from holdfast.dashboard.reading.outputs import Outputs, any_of
 from holdfast.dashboard.reading.wording import rows_below
+from holdfast.tables.arrays import Positions
 
 MOST = 1_000_000
 NEAR_CHANGES = "near_changes"

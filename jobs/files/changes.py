@@ -12,12 +12,10 @@ line. A file whose columns or `_seq` are wrong is refused as a whole.
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from holdfast.constraints import Column, InputError, Schema, read_value
 from holdfast.constraints.columns import unknown_name
@@ -28,9 +26,8 @@ from holdfast.streaming.decoding.operations import OPERATION, operations_of
 from holdfast.streaming.incoming.arrivals import UNREADABLE
 from holdfast.streaming.maintainers.maintainer import INSERT, UPDATE, Records
 from holdfast.tables import EncodedColumn, ReadOptions, Table, from_arrow, read_table
-from holdfast.tables.keys import Flags, Keys, arrow_type_of, needs_dictionary
-
-Rows: TypeAlias = NDArray[np.int64]
+from holdfast.tables.arrays import Flags, Keys, RowNumbers
+from holdfast.tables.keys import arrow_type_of, needs_dictionary
 
 
 class ChangeFile:
@@ -78,7 +75,7 @@ class ChangeFile:
     def __len__(self) -> int:
         return self._table.row_count
 
-    def records(self, rows: Rows) -> Records:
+    def records(self, rows: RowNumbers) -> Records:
         """Return some records, none of them bad, which arrive in the order of `rows`. O(rows log rows)."""
         return Records(_taken(self._table, rows, self._locate), self._operations[rows])
 
@@ -232,7 +229,7 @@ def _with_all_columns(read: Table, schema: Schema) -> Table:
     return Table(schema, tuple(columns), read.row_count)
 
 
-def _taken(table: Table, rows: Rows, locate: Callable[[int], str]) -> Table:
+def _taken(table: Table, rows: RowNumbers, locate: Callable[[int], str]) -> Table:
     """Return some rows as a table of their own; its dictionaries hold their values only. O(rows log rows)."""
     valid = {c.column.name: _flags(c, rows) for c in table.columns}
     texts = [c for c in table.columns if c.column.type == STRING]
@@ -255,14 +252,14 @@ def _taken(table: Table, rows: Rows, locate: Callable[[int], str]) -> Table:
     return Table(table.schema, columns, len(rows), locate=lambda row: locate(int(rows[row])))
 
 
-def _flags(column: EncodedColumn, rows: Rows) -> Flags | None:
+def _flags(column: EncodedColumn, rows: RowNumbers) -> Flags | None:
     if column.valid is None:
         return None
     valid = column.valid[rows]
     return None if valid.all() else valid
 
 
-def _present(column: EncodedColumn, rows: Rows) -> Keys:
+def _present(column: EncodedColumn, rows: RowNumbers) -> Keys:
     keys = column.keys[rows]
     return keys if column.valid is None else keys[column.valid[rows]]
 

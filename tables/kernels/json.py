@@ -16,10 +16,8 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Bytes = NDArray[np.uint8]
-Places = NDArray[np.int64]
+from holdfast.tables.arrays import Bytes, Flags, Positions
 
 ABSENT, NULL, STRING, ESCAPED, NUMBER, TRUE, FALSE, OBJECT, ARRAY = range(9)
 
@@ -33,7 +31,7 @@ UNKNOWN = -1
 
 
 @njit(cache=True, nogil=True)
-def place_kernel(names: Bytes, bounds: Places, table: Places) -> None:
+def place_kernel(names: Bytes, bounds: Positions, table: Positions) -> None:
     """Put names, `names[bounds[f]:bounds[f + 1]]`, into a hash table of a power of two places, UNKNOWN where free."""
     for f in range(len(bounds) - 1):
         place = _hash(names, bounds[f], bounds[f + 1]) & (len(table) - 1)
@@ -45,25 +43,25 @@ def place_kernel(names: Bytes, bounds: Places, table: Places) -> None:
 @njit(cache=True, nogil=True)
 def fields_kernel(
     buffer: Bytes,
-    starts: Places,
-    ends: Places,
+    starts: Positions,
+    ends: Positions,
     names: Bytes,
-    bounds: Places,
-    table: Places,
-    repeating: NDArray[np.bool_],
+    bounds: Positions,
+    table: Positions,
+    repeating: Flags,
     stack: Bytes,
     scratch: Bytes,
-    seen: Places,
-    last: Places,
+    seen: Positions,
+    last: Positions,
     kinds: Bytes,
-    begins: Places,
-    stops: Places,
+    begins: Positions,
+    stops: Positions,
     wholes: Bytes,
-    whole_begins: Places,
-    whole_stops: Places,
-    counts: Places,
+    whole_begins: Positions,
+    whole_stops: Positions,
+    counts: Positions,
     status: Bytes,
-    where: Places,
+    where: Positions,
 ) -> None:
     """Find the wanted fields of each record; O(bytes).
 
@@ -126,17 +124,17 @@ def _members(  # noqa: PLR0915 (one walk over an object; parts of it would have 
     i: int,
     end: int,
     names: Bytes,
-    bounds: Places,
-    table: Places,
-    repeating: NDArray[np.bool_],
+    bounds: Positions,
+    table: Positions,
+    repeating: Flags,
     stack: Bytes,
     scratch: Bytes,
-    seen: Places,
-    last: Places,
+    seen: Positions,
+    last: Positions,
     kinds: Bytes,
-    begins: Places,
-    stops: Places,
-    counts: Places,
+    begins: Positions,
+    stops: Positions,
+    counts: Positions,
     r: int,
 ) -> Any:
     """Read an object behind its brace; return the place behind it and OK, or the place and kind of an error."""
@@ -215,7 +213,7 @@ def _members(  # noqa: PLR0915 (one walk over an object; parts of it would have 
 
 
 @njit(cache=True, nogil=True)
-def room_kernel(kinds: Bytes, begins: Places, stops: Places) -> Any:
+def room_kernel(kinds: Bytes, begins: Positions, stops: Positions) -> Any:
     """Return how many bytes the texts of a field have, escapes included."""
     room = np.int64(0)
     for r in range(len(kinds)):
@@ -225,7 +223,7 @@ def room_kernel(kinds: Bytes, begins: Places, stops: Places) -> Any:
 
 @njit(cache=True, nogil=True)
 def texts_kernel(
-    buffer: Bytes, kinds: Bytes, begins: Places, stops: Places, values: Bytes, offsets: Places, valid: Bytes
+    buffer: Bytes, kinds: Bytes, begins: Positions, stops: Positions, values: Bytes, offsets: Positions, valid: Bytes
 ) -> Any:
     """Write the texts of one field in Arrow's layout; return how many bytes they have.
 
@@ -252,7 +250,7 @@ def texts_kernel(
 
 @njit(cache=True, nogil=True)
 def firsts_kernel(
-    buffer: Bytes, kinds: Bytes, begins: Places, stops: Places, wanted: int, known: Places, out: Places
+    buffer: Bytes, kinds: Bytes, begins: Positions, stops: Positions, wanted: int, known: Positions, out: Positions
 ) -> None:
     """Fill `out` with the first cell that has the same bytes as each one of the wanted kind, -1 for the others.
 
@@ -282,9 +280,7 @@ def firsts_kernel(
 
 
 @njit(cache=True, nogil=True)
-def equals_kernel(
-    buffer: Bytes, kinds: Bytes, begins: Places, stops: Places, text: Bytes, out: NDArray[np.bool_]
-) -> None:
+def equals_kernel(buffer: Bytes, kinds: Bytes, begins: Positions, stops: Positions, text: Bytes, out: Flags) -> None:
     """Say which strings (those without escapes) are a text."""
     for r in range(len(kinds)):
         same = kinds[r] == STRING and stops[r] - begins[r] == len(text)
@@ -297,7 +293,7 @@ def equals_kernel(
 
 @njit(cache=True, nogil=True)
 def integers_kernel(
-    buffer: Bytes, kinds: Bytes, begins: Places, stops: Places, out: Places, good: NDArray[np.bool_]
+    buffer: Bytes, kinds: Bytes, begins: Positions, stops: Positions, out: Positions, good: Flags
 ) -> None:
     """Read whole numbers within 64 bits, written without point and exponent; `good` says which ones are."""
     for r in range(len(kinds)):
@@ -325,7 +321,7 @@ def integers_kernel(
 
 
 @njit(cache=True, nogil=True)
-def _field(text: Bytes, begin: int, stop: int, names: Bytes, bounds: Places, table: Places) -> Any:
+def _field(text: Bytes, begin: int, stop: int, names: Bytes, bounds: Positions, table: Positions) -> Any:
     place = _hash(text, begin, stop) & (len(table) - 1)
     while table[place] != UNKNOWN:
         f = table[place]
@@ -649,7 +645,7 @@ def _container(buffer: Bytes, i: int, end: int, stack: Bytes) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def utf8_kernel(buffer: Bytes, starts: Places, ends: Places, good: NDArray[np.bool_]) -> None:
+def utf8_kernel(buffer: Bytes, starts: Positions, ends: Positions, good: Flags) -> None:
     """Say which records are UTF-8, whatever else they are."""
     for r in range(len(starts)):
         i, end = starts[r], ends[r]
@@ -664,12 +660,12 @@ def utf8_kernel(buffer: Bytes, starts: Places, ends: Places, good: NDArray[np.bo
 def same_kernel(
     buffer: Bytes,
     kinds: Bytes,
-    begins: Places,
-    stops: Places,
+    begins: Positions,
+    stops: Positions,
     other_kinds: Bytes,
-    other_begins: Places,
-    other_stops: Places,
-    out: NDArray[np.bool_],
+    other_begins: Positions,
+    other_stops: Positions,
+    out: Flags,
 ) -> None:
     """Say which cells are written the same in two columns."""
     for r in range(len(kinds)):

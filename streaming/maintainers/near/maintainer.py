@@ -20,7 +20,7 @@ from holdfast.constraints import NearConstraint, NearShape
 from holdfast.discovery.near.counting import Candidate, Context, Counted, by_context, visible
 from holdfast.discovery.near.lattice import Tasks, allowed, near_set
 from holdfast.discovery.near.targets import KEY
-from holdfast.indexes.rows import RowDelta, RowSet, Slots
+from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
 from holdfast.streaming.maintainers.near.border import Border
@@ -37,6 +37,7 @@ from holdfast.streaming.maintainers.near.counting import together
 from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts, by_candidate
 from holdfast.streaming.maintainers.near.shown import ShownExceptions
 from holdfast.streaming.maintainers.table.bounds import NearBounds
+from holdfast.tables.arrays import Slots
 
 FAMILY = "near"
 """What a state has of near constraints."""

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import NearConstraint
 from holdfast.discovery.near.counting import Candidate, Context
-from holdfast.indexes.exceptions import Standing
 from holdfast.indexes.kernels.exceptions import NONE, UNDECIDED
-from holdfast.indexes.rows import RowDelta, RowSet, Slots
+from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.maintainers.near.changes import NearExample
 from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts
 from holdfast.streaming.maintainers.table.row_images import RowImages
+from holdfast.tables.arrays import Slots, Standing
 
 Found = Mapping[int, NearExample]
 """The rows that are shown of one constraint, by their slots."""
