@@ -40,7 +40,8 @@ from holdfast.streaming.decoding.values import (
 )
 from holdfast.tables.arrays import RowNumbers
 from holdfast.tables.json_records import Cells, Fields, Spans, fields_of
-from holdfast.tables.kernels.json import ABSENT, NULL, OBJECT, firsts_kernel
+from holdfast.tables.kernels.json import ABSENT, NULL, OBJECT
+from holdfast.tables.kernels.json_cells import firsts_kernel
 
 SCHEMA, PAYLOAD = "schema", "payload"
 _KNOWN_SCHEMAS = 64

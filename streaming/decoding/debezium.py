@@ -36,7 +36,8 @@ from holdfast.streaming.incoming.netting import DELETE, INSERT, UPDATE
 from holdfast.tables.arrays import Flags, RowNumbers
 from holdfast.tables.fitting import fit, misfit
 from holdfast.tables.json_records import Cells, Fields, fields_of
-from holdfast.tables.kernels.json import ABSENT, NULL, OBJECT, equals_kernel, same_kernel
+from holdfast.tables.kernels.json import ABSENT, NULL, OBJECT
+from holdfast.tables.kernels.json_cells import equals_kernel, same_kernel
 
 BEFORE, AFTER, OPERATION, TIME = "before", "after", "op", "ts_ms"
 _TRANSACTION = ("status", "id", "event_count")

@@ -15,18 +15,8 @@ from holdfast.streaming.decoding.connect import Opened, cells_of, opened, struct
 from holdfast.streaming.decoding.values import Reasons
 from holdfast.streaming.incoming.arrivals import Target
 from holdfast.tables.json_records import Cells, Spans
-from holdfast.tables.kernels.json import (
-    ABSENT,
-    ARRAY,
-    BINARY,
-    FALSE,
-    NULL,
-    NUMBER,
-    OBJECT,
-    STRING,
-    TRUE,
-    utf8_kernel,
-)
+from holdfast.tables.kernels.json import ABSENT, ARRAY, BINARY, FALSE, NULL, NUMBER, OBJECT, STRING, TRUE
+from holdfast.tables.kernels.json_cells import utf8_kernel
 
 
 def key_cells(keys: Spans, target: Target, encodings: Mapping[str, str]) -> tuple[dict[str, pa.Array], Reasons]:
