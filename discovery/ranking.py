@@ -16,12 +16,10 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
 from holdfast.constraints.operators import EVERY_OUTCOME
-from holdfast.discovery.evidence.codes import PairCodes
-from holdfast.discovery.kernels.evidence import Words
+from holdfast.discovery.kernels.evidence import PairCodes
 from holdfast.indexes.masks import outcomes_of
 from holdfast.indexes.rows import RowSet
-
-Scores = NDArray[np.float64]
+from holdfast.tables.arrays import Floats, Ints, Words
 
 _PAIRS = 5_000
 _FEWEST_SYMBOLS = 4
@@ -33,7 +31,7 @@ class PairSample:
     """Random pairs of distinct rows: their evidences, and how many pairs have each."""
 
     words: Words
-    counts: NDArray[np.int64]
+    counts: Ints
 
     @classmethod
     def of(cls, codes: PairCodes, space: PredicateSpace) -> "PairSample":
@@ -58,17 +56,17 @@ class PairSample:
         return cls(words, counts.astype(np.int64))
 
 
-def scores(masks: Words, codes: PairCodes, space: PredicateSpace) -> Scores:
+def scores(masks: Words, codes: PairCodes, space: PredicateSpace) -> Floats:
     """Return the score of each constraint of a table. O(k) for k constraints, times the sample."""
     return scores_on(masks, PairSample.of(codes, space), space)
 
 
-def scores_on(masks: Words, sample: PairSample, space: PredicateSpace) -> Scores:
+def scores_on(masks: Words, sample: PairSample, space: PredicateSpace) -> Floats:
     """Return the score of each constraint by a sample of pairs."""
     return (succinctness(masks, space) + _coverage(masks, sample, space)) / 2
 
 
-def succinctness(masks: Words, space: PredicateSpace) -> Scores:
+def succinctness(masks: Words, space: PredicateSpace) -> Floats:
     """Return how short each constraint is: 1 for one predicate on one column."""
     operators = np.zeros((8, len(masks)), np.bool_)
     columns = np.zeros((len(space.schema), len(masks)), np.bool_)
@@ -81,12 +79,12 @@ def succinctness(masks: Words, space: PredicateSpace) -> Scores:
     return np.asarray(np.minimum(1.0, _FEWEST_SYMBOLS / symbols))
 
 
-def coverage(masks: Words, codes: PairCodes, space: PredicateSpace) -> Scores:
+def coverage(masks: Words, codes: PairCodes, space: PredicateSpace) -> Floats:
     """Return how nearly pairs of rows satisfy each constraint: 1 where each satisfies all predicates but one."""
     return _coverage(masks, PairSample.of(codes, space), space)
 
 
-def _coverage(masks: Words, sample: PairSample, space: PredicateSpace) -> Scores:
+def _coverage(masks: Words, sample: PairSample, space: PredicateSpace) -> Floats:
     words, counts = sample.words, sample.counts
     pairs = int(counts.sum())
     if not pairs:
@@ -103,7 +101,7 @@ def _coverage(masks: Words, sample: PairSample, space: PredicateSpace) -> Scores
     return np.asarray((satisfied - (len(space.pairs) - sizes - 1) * pairs) / (np.maximum(sizes, 1) * pairs))
 
 
-def _drawn(rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _drawn(rows: int) -> tuple[Ints, Ints]:
     """Return the two sides of random pairs of different rows."""
     if rows < 2:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)

@@ -13,8 +13,8 @@ import numpy as np
 from holdfast.constraints import DenialConstraint, DenialKind, OrderDependency, OrderKind, PredicateSpace
 from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
 from holdfast.constraints.types import Family
-from holdfast.discovery.kernels.evidence import Places, Words
 from holdfast.indexes.masks import outcomes_of
+from holdfast.tables.arrays import Positions, Words
 
 Reported: TypeAlias = DenialConstraint | OrderDependency
 
@@ -32,8 +32,8 @@ class ReportedSet:
         order = np.lexsort((*masks.T, kinds, sizes))
         self.space = space
         self.masks: Words = masks[order]
-        self.sizes: Places = sizes[order]
-        self._kinds: Places = kinds[order]
+        self.sizes: Positions = sizes[order]
+        self._kinds: Positions = kinds[order]
 
     def __len__(self) -> int:
         return len(self.masks)
@@ -71,7 +71,7 @@ _KINDS: dict[Family, tuple[Enum, ...]] = {
 }
 
 
-def _sizes_and_kinds(space: PredicateSpace, masks: Words) -> tuple[Places, Places]:
+def _sizes_and_kinds(space: PredicateSpace, masks: Words) -> tuple[Positions, Positions]:
     """Return how many column pairs each mask constrains, and the place of its kind in `_KINDS`."""
     equal, unequal, others = (np.zeros(len(masks), np.int64) for _ in range(3))
     for pair, outcomes in zip(space.pairs, outcomes_of(masks, space), strict=True):

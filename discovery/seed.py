@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from holdfast.discovery.explained import Explained
-from holdfast.discovery.kernels.evidence import Places, Words
+from holdfast.tables.arrays import Positions, Words
 
 
 @dataclass(frozen=True)
@@ -22,5 +22,5 @@ class Seed:
     masks: Words
     boxes: Words
     evidences: Words
-    witnesses: Places
+    witnesses: Positions
     explained: Explained

@@ -8,11 +8,11 @@ where columns are crossed (elsewhere the covers hold both mirror images, so that
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
 from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
-from holdfast.indexes.masks import Outcomes, Words, outcomes_of
+from holdfast.indexes.masks import outcomes_of
+from holdfast.tables.arrays import Ints, Outcomes, Words
 
 _TURNED = np.array([(o & EQUAL) | (o & LESS) << 2 | (o & GREATER) >> 2 for o in range(8)], np.int8)
 
@@ -26,8 +26,8 @@ class Tests:
     x_column, row_column : (T,) which column of the new row meets which of the other.
     """
 
-    x_column: NDArray[np.int64]
-    row_column: NDArray[np.int64]
+    x_column: Ints
+    row_column: Ints
 
     @classmethod
     def of(cls, space: PredicateSpace) -> "Tests":

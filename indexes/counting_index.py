@@ -1,7 +1,7 @@
-"""The rows of one table, or some of them, searchable for how many lie in each of some boxes with a row.
+"""The rows of one table, or some of them, searchable for the number of rows that lie in a box with a given row.
 
-The trees of a `TableIndex`, with the weights of what is below their nodes: where a whole zone lies in a box it is
-counted without being walked, so a row that breaks a rule with a hundred thousand others costs as much as any.
+The trees of a `TableIndex`, with the weights of all nodes: a zone that lies in a box as a whole is counted without
+being walked, so a row that breaks a rule with a hundred thousand others costs as much as any other row.
 """
 
 import time
@@ -9,33 +9,30 @@ from collections.abc import Callable, Sequence
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
 from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME
-from holdfast.indexes.kernels.count import count_kernel
-from holdfast.indexes.kernels.probe import STACK
-from holdfast.indexes.masks import Outcomes
-from holdfast.indexes.rows import RowDelta, RowSet, Slots
+from holdfast.indexes.kernels.count import Box, count_kernel
+from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.indexes.table_index import Order, TableIndex, is_plain
 from holdfast.indexes.threads import mapped
+from holdfast.tables.arrays import Ints, Outcomes, Slots
 
-Ints = NDArray[np.int64]
 Among = Callable[[Slots], Slots]
-"""Returns those of some rows that belong here: by what they are alone."""
+"""Chooses the rows that belong in the trees, by the values of each row alone."""
 
 _ROWS_A_PART = 256
 
 
 class CountingIndex(TableIndex):
-    """Counts the rows in boxes.
+    """Counts the rows that lie in boxes with given rows.
 
     Parameters
     ----------
     rows : the table.
     space : which columns are compared.
-    boxes : (k, T) what each allows in each of the space's tests (`boxes.py`), `EVERY_OUTCOME` where it is not asked.
-    among : chooses rows; None for all.
+    boxes : (k, T) the outcomes that each box allows in each of the space's tests (`boxes.py`).
+    among : chooses the rows; None for all rows.
     threads : how many to use.
     """
 
@@ -48,7 +45,7 @@ class CountingIndex(TableIndex):
         self._hold_boxes(boxes)
 
     def follow(self, delta: RowDelta) -> None:
-        """Bring the trees to where the rows are, before the slots of vanished rows are forgotten."""
+        """Apply a batch to the trees, before the slots of its vanished rows are freed."""
         if 2 * len(delta.changed) > len(self._rows):
             self.rebuild()
             return
@@ -59,20 +56,21 @@ class CountingIndex(TableIndex):
         if len(slots):
             codes, copies = self._rows.codes[slots], self._copies()
             for served in self._served.values():
-                served.tree.weigh(slots, self._places(served.order, codes), copies)
+                served.tree.weigh(slots, self._sort_keys(served.order, codes), copies)
         if len(self._rows) > 2 * self._measured_at + _ROWS_A_PART:
             self.rebuild()
 
     def rebuild(self) -> None:
-        """Measure and make all trees anew."""
+        """Measure the columns and build all trees again."""
         self.measure()
         self._served, self._idle = {}, []
         self._hold_boxes(self._boxes)
 
     def count(self, slots: Slots, numbers: Sequence[int]) -> dict[int, tuple[Ints, float]]:
-        """Return for some boxes how many copies of rows lie in them with each of some rows, itself included.
+        """Return, per box, the number of copies of rows in the box with each given row, the row itself included.
 
-        And how many seconds of one thread a box took. O(log n) and what a box's border cuts, for each row and box.
+        With it the seconds of one thread that the box took. For each row and box O(log n + z) for z zones in part in
+        the box.
         """
         found = {number: np.zeros(len(slots), np.int64) for number in numbers}
         parts = np.array_split(np.arange(len(slots)), max(1, -(-len(slots) // _ROWS_A_PART)))
@@ -94,36 +92,18 @@ class CountingIndex(TableIndex):
             seconds[number] += took
         return {number: (counts, seconds[number]) for number, counts in found.items()}
 
-    def _counted(self, order: Order, box: NDArray[np.int8], slots: Slots) -> Ints:
+    def _counted(self, order: Order, box: Outcomes, slots: Slots) -> Ints:
         served = self._served[order]
         tests = np.flatnonzero(box != EVERY_OUTCOME)
         sorted_by = {*served.order[0], *served.order[1]}
         tests = np.array(sorted(tests.tolist(), key=lambda t: self._tests.row_column[t] not in sorted_by), np.int64)
-        x_column, row_column = self._tests.x_column[tests], self._tests.row_column[tests]
+        asked = Box(self._tests.x_column[tests], self._tests.row_column[tests], box[tests].astype(np.int64))
         anchor = -1
         if is_plain(served.order):
-            equal = np.flatnonzero((row_column == served.order[0][0]) & (box[tests] == EQUAL))
-            anchor = int(x_column[equal[0]]) if len(equal) else -1
-        tree = served.tree
+            equal = np.flatnonzero((asked.row_column == served.order[0][0]) & (asked.allowed == EQUAL))
+            anchor = int(asked.x_column[equal[0]]) if len(equal) else -1
         out = np.empty(len(slots), np.int64)
-        count_kernel(
-            slots,
-            self._rows.codes,
-            self._rows.copies,
-            x_column,
-            row_column,
-            box[tests].astype(np.int64),
-            anchor,
-            tree.leaf,
-            tree.size,
-            tree.entry,
-            tree.place,
-            tree.zone,
-            tree.weight,
-            tree.root,
-            np.empty(STACK, np.int64),
-            out,
-        )
+        count_kernel(slots, self._rows.codes, self._rows.copies, asked, anchor, served.tree.nodes, out)
         return out
 
     def _live(self) -> Slots:

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+
+from holdfast.tables.arrays import Ints
 
 CELLS = 1 << 10
 """How many cells each column is cut into."""
 
 
-def interleaved(cells: Sequence[NDArray[np.int64]], rows: int) -> NDArray[np.int64]:
+def interleaved(cells: Sequence[Ints], rows: int) -> Ints:
     """Return the place of each row: the bits of its cells' numbers, taken in turn; 0 where there are no columns.
 
     >>> interleaved([np.array([0, 1, 1]), np.array([0, 0, 1])], 3).tolist()

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdfast.constraints import Column, PredicateSpace, Value
 from holdfast.indexes.labels import Labels, Relabelled
@@ -25,12 +24,11 @@ from holdfast.indexes.texts import NULL, Texts
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
 from holdfast.tables import EncodedColumn, Table
+from holdfast.tables.arrays import Codes, Flags
 from holdfast.tables.columnar import encoded
-from holdfast.tables.keys import Flags, arrow_type_of, narrow_values, needs_dictionary
+from holdfast.tables.keys import arrow_type_of, narrow_values, needs_dictionary
 
 __all__ = ["NULL", "Codes", "Direct", "Encoding", "Labels", "Relabelled", "Texts"]
-
-Codes = NDArray[np.int64]
 
 
 class Encoding:

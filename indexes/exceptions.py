@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.indexes.kernels.exceptions import (
     FREE,
@@ -26,11 +25,8 @@ from holdfast.indexes.kernels.exceptions import (
     standing_kernel,
 )
 from holdfast.indexes.kernels.rows import EMPTY
-from holdfast.indexes.rows import RowDelta, RowSet, Slots
-
-Ints = NDArray[np.int64]
-Standing = NDArray[np.int8]
-"""Of rows: `NONE` for no exception, `CERTAIN`, or `UNDECIDED` (`kernels/exceptions.py`)."""
+from holdfast.indexes.rows import RowDelta, RowSet
+from holdfast.tables.arrays import Ints, Slots, Standing
 
 _FEWEST, _AT_ONCE = 1 << 10, 1 << 13
 
@@ -189,7 +185,7 @@ class ClassExceptions(Exceptions):
         self._totals[1:] = rehash_kernel(groups, classes, self._groups, self._classes)
 
 
-def _table(size: int, columns: int) -> NDArray[np.int64]:
+def _table(size: int, columns: int) -> Ints:
     """Return an empty table of groups, or of classes."""
     found = np.empty((size, columns + 3), np.int64)
     found[:, -1] = FREE

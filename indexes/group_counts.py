@@ -10,14 +10,12 @@ Invariant: between changes all sizes are those of the live rows, copies included
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.indexes.kernels.groups import broken_groups_kernel, change_groups_kernel, rehash_groups_kernel
-from holdfast.indexes.rows import RowSet, Slots
+from holdfast.indexes.rows import RowSet
+from holdfast.tables.arrays import Flags, Ints, Slots
 
-Ints = NDArray[np.int64]
-
-Groups = tuple[Ints, Ints, NDArray[np.bool_]]
+Groups = tuple[Ints, Ints, Flags]
 
 _FEWEST, _AT_ONCE = 1 << 10, 1 << 14
 
@@ -72,7 +70,7 @@ class GroupCounts:
                 self._totals,
             )
 
-    def breaks(self, slots: Slots) -> NDArray[np.bool_]:
+    def breaks(self, slots: Slots) -> Flags:
         """Return which rows are in a group that breaks the rule."""
         found = np.zeros(len(slots), np.bool_)
         has_dependent = len(self._all_columns) > len(self._columns)

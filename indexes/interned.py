@@ -20,9 +20,7 @@ from holdfast.indexes.kernels.texts import (
     hash_texts_kernel,
     put_texts_kernel,
 )
-
-Codes = NDArray[np.int64]
-Bytes = NDArray[np.uint8]
+from holdfast.tables.arrays import Bytes, Codes
 
 _FEWEST = 1 << 10
 _ROOM = 2.5  # places a string when the table is made; it is made anew at 2

@@ -22,7 +22,6 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from holdfast.constraints import Column, Value
 from holdfast.indexes.interned import Interned
@@ -33,9 +32,8 @@ from holdfast.indexes.texts import NULL
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
 from holdfast.tables import EncodedColumn
+from holdfast.tables.arrays import Codes
 from holdfast.tables.keys import floats
-
-Codes = NDArray[np.int64]
 
 _HIGHEST = 1 << 62
 _NOT_A_NUMBER = _HIGHEST + 1

@@ -7,9 +7,7 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
 from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
-
-Words = NDArray[np.uint64]
-Outcomes = NDArray[np.int8]
+from holdfast.tables.arrays import Outcomes, Words
 
 
 def outcomes_of(masks: Words, space: PredicateSpace) -> Outcomes:

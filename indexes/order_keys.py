@@ -21,15 +21,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdfast.constraints import Column, Value
 from holdfast.state import codecs
 from holdfast.tables import EncodedColumn
+from holdfast.tables.arrays import Codes, Flags, Floats
 from holdfast.tables.canonical import binaries, choose
 from holdfast.tables.keys import NARROW_DECIMAL, arrow_type_of, float_keys, floats, narrow_values
-
-Codes = NDArray[np.int64]
 
 _WIDE = Context(prec=80)
 _SIGN = np.uint64(1 << 63)
@@ -137,7 +135,7 @@ class NumberKeys(OrderKeys):
         is_double = np.array([isinstance(number, float) for number in numbers], np.bool_)
         is_small = np.array([isinstance(n, int) and abs(n) < _WHOLE_LIMIT for n in numbers], np.bool_)
 
-        def some(which: NDArray[np.bool_]) -> list[Any]:
+        def some(which: Flags) -> list[Any]:
             return [numbers[i] for i in np.flatnonzero(which).tolist()]
 
         parts = [
@@ -151,7 +149,7 @@ class NumberKeys(OrderKeys):
         return pa.concat_arrays(parts).take(pa.array(place))
 
 
-def _doubles(numbers: NDArray[np.float64]) -> pa.Array:
+def _doubles(numbers: Floats) -> pa.Array:
     """Return the bytes of numbers that are doubles."""
     rows = np.empty((len(numbers), 9), np.uint8)
     heads = (float_keys(numbers).view(np.uint64) ^ _SIGN).astype(">u8")

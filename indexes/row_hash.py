@@ -3,12 +3,9 @@
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.indexes.kernels.rows import EMPTY, find_kernel, first_kernel, insert_kernel, remove_kernel
-
-Codes = NDArray[np.int64]
-Slots = NDArray[np.int64]
+from holdfast.tables.arrays import Codes, Slots
 
 _FEWEST = 1 << 10
 _ROOM = 2.5  # places a row when the table is made; it is made anew at 2

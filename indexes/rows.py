@@ -13,18 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace, Value
-from holdfast.indexes.encoding import NULL, Codes, Encoding, Relabelled
+from holdfast.indexes.encoding import NULL, Encoding, Relabelled
 from holdfast.indexes.row_hash import RowHash, first_equal
 from holdfast.state import codecs
 from holdfast.state.pieces import Pieces
 from holdfast.state.store import Reader, WriteBatch
 from holdfast.tables import Table
+from holdfast.tables.arrays import Codes, Ints, Slots
 from holdfast.tables.columnar import encoded
-
-Slots = NDArray[np.int64]
 
 _FEWEST = 1 << 10
 _FILLED_AT_ONCE = 1 << 19
@@ -86,7 +84,7 @@ class RowSet:
         self._used = 0
         self._free: list[int] = []
         self._ended: list[Slots] = []
-        self._before: list[tuple[Slots, NDArray[np.int64]]] = []
+        self._before: list[tuple[Slots, Ints]] = []
         self._relabelled: list[tuple[int, Codes]] = []
         self._encoding_before = self.encoding.memo()
         self._pieces = Pieces("rows")
@@ -176,7 +174,7 @@ class RowSet:
         owing = np.flatnonzero(self.copies[: self._used] < 0)
         return self.encoding.arrow(np.repeat(self.codes[owing], -self.copies[owing], axis=0))
 
-    def change(self, codes: Codes, signs: NDArray[np.int64]) -> RowDelta:
+    def change(self, codes: Codes, signs: Ints) -> RowDelta:
         """Add `signs[i]` copies of row `codes[i]`, each row listed once. O(k).
 
         Rows that vanish keep their slots and codes until `forget`.
@@ -227,7 +225,7 @@ class RowSet:
                 return False
         return True
 
-    def hold(self, codes: Codes, copies: NDArray[np.int64]) -> Slots:
+    def hold(self, codes: Codes, copies: Ints) -> Slots:
         """Say that row `codes[i]`, each listed once, is there `copies[i]` times, which no batch changed; return slots.
 
         O(k). Rows that are there no more keep their slots and codes until `forget`.
@@ -317,7 +315,7 @@ class RowSet:
         """Lay rows out: their copies, then the codes of one after the other."""
         return codecs.codes(self.copies[slots]) + codecs.codes(self.codes[slots])
 
-    def _places_for(self, codes: Codes) -> tuple[Slots, NDArray[np.int64]]:
+    def _places_for(self, codes: Codes) -> tuple[Slots, Ints]:
         """Return the slots of rows, new ones where they have none, and how many copies each has."""
         slots = self.slots_of(codes)
         before = np.where(slots >= 0, self.copies[slots], 0)
@@ -327,7 +325,7 @@ class RowSet:
         self._whole.insert(self.codes, slots[new])
         return slots, before
 
-    def _put(self, slots: Slots, before: NDArray[np.int64], after: NDArray[np.int64]) -> tuple[Slots, Slots]:
+    def _put(self, slots: Slots, before: Ints, after: Ints) -> tuple[Slots, Slots]:
         """Give rows so many copies; return those that became live, and those that are no longer."""
         self._before.append((slots, before))
         self.copies[slots] = after
@@ -342,7 +340,7 @@ class RowSet:
         self.owed_copies += int(owed.sum() - owed_before.sum())
         return appeared, vanished
 
-    def _count(self, copies: NDArray[np.int64]) -> None:
+    def _count(self, copies: Ints) -> None:
         self.live_copies, self.owed_copies = (int(side.sum()) for side in _sides(copies))
 
     def _rehash(self) -> None:
@@ -375,12 +373,12 @@ class RowSet:
             self.codes, self.copies = _longer(self.codes, room), _longer(self.copies, room)
 
 
-def _sides(copies: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _sides(copies: Ints) -> tuple[Ints, Ints]:
     """Return how many copies are live, and how many are owed."""
     return np.maximum(copies, 0), np.maximum(-copies, 0)
 
 
-def _longer(array: NDArray[np.int64], room: int) -> NDArray[np.int64]:
+def _longer(array: Ints, room: int) -> Ints:
     """Return an array with more room; what is not used yet costs no memory."""
     longer = np.zeros((room, *array.shape[1:]), np.int64)
     longer[: len(array)] = array

@@ -6,12 +6,10 @@ Invariant: live rows have the numbers of their values; a column has at most twic
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.indexes.kernels.rows import EMPTY, number_kernel
-from holdfast.indexes.rows import RowSet, Slots
-
-Numbers = NDArray[np.int32]
+from holdfast.indexes.rows import RowSet
+from holdfast.tables.arrays import Ints, Slots, ValueNumbers
 
 _FEWEST = 1 << 10
 
@@ -35,7 +33,7 @@ class SlotNumbers:
         self.known = np.zeros(width, np.int64)
         self._fresh = np.zeros(width, np.int64)  # so many numbers there were when they were given anew
         self._tables = [_table(_FEWEST) for _ in range(width)]
-        self.numbers: Numbers = np.zeros((width, 0), np.int32)
+        self.numbers: ValueNumbers = np.zeros((width, 0), np.int32)
         self.rebuild()
 
     def rebuild(self) -> None:
@@ -90,11 +88,11 @@ class SlotNumbers:
             self.numbers = longer
 
 
-def _table(size: int) -> tuple[NDArray[np.int64], Numbers]:
+def _table(size: int) -> tuple[Ints, ValueNumbers]:
     return np.zeros(size, np.int64), np.full(size, EMPTY, np.int32)
 
 
-def _larger(values: NDArray[np.int64], numbers: Numbers, size: int) -> tuple[NDArray[np.int64], Numbers]:
+def _larger(values: Ints, numbers: ValueNumbers, size: int) -> tuple[Ints, ValueNumbers]:
     """Return a hash table with more room."""
     found_values, found_numbers = _table(size)
     held = np.flatnonzero(numbers != EMPTY)

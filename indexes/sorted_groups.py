@@ -10,12 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.indexes.kernels.groups import group_sizes_kernel
-from holdfast.indexes.rows import RowSet, Slots
-
-Ints = NDArray[np.int64]
+from holdfast.indexes.rows import RowSet
+from holdfast.tables.arrays import Ints, Slots
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """The rows of one table, searchable for violations of a changing set of boxes.
 
-Each box is served by one zone tree, whose order fits it: a selective equality of the box, else its equalities and
-then a curve through two of its inequalities. Trees are made for the boxes that need them; the last few
-without a box are kept, as constraints that go often come back.
+Each box is served by one zone tree, whose order fits the box: a selective equality of the box, else its equalities and
+then a curve through two of its inequalities. Trees are built for the boxes that need them; the last few without a box
+are kept, as constraints that disappear often appear again.
 
-    insert / remove   every tree takes the row in or out
-    probe             rows x against all rows: the evidences of the pairs that violate a box
+    insert / remove   every tree inserts or removes the rows
+    probe             given rows against all rows: the evidences of the pairs that violate a box
 
 Invariant: every tree holds exactly the live rows, and every box is in exactly one tree.
 """
@@ -16,28 +16,23 @@ from functools import cache
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
 from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
 from holdfast.indexes.boxes import Tests, turned_boxes
 from holdfast.indexes.curve import CELLS, interleaved
-from holdfast.indexes.encoding import Codes
-from holdfast.indexes.kernels.probe import STACK, pairs_kernel, probe_kernel, rehash_kernel
-from holdfast.indexes.masks import Outcomes, Words
-from holdfast.indexes.rows import RowSet, Slots
+from holdfast.indexes.evidence_table import EvidenceTable
+from holdfast.indexes.kernels.probe import Boxes, probe_kernel
+from holdfast.indexes.rows import RowSet
 from holdfast.indexes.threads import mapped
 from holdfast.indexes.zone_tree import ZoneTree
+from holdfast.tables.arrays import Codes, Flags, Ints, Ints16, Outcomes, Pairs, Slots, Words
 
-Pairs = NDArray[np.int32]
-Cells = NDArray[np.int16]
 Order = tuple[tuple[int, ...], tuple[int, ...]]
-"""Columns with equalities, most selective first, and columns with inequalities, of the rows in a tree."""
+"""How a tree sorts rows: by columns with equalities, most selective first, then by columns with inequalities."""
 
-WITNESSES = 4
 _SELECTIVE = 64.0
 _EQUALITIES, _INEQUALITIES = 3, 2
-_SMALLEST_TABLE = 1 << 10
 _FEW_ROWS = 32
 _FEW_MEASURED = 1_000
 _IDLE = 4
@@ -47,81 +42,27 @@ _ONE_EACH = np.zeros(0, np.int64)
 _SECONDS_PER_TREE, _SECONDS_PER_BOX, _SECONDS_PER_OUTCOME = 3e-6, 5e-9, 8e-10
 
 
-class Noted:
-    """Evidences of pairs, each with up to `WITNESSES` pairs that have it and share no row.
-
-    Parameters
-    ----------
-    space : what outcomes mean.
-    """
-
-    def __init__(self, space: PredicateSpace) -> None:
-        self.layout = (
-            np.array([p.left for p in space.pairs], np.int64),
-            np.array([p.right for p in space.pairs], np.int64),
-            np.array([p.ordered for p in space.pairs], np.bool_),
-            np.array([p.offset // 64 for p in space.pairs], np.int64),
-            np.array([p.offset % 64 for p in space.pairs], np.int64),
-        )
-        self.held = 0
-        self.key = np.zeros(space.word_count, np.uint64)
-        self._make(_SMALLEST_TABLE)
-
-    def add_pairs(self, codes: Codes, pairs: Pairs) -> None:
-        """Note the evidences of listed pairs."""
-        at = 0
-        while at < len(pairs):
-            at, self.held = pairs_kernel(pairs, at, codes, *self.layout, *self.table, self.held, self.key)
-            if at < len(pairs):
-                self.grow()
-
-    def entries(self) -> tuple[Words, Slots]:
-        """Return (e, W) evidences and (e, WITNESSES, 2) pairs of slots, -1 where there are fewer."""
-        words, pairs, filled = self.table
-        used = filled > 0
-        present = np.arange(WITNESSES) < filled[used, None]
-        return words[used], np.where(present[:, :, None], pairs[used].astype(np.int64), -1)
-
-    def grow(self) -> None:
-        """Make room for as many evidences again."""
-        words, pairs, filled = self.table
-        used = filled > 0
-        self._make(4 * len(words))
-        rehash_kernel(words[used], pairs[used], filled[used], *self.table)
-
-    def _make(self, size: int) -> None:
-        self.table = (
-            np.zeros((size, len(self.key)), np.uint64),
-            np.zeros((size, WITNESSES, 2), np.int32),
-            np.zeros(size, np.int64),
-        )
-
-
 @dataclass
 class _Served:
-    """A tree, and the boxes that are in it."""
+    """A tree, the boxes that it serves, and those boxes as kernels take them."""
 
     order: Order
     tree: ZoneTree
     boxes: Outcomes
-    x_column: NDArray[np.int64]
-    row_column: NDArray[np.int64]
-    every: Words
-    allow: Words
-    anchors: NDArray[np.int64]
+    arrays: Boxes
     effort: int = 0
 
 
 class TableIndex:
     """Zone trees over the live rows of one table, for the boxes that are held at the moment.
 
-    Columns are measured when the first trees are made: a table without boxes is never sorted.
+    Columns are measured when the first trees are built: a table without boxes is never sorted.
 
     Parameters
     ----------
     rows : the table.
-    threads : trees are spread over so many.
-    space : which columns are compared; that of the rows where it is not given.
+    threads : how many threads work on the trees.
+    space : which columns are compared; by default the space of the rows.
     """
 
     def __init__(self, rows: RowSet, threads: int = 1, space: PredicateSpace | None = None) -> None:
@@ -138,7 +79,7 @@ class TableIndex:
         self._measured_at = len(rows)
 
     def measure(self) -> None:
-        """Measure the columns anew: how selective an equality is, and where the cells of a curve begin. O(n log n)."""
+        """Measure the columns: how selective an equality is, and where the cells of a curve begin. O(n log n)."""
         codes = self._live_codes()
         self._is_measured, self._measured_at = True, len(self._rows)
         measured = mapped(self._threads, lambda c: _measured(np.sort(codes[:, c])), range(codes.shape[1]))
@@ -147,7 +88,7 @@ class TableIndex:
     def hold(self, masks: Words, *, trees: bool | None = None) -> None:
         """Serve these boxes from now on, and no others. O(boxes), and O(n log n) for each new tree.
 
-        Whether trees pay is decided here, if it is not said.
+        By default this decides whether trees are cheaper than comparing with every row.
         """
         self.masks = masks
         self._is_used = self._pays(len(masks)) if trees is None else trees
@@ -176,40 +117,36 @@ class TableIndex:
 
     @property
     def is_used(self) -> bool:
-        """Whether trees are searched; else comparing with every row is cheaper, and there are none."""
+        """Whether trees are searched; else comparing with every row is cheaper, and there are no trees."""
         return self._is_used
 
     def insert(self, slots: Slots) -> None:
-        """Take rows in. O(log n) each, for each tree."""
-        codes = self._rows.codes[slots]
-        copies = self._copies()
-        self._each(lambda s: s.tree.insert(self._rows.codes, slots, self._places(s.order, codes), copies), len(slots))
+        """Insert rows into every tree. O(log n) for each row and tree."""
+        self._change(ZoneTree.insert, slots)
 
     def remove(self, slots: Slots) -> None:
-        """Take rows out, while their codes are still there. O(log n) each, for each tree."""
-        codes = self._rows.codes[slots]
-        copies = self._copies()
-        self._each(lambda s: s.tree.remove(self._rows.codes, slots, self._places(s.order, codes), copies), len(slots))
+        """Remove rows from every tree, while their codes are still there. O(log n) for each row and tree."""
+        self._change(ZoneTree.remove, slots)
 
     def renew(self) -> None:
-        """Measure and build anew where there are more than twice as many rows as were measured. Amortised O(log n)."""
+        """Rebuild if there are more than twice as many rows as were measured. Amortised O(log n)."""
         if len(self._rows) > 2 * self._measured_at + _FEW_MEASURED:
             self.rebuild()
 
     def rebuild(self) -> None:
-        """Make all trees anew, measuring before that, as is needed when codes were relabelled too."""
+        """Measure the columns and build all trees again, as is also needed when codes were relabelled."""
         self._is_measured, self._measured_at = False, len(self._rows)
         self._served, self._idle = {}, []
         self.hold(self.masks)
 
-    def probe(self, slots: Slots) -> tuple[Words, Slots]:
-        """Return the evidences of pairs with one of some rows that violate a box, and pairs that have them.
+    def probe(self, slots: Slots) -> tuple[Words, Pairs]:
+        """Return the evidences of pairs with a given row that violate a box, and pairs of slots that have them.
 
-        The rows are in the trees. Where no columns are crossed the rows stand as `t` only.
+        The rows are in the trees. Where no columns are crossed the given rows stand as `t` only.
         """
         trees, parts = list(self._served.values()), [slots]
         threads = 1 if len(slots) < _FEW_ROWS else self._threads
-        if threads > 1:  # in parts, those that were slow last time first, so that all threads end together
+        if threads > 1:  # in parts, the slowest trees of the last probe first, so that all threads end together
             trees.sort(key=lambda served: -served.effort)
             parts = np.array_split(slots, threads)
         tasks = list(product(trees, parts))
@@ -219,10 +156,8 @@ class TableIndex:
         for (served, _), (_, effort) in zip(tasks, probed, strict=True):
             self.effort += effort
             served.effort += int(effort.sum())
-        found = [noted for noted, _ in probed]
-        words = np.concatenate([n.entries()[0] for n in found] or [self.masks[:0]])
-        pairs = np.concatenate([n.entries()[1] for n in found] or [np.zeros((0, WITNESSES, 2), np.int64)])
-        return words, pairs
+        found = [table.entries() for table, _ in probed] or [EvidenceTable(self._space).entries()]
+        return np.concatenate([words for words, _ in found]), np.concatenate([pairs for _, pairs in found])
 
     def check_invariants(self) -> None:
         """Assert what the class promises. O(n) for each tree."""
@@ -232,60 +167,42 @@ class TableIndex:
             assert len(served.tree) == len(live)
 
     def _live(self) -> Slots:
-        """Return the rows that belong into the trees."""
+        """Return the rows that belong in the trees."""
         return self._rows.live()
 
-    def _copies(self) -> NDArray[np.int64]:
-        """Return of how many each row counts in a tree; nothing where each counts as one."""
+    def _copies(self) -> Ints:
+        """Return how often each row counts in a tree; an empty array where each row counts once."""
         return _ONE_EACH
 
     def _pays(self, boxes: int) -> bool:
-        """Whether a walk down the trees is cheaper than a comparison with every row; in doubt what is done stays."""
+        """Whether walking the trees is cheaper than a comparison with every row; in doubt the present way is kept."""
         walk = min(boxes, _MOST_TREES) * _SECONDS_PER_TREE + boxes * _SECONDS_PER_BOX
         scan = len(self._rows) * len(self._space.pairs) * _SECONDS_PER_OUTCOME
         return walk < scan * (2 if self._is_used else 0.5)
 
-    def _each(self, work: Callable[[_Served], None], rows: int) -> None:
-        """Do something with every tree, in threads where it is worth starting them."""
-        mapped(1 if rows < _FEW_ROWS else self._threads, work, self._served.values())
+    def _change(self, method: Callable[[ZoneTree, Codes, Slots, Ints, Ints], None], slots: Slots) -> None:
+        """Call a method of every tree with rows, in threads where there are enough rows to start threads for."""
+        codes, copies = self._rows.codes[slots], self._copies()
+        mapped(
+            1 if len(slots) < _FEW_ROWS else self._threads,
+            lambda s: method(s.tree, self._rows.codes, slots, self._sort_keys(s.order, codes), copies),
+            self._served.values(),
+        )
 
-    def _probe(self, served: _Served, slots: Slots) -> tuple[Noted, NDArray[np.int64]]:
-        """Return what one tree knows of some rows, and what that took."""
-        into = Noted(self._space)
-        tree, at = served.tree, len(slots) if not len(served.boxes) else 0
-        stack = np.empty(STACK, np.int64)
-        effort = np.zeros(2, np.int64)
+    def _probe(self, served: _Served, slots: Slots) -> tuple[EvidenceTable, Ints]:
+        """Return the evidences that one tree finds for some rows, and the numbers of nodes and rows compared."""
+        into, effort = EvidenceTable(self._space), np.zeros(2, np.int64)
+        at = 0 if len(served.boxes) else len(slots)
+        rows, space = self._rows, self._space
         while at < len(slots):
-            at, into.held = probe_kernel(
-                slots,
-                at,
-                self._rows.codes,
-                self._rows.copies,
-                served.x_column,
-                served.row_column,
-                served.every,
-                served.allow,
-                served.anchors,
-                tree.leaf,
-                tree.size,
-                tree.entry,
-                tree.place,
-                tree.zone,
-                tree.root,
-                *into.layout,
-                bool(self._space.crossing),
-                *into.table,
-                into.held,
-                into.key,
-                stack,
-                effort,
-            )
+            how = served.arrays, served.tree.nodes, into.layout, bool(space.crossing), into.arrays
+            at = probe_kernel(slots, at, rows.codes, rows.copies, *how, effort)
             if at < len(slots):
                 into.grow()
         return into, effort
 
-    def _orders_of(self, boxes: Outcomes) -> dict[Order, NDArray[np.int64]]:
-        """Return for each order of rows the boxes that are searched best in it."""
+    def _orders_of(self, boxes: Outcomes) -> dict[Order, Ints]:
+        """Return for each order of rows the boxes that are searched fastest in that order."""
         if not len(boxes):
             return {}
         group = np.array(self._group)[self._tests.row_column]
@@ -301,8 +218,8 @@ class TableIndex:
             orders = _coarser(orders)
         return {order: np.array(members) for order, members in orders.items()}
 
-    def _order_of(self, box: NDArray[np.int8]) -> Order:
-        """Return the order of rows in which a box without a selective equality is searched best."""
+    def _order_of(self, box: Outcomes) -> Order:
+        """Return the order of rows in which a box without a selective equality is searched fastest."""
         asked = np.flatnonzero(box != EVERY_OUTCOME).tolist()
         equal = sorted({int(self._tests.row_column[t]) for t in asked if box[t] == EQUAL}, key=self._group.__getitem__)
         unequal = {int(self._tests.row_column[t]) for t in asked if box[t] not in {EQUAL, LESS | GREATER}}
@@ -310,7 +227,7 @@ class TableIndex:
         return tuple(equal[:_EQUALITIES]), tuple(ranked[:_INEQUALITIES])
 
     def _trees(self, orders: list[Order]) -> dict[Order, ZoneTree]:
-        """Make a tree of all live rows in each of some orders."""
+        """Build a tree of all live rows in each order."""
         if not orders:
             return {}
         slots, codes, copies = self._live(), self._live_codes(), self._copies()
@@ -320,28 +237,28 @@ class TableIndex:
 
         def made(order: Order) -> ZoneTree:
             column = np.ascontiguousarray(codes[:, order[0][0]]) if is_plain(order) else None
-            places = _curve(order, cells, len(codes)) if column is None else column
-            return ZoneTree(self._rows.codes, slots, places, copies)
+            keys = _curve(order, cells, len(codes)) if column is None else column
+            return ZoneTree(self._rows.codes, slots, keys, copies)
 
         return dict(zip(orders, mapped(self._threads, made, orders), strict=True))
 
-    def _places(self, order: Order, codes: Codes) -> NDArray[np.int64]:
-        """Return where rows stand in an order."""
+    def _sort_keys(self, order: Order, codes: Codes) -> Ints:
+        """Return the sort keys of rows in an order."""
         if is_plain(order):
             return np.ascontiguousarray(codes[:, order[0][0]])
         return _curve(order, {c: self._cells(c, codes[:, c]) for c in (*order[0], *order[1])}, len(codes))
 
-    def _cells(self, c: int, codes: Codes) -> Cells:
-        """Return in which cells codes of a column lie."""
+    def _cells(self, c: int, codes: Codes) -> Ints16:
+        """Return the cell of a curve that each code of a column lies in."""
         return np.searchsorted(self._bounds[c], codes, "right").astype(np.int16)
 
     def _live_codes(self) -> Codes:
-        """Return the codes of all live rows; a view of them where that is all there is."""
+        """Return the codes of all live rows; a view where all rows are live."""
         live = self._live()
         return self._rows.codes[: len(live)] if len(live) and live[-1] + 1 == len(live) else self._rows.codes[live]
 
     def _serve(self, order: Order, tree: ZoneTree, boxes: Outcomes) -> _Served:
-        """Lay out the boxes of one tree as bits; tests that cut most come first."""
+        """Lay out the boxes of one tree as bits; the tests that exclude most rows come first."""
         asked = (boxes != EVERY_OUTCOME).sum(axis=0)
         sorted_by = [*order[0], *order[1]]
         tests = sorted(
@@ -354,14 +271,19 @@ class TableIndex:
             for possible in range(1, 8):
                 allow[i, possible] = _bitmap((boxes[:, t] & possible) != 0, width)
         every = _bitmap(np.ones(len(boxes), np.bool_), width)
-        x_column, row_column = self._tests.x_column[tests], self._tests.row_column[tests]
         wanted = [t for t in tests if order == ((int(self._tests.row_column[t]),), ()) and (boxes[:, t] == EQUAL).any()]
-        anchors = np.unique(self._tests.x_column[wanted])
-        return _Served(order, tree, boxes, x_column, row_column, every, allow, anchors)
+        arrays = Boxes(
+            self._tests.x_column[tests],
+            self._tests.row_column[tests],
+            every,
+            allow,
+            np.unique(self._tests.x_column[wanted]),
+        )
+        return _Served(order, tree, boxes, arrays)
 
 
 def _measured(codes: Codes) -> tuple[Codes, float, int]:
-    """Return where cells of a curve begin in a sorted column, how many rows share a row's value, how many values."""
+    """Return the bounds of a curve's cells in a sorted column, the mean size of a row's group, the number of values."""
     starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])) if len(codes) else np.zeros(0, np.int64)
     counts = np.diff(np.append(starts, len(codes))).astype(float)
     places = np.linspace(0, max(len(codes) - 1, 0), CELLS + 1).astype(np.int64)[1:-1]
@@ -370,31 +292,31 @@ def _measured(codes: Codes) -> tuple[Codes, float, int]:
 
 
 def is_plain(order: Order) -> bool:
-    """Whether rows stand in the order of one column's codes."""
+    """Whether rows are sorted by the codes of one column."""
     return len(order[0]) == 1 and not order[1]
 
 
-def _curve(order: Order, cells: Mapping[int, Cells], rows: int) -> NDArray[np.int64]:
-    """Return where rows stand in an order, by the cells of its columns."""
+def _curve(order: Order, cells: Mapping[int, Ints16], rows: int) -> Ints:
+    """Return the sort keys of rows in an order, by the cells of its columns."""
     equalities, inequalities = order
-    place = np.zeros(rows, np.int64)
+    keys = np.zeros(rows, np.int64)
     for c in equalities:
-        place = place * CELLS + cells[c]
-    place <<= (CELLS.bit_length() - 1) * len(inequalities)
-    for c, part in zip(inequalities, _spread(len(inequalities)), strict=True):
-        place |= part[cells[c]]
-    return place
+        keys = keys * CELLS + cells[c]
+    keys <<= (CELLS.bit_length() - 1) * len(inequalities)
+    for c, part in zip(inequalities, _curve_bits(len(inequalities)), strict=True):
+        keys |= part[cells[c]]
+    return keys
 
 
 @cache
-def _spread(columns: int) -> list[Codes]:
-    """Return for each of the columns of a curve what each of its cells gives to the place on it."""
+def _curve_bits(columns: int) -> list[Codes]:
+    """Return for each column of a curve the bits that each of its cells sets in the position on the curve."""
     every, none = np.arange(CELLS), np.zeros(CELLS, np.int64)
     return [interleaved([every if i == c else none for i in range(columns)], CELLS) for c in range(columns)]
 
 
 def _coarser(orders: dict[Order, list[int]]) -> dict[Order, list[int]]:
-    """Return fewer orders for the same boxes: by the most selective equality alone, or one inequality."""
+    """Return fewer orders for the same boxes: by the most selective equality alone, or by one inequality."""
     coarser: dict[Order, list[int]] = {}
     for (equalities, inequalities), boxes in orders.items():
         coarse: Order = (equalities[:1], ()) if equalities else ((), inequalities[:1])
@@ -402,7 +324,7 @@ def _coarser(orders: dict[Order, list[int]]) -> dict[Order, list[int]]:
     return coarser
 
 
-def _bitmap(flags: NDArray[np.bool_], width: int) -> Words:
+def _bitmap(flags: Flags, width: int) -> Words:
     bits = np.zeros(width * 64, np.uint8)
     bits[: len(flags)] = flags
     return np.packbits(bits, bitorder="little").view(np.uint64)

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdfast.constraints import Column, Value
 from holdfast.indexes.interned import Interned
@@ -18,8 +17,7 @@ from holdfast.state import codecs
 from holdfast.state.pieces import Pieces
 from holdfast.state.store import Reader, WriteBatch
 from holdfast.tables import EncodedColumn
-
-Codes = NDArray[np.int64]
+from holdfast.tables.arrays import Bytes, Codes
 
 NULL = np.iinfo(np.int64).min
 _FEW_KEPT = 10_000
@@ -100,7 +98,7 @@ class Texts:
         used = max((int(numbers.max(initial=-1)) for numbers in codes), default=-1) + 1
         source = np.full(used, FREE, np.int64)  # where the last text of each code lies in all that was found
         size = np.full(used, FREE, np.int64)
-        parts: list[NDArray[np.uint8]] = [np.zeros(0, np.uint8)]
+        parts: list[Bytes] = [np.zeros(0, np.uint8)]
         end = 0
         for records, ended, (_, stored) in zip(codes, ends, found, strict=True):
             sizes = codecs.read_codes(stored[: 8 * len(records)])

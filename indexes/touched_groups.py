@@ -7,14 +7,12 @@ row; a table of all groups would be larger than the rows where most groups are s
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.indexes.kernels.exceptions import hashed_kernel, like_kernel, more_exceptions_kernel, touched_kernel
 from holdfast.indexes.kernels.rows import EMPTY
 from holdfast.indexes.rows import RowDelta, RowSet
-from holdfast.indexes.slot_numbers import Numbers, SlotNumbers
-
-Ints = NDArray[np.int64]
+from holdfast.indexes.slot_numbers import SlotNumbers
+from holdfast.tables.arrays import Ints, ValueNumbers, Words
 
 _FEWEST, _BITS = 4, 16
 
@@ -38,7 +36,7 @@ class ChangedGroups:
         room = len(self._live) + len(delta.changed)
         self._slots, self._groups = np.empty(room, np.int64), np.empty(room, np.int64)
         self._asked = np.empty(len(self._live), np.int64)
-        self._hashes: dict[int, NDArray[np.uint64]] = {}
+        self._hashes: dict[int, Words] = {}
         self._classes: Ints = np.full((int(numbers.known.max(initial=1)), 3), -1, np.int64)
         self._stamp = 0
 
@@ -59,7 +57,7 @@ class ChangedGroups:
         starts = np.append(np.flatnonzero(np.diff(groups, prepend=-1)), found)
         return TouchedGroups(slots, starts, self._live[slots], self._before[slots])
 
-    def _hashed(self, column: int) -> NDArray[np.uint64]:
+    def _hashed(self, column: int) -> Words:
         """Return a hash of each row's value in a column."""
         if column not in self._hashes:
             self._hashes[column] = np.empty(self._numbers.shape[1], np.uint64)
@@ -68,7 +66,7 @@ class ChangedGroups:
 
     def more_of_constant(self, groups: "TouchedGroups", dependent: int) -> int:
         """Return how many more exceptions a functional dependency has than before."""
-        numbers: Numbers = self._numbers[dependent]
+        numbers: ValueNumbers = self._numbers[dependent]
         args = groups.slots, groups.starts, groups.now, groups.before, self._classes, self._stamp
         more = more_exceptions_kernel(numbers, *args)
         self._stamp += len(groups.starts)

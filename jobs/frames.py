@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from holdfast.constraints import Family, PredicateSpace, Rule, UsageError
-from holdfast.discovery.detection.check import Checked, Pairs, rules_on
+from holdfast.discovery.detection.check import Checked, rules_on
 from holdfast.discovery.detection.check import check as check_here
 from holdfast.discovery.discover import Discovered, DiscoverOptions, family_of, near_asked
 from holdfast.discovery.discover import discover as discover_here
@@ -23,6 +23,7 @@ from holdfast.tables import ReadOptions
 
 if TYPE_CHECKING:
     from holdfast.discovery.blocks.storage.reading import BlocksOfFile
+    from holdfast.tables.arrays import Pairs
 
 
 class _FrameOptions(DiscoverOptions, total=False):

@@ -19,7 +19,7 @@ import numpy as np
 
 from holdfast.constraints import Family, InputError, PredicateSpace, UsageError
 from holdfast.display.texts import counted, printable
-from holdfast.jobs.files.changes import ChangeFile, Rows, column_names
+from holdfast.jobs.files.changes import ChangeFile, column_names
 from holdfast.jobs.files.spaces import read_space, reading_in, space_for, write_space
 from holdfast.jobs.terminal.counts import compared_across, counted_constraints
 from holdfast.jobs.terminal.options import Answering
@@ -31,6 +31,7 @@ from holdfast.streaming.decoding.operations import OPERATION
 from holdfast.streaming.maintainers.inclusion.across import InclusionsAcross
 from holdfast.streaming.maintainers.maintainer import BatchResult, Bounds, Maintainer
 from holdfast.tables import ReadOptions, Table, read_table, space_of, table_name
+from holdfast.tables.arrays import RowNumbers
 from holdfast.tables.pipes import pipes_kept
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class _Replayed:
     constraints: int
     owed: int = 0
 
-    def apply(self, rows: Rows) -> BatchResult:
+    def apply(self, rows: RowNumbers) -> BatchResult:
         result = self.maintainer.apply_records(self.source.changes.records(rows))
         self.rows, self.owed = result.rows, result.owed
         self.constraints = result.constraints + len(self.maintainer.near)
@@ -295,15 +296,15 @@ class _Records:
     tables, rows : the number of each record's table, and its row in the file of that table.
     """
 
-    tables: Rows
-    rows: Rows
+    tables: RowNumbers
+    rows: RowNumbers
 
     def batches(self, size: int) -> Iterator["_Records"]:
         for start in range(0, len(self.rows), size):
             yield _Records(self.tables[start : start + size], self.rows[start : start + size])
 
-    def rows_of(self, table: int) -> Rows:
-        rows: Rows = self.rows[self.tables == table]
+    def rows_of(self, table: int) -> RowNumbers:
+        rows: RowNumbers = self.rows[self.tables == table]
         return rows
 
 

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
-
-Numbers = NDArray[np.int64]
+from holdfast.tables.arrays import Numbers
 
 PIECE = 512
 _SLACK = 1_024

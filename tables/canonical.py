@@ -25,19 +25,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from holdfast.constraints import Value
+from holdfast.tables.arrays import Bytes, Flags, Floats, Keys
 from holdfast.tables.columnar import EncodedColumn
-from holdfast.tables.keys import NARROW_DECIMAL, Keys, floats
+from holdfast.tables.keys import NARROW_DECIMAL, floats
 
 _WHOLE_LIMIT = 2.0**63
 _EXACT = 1 << 53
 _THOUSAND = 1_000
 _WIDE = Context(prec=80)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-Bytes = NDArray[np.uint8]
 
 
 def canonical(column: EncodedColumn, keys: Keys, *, texts: bool = False) -> pa.Array:
@@ -152,7 +150,7 @@ def binaries(rows: Bytes) -> pa.Array:
     return pa.Array.from_buffers(pa.large_binary(), len(rows), [None, pa.py_buffer(bounds), data])
 
 
-def choose(which: NDArray[np.bool_], one: Callable[[Any], pa.Array], other: Callable[[Any], pa.Array]) -> pa.Array:
+def choose(which: Flags, one: Callable[[Any], pa.Array], other: Callable[[Any], pa.Array]) -> pa.Array:
     """Return an array that `one` makes where `which` is true and `other` elsewhere; each is given its places."""
     if which.all():
         return one(slice(None))
@@ -164,7 +162,7 @@ def choose(which: NDArray[np.bool_], one: Callable[[Any], pa.Array], other: Call
     return made.take(pa.array(place))
 
 
-def _floats(values: NDArray[np.float64]) -> pa.Array:
+def _floats(values: Floats) -> pa.Array:
     whole = (np.floor(values) == values) & (np.abs(values) < _WHOLE_LIMIT)
     exact = np.where(np.isnan(values), np.nan, values + 0.0)
     return choose(

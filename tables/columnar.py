@@ -12,12 +12,10 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from holdfast.constraints import Column, InputError, Schema, Value
+from holdfast.tables.arrays import Flags, Ints, Keys
 from holdfast.tables.keys import (
-    Flags,
-    Keys,
     mapped,
     narrow_keys,
     narrow_values,
@@ -111,7 +109,7 @@ class Table:
         values = {c.column.name: c.values(rows).to_pylist() for c in self.columns}
         return [{name: column[i] for name, column in values.items()} for i in range(len(rows))]
 
-    def taken(self, rows: NDArray[np.int64]) -> "Table":
+    def taken(self, rows: Ints) -> "Table":
         """Return some of the rows, in the order given; where they came from is not kept. O(rows)."""
         columns = tuple(
             EncodedColumn(c.column, c.keys[rows], None if c.valid is None else c.valid[rows], c.dictionary)

@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace, UsageError
+from holdfast.tables.arrays import Keys
 from holdfast.tables.columnar import EncodedColumn, Table
-from holdfast.tables.keys import NARROW_DECIMAL, Keys, decimal_words, float_keys, floats
+from holdfast.tables.keys import NARROW_DECIMAL, decimal_words, float_keys, floats
 
 Parts: TypeAlias = tuple[NDArray[np.generic], ...]
 

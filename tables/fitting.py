@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 from holdfast.constraints import Column, InputError, read_value
 from holdfast.constraints.types import STRING
 from holdfast.constraints.values import EXPECTED
+from holdfast.tables.arrays import Flags
 from holdfast.tables.frames import converted, texts_of
 from holdfast.tables.inference import parse
-from holdfast.tables.keys import Flags, arrow_type_of, column_type_of, normalised
+from holdfast.tables.keys import arrow_type_of, column_type_of, normalised
 
 
 def fit(values: pa.Array | pa.ChunkedArray, column: Column) -> tuple[pa.Array, Flags | None]:

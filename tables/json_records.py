@@ -7,7 +7,7 @@
 
 A record is one JSON object (RFC 8259) in UTF-8, with nothing but white space around it, at most `DEEPEST` levels deep;
 of names that occur twice the last counts. Numbers keep their digits: `1.10` stays `1.10`. A record that is not so has a
-reason, and none of its fields. Nothing here runs Python for each record: the loops are in `kernels/json.py`.
+reason, and none of its fields. Nothing here runs Python for each record: the loops are in `kernels/json_fields.py`.
 """
 
 from collections.abc import Collection, Sequence
@@ -18,23 +18,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from holdfast.tables.arrays import Bytes, Flags, Positions, RowNumbers
 from holdfast.tables.kernels import json as kernels
-from holdfast.tables.kernels.json import (
-    ABSENT,
-    ESCAPED,
-    OBJECT,
-    OK,
-    STRING,
-    Bytes,
-    Places,
+from holdfast.tables.kernels.json import ABSENT, ESCAPED, OBJECT, OK, STRING
+from holdfast.tables.kernels.json_cells import room_kernel, texts_kernel
+from holdfast.tables.kernels.json_fields import (
+    UNKNOWN,
+    Scratch,
+    States,
+    Values,
+    Wanted,
     fields_kernel,
     place_kernel,
-    room_kernel,
-    texts_kernel,
 )
-
-Rows = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 DEEPEST = 256
 _REMEMBERED = 1024
@@ -72,8 +68,8 @@ class Spans:
     """
 
     buffer: Bytes
-    starts: Places
-    ends: Places
+    starts: Positions
+    ends: Positions
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -93,7 +89,7 @@ class Spans:
         """Which records are there."""
         return np.asarray(self.starts >= 0)
 
-    def take(self, rows: Rows) -> "Spans":
+    def take(self, rows: RowNumbers) -> "Spans":
         """Return some of the records, in any order; -1 is one that is not there. O(rows), no bytes are copied."""
         starts, ends = _taken(self.starts, rows), _taken(self.ends, rows)
         starts[rows < 0] = -1
@@ -122,13 +118,13 @@ class Cells:
 
     buffer: Bytes
     kinds: Bytes
-    begins: Places
-    stops: Places
+    begins: Positions
+    stops: Positions
 
     def __len__(self) -> int:
         return len(self.kinds)
 
-    def take(self, rows: Rows) -> "Cells":
+    def take(self, rows: RowNumbers) -> "Cells":
         """Return the cells of some records, in any order; -1 is a cell that is absent."""
         kinds = _taken(self.kinds, rows)
         kinds[rows < 0] = ABSENT
@@ -194,12 +190,12 @@ class Fields:
     spans: Spans
     names: tuple[str, ...]
     kinds: Bytes
-    begins: Places
-    stops: Places
+    begins: Positions
+    stops: Positions
     whole: Cells
-    counts: Places
+    counts: Positions
     status: Bytes
-    places: Places
+    places: Positions
 
     def __len__(self) -> int:
         return len(self.status)
@@ -259,7 +255,7 @@ def spans_of(array: pa.Array | pa.ChunkedArray) -> Spans:
     _, places, data = array.buffers()
     if not count or places is None:
         return Spans(_NOTHING, np.full(count, -1, np.int64), np.zeros(count, np.int64))
-    offsets: Places = np.frombuffer(places, np.int64 if wide else np.int32).astype(np.int64)
+    offsets: Positions = np.frombuffer(places, np.int64 if wide else np.int32).astype(np.int64)
     offsets = offsets[array.offset : array.offset + count + 1]
     starts, ends = offsets[:-1].copy(), offsets[1:].copy()
     if array.null_count:
@@ -289,48 +285,31 @@ def fields_of(spans: Spans, names: Sequence[str], repeating: Collection[str] = (
     'not JSON: it ends at byte 1, before it is whole'
     """
     count, width = len(spans), len(names)
+    wanted = _wanted(names, repeating)
+    scratch = Scratch(
+        stack=np.empty(DEEPEST - 1, np.uint8),
+        name=np.empty(6 * int(np.diff(wanted.bounds).max(initial=0)) + 8, np.uint8),
+        seen=np.empty((_REMEMBERED, 3), np.int64),
+        last=np.empty((max(width, 1), 2), np.int64),
+    )
+    fields = Values(np.zeros((width, count), np.uint8), *np.empty((2, width, count), np.int64))
+    wholes = Values(np.empty(count, np.uint8), *np.zeros((2, count), np.int64))
+    states = States(np.zeros(count, np.int64), np.empty(count, np.uint8), np.empty(count, np.int64))
+    fields_kernel(spans.buffer, spans.starts, spans.ends, wanted, scratch, fields, wholes, states)
+    return Fields(spans, tuple(names), *fields, Cells(spans.buffer, *wholes), *states)
+
+
+def _wanted(names: Sequence[str], repeating: Collection[str]) -> Wanted:
+    """Return fields as kernels take them."""
     texts = [name.encode(errors="surrogatepass") for name in names]
-    bounds = np.zeros(width + 1, np.int64)
+    bounds = np.zeros(len(names) + 1, np.int64)
     np.cumsum([len(text) for text in texts], out=bounds[1:])
     joined = np.frombuffer(b"".join(texts), np.uint8)
-    table = np.full(1 << max(3, (4 * width - 1).bit_length()), kernels.UNKNOWN, np.int64)
+    table = np.full(1 << max(3, (4 * len(names) - 1).bit_length()), UNKNOWN, np.int64)
     place_kernel(joined, bounds, table)
-    found = Fields(
-        spans,
-        tuple(names),
-        np.zeros((width, count), np.uint8),
-        np.empty((width, count), np.int64),
-        np.empty((width, count), np.int64),
-        Cells(spans.buffer, np.empty(count, np.uint8), np.zeros(count, np.int64), np.zeros(count, np.int64)),
-        np.empty(count, np.int64),
-        np.empty(count, np.uint8),
-        np.empty(count, np.int64),
-    )
-    fields_kernel(
-        spans.buffer,
-        spans.starts,
-        spans.ends,
-        joined,
-        bounds,
-        table,
-        np.array([name in repeating for name in names], np.bool_),
-        np.empty(DEEPEST - 1, np.uint8),
-        np.empty(6 * max((len(text) for text in texts), default=0) + 8, np.uint8),
-        np.empty((_REMEMBERED, 3), np.int64),
-        np.empty((max(width, 1), 2), np.int64),
-        found.kinds,
-        found.begins,
-        found.stops,
-        found.whole.kinds,
-        found.whole.begins,
-        found.whole.stops,
-        found.counts,
-        found.status,
-        found.places,
-    )
-    return found
+    return Wanted(joined, bounds, table, np.array([name in repeating for name in names], np.bool_))
 
 
-def _taken(values: NDArray, rows: Rows) -> NDArray:  # type: ignore[type-arg]
+def _taken(values: NDArray, rows: RowNumbers) -> NDArray:  # type: ignore[type-arg]
     """Return values by row, anything for -1."""
     return values[rows] if len(values) else np.zeros(len(rows), values.dtype)

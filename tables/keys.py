@@ -30,9 +30,7 @@ from holdfast.constraints.types import (
     TIMESTAMP,
     TIMESTAMP_NS,
 )
-
-Keys = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from holdfast.tables.arrays import Flags, Floats, Ints, Keys
 
 NARROW_DECIMAL = 18
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, in days since 1970-01-01
@@ -190,7 +188,7 @@ def mapped(indices: pa.Array, places: Keys) -> Keys:
     return keys
 
 
-def float_keys(values: NDArray[np.float64]) -> Keys:
+def float_keys(values: Floats) -> Keys:
     """Return order-preserving keys of floats.
 
     >>> k = float_keys(np.array([-np.inf, -1.5, -0.0, 0.0, 5e-324, 2.0, np.inf, np.nan]))
@@ -203,7 +201,7 @@ def float_keys(values: NDArray[np.float64]) -> Keys:
     return np.asarray(keys)
 
 
-def floats(keys: Keys) -> NDArray[np.float64]:
+def floats(keys: Keys) -> Floats:
     """Return the floats of `float_keys`: its inverse."""
     return np.asarray((keys ^ ((keys >> 63) & _LOWER_63)).view(np.float64))
 
@@ -228,7 +226,7 @@ def narrow_values(keys: Keys, valid: Flags | None, column_type: ColumnType) -> p
     return pa.array(keys, mask=absent)
 
 
-def decimal_words(array: pa.Array) -> NDArray[np.int64]:
+def decimal_words(array: pa.Array) -> Ints:
     """Return the low and high words of a decimal128 array, one row a value."""
     words = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, 2)
     return np.asarray(words[array.offset : array.offset + len(array)])

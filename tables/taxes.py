@@ -14,9 +14,9 @@ by that of another row; some replace a value by the same one, so there may be fe
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdfast.constraints import UsageError
+from holdfast.tables.arrays import Floats, Ints
 
 WIDE = (
     "State",
@@ -41,8 +41,6 @@ _STATES = (
 ).split()
 _ZIPS, _CITIES, _AREA_CODES, _SALARIES = 20_000, 6_000, 260, 20
 _PHONES = 10_000_000
-
-Numbers = NDArray[np.int64]
 
 
 def tax_records(
@@ -77,7 +75,7 @@ def tax_records(
     area_code = state + len(_STATES) * rng.integers(0, _AREA_CODES // len(_STATES), rows)
     has_child, deduct = rng.integers(0, 2, rows), rng.integers(0, 5000, rows)
     salary = (step + 1) * 5000
-    numbers: dict[str, NDArray[np.int64] | NDArray[np.float64]] = {
+    numbers: dict[str, Ints | Floats] = {
         "State": state,
         "Zip": zip_code,
         "City": city_of_zip[zip_code],
@@ -96,7 +94,7 @@ def tax_records(
 
 
 def _spoil(
-    numbers: dict[str, NDArray[np.int64] | NDArray[np.float64]],
+    numbers: dict[str, Ints | Floats],
     dependent: list[str],
     error_rate: float,
     rng: np.random.Generator,
@@ -111,7 +109,7 @@ def _spoil(
         numbers[name][at] = numbers[name][rng.integers(0, rows, len(at))]
 
 
-def _written(name: str, values: NDArray[np.int64] | NDArray[np.float64]) -> pa.Array:
+def _written(name: str, values: Ints | Floats) -> pa.Array:
     """Return a column's values as they stand in the table."""
     match name:
         case "State":

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-Positions = NDArray[np.intp]
+from holdfast.tables.arrays import Positions
 
 
 def ints(column: Any) -> NDArray[np.int64]:

@@ -20,9 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from holdfast.dashboard.reading.arrays import Positions, ints, short_ids
+from holdfast.dashboard.reading.arrays import ints, short_ids
 from holdfast.dashboard.reading.outputs import Outputs, any_of
 from holdfast.streaming.sinks.shapes import SHAPES
+from holdfast.tables.arrays import Positions
 
 Arrays = dict[str, NDArray[Any]]
 

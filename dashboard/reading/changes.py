@@ -16,18 +16,17 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from holdfast.dashboard.reading.arrays import Positions, ints, last_of_each, short_ids
+from holdfast.dashboard.reading.arrays import ints, last_of_each, short_ids
 from holdfast.dashboard.reading.change_index import Arrays, ChangeIndex
 from holdfast.dashboard.reading.outputs import Outputs, any_of
 from holdfast.dashboard.reading.wording import in_words, witness
+from holdfast.tables.arrays import Ints16, Positions
 
 MOST = 3_000_000
 CHANGES = "constraint_changes"
 WORDS = ("table_name", "family", "kind", "change", "reason", "cause")
 
 _CELLS = ds.field("constraint"), ds.field("sentence"), ds.field("by")
-
-Words = NDArray[np.int16]
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ class ConstraintChanges(ChangeIndex):
         where = any_of("commit", commits)
         return where & self._ids_at(page) if len(commits) == 1 else where  # a seed has thousands in one commit
 
-    def _numbers(self, name: str, column: Any) -> Words:
+    def _numbers(self, name: str, column: Any) -> Ints16:
         array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         encoded = array.dictionary_encode(null_encoding="encode")
         known = self._vocabulary[name]

@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from holdfast.dashboard.reading.arrays import Positions, ints, last_of_each
+from holdfast.dashboard.reading.arrays import ints, last_of_each
 from holdfast.dashboard.reading.change_index import Arrays, ChangeIndex
 from holdfast.dashboard.reading.outputs import any_of
 from holdfast.dashboard.reading.wording import rows_below
+from holdfast.tables.arrays import Positions
 
 NEAR_CHANGES = "near_changes"
 

@@ -10,17 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
 from holdfast.constraints.operators import EQUAL
-from holdfast.discovery.evidence.codes import Codes, PairCodes
-from holdfast.discovery.evidence.evidences import RowGroups
 from holdfast.discovery.evidence.sampling import NO_VARIETY, Variety
-from holdfast.discovery.kernels.evidence import Words
+from holdfast.discovery.kernels.evidence import PairCodes, RowGroups
 from holdfast.indexes.masks import outcomes_of
-
-Flags = NDArray[np.bool_]
+from holdfast.tables.arrays import DenseCodes, Flags, Floats, Ints, Words
 
 _AT_ONCE = 1 << 14
 
@@ -112,7 +108,7 @@ class Anchors:
             return self._groups(anchor)
         return None
 
-    def _constraints_with(self, masks: Words) -> NDArray[np.float64]:
+    def _constraints_with(self, masks: Words) -> Floats:
         """Return how many constraints have both of two equalities; on the diagonal, one."""
         counted = np.zeros((len(self._own), len(self._own)))
         for start in range(0, len(masks), _AT_ONCE):
@@ -135,11 +131,11 @@ class Anchors:
             return self._pairs[anchor]
         return float(self._codes.rows)
 
-    def _grouped(self, anchor: tuple[int, ...]) -> NDArray[np.int64]:
+    def _grouped(self, anchor: tuple[int, ...]) -> Ints:
         """Return one number for each combination of codes, counted from 0."""
         grouped = np.zeros(self._codes.rows, np.int64)
         for p in anchor:
-            codes: Codes = self._codes.left[p]
+            codes: DenseCodes = self._codes.left[p]
             grouped = grouped * (int(codes.max(initial=0)) + 1) + codes
         return np.asarray(pa.array(grouped).dictionary_encode().indices.to_numpy().astype(np.int64))
 

@@ -14,14 +14,12 @@ out of is bounded.
 import time
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace, UsageError
-from holdfast.discovery.evidence.certificate import Certificate, Numbers, Words
+from holdfast.discovery.evidence.certificate import Certificate
 from holdfast.discovery.evidence.hitting_sets import HittingSetSearch, groups_of
 from holdfast.discovery.kernels.covers import extend_kernel, needed_kernel, next_missed_kernel
-
-Flags = NDArray[np.bool_]
+from holdfast.tables.arrays import Flags, Numbers, Words
 
 _ROOM = 1 << 12
 _MOST_WORDS = 1 << 27

@@ -12,9 +12,8 @@ from holdfast.constraints import PredicateSpace, UsageError
 from holdfast.constraints.operators import GREATER, LESS
 from holdfast.discovery.evidence.hitting_sets import HittingSetSearch, groups_of
 from holdfast.discovery.explained import Explained, Report
-from holdfast.discovery.kernels.evidence import Words
 from holdfast.indexes.masks import outcomes_of
-from holdfast.tables.keys import Flags
+from holdfast.tables.arrays import Flags, Words
 
 FEWER = (
     "look for small constraints (--max-predicates, or max_predicates), at fewer columns or rows (--limit), "

@@ -21,7 +21,6 @@ import numpy as np
 from holdfast.constraints import PredicateSpace
 from holdfast.discovery.denial.enumerating import reported_images
 from holdfast.discovery.evidence.evidences import mirrored
-from holdfast.discovery.kernels.evidence import Places, Words
 from holdfast.discovery.kernels.hulls import (
     FEWEST_PREDICATES,
     Layout,
@@ -33,7 +32,7 @@ from holdfast.discovery.kernels.hulls import (
     within_other_kernel,
 )
 from holdfast.indexes.masks import as_items
-from holdfast.tables.keys import Flags
+from holdfast.tables.arrays import Flags, Positions, Words
 
 
 class Meaning:
@@ -103,7 +102,7 @@ class Meaning:
             found[related] = self.hulls(masks[related])[1]
         return found
 
-    def _related(self, masks: Words) -> Places:
+    def _related(self, masks: Words) -> Positions:
         """Return which boxes have so many predicates that something may follow from them."""
         counts = np.zeros(len(masks), np.int64)
         predicates_kernel(np.ascontiguousarray(masks), self._every, self._layout, counts)
@@ -168,7 +167,7 @@ class Meaning:
         within_other_kernel(hulls, self._every, boxes, self.hulls(boxes)[0], start, members, found)
         return found
 
-    def _smallest_texts(self, masks: Words, hulls: Words) -> Places:
+    def _smallest_texts(self, masks: Words, hulls: Words) -> Positions:
         """Return the place of the box with the smallest text among those of each hull."""
         _, classes, sizes = np.unique(as_items(hulls), return_inverse=True, return_counts=True)
         alone = sizes[classes] == 1

@@ -27,7 +27,7 @@ from holdfast.discovery.denial.anchors import Anchors, Costs
 from holdfast.discovery.denial.enumerating import Enumeration, too_many
 from holdfast.discovery.denial.meaning import Meaning
 from holdfast.discovery.denial.validating import Validation
-from holdfast.discovery.evidence.codes import PairCodes, pair_codes
+from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.discovery.evidence.evidences import (
     EvidenceSet,
     TooManyEvidences,
@@ -38,9 +38,10 @@ from holdfast.discovery.evidence.evidences import (
 from holdfast.discovery.evidence.sampling import RANDOM_PAIRS, Variety, both_ways, sample_neighbours, sample_random
 from holdfast.discovery.evidence.violations import Violations, ViolationSearch
 from holdfast.discovery.explained import Explained, Report
-from holdfast.discovery.kernels.evidence import Words
+from holdfast.discovery.kernels.evidence import PairCodes
 from holdfast.discovery.seed import Seed
 from holdfast.tables import Table
+from holdfast.tables.arrays import Words
 
 _COSTS = Costs()
 _NEGLIGIBLE_SECONDS = 0.2
@@ -184,7 +185,7 @@ class _Finder:
         before = len(self.evidences)
         while (groups := anchors.choose(covers, len(self.evidences), self.enumeration.tried)) is not None:
             started = time.perf_counter()
-            self._report(f"comparing all pairs of {len(groups):,} rows that agree on the same equalities")
+            self._report(f"comparing all pairs of {len(groups.numbers):,} rows that agree on the same equalities")
             self.evidences.add(*group_evidences(self._codes, self._space, groups, self._threads).entries())
             self._explained.add(f"{len(self.evidences):,} evidences with pairs that agree on {anchors.last}", started)
         return len(self.evidences) > before

@@ -10,8 +10,8 @@ import numpy as np
 
 from holdfast.constraints import PredicateSpace
 from holdfast.discovery.explained import Explained, Report
-from holdfast.discovery.kernels.evidence import Places, Words
 from holdfast.indexes.masks import as_items
+from holdfast.tables.arrays import Positions, Words
 
 _PAIRS_PER_CONSTRAINT = 24
 _NEW_EVIDENCES_A_ROUND = 200_000
@@ -26,11 +26,11 @@ class Answer(Protocol):
     """What a search tells: positions of constraints that are violated, and of those it left undecided."""
 
     @property
-    def constraint(self) -> Places:
+    def constraint(self) -> Positions:
         """Constraints that are violated, perhaps several times."""
 
     @property
-    def undecided(self) -> Places:
+    def undecided(self) -> Positions:
         """Constraints whose budget did not do."""
 
 
@@ -88,7 +88,7 @@ class Validation:
             waiting = waiting[~np.isin(as_items(waiting), self._holding)]
         return []
 
-    def _searched(self, masks: Words, search: Search[Found_co]) -> tuple[Places, Places, list[Found_co]]:
+    def _searched(self, masks: Words, search: Search[Found_co]) -> tuple[Positions, Positions, list[Found_co]]:
         """Return which constraints are violated, which the budget left undecided, and all that was found."""
         limit = max(1, min(_PAIRS_PER_CONSTRAINT, _NEW_EVIDENCES_A_ROUND // len(masks)))
         broken, undecided, answers = [], [], []

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.constraints import (
     InclusionDependency,
@@ -40,11 +39,10 @@ from holdfast.display.listing import frame
 from holdfast.display.verdicts import RuleVerdict, Verdicts
 from holdfast.display.witness import Witness
 from holdfast.tables import ReadOptions, Table, as_table, table_name
+from holdfast.tables.arrays import Pairs
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Pairs = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

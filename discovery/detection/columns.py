@@ -12,17 +12,15 @@ from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.constraints.conditions import Atom
 from holdfast.discovery.detection.conditions import passing
 from holdfast.discovery.evidence.codes import numbers, ranks
 from holdfast.indexes.encoding import NULL
-from holdfast.indexes.rows import RowSet, Slots
+from holdfast.indexes.rows import RowSet
 from holdfast.tables import EncodedColumn, Table, common_keys
-from holdfast.tables.keys import Flags, Keys
+from holdfast.tables.arrays import DenseCodes, Flags, Ints, Keys, Slots
 
-Codes = NDArray[np.int32]
 Made = TypeVar("Made")
 
 _SPREAD, _ANYWAY = 4, 1024
@@ -32,8 +30,8 @@ _SPREAD, _ANYWAY = 4, 1024
 class Sides:
     """Codes of each row as t and as s, all below `count`; of a column with itself the two are one array."""
 
-    left: Codes
-    right: Codes
+    left: DenseCodes
+    right: DenseCodes
     count: int
 
     @property
@@ -77,7 +75,7 @@ class Columns(ABC):
     weight : of how many copies each is; None where each is one.
     """
 
-    def __init__(self, rows: int, weight: NDArray[np.int64] | None = None) -> None:
+    def __init__(self, rows: int, weight: Ints | None = None) -> None:
         self.rows = rows
         self.weight = weight
         self.once = Once()
@@ -166,7 +164,7 @@ class TableColumns(EncodedColumns):
 class SomeRows(Columns):
     """Some rows of others, which are numbered anew."""
 
-    def __init__(self, whole: Columns, rows: NDArray[np.int64]) -> None:
+    def __init__(self, whole: Columns, rows: Ints) -> None:
         super().__init__(len(rows), None if whole.weight is None else whole.weight[rows])
         self._whole, self._taken = whole, rows
 
@@ -191,7 +189,7 @@ class RowColumns(EncodedColumns):
     Each counts as many times as it has copies, where it is not said how many.
     """
 
-    def __init__(self, rows: RowSet, slots: Slots | None = None, weight: NDArray[np.int64] | None = None) -> None:
+    def __init__(self, rows: RowSet, slots: Slots | None = None, weight: Ints | None = None) -> None:
         self.slots = rows.live() if slots is None else slots
         super().__init__(len(self.slots), rows.copies[self.slots] if weight is None else weight)
         self._rows = rows
@@ -226,7 +224,7 @@ def most_codes(rows: int) -> int:
     return _SPREAD * rows + _ANYWAY
 
 
-def _dense(keys: Keys, valid: Flags | None, *, ordered: bool) -> tuple[Codes, int]:
+def _dense(keys: Keys, valid: Flags | None, *, ordered: bool) -> tuple[DenseCodes, int]:
     """Return codes from 1 on, 0 for null, and the first number that is none of them."""
     if not len(keys):
         return np.zeros(0, np.int32), 1

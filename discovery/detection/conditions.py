@@ -22,10 +22,11 @@ import pyarrow.compute as pc
 from holdfast.constraints import Column, TypeGroup, UsageError, read_value
 from holdfast.constraints.conditions import Atom, Cell, Comparison, Literal, NullTest
 from holdfast.constraints.operators import EQUAL, GREATER, LESS
+from holdfast.tables.arrays import Flags, Keys
 from holdfast.tables.columnar import EncodedColumn
 from holdfast.tables.comparable import common_keys
 from holdfast.tables.frames import from_arrow
-from holdfast.tables.keys import Flags, Keys, arrow_type_of, float_keys, needs_dictionary
+from holdfast.tables.keys import arrow_type_of, float_keys, needs_dictionary
 
 ColumnOf = Callable[[str], EncodedColumn]
 """Returns the column of a name; all have as many rows."""

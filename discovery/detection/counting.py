@@ -15,19 +15,15 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.constraints.operators import EQUAL, GREATER, LESS
-from holdfast.discovery.detection.columns import Codes, Columns, Sides, SomeRows
+from holdfast.discovery.detection.columns import Columns, Sides, SomeRows
 from holdfast.discovery.detection.forms import PairForm
 from holdfast.discovery.detection.grouping import Grouping
 from holdfast.discovery.detection.listing import lists
 from holdfast.discovery.detection.sweeping import swept
 from holdfast.discovery.kernels.detection import add_lists_kernel, mixed_kernel, rows_kernel
-from holdfast.tables.keys import Flags
-
-Ints = NDArray[np.int64]
-Rows = NDArray[np.int64]
+from holdfast.tables.arrays import DenseCodes, Flags, Ints, RowNumbers
 
 _MOST_DIFFERENCES, _MOST_SWEPT = 3, 2
 _FEW = 0.5
@@ -55,7 +51,7 @@ class Counted:
         breaking = self.first | self.second
         return int(np.count_nonzero(breaking) if self.weight is None else self.weight[breaking].sum())
 
-    def among(self, columns: Columns, rows: Rows) -> "Counted":
+    def among(self, columns: Columns, rows: RowNumbers) -> "Counted":
         """Return the same for all rows of a table, of which these are some, and no others break the rule."""
         first, second = np.zeros((2, columns.rows), np.bool_)
         first[rows], second[rows] = self.first, self.second
@@ -95,7 +91,7 @@ def _counted(columns: Columns, grouping: Grouping, form: PairForm, threads: int)
     return Counted(pairs, first, first if as_s is as_t else as_s > 0, weight)
 
 
-def _where_it_differs(columns: Columns, grouping: Grouping, form: PairForm) -> Rows | None:
+def _where_it_differs(columns: Columns, grouping: Grouping, form: PairForm) -> RowNumbers | None:
     """Return the rows whose groups have different values wherever a rule asks for some; None where these are most."""
     if not (form.differences and form.equalities):
         return None
@@ -154,7 +150,7 @@ def _signed_groups(grouping: Grouping, form: PairForm) -> Iterator[tuple[int, Si
             yield (-1) ** size, grouping.groups((*form.equalities, *more))
 
 
-def _sizes(groups: Codes, count: int, passes: Flags | None, weight: Ints | None) -> Ints:
+def _sizes(groups: DenseCodes, count: int, passes: Flags | None, weight: Ints | None) -> Ints:
     """Return how many rows each group has, copies included."""
     if passes is not None:
         groups, weight = groups[passes], None if weight is None else weight[passes]
@@ -176,5 +172,5 @@ def _by_lists(columns: Columns, grouping: Grouping, form: PairForm) -> tuple[Int
     as_t, as_s = np.zeros(columns.rows, np.int64), np.zeros(columns.rows, np.int64)
     weight = np.zeros(0, np.int64) if columns.weight is None else columns.weight
     for found in lists(columns, grouping, form):
-        add_lists_kernel(found.given, found.t_rows, found.t_ends, found.s_rows, found.s_ends, weight, as_t, as_s)
+        add_lists_kernel(found, weight, as_t, as_s)
     return as_t, as_s

@@ -15,9 +15,9 @@ from holdfast.discovery.detection.counting import breaks_alone
 from holdfast.discovery.detection.forms import PairForm
 from holdfast.discovery.detection.grouping import Grouping
 from holdfast.discovery.detection.listing import lists, pairs
-from holdfast.indexes.kernels.count import first_in_box_kernel
-from holdfast.indexes.rows import RowSet, Slots
-from holdfast.tables.keys import Flags
+from holdfast.indexes.kernels.count import Box, first_in_box_kernel
+from holdfast.indexes.rows import RowSet
+from holdfast.tables.arrays import Flags, Slots
 
 Pair = tuple[int, int]
 
@@ -84,9 +84,9 @@ def pair_with(rows: RowSet, form: PairForm, row: int) -> Pair | None:
         if not len(_passing(rows, np.array([row]), own)):
             continue
         asked = sorted(compared, key=lambda c: c.allowed != EQUAL)
-        box = [np.array([getattr(c, name) for c in asked], np.int64) for name in ("left", "right", "allowed")]
+        box = Box(*(np.array([getattr(c, name) for c in asked], np.int64) for name in ("left", "right", "allowed")))
         other, end = -1, len(rows.copies)
-        while (other := first_in_box_kernel(row, rows.codes, rows.copies, other + 1, end, *box)) < end:
+        while (other := first_in_box_kernel(row, rows.codes, rows.copies, other + 1, end, box)) < end:
             if len(_passing(rows, np.array([other]), theirs)):
                 return (other, row) if is_turned else (row, other)
     return None

@@ -8,14 +8,13 @@ from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast.discovery.detection.columns import Codes, Columns, Sides, most_codes
+from holdfast.discovery.detection.columns import Columns, Sides, most_codes
 from holdfast.discovery.detection.forms import PairForm
 from holdfast.discovery.kernels.detection import by_group_kernel, number_kernel
+from holdfast.tables.arrays import DenseCodes, Ints
 
 Pair = tuple[int, int]
-Ints = NDArray[np.int64]
 
 
 class Grouping:
@@ -64,7 +63,7 @@ class Grouping:
         return Sides(left, left if same else numbers[self._columns.rows :], count)
 
 
-def by_group(rows: Codes, groups: Codes, count: int) -> tuple[Codes, Ints]:
+def by_group(rows: DenseCodes, groups: DenseCodes, count: int) -> tuple[DenseCodes, Ints]:
     """Return rows group by group, each in the order given, and where each group begins. O(n)."""
     starts = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(groups[rows], minlength=count), out=starts[1:])

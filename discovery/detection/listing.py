@@ -5,32 +5,18 @@ they are found, as many at a time as fit into buffers of bounded size; pairs are
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holdfast.discovery.detection.columns import Codes, Columns
+from holdfast.discovery.detection.columns import Columns
 from holdfast.discovery.detection.forms import PairForm
 from holdfast.discovery.detection.grouping import Grouping, by_group
-from holdfast.discovery.kernels.detection import SMALL, expand_kernel, refine_kernel, rows_among_kernel
-from holdfast.tables.keys import Flags
-
-Ints = NDArray[np.int64]
+from holdfast.discovery.kernels.detection import SMALL, Lists, expand_kernel, refine_kernel, rows_among_kernel
+from holdfast.discovery.kernels.partitions import Partition
+from holdfast.tables.arrays import DenseCodes, Flags, Ints
 
 _BUFFER = 1 << 18
 _LEVELS = 32
-
-
-@dataclass(frozen=True, eq=False)
-class Lists:
-    """Pairs of lists: the rows of the i-th end at `t_ends[i]` and `s_ends[i]`."""
-
-    given: int
-    t_rows: Codes
-    t_ends: Ints
-    s_rows: Codes
-    s_ends: Ints
 
 
 def lists(
@@ -64,17 +50,16 @@ def lists(
         np.take(side.left, t_rows, out=left[i])
         np.take(side.right, s_rows, out=right[i])
     allowed = np.array([compared.allowed for compared in asked], np.int64)
-    t_places, s_places = np.arange(len(t_rows), dtype=np.int32), np.arange(len(s_rows), dtype=np.int32)
+    t_places, s_places = (np.arange(len(rows), dtype=np.int32) for rows in (t_rows, s_rows))
+    partition = Partition(t_places, t_starts, s_places, s_starts)
     room = max(_BUFFER, len(t_rows), len(s_rows))
     t_out, s_out = np.empty(room, np.int32), np.empty(room, np.int32)
     t_ends, s_ends = np.empty(_BUFFER, np.int64), np.empty(_BUFFER, np.int64)
     stack, state = np.empty((4 * _LEVELS * (len(asked) + 1), 5), np.int64), np.zeros(2, np.int64)
     most = SMALL
     while True:
-        given = refine_kernel(
-            t_places, t_starts, s_places, s_starts, left, right, allowed, stack, state,
-            t_out, t_ends[:most], s_out, s_ends[:most],
-        )  # fmt: skip
+        out = Lists(0, t_out, t_ends[:most], s_out, s_ends[:most])
+        given = refine_kernel(partition, left, right, allowed, stack, state, out)
         if given:
             t_listed, s_listed = t_rows[t_out[: t_ends[given - 1]]], s_rows[s_out[: s_ends[given - 1]]]
             yield Lists(given, t_listed, t_ends, s_listed, s_ends)
@@ -89,7 +74,7 @@ def pairs(found: Iterator[Lists], at_once: int = 1 << 20) -> Iterator[Ints]:
     for one in found:
         state = np.zeros(3, np.int64)
         while state[0] < one.given:
-            filled += expand_kernel(one.given, one.t_rows, one.t_ends, one.s_rows, one.s_ends, state, made[filled:])
+            filled += expand_kernel(one, state, made[filled:])
             if filled == at_once:
                 yield made.copy()
                 filled = 0
@@ -103,13 +88,13 @@ def _both(one: Flags | None, other: Flags | None) -> Flags | None:
     return one & other
 
 
-def _flags(groups: Codes, count: int) -> Flags:
+def _flags(groups: DenseCodes, count: int) -> Flags:
     found = np.zeros(count, np.bool_)
     found[groups] = True
     return found
 
 
-def _rows(groups: Codes, wanted: Flags, among: Flags | None) -> Codes:
+def _rows(groups: DenseCodes, wanted: Flags, among: Flags | None) -> DenseCodes:
     """Return the rows of wanted groups among some, in ascending order. O(n)."""
     rows = np.empty(len(groups), np.int32)
     return rows[: rows_among_kernel(groups, wanted, np.zeros(0, np.bool_) if among is None else among, rows)]

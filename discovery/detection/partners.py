@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.constraints.conditions import Atom
 from holdfast.constraints.operators import EVERY_OUTCOME
@@ -17,9 +16,8 @@ from holdfast.discovery.detection.columns import Columns, RowColumns
 from holdfast.discovery.detection.forms import Compared, PairForm, space_with
 from holdfast.indexes.boxes import Tests
 from holdfast.indexes.counting_index import CountingIndex
-from holdfast.indexes.rows import RowDelta, RowSet, Slots
-
-Ints = NDArray[np.int64]
+from holdfast.indexes.rows import RowDelta, RowSet
+from holdfast.tables.arrays import Ints, Outcomes, Slots
 
 
 class PartnerCounts:
@@ -37,7 +35,7 @@ class PartnerCounts:
         self._forms = forms
         space = space_with(rows.space, forms)
         tests = Tests.of(space)
-        asked: dict[tuple[Atom, ...], list[tuple[int, bool, NDArray[np.int8]]]] = {}
+        asked: dict[tuple[Atom, ...], list[tuple[int, bool, Outcomes]]] = {}
         for number, form in enumerate(forms):
             asked.setdefault(form.s_tests, []).append((number, True, _box(form.compared, tests)))
             if not form.is_symmetric:
@@ -94,7 +92,7 @@ class PartnerCounts:
         return partial(_chosen, self._rows, atoms) if atoms else None
 
 
-def _box(compared: Sequence[Compared], tests: Tests) -> NDArray[np.int8]:
+def _box(compared: Sequence[Compared], tests: Tests) -> Outcomes:
     """Return what a rule allows in each test of a space, for a row as t against another one as s."""
     box = np.full(len(tests), EVERY_OUTCOME, np.int8)
     for c in compared:

@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.constraints.operators import EQUAL, GREATER
-from holdfast.discovery.detection.columns import Codes, Columns, Sides, most_codes
+from holdfast.discovery.detection.columns import Columns, Sides, most_codes
 from holdfast.discovery.detection.forms import Compared, PairForm
 from holdfast.discovery.detection.grouping import by_group
-from holdfast.discovery.kernels.detection import points_kernel, sweep_kernel, tight_kernel
+from holdfast.discovery.kernels.detection import PointSide, points_kernel, sweep_kernel, tight_kernel
 from holdfast.discovery.threads import spread
-from holdfast.tables.keys import Flags
+from holdfast.tables.arrays import DenseCodes, Flags, Ints
 
-Ints = NDArray[np.int64]
 Scalar = TypeVar("Scalar", np.int64, np.bool_)
 
 _POINTS_A_THREAD = 1 << 14
@@ -38,12 +37,12 @@ class _Plane:
     x, y : of each place, even numbers.
     """
 
-    place: Codes
-    x: Codes
-    y: Codes
+    place: DenseCodes
+    x: DenseCodes
+    y: DenseCodes
 
     @cached_property
-    def order(self) -> Codes:
+    def order(self) -> DenseCodes:
         """The rows in the order of their places. O(n)."""
         return by_group(np.arange(len(self.place), dtype=np.int32), self.place, len(self.x))[0]
 
@@ -63,11 +62,15 @@ class _Points:
     """
 
     starts: Ints
-    at: Codes
+    at: DenseCodes
     weight: Ints
-    number: Codes
+    number: DenseCodes
     cells: Ints | None
     count: int
+
+    def side(self, plane: _Plane, more_x: np.int32, more_y: np.int32) -> PointSide:
+        """Return the points as the sweep takes them, with numbers added to x and y."""
+        return PointSide(self.starts, plane.x[self.at] + more_x, plane.y[self.at] + more_y, self.weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,16 +121,16 @@ def swept(columns: Columns, groups: Sides, form: PairForm, threads: int) -> tupl
     s_points = t_points
     if t_plane is not s_plane or not groups.same or form.t_tests != form.s_tests:
         s_points = _points(columns, s_plane, groups.right, groups.count, passes[1])
-    t_x, s_x = t_plane.x[t_points.at] + _strict(x), s_plane.x[s_points.at] + np.int32(1)
-    t_y, s_y = t_plane.y[t_points.at] + _strict(y), s_plane.y[s_points.at] + np.int32(1)
-    as_t, as_s = np.zeros(len(t_x), np.int64), np.zeros(len(s_x), np.int64)
-    parts = threads if len(t_x) + len(s_x) > _POINTS_A_THREAD else 1
-    bounds = np.searchsorted(t_points.starts + s_points.starts, np.linspace(0, len(t_x) + len(s_x), parts + 1))
+    t_side = t_points.side(t_plane, _strict(x), _strict(y))
+    s_side = s_points.side(s_plane, np.int32(1), np.int32(1))
+    as_t, as_s = np.zeros(len(t_side.x), np.int64), np.zeros(len(s_side.x), np.int64)
+    points = len(as_t) + len(as_s)
+    parts = threads if points > _POINTS_A_THREAD else 1
+    bounds = np.searchsorted(t_points.starts + s_points.starts, np.linspace(0, points, parts + 1))
     bounds[0], bounds[-1] = 0, groups.count
 
     def sweep(part: int, _: object) -> None:
-        t_side, s_side = (t_points.starts, t_x, t_y, t_points.weight), (s_points.starts, s_x, s_y, s_points.weight)
-        sweep_kernel(*t_side, *s_side, bounds[part], bounds[part + 1], as_t, as_s)
+        sweep_kernel(t_side, s_side, bounds[part], bounds[part + 1], as_t, as_s)
 
     if parts == 1:
         sweep(0, None)
@@ -158,7 +161,7 @@ def _plane(columns: Columns, x: Compared, y: Compared | None, side: int) -> _Pla
     return columns.once.get(("plane", axes, side), make)
 
 
-def _ranks(xs: Codes, ys: Codes, most: int) -> tuple[Codes, int]:
+def _ranks(xs: DenseCodes, ys: DenseCodes, most: int) -> tuple[DenseCodes, int]:
     """Return the rank of each (x, y) among those that there are, and their number."""
     (one, ones), (other, others) = (_tight(codes, most) for codes in (xs, ys))
     if ones * others <= most:
@@ -173,7 +176,7 @@ def _ranks(xs: Codes, ys: Codes, most: int) -> tuple[Codes, int]:
     return ranks, int(np.count_nonzero(begins))
 
 
-def _tight(codes: Codes, most: int) -> tuple[Codes, int]:
+def _tight(codes: DenseCodes, most: int) -> tuple[DenseCodes, int]:
     """Return numbers in the same order with none left out, if codes are few, and one above all numbers."""
     count = int(codes.max(initial=-1)) + 1
     if count > most:
@@ -182,7 +185,7 @@ def _tight(codes: Codes, most: int) -> tuple[Codes, int]:
     return ranks, tight_kernel(ranks, np.zeros(count, np.int32))
 
 
-def _ascending(columns: Columns, compared: Compared, side: int) -> Codes:
+def _ascending(columns: Columns, compared: Compared, side: int) -> DenseCodes:
     """Return even numbers of t, or of s, such that the rule asks for t < s or t <= s."""
     sides = columns.ranked(compared.left, compared.right)
     codes = sides.right if side else sides.left
@@ -191,7 +194,7 @@ def _ascending(columns: Columns, compared: Compared, side: int) -> Codes:
     return np.int32(2) * codes
 
 
-def _points(columns: Columns, plane: _Plane, groups: Codes, count: int, passes: Flags | None) -> _Points:
+def _points(columns: Columns, plane: _Plane, groups: DenseCodes, count: int, passes: Flags | None) -> _Points:
     """Return the points of rows that pass. O(n), without sorting."""
     places = len(plane.x)
     if count * places <= most_codes(columns.rows):

@@ -20,14 +20,11 @@ from holdfast.discovery.kernels.certificate import (
     take_witness_kernel,
     uses_kernel,
 )
+from holdfast.indexes.evidence_table import WITNESSES
 from holdfast.indexes.row_hash import RowHash
-from holdfast.indexes.table_index import WITNESSES
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
-
-Numbers = NDArray[np.int64]
-Words = NDArray[np.uint64]
-Pairs = NDArray[np.int64]
+from holdfast.tables.arrays import Ints, Numbers, Pairs, Words
 
 _FEWEST = 256
 _SAVED_AT_ONCE = 50_000
@@ -106,7 +103,7 @@ class Certificate:
         self._held[numbers] = False
         self._hash.remove(self.words.view(np.int64), numbers)
 
-    def witnesses_left(self, numbers: Numbers) -> NDArray[np.int64]:
+    def witnesses_left(self, numbers: Numbers) -> Ints:
         """Return how many witnesses evidences have."""
         return np.asarray(self._counts[numbers])
 

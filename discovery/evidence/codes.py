@@ -5,51 +5,16 @@ holds them. Null is 0, values start at 1: lowest where there is an order, differ
 """
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
+from holdfast.discovery.kernels.evidence import PairCodes
 from holdfast.tables import EncodedColumn, Table, common_keys, key_space
-from holdfast.tables.keys import Keys
-
-Codes = NDArray[np.int32]
+from holdfast.tables.arrays import DenseCodes, Ints, Ints32, Keys
 
 _DENSE = 2
-
-
-@dataclass(frozen=True)
-class PairCodes:
-    """Codes of every row for every column pair of a space.
-
-    Parameters
-    ----------
-    left, right : (pairs, rows); for a column with itself both are the same codes.
-    first, second : for each distinct row a row of the table that has it, and another one or -1.
-    """
-
-    left: Codes
-    right: Codes
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-
-    @property
-    def rows(self) -> int:
-        """How many distinct rows there are."""
-        return len(self.first)
-
-    def taken(self, rows: NDArray[np.int64]) -> "PairCodes":
-        """Return the codes of some of the distinct rows, in the order given."""
-        return PairCodes(self.left.take(rows, 1), self.right.take(rows, 1), self.first[rows], self.second[rows])
-
-    def table_rows(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Turn pairs of distinct rows into pairs of the table's; a row with itself into two equal rows."""
-        found = self.first[pairs]
-        same = pairs[:, 0] == pairs[:, 1]
-        found[same, 1] = self.second[pairs[same, 0]]
-        return np.asarray(found)
 
 
 def pair_codes(table: Table, space: PredicateSpace) -> PairCodes:
@@ -70,7 +35,7 @@ def pair_codes(table: Table, space: PredicateSpace) -> PairCodes:
     return PairCodes(left, right, first, second)
 
 
-def _pools(table: Table, space: PredicateSpace) -> Iterator[dict[int, Codes]]:
+def _pools(table: Table, space: PredicateSpace) -> Iterator[dict[int, DenseCodes]]:
     """Yield ranks of crossing columns among the values of all those whose keys compare, where there are few values.
 
     With many columns that is much less work than two columns at a time. Where the columns together have many more
@@ -92,17 +57,17 @@ def _pools(table: Table, space: PredicateSpace) -> Iterator[dict[int, Codes]]:
             }
 
 
-def column_codes(column: EncodedColumn, table: Table) -> Codes:
+def column_codes(column: EncodedColumn, table: Table) -> DenseCodes:
     """Return for each row of one column the rank of its value, from 1 on, and 0 for null."""
     return _with_nulls(ranks(_in_order(column.keys, column, table)), column)
 
 
-def column_numbers(column: EncodedColumn) -> Codes:
+def column_numbers(column: EncodedColumn) -> DenseCodes:
     """Return a number for each row of one column, 0 for null: equal values have equal numbers, in no order. O(n)."""
     return _with_nulls(numbers(column.keys).astype(np.int64), column)
 
 
-def _crossing_codes(left: EncodedColumn, right: EncodedColumn, table: Table) -> tuple[Codes, Codes]:
+def _crossing_codes(left: EncodedColumn, right: EncodedColumn, table: Table) -> tuple[DenseCodes, DenseCodes]:
     """Return ranks of two columns' values among the values of both."""
     left_keys, right_keys = (_in_order(keys, left, table) for keys in common_keys(left, right))
     pooled = np.unique(np.concatenate([left_keys, right_keys]))
@@ -119,12 +84,12 @@ def _in_order(keys: Keys, column: EncodedColumn, table: Table) -> Keys:
     return np.asarray(table.text_ranks[keys])
 
 
-def numbers(keys: Keys) -> NDArray[np.int32]:
+def numbers(keys: Keys) -> Ints32:
     """Return a number from 0 for each key, the same for equal ones. O(n)."""
     return np.asarray(pa.array(keys).dictionary_encode().indices.to_numpy())
 
 
-def ranks(keys: Keys) -> NDArray[np.int64]:
+def ranks(keys: Keys) -> Ints:
     """Return for each key how many different ones are less. O(n), and a sort of the distinct ones."""
     encoded = pa.array(keys).dictionary_encode()
     distinct = encoded.dictionary.to_numpy()
@@ -133,14 +98,14 @@ def ranks(keys: Keys) -> NDArray[np.int64]:
     return np.asarray(rank[encoded.indices.to_numpy()])
 
 
-def _with_nulls(codes: NDArray[np.int64], column: EncodedColumn) -> Codes:
+def _with_nulls(codes: Ints, column: EncodedColumn) -> DenseCodes:
     shifted = (codes + 1).astype(np.int32)
     if column.valid is not None:
         shifted[~column.valid] = 0
     return shifted
 
 
-def _distinct(columns: list[Codes], rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _distinct(columns: list[DenseCodes], rows: int) -> tuple[Ints, Ints]:
     """Return one row for each distinct combination of codes, and another one where there is one."""
     if not columns or not rows:
         return np.arange(min(rows, 1)), np.full(min(rows, 1), 1 if rows > 1 else -1)

@@ -5,10 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from holdfast.constraints import PredicateSpace
-from holdfast.discovery.evidence.codes import Codes, PairCodes, numbers, ranks
-from holdfast.discovery.evidence.evidences import EvidenceSet, RowGroups, mirrored
-from holdfast.discovery.kernels.evidence import Places, Words
-from holdfast.indexes.rows import RowSet, Slots
+from holdfast.discovery.evidence.codes import numbers, ranks
+from holdfast.discovery.evidence.evidences import EvidenceSet, mirrored
+from holdfast.discovery.kernels.evidence import PairCodes, RowGroups
+from holdfast.indexes.rows import RowSet
+from holdfast.tables.arrays import DenseCodes, Positions, Slots, Words
 
 
 def current_codes(rows: RowSet, space: PredicateSpace, first: Slots | None = None) -> PairCodes:
@@ -23,7 +24,7 @@ def current_codes(rows: RowSet, space: PredicateSpace, first: Slots | None = Non
         live = np.concatenate([first, live[others[live]]])
     stable = rows.codes[live]
     left = np.empty((len(space.pairs), len(live)), np.int32)
-    right: Codes = np.empty_like(left)
+    right: DenseCodes = np.empty_like(left)
     for p, pair in enumerate(space.pairs):
         dense = ranks if pair.ordered else numbers
         if pair.left == pair.right:
@@ -34,7 +35,7 @@ def current_codes(rows: RowSet, space: PredicateSpace, first: Slots | None = Non
     return PairCodes(left, right, live, np.where(rows.copies[live] > 1, live, -1))
 
 
-def evidences_with(rows: RowSet, space: PredicateSpace, slots: Slots, threads: int) -> tuple[Words, Places]:
+def evidences_with(rows: RowSet, space: PredicateSpace, slots: Slots, threads: int) -> tuple[Words, Positions]:
     """Return the evidences of all pairs with one of some live rows, as `t` and as `s`, and a pair of slots for each.
 
     O(k n P) for k rows: some nanoseconds a pair.
@@ -43,7 +44,7 @@ def evidences_with(rows: RowSet, space: PredicateSpace, slots: Slots, threads: i
     every = RowGroups.of(np.arange(codes.rows), np.array([0, codes.rows]))
     bounds = np.linspace(0, len(slots), threads + 1).astype(np.int64)
 
-    def compared(part: int, seen: PairCodes) -> tuple[Words, Places]:
+    def compared(part: int, seen: PairCodes) -> tuple[Words, Positions]:
         found = EvidenceSet(seen, space)
         found.compare_rows(every, seen, bounds[part], bounds[part + 1], both_ways=True)
         words, pairs = found.entries()

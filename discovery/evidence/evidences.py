@@ -1,4 +1,4 @@
-"""The evidences of pairs of rows, each with a pair that has it: of listed pairs, of all within groups, or of all.
+"""The evidences of pairs of rows, each with a pair that has it: of listed pairs, within groups, or of all pairs.
 
 Equal rows are compared once, however often they occur; a row that occurs twice is also a pair with itself. Where
 columns are compared with themselves only, the evidence of (s, t) is the mirror image of that of (t, s), so one of the
@@ -9,22 +9,19 @@ they end with `TooManyEvidences`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Event
 
 import numpy as np
 
 from holdfast.constraints import PredicateSpace
-from holdfast.discovery.evidence.codes import PairCodes
-from holdfast.discovery.kernels.evidence import TILE, Places, Words, insert_all_kernel, listed_kernel, pairs_kernel
+from holdfast.discovery.kernels.evidence import TILE, PairCodes, RowGroups, groups_kernel, listed_kernel
 from holdfast.discovery.threads import spread
+from holdfast.indexes.evidence_table import EvidenceTable
+from holdfast.tables.arrays import Pairs, Words
 
 MOST_BYTES = 1 << 30
 _RECENT = 1 << 13
 _LISTED_AT_ONCE = 1 << 6
-_SMALLEST_TABLE = 1 << 12
-_LARGE_TABLE = 1 << 20
-_MOVED_AT_ONCE = 1 << 16
 
 Progress = Callable[[int], object]
 """Called with the number of rows just done."""
@@ -48,58 +45,24 @@ def most_evidences(space: PredicateSpace, threads: int = 1) -> int:
     return MOST_BYTES // (4 * threads * (8 * space.word_count + 16))  # tables are a quarter full or more
 
 
-@dataclass(frozen=True)
-class RowGroups:
-    """Rows in groups, all pairs within which are to be compared.
-
-    Parameters
-    ----------
-    numbers : (m,) distinct rows, those of one group side by side.
-    begins, ends : (m,) where the group of each begins and ends.
-    """
-
-    numbers: Places
-    begins: Places
-    ends: Places
-
-    @classmethod
-    def of(cls, numbers: Places, starts: Places) -> "RowGroups":
-        """Make groups that begin at `starts`, which ends with the number of rows."""
-        sizes = np.diff(starts)
-        return cls(numbers, np.repeat(starts[:-1], sizes), np.repeat(starts[1:], sizes))
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-
-class EvidenceSet:
-    """Distinct evidences of one table's rows, growing, each with the first pair that was seen to have it.
+class EvidenceSet(EvidenceTable):
+    """Distinct evidences of one table's rows, growing in number, each with the first pair that was seen to have it.
 
     Parameters
     ----------
     codes, space : the rows, and what their outcomes mean.
-    most : how many it holds at least before it refuses more.
+    most : how many evidences the set holds at least before it refuses more.
     """
 
     def __init__(self, codes: PairCodes, space: PredicateSpace, most: int | None = None) -> None:
+        super().__init__(space, 1)
         self._codes = codes
         self.most = most_evidences(space) if most is None else most
-        self._layout = (
-            np.array([p.ordered for p in space.pairs], np.bool_),
-            np.array([p.offset // 64 for p in space.pairs], np.int64),
-            np.array([p.offset % 64 for p in space.pairs], np.int64),
-        )
         width = space.word_count
-        self._table = np.zeros((_SMALLEST_TABLE, width), np.uint64)
-        self._witness = np.zeros((_SMALLEST_TABLE, 2), np.int64)
         self._recent = np.zeros((_RECENT, width), np.uint64)
         self._buffer = np.zeros((width, TILE), np.uint64)
         self._keys = np.zeros((_LISTED_AT_ONCE, width), np.uint64)
-        self._held = 0
-        self._sorted = self._held_entries(slice(0))
-
-    def __len__(self) -> int:
-        return self._held
+        self._sorted = np.zeros((0, width), np.uint64), np.zeros((0, 2), np.int64)
 
     def compare_rows(
         self, groups: RowGroups, side_by_side: PairCodes, first: int, last: int, *, both_ways: bool
@@ -108,79 +71,34 @@ class EvidenceSet:
 
         `side_by_side` are the codes in the order of the groups.
         """
-        at = first
+        at, scratch = first, (self._recent, self._buffer)
         while at < last:
-            at, self._held = pairs_kernel(
-                side_by_side.left,
-                side_by_side.right,
-                *self._layout,
-                groups.numbers,
-                groups.begins,
-                groups.ends,
-                at,
-                last,
-                both_ways,
-                side_by_side.second >= 0,
-                self._table,
-                self._witness,
-                self._held,
-                self._recent,
-                self._buffer,
-                self._keys[0],
-            )
+            at = groups_kernel(side_by_side, self.layout, groups, at, last, both_ways, self.arrays, *scratch)
             if at < last:
-                self._grow(self._held + int(groups.ends[at] - groups.begins[at]))
+                self.grow(len(self) + int(groups.ends[at] - groups.begins[at]))
 
-    def compare_pairs(self, pairs: Places) -> int:
+    def compare_pairs(self, pairs: Pairs) -> int:
         """Add the evidences of listed pairs of distinct rows; return how many are new."""
-        before, at = self._held, 0
+        before, at = len(self), 0
         while at < len(pairs):
-            at, self._held = listed_kernel(
-                self._codes.left,
-                self._codes.right,
-                *self._layout,
-                pairs,
-                at,
-                self._table,
-                self._witness,
-                self._held,
-                self._keys,
-            )
+            at = listed_kernel(self._codes, self.layout, pairs, at, self.arrays, self._keys)
             if at < len(pairs):
-                self._grow()
-        return self._held - before
+                self.grow()
+        return len(self) - before
 
-    def add(self, words: Words, pairs: Places) -> None:
-        """Add evidences that are known, with their pairs."""
-        for start in range(0, len(words), _MOVED_AT_ONCE):
-            some = slice(start, start + _MOVED_AT_ONCE)
-            if (self._held + len(words[some])) * 2 > len(self._table):
-                self._grow(self._held + len(words[some]))
-            self._held += insert_all_kernel(words[some], pairs[some], self._table, self._witness)
-
-    def entries(self) -> tuple[Words, Places]:
-        """Return the evidences in ascending order, and their pairs of distinct rows. Sorted once for the same set."""
-        if len(self._sorted[0]) != self._held:
-            words, pairs = self._held_entries(slice(None))
+    def entries(self) -> tuple[Words, Pairs]:
+        """Return the evidences in ascending order, and a pair of distinct rows each. Sorted once for the same set."""
+        if len(self._sorted[0]) != len(self):
+            words, pairs = super().entries()
             order = np.lexsort(words.T)
-            self._sorted = words[order], pairs[order]
+            self._sorted = words[order], pairs[order, 0]
         return self._sorted
 
-    def _held_entries(self, slots: slice) -> tuple[Words, Places]:
-        used = self._table[slots].any(axis=1)
-        return self._table[slots][used], self._witness[slots][used]
-
-    def _grow(self, at_least: int = 0) -> None:
-        """Make the table more than twice as large as `at_least`, and larger than it is."""
-        if self._held > self.most:
-            raise TooManyEvidences(self._held)
-        size = len(self._table) * (4 if len(self._table) < _LARGE_TABLE else 2)
-        while size <= at_least * 2:
-            size *= 2
-        table, witness = np.zeros((size, self._table.shape[1]), np.uint64), np.zeros((size, 2), np.int64)
-        for start in range(0, len(self._table), _MOVED_AT_ONCE):
-            insert_all_kernel(*self._held_entries(slice(start, start + _MOVED_AT_ONCE)), table, witness)
-        self._table, self._witness = table, witness
+    def grow(self, at_least: int = 0) -> None:
+        """Make the table larger, and more than twice as large as `at_least`, or raise `TooManyEvidences`."""
+        if len(self) > self.most:
+            raise TooManyEvidences(len(self))
+        super().grow(at_least)
 
 
 def all_evidences(
@@ -199,7 +117,8 @@ def group_evidences(
     The evidences depend on the rows alone; which pair witnesses one depends on the number of threads too.
     """
     both_ways = bool(space.crossing)
-    bounds = np.linspace(0, len(groups), min(len(groups), 64 * threads) + 1).astype(np.int64)
+    rows = len(groups.numbers)
+    bounds = np.linspace(0, rows, min(rows, 64 * threads) + 1).astype(np.int64)
     sets = [EvidenceSet(codes, space, most_evidences(space, threads)) for _ in range(threads)]
     if not space.pairs:
         return sets[0]

@@ -14,19 +14,18 @@ within their words alone; results come in chunks, and the search can be left and
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
 from holdfast.discovery.kernels.hitting_sets import (
     MOST_JOINED,
-    Groups,
     Levels,
-    Words,
+    VertexGroups,
     branch_kernel,
     drop_useless_kernel,
     enumerate_kernel,
     transpose_kernel,
 )
+from holdfast.tables.arrays import Ints, Words
 
 _CHUNK = 1 << 14
 _CHUNK_WORDS = 1 << 22
@@ -34,7 +33,7 @@ _WORDS_AT_ONCE = 1 << 26
 _WORDS_BEFORE_A_FORECAST = 1 << 30
 
 
-def groups_of(space: PredicateSpace) -> Groups:
+def groups_of(space: PredicateSpace) -> VertexGroups:
     """Return the outcomes of each column pair, two or three, as a group of vertices. O(column pairs)."""
     offset = np.array([pair.offset for pair in space.pairs], np.int64)
     width = np.array([pair.width for pair in space.pairs], np.int64)
@@ -46,7 +45,7 @@ def groups_of(space: PredicateSpace) -> Groups:
     bits = ((np.uint64(1) << width.astype(np.uint64)) - np.uint64(1)) << (offset % 64).astype(np.uint64)
     every = np.zeros(space.word_count, np.uint64)
     np.bitwise_or.at(every, word, bits)
-    return Groups(of, word, bits, every)
+    return VertexGroups(of, word, bits, every)
 
 
 class HittingSetSearch:
@@ -75,7 +74,7 @@ class HittingSetSearch:
     def __init__(
         self,
         edges: Words,
-        groups: Groups,
+        groups: VertexGroups,
         bound: int = 0,
         *,
         within: Words | None = None,
@@ -171,6 +170,6 @@ def transposed(rows: Words) -> Words:
     return out
 
 
-def _numbers(bits: Words) -> NDArray[np.int64]:
+def _numbers(bits: Words) -> Ints:
     """Return which bits are set."""
     return np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little"))

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.discovery.evidence.codes import PairCodes
 from holdfast.discovery.evidence.evidences import EvidenceSet
-from holdfast.discovery.kernels.evidence import Places
+from holdfast.discovery.kernels.evidence import PairCodes
+from holdfast.tables.arrays import Positions
 
 RANDOM_PAIRS = 40_000
 _ROWS_A_ROUND = 20_000
@@ -111,12 +111,12 @@ def sample_neighbours(
                 break
 
 
-def both_ways(into: EvidenceSet, pairs: Places) -> int:
+def both_ways(into: EvidenceSet, pairs: Positions) -> int:
     """Add the evidences of pairs and of the exchanged pairs; return how many are new."""
     return into.compare_pairs(np.concatenate([pairs, pairs[:, ::-1]]))
 
 
-def _neighbours(codes: PairCodes, pair: int, rows: int, rng: np.random.Generator) -> Iterator[Places]:
+def _neighbours(codes: PairCodes, pair: int, rows: int, rng: np.random.Generator) -> Iterator[Positions]:
     """Yield pairs of neighbours in one column's order, at distance 1, 2 and so on."""
     shuffled = rng.permutation(codes.rows)
     # one sort of integers: the code above, the place in a random order below

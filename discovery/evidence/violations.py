@@ -28,12 +28,20 @@ import numpy as np
 
 from holdfast.constraints import PredicateSpace
 from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
-from holdfast.discovery.evidence.codes import PairCodes
-from holdfast.discovery.kernels.evidence import Places, Words
-from holdfast.discovery.kernels.partitions import LEAF, Rows, refine_same_kernel, refine_two_kernel, search_kernel
+from holdfast.discovery.kernels.evidence import PairCodes
+from holdfast.discovery.kernels.partitions import (
+    LEAF,
+    Partition,
+    Predicates,
+    Zones,
+    refine_same_kernel,
+    refine_two_kernel,
+    search_kernel,
+)
 from holdfast.discovery.threads import cut, spread
 from holdfast.indexes.curve import CELLS, interleaved
 from holdfast.indexes.masks import outcomes_of
+from holdfast.tables.arrays import Positions, Rows, Words
 
 MOST_SORTED_BYTES = 1 << 28
 _NEEDS_NO_ORDER = 32.0
@@ -53,10 +61,10 @@ class Violations:
     comparisons : how much was compared, for each constraint.
     """
 
-    constraint: Places
-    pairs: Places
-    undecided: Places
-    comparisons: Places
+    constraint: Positions
+    pairs: Positions
+    undecided: Positions
+    comparisons: Positions
 
 
 @dataclass(frozen=True)
@@ -67,24 +75,6 @@ class _Task:
     equalities: tuple[int, ...]
     others: tuple[tuple[int, int], ...]
     position: int
-
-
-@dataclass(frozen=True)
-class _Partition:
-    """Groups of candidates; for columns with themselves both sides are the same arrays."""
-
-    t_rows: Rows
-    t_starts: Places
-    s_rows: Rows
-    s_starts: Places
-
-    @property
-    def same(self) -> bool:
-        return self.t_rows is self.s_rows
-
-    @property
-    def nbytes(self) -> int:
-        return self.t_rows.nbytes if self.same else self.t_rows.nbytes + self.s_rows.nbytes
 
 
 class ViolationSearch:
@@ -148,7 +138,7 @@ class ViolationSearch:
     def _tasks(self, masks: Words) -> list[_Task]:
         return [self._task(row, i) for i, row in enumerate(outcomes_of(masks, self._space).T.astype(np.int64))]
 
-    def _task(self, outcomes: Places, position: int) -> _Task:
+    def _task(self, outcomes: Positions, position: int) -> _Task:
         constrained = np.flatnonzero(outcomes != EVERY_OUTCOME).tolist()
         equalities = sorted((p for p in constrained if outcomes[p] == EQUAL), key=lambda p: (self._group_size[p], p))
         others = [p for p in constrained if outcomes[p] != EQUAL]
@@ -163,13 +153,13 @@ class ViolationSearch:
             tuple(order[:_SORTED_BY]), tuple(equalities), tuple((p, int(outcomes[p])) for p in others), position
         )
 
-    def _root(self, order: tuple[int, ...]) -> _Partition:
+    def _root(self, order: tuple[int, ...]) -> Partition:
         """Return all rows as one group, sorted by some column pairs."""
         crossing = any(self._space.pairs[p].left != self._space.pairs[p].right for p in order)
         t_rows = self._sorted(self._codes.left, order)
         s_rows = self._sorted(self._codes.right, order) if crossing else t_rows
         starts = np.array([0, self._rows])
-        return _Partition(t_rows, starts, s_rows, starts)
+        return Partition(t_rows, starts, s_rows, starts)
 
     def _sorted(self, codes: Rows, order: tuple[int, ...]) -> Rows:
         if not order:
@@ -193,10 +183,10 @@ class _Roots:
     most : bytes.
     """
 
-    def __init__(self, make: Callable[[tuple[int, ...]], _Partition], most: int) -> None:
+    def __init__(self, make: Callable[[tuple[int, ...]], Partition], most: int) -> None:
         self.most = most
         self._make = make
-        self._held: OrderedDict[tuple[int, ...], _Partition] = OrderedDict()
+        self._held: OrderedDict[tuple[int, ...], Partition] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
 
@@ -205,7 +195,7 @@ class _Roots:
         """How much they take."""
         return self._bytes
 
-    def get(self, order: tuple[int, ...]) -> _Partition:
+    def get(self, order: tuple[int, ...]) -> Partition:
         """Return the rows in an order; made by one thread while others wait, as most of them want the same."""
         with self._lock:
             if order in self._held:
@@ -230,14 +220,14 @@ class _Walk:
         size = max(search._distinct, default=1)
         self._t_sizes, self._s_sizes = np.zeros(size, np.int64), np.zeros(size, np.int64)
         self._out = np.zeros((limit, 2), np.int64)
-        self._make_zones(0, 1)
+        self._zones = _zones(0, 1)
         self._stack = np.zeros((512, 2), np.int64)
 
-    def walk(self, tasks: Sequence[_Task]) -> tuple[Places, list[tuple[_Task, int]]]:
+    def walk(self, tasks: Sequence[_Task]) -> tuple[Positions, list[tuple[_Task, int]]]:
         """Return (constraint, t, s) of all pairs found, and the comparisons made for each task."""
-        rows: list[Places] = [np.zeros((0, 3), np.int64)]
+        rows: list[Positions] = [np.zeros((0, 3), np.int64)]
         made = []
-        path: list[_Partition] = []
+        path: list[Partition] = []
         last: _Task | None = None
         for task in tasks:
             if self._stopped.is_set():
@@ -256,84 +246,46 @@ class _Walk:
             last = task
         return np.concatenate(rows), made
 
-    def _refined(self, partition: _Partition, pair: int) -> _Partition:
-        codes, weight = self._search._codes, self._search._weight
+    def _refined(self, partition: Partition, pair: int) -> Partition:
+        codes, sizes = self._search._codes, (self._t_sizes, self._s_sizes)
         crosses = self._search._space.pairs[pair].left != self._search._space.pairs[pair].right
-        t_out = np.empty(len(partition.t_rows), np.int32)
-        t_ends = np.empty(len(partition.t_rows) + 1, np.int64)
+        t_out, t_ends = np.empty(len(partition.t_rows), np.int32), np.empty(len(partition.t_rows) + 1, np.int64)
         if partition.same and not crosses:
-            groups, kept = refine_same_kernel(
-                partition.t_rows,
-                partition.t_starts,
-                codes.left[pair],
-                weight,
-                self._t_sizes,
-                self._s_sizes,
-                t_out,
-                t_ends,
-            )
+            weight = self._search._weight
+            own = partition.t_rows, partition.t_starts, codes.left[pair]
+            groups, kept = refine_same_kernel(*own, weight, *sizes, t_out, t_ends)
             rows, starts = t_out[:kept].copy(), t_ends[: groups + 1].copy()
-            return _Partition(rows, starts, rows, starts)
-        s_out = np.empty(len(partition.s_rows), np.int32)
-        s_ends = np.empty(len(partition.t_rows) + 1, np.int64)
-        groups, t_kept, s_kept = refine_two_kernel(
-            partition.t_rows,
-            partition.t_starts,
-            partition.s_rows,
-            partition.s_starts,
-            codes.left[pair],
-            codes.right[pair],
-            self._t_sizes,
-            self._s_sizes,
-            t_out,
-            t_ends,
-            s_out,
-            s_ends,
-        )
-        return _Partition(
+            return Partition(rows, starts, rows, starts)
+        s_out, s_ends = np.empty(len(partition.s_rows), np.int32), np.empty_like(t_ends)
+        out = Partition(t_out, t_ends, s_out, s_ends)
+        groups, t_kept, s_kept = refine_two_kernel(partition, codes.left[pair], codes.right[pair], *sizes, out)
+        return Partition(
             t_out[:t_kept].copy(), t_ends[: groups + 1].copy(), s_out[:s_kept].copy(), s_ends[: groups + 1].copy()
         )
 
-    def _searched(self, partition: _Partition, task: _Task) -> tuple[int, int]:
+    def _searched(self, partition: Partition, task: _Task) -> tuple[int, int]:
         if not len(partition.t_rows):
             return 0, 0
         longest = int(
             max(np.diff(partition.t_starts).max(initial=0), 0 if partition.same else np.diff(partition.s_starts).max())
         )
-        if self._t_low.shape[0] < len(task.others) or self._t_low.shape[1] * LEAF < 4 * longest:
-            self._make_zones(longest, max(self._t_low.shape[0], len(task.others)))
+        room, nodes = self._zones.t_low.shape
+        if room < len(task.others) or nodes * LEAF < 4 * longest:
+            self._zones = _zones(longest, max(room, len(task.others)))
         space_pairs = self._search._space.pairs
         one_side = partition.same and all(space_pairs[p].left == space_pairs[p].right for p, _ in task.others)
-        pairs = np.array([p for p, _ in task.others], np.int64)
-        allowed = np.array([o for _, o in task.others], np.int64)
-        return search_kernel(
-            partition.t_rows,
-            partition.t_starts,
-            partition.s_rows,
-            partition.s_starts,
-            one_side,
-            self._search._codes.left,
-            self._search._codes.right,
-            self._search._weight,
-            pairs,
-            allowed,
-            self._budget,
-            self._t_low,
-            self._t_high,
-            self._s_low,
-            self._s_high,
-            self._stack,
-            self._out,
-        )
+        pairs, allowed = np.array(task.others, np.int64).reshape(-1, 2).T
+        predicates = Predicates(pairs.copy(), allowed.copy())
+        scratch = self._zones, self._stack, self._out
+        return search_kernel(partition, one_side, self._search._codes, predicates, self._budget, *scratch)
 
-    def _make_zones(self, rows: int, predicates: int) -> None:
-        """Give the zone trees room."""
-        nodes = 2 * LEAF
-        while nodes * LEAF < 4 * rows:
-            nodes *= 2
-        self._t_low, self._t_high, self._s_low, self._s_high = (
-            np.zeros((predicates, nodes), np.int32) for _ in range(4)
-        )
+
+def _zones(rows: int, predicates: int) -> Zones:
+    """Return room for zone trees of so many rows."""
+    nodes = 2 * LEAF
+    while nodes * LEAF < 4 * rows:
+        nodes *= 2
+    return Zones(*(np.zeros((predicates, nodes), np.int32) for _ in range(4)))
 
 
 def _shared_prefix(one: tuple[int, ...], other: tuple[int, ...]) -> int:

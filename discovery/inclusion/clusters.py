@@ -33,11 +33,8 @@ from holdfast.discovery.kernels.clusters import (
 )
 from holdfast.indexes.interned import Interned
 from holdfast.tables import Table
+from holdfast.tables.arrays import Bits, Flags, Ints, Ints32
 from holdfast.tables.canonical import binaries
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-Bits = NDArray[np.uint8]
 
 _FEWEST = 64
 _CELLS_AT_ONCE = 1 << 22
@@ -95,7 +92,7 @@ class Clusters:
         self._sets = Interned()
         self._count = 0
         self._starts: Ints = np.zeros(_FEWEST, np.int64)
-        self._entries: NDArray[np.int32] = np.zeros(_FEWEST, np.int32)
+        self._entries: Ints32 = np.zeros(_FEWEST, np.int32)
         self._occurrences: Ints = np.zeros(_FEWEST, np.int64)
         self._values: Ints = np.zeros(_FEWEST, np.int64)
         self._look_at_columns()
@@ -120,7 +117,7 @@ class Clusters:
         return self._starts[: self._count + 1]
 
     @property
-    def entries(self) -> NDArray[np.int32]:
+    def entries(self) -> Ints32:
         """The columns of all clusters."""
         return self._entries[: self._starts[self._count]]
 
@@ -163,7 +160,7 @@ class Clusters:
         """Return how many columns each of some clusters has."""
         return self._starts[numbers + 1] - self._starts[numbers]
 
-    def columns_of(self, numbers: Ints) -> NDArray[np.int32]:
+    def columns_of(self, numbers: Ints) -> Ints32:
         """Return the columns of some clusters, flat. O(columns)."""
         return self._entries[self._places(numbers)]
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from holdfast.constraints import Family, InclusionDependency, UsageError, Value
 from holdfast.discovery.explained import Explained
-from holdfast.discovery.inclusion.clusters import Ints
 from holdfast.discovery.inclusion.result import Inclusions
 from holdfast.discovery.inclusion.seeding import ColumnValues, GroupValues, clustering, column_values, file_values
 from holdfast.display.constraints import NOUNS, Constraints
 from holdfast.display.listing import MOST
 from holdfast.display.texts import counted
 from holdfast.tables import ReadOptions, Table, as_table, table_name
+from holdfast.tables.arrays import Ints
 from holdfast.tables.canonical import shown
 
 if TYPE_CHECKING:

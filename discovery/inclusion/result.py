@@ -12,8 +12,9 @@ from functools import cached_property
 import numpy as np
 
 from holdfast.constraints import Family, InclusionDependency
-from holdfast.discovery.inclusion.clusters import Clusters, Ints
+from holdfast.discovery.inclusion.clusters import Clusters
 from holdfast.display.constraints import Ranked
+from holdfast.tables.arrays import Ints
 
 _MANY_VALUES = 100.0
 

@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.discovery.inclusion.clusters import Clusters, Ints, Member, members_of
+from holdfast.discovery.inclusion.clusters import Clusters, Member, members_of
 from holdfast.tables import ReadOptions, Table, read_table
+from holdfast.tables.arrays import Ints
 from holdfast.tables.canonical import canonical
 
 _VALUES_AT_ONCE = 1 << 18

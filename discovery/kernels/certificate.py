@@ -9,11 +9,9 @@
 A pair of a row with itself is one use.
 """
 
-import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from holdfast.tables.arrays import Ints
 
 
 @njit(cache=True, nogil=True)

@@ -6,16 +6,13 @@
 Numbers of values and occurrences are summed as int64, as everywhere; more than 2^63 of them cannot be.
 """
 
-import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Columns = NDArray[np.int32]
+from holdfast.tables.arrays import Ints, Ints32
 
 
 @njit(cache=True, nogil=True)
-def place_entries_kernel(starts: Ints, columns: Columns, numbers: Ints, wanted: Ints, out: Ints) -> None:
+def place_entries_kernel(starts: Ints, columns: Ints32, numbers: Ints, wanted: Ints, out: Ints) -> None:
     """Fill `out` with the entry of column `wanted[i]` in cluster `numbers[i]`, which has this column."""
     for i in range(len(numbers)):
         low, high = starts[numbers[i]], starts[numbers[i] + 1]
@@ -29,9 +26,7 @@ def place_entries_kernel(starts: Ints, columns: Columns, numbers: Ints, wanted: 
 
 
 @njit(cache=True, nogil=True)
-def add_values_kernel(
-    starts: Ints, columns: Columns, numbers: Ints, values: Ints, totals: Ints, missing: NDArray[np.int64]
-) -> None:
+def add_values_kernel(starts: Ints, columns: Ints32, numbers: Ints, values: Ints, totals: Ints, missing: Ints) -> None:
     """Add `values[i]` values to cluster `numbers[i]`: to `totals` of its columns; `missing` gets what they share less.
 
     `missing[a, b]` is right once what came to `totals[a]` is added to it.
@@ -48,7 +43,7 @@ def add_values_kernel(
 
 
 @njit(cache=True, nogil=True)
-def shared_occurrences_kernel(starts: Ints, columns: Columns, occurrences: Ints, shared: NDArray[np.int64]) -> None:
+def shared_occurrences_kernel(starts: Ints, columns: Ints32, occurrences: Ints, shared: Ints) -> None:
     """Add to `shared[a, b]` how many occurrences column a has of values that column b has, too."""
     for cluster in range(len(starts) - 1):
         first, end = starts[cluster], starts[cluster + 1]

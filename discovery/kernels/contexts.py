@@ -9,19 +9,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numba import njit, uint64
-from numpy.typing import NDArray
 
 from holdfast.discovery.kernels.hitting_sets import (
     MOST_JOINED,
-    Groups,
     Levels,
+    VertexGroups,
     branch_kernel,
     enumerate_kernel,
     transpose_kernel,
 )
+from holdfast.tables.arrays import Flags, Ints, Words
 
-Words = NDArray[np.uint64]
-Ints = NDArray[np.int64]
 Word: TypeAlias = Any
 
 _ONE = np.uint64(1)
@@ -36,7 +34,7 @@ def _has(words: Words, bit: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def missed_kernel(differs: Words, left: int, right: int, sets: Words, out: NDArray[np.bool_]) -> None:
+def missed_kernel(differs: Words, left: int, right: int, sets: Words, out: Flags) -> None:
     """Say of sets of columns in which two rows differ whether a target's are among them and some context misses it."""
     for d in range(len(differs)):
         out[d] = False
@@ -52,9 +50,7 @@ def missed_kernel(differs: Words, left: int, right: int, sets: Words, out: NDArr
 
 
 @njit(cache=True, nogil=True)
-def breaking_kernel(
-    less: Words, which: Ints, missed: NDArray[np.bool_], left: int, right: int, opposite: bool, out: Ints
-) -> int:
+def breaking_kernel(less: Words, which: Ints, missed: Flags, left: int, right: int, opposite: bool, out: Ints) -> int:
     """List the evidences that break a target, of those whose columns `which[e]` are missed; return how many there are.
 
     All of these differ in the target's columns, so a split needs no more, and a swap the right direction.
@@ -105,7 +101,7 @@ def grow_kernel(differs: Words, numbers: Ints, left: int, right: int, edges: Wor
 
 
 @njit(cache=True, nogil=True)
-def held_kernel(sets: Words, within: Words, out: NDArray[np.bool_]) -> None:
+def held_kernel(sets: Words, within: Words, out: Flags) -> None:
     """Say of each set whether it holds one of some others."""
     for i in range(len(sets)):
         out[i] = False
@@ -119,7 +115,7 @@ def held_kernel(sets: Words, within: Words, out: NDArray[np.bool_]) -> None:
 
 
 @njit(cache=True, nogil=True)
-def contexts_kernel(edges: Words, groups: Groups, within: Words, bound: int, work: Ints, out: Words) -> int:
+def contexts_kernel(edges: Words, groups: VertexGroups, within: Words, bound: int, work: Ints, out: Words) -> int:
     """Fill `out` with the minimal contexts of at most `bound` columns (0: any number) that meet every edge.
 
     Returns how many there are, or -1 where `out` has no room for them and one more. The words that were read are

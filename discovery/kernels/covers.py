@@ -2,7 +2,7 @@
 
     covers      (k, W) uint64   sets of vertices
     occurrence  (V, F) uint64   for each vertex the edges that it is in, as bits; edges that are gone are in none
-    groups      `Groups`        a cover may not take all vertices of one
+    groups      `VertexGroups`        a cover may not take all vertices of one
 
 A vertex u of a cover is needed while some edge is hit by u alone (a critical edge of u) [MMCS].
 """
@@ -11,12 +11,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numba import njit, uint64
-from numpy.typing import NDArray
 
-from holdfast.discovery.kernels.hitting_sets import Groups
+from holdfast.discovery.kernels.hitting_sets import VertexGroups
+from holdfast.tables.arrays import Flags, Ints, Words
 
-Words = NDArray[np.uint64]
-Ints = NDArray[np.int64]
 Word: TypeAlias = Any
 
 _ONE = np.uint64(1)
@@ -66,7 +64,7 @@ def _criticals(chosen: Ints, count: int, occurrence: Words, critical: Words, man
 
 
 @njit(cache=True, nogil=True)
-def needed_kernel(covers: Words, doubted: Words, occurrence: Words, keep: NDArray[np.bool_]) -> None:
+def needed_kernel(covers: Words, doubted: Words, occurrence: Words, keep: Flags) -> None:
     """Say of each cover whether those of its vertices that are in doubt are still needed."""
     chosen = np.empty(covers.shape[1] * 64, np.int64)
     for c in range(len(covers)):
@@ -96,7 +94,7 @@ def needed_kernel(covers: Words, doubted: Words, occurrence: Words, keep: NDArra
 
 
 @njit(cache=True, nogil=True)
-def _touched(chosen: Ints, count: int, groups: Groups) -> int:
+def _touched(chosen: Ints, count: int, groups: VertexGroups) -> int:
     """Return how many groups the first vertices, in ascending order, are of."""
     touched, last = 0, -1
     for i in range(count):
@@ -112,7 +110,7 @@ def extend_kernel(
     start: int,
     edge: Words,
     occurrence: Words,
-    groups: Groups,
+    groups: VertexGroups,
     bound: int,
     critical: Words,
     many: Words,

@@ -1,31 +1,61 @@
 """Counting and listing the pairs of rows that break a rule, group by group.
 
-A group is two lists of rows, candidates for t and for s, which agree on the rule's equalities:
+A group has two lists of rows that agree on the rule's equalities, candidates for t and for s (`partitions.Partition`).
 
-    t_rows (m,) int32, t_starts (g + 1,) int64, and s_rows, s_starts alike
-
-`sweep_kernel` counts pairs with t.x < s.x and t.y < s.y without looking at any, nor at rows: those of a group that are
-at one place (x, y) are one *point*, with their number for a weight.
+`sweep_kernel` counts pairs with t.x < s.x and t.y < s.y without comparing pairs, nor rows: the rows of a group that are
+at one place (x, y) are one *point*, whose weight is their number.
 `refine_kernel` splits a group by the values of one column pair after the other until all its rows t break the rule with
-all its rows s: such a pair of lists is given out as it is, so that a million pairs are two thousand rows.
+all its rows s: such a pair of lists is returned as it is, so that a million pairs are two thousand rows.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Codes = NDArray[np.int32]
-Rows = NDArray[np.int32]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from holdfast.discovery.kernels.partitions import Partition
+from holdfast.tables.arrays import DenseCodes, Flags, Ints, Rows
 
 SMALL = 256
 _LEAST, _GREATEST = np.int32(-(2**31)), np.int32(2**31 - 1)
 
 
+class Lists(NamedTuple):
+    """Pairs of lists of rows, all rows t of a pair breaking the rule with all its rows s.
+
+    Parameters
+    ----------
+    given : the number of pairs of lists.
+    t_rows, t_ends : the rows t of all lists, and where the rows of each list end.
+    s_rows, s_ends : the same for s.
+    """
+
+    given: int
+    t_rows: Rows
+    t_ends: Ints
+    s_rows: Rows
+    s_ends: Ints
+
+
+class PointSide(NamedTuple):
+    """The points of all groups on one side, those of a group in ascending order of (x, y).
+
+    Parameters
+    ----------
+    starts : (groups + 1,) where the points of each group begin.
+    x, y : the place of each point.
+    weight : the number of rows, copies included, at each point.
+    """
+
+    starts: Ints
+    x: DenseCodes
+    y: DenseCodes
+    weight: Ints
+
+
 @njit(cache=True, nogil=True)
-def _below(sorted_values: Codes, value: int) -> int:
-    """Return how many values are below one."""
+def _below(sorted_values: DenseCodes, value: int) -> int:
+    """Return the number of sorted values below a value."""
     low, high = 0, len(sorted_values)
     while low < high:
         middle = (low + high) // 2
@@ -37,8 +67,8 @@ def _below(sorted_values: Codes, value: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def tight_kernel(codes: Codes, ranks: Codes) -> int:
-    """Turn codes into their ranks among those that there are, and return how many these are; `ranks` is all 0."""
+def tight_kernel(codes: DenseCodes, ranks: DenseCodes) -> int:
+    """Replace codes by their ranks among the codes present; return the number of ranks. `ranks` is all 0."""
     for code in codes:
         ranks[code] = 1
     count = 0
@@ -52,8 +82,8 @@ def tight_kernel(codes: Codes, ranks: Codes) -> int:
 
 
 @njit(cache=True, nogil=True)
-def mixed_kernel(groups: Codes, codes: Codes, first: Codes, mixed: Flags) -> None:
-    """Say of which groups the rows differ in their codes; `first` has a code of each group, or -1."""
+def mixed_kernel(groups: DenseCodes, codes: DenseCodes, first: DenseCodes, mixed: Flags) -> None:
+    """Flag the groups whose rows differ in their codes; `first` has a code of each group, -1 before."""
     for row in range(len(groups)):
         group = groups[row]
         if first[group] < 0:
@@ -63,8 +93,8 @@ def mixed_kernel(groups: Codes, codes: Codes, first: Codes, mixed: Flags) -> Non
 
 
 @njit(cache=True, nogil=True)
-def rows_kernel(left: Codes, right: Codes, wanted: Flags, out: Ints) -> int:
-    """Write the rows that are in wanted groups as t or as s; return how many, -1 if they fill `out`."""
+def rows_kernel(left: DenseCodes, right: DenseCodes, wanted: Flags, out: Ints) -> int:
+    """Write the rows in wanted groups, as t or as s; return their number, -1 if they fill `out`."""
     count = 0
     for row in range(len(left)):
         out[count] = row
@@ -75,8 +105,8 @@ def rows_kernel(left: Codes, right: Codes, wanted: Flags, out: Ints) -> int:
 
 
 @njit(cache=True, nogil=True)
-def rows_among_kernel(groups: Codes, wanted: Flags, among: Flags, out: Rows) -> int:
-    """Write the rows of wanted groups that are among some, and return how many; `among` is empty for all."""
+def rows_among_kernel(groups: DenseCodes, wanted: Flags, among: Flags, out: Rows) -> int:
+    """Write the rows of wanted groups for which `among` is true, all if `among` is empty; return their number."""
     count = 0
     for row in range(len(groups)):
         if (len(among) == 0 or among[row]) and wanted[groups[row]]:
@@ -86,8 +116,8 @@ def rows_among_kernel(groups: Codes, wanted: Flags, among: Flags, out: Rows) -> 
 
 
 @njit(cache=True, nogil=True)
-def by_group_kernel(rows: Rows, groups: Codes, ends: Ints, out: Rows) -> None:
-    """Bring rows group by group, each in the order that they come in; `ends` are where groups begin, then end."""
+def by_group_kernel(rows: Rows, groups: DenseCodes, ends: Ints, out: Rows) -> None:
+    """Sort rows by group, stably; `ends` has the position where each group begins, and is changed."""
     for row in rows:
         group = groups[row]
         out[ends[group]] = row
@@ -95,10 +125,12 @@ def by_group_kernel(rows: Rows, groups: Codes, ends: Ints, out: Rows) -> None:
 
 
 @njit(cache=True, nogil=True)
-def number_kernel(rows: Rows, groups: Codes, codes: Codes, last: Codes, number: Codes, out: Codes) -> int:
-    """Give a number to each part of a group with equal codes; rows come group by group. Return how many there are.
+def number_kernel(
+    rows: Rows, groups: DenseCodes, codes: DenseCodes, last: DenseCodes, number: DenseCodes, out: DenseCodes
+) -> int:
+    """Write a number for each part of a group with equal codes, for rows given group by group; return how many.
 
-    `last` is the group that had a code last, -1 before, and `number` the part's.
+    `last` is the group that had each code last, -1 before, and `number` the number of that part.
     """
     count = 0
     for row in rows:
@@ -112,12 +144,19 @@ def number_kernel(rows: Rows, groups: Codes, codes: Codes, last: Codes, number: 
 
 @njit(cache=True, nogil=True)
 def points_kernel(
-    rows: Rows, groups: Codes, places: Codes, weight: Ints, point: Codes, at: Codes, weights: Ints, starts: Ints
+    rows: Rows,
+    groups: DenseCodes,
+    places: DenseCodes,
+    weight: Ints,
+    point: DenseCodes,
+    at: DenseCodes,
+    weights: Ints,
+    starts: Ints,
 ) -> int:
-    """Give a number to each point of rows that come in the order of (group, place); return how many there are.
+    """Write a number for each point of rows sorted by (group, place); return the number of points.
 
-    Written are the `point` of each row, where each point is `at`, its weight, and where the points of each group begin
-    (`starts`, all 0 before). `weight` is empty if all are 1.
+    Writes the `point` of each row, the place of each point (`at`), its weight, and where the points of each group begin
+    (`starts`, all 0 before). `weight` is empty if all rows weigh 1.
     """
     count, last_group, last_place = 0, np.int32(-1), np.int32(-1)
     for row in rows:
@@ -134,8 +173,8 @@ def points_kernel(
 
 
 @njit(cache=True, nogil=True)
-def _with_partner_above(t_x: Codes, t_y: Codes, s_x: Codes, s_y: Codes, kept: Ints) -> int:
-    """Keep the points t, from the greatest x down, for which some s lies above in x and y; return how many."""
+def _with_partner_above(t_x: DenseCodes, t_y: DenseCodes, s_x: DenseCodes, s_y: DenseCodes, kept: Ints) -> int:
+    """Write the points t, from the greatest x down, for which a point s is above in x and y; return their number."""
     count, j, greatest = 0, len(s_x) - 1, _LEAST
     for i in range(len(t_x) - 1, -1, -1):
         while j >= 0 and s_x[j] > t_x[i]:
@@ -148,8 +187,8 @@ def _with_partner_above(t_x: Codes, t_y: Codes, s_x: Codes, s_y: Codes, kept: In
 
 
 @njit(cache=True, nogil=True)
-def _with_partner_below(t_x: Codes, t_y: Codes, s_x: Codes, s_y: Codes, kept: Ints) -> int:
-    """Keep the points s, from the least x up, for which some t lies below in x and y; return how many."""
+def _with_partner_below(t_x: DenseCodes, t_y: DenseCodes, s_x: DenseCodes, s_y: DenseCodes, kept: Ints) -> int:
+    """Write the points s, from the least x up, for which a point t is below in x and y; return their number."""
     count, i, least = 0, 0, _GREATEST
     for j in range(len(s_x)):
         while i < len(t_x) and t_x[i] < s_x[j]:
@@ -163,7 +202,7 @@ def _with_partner_below(t_x: Codes, t_y: Codes, s_x: Codes, s_y: Codes, kept: In
 
 @njit(cache=True, nogil=True)
 def _add_at(sums: Ints, place: int, amount: int) -> None:
-    """Add to a place of a tree of partial sums."""
+    """Add an amount at a position of a tree of partial sums."""
     at = place + 1
     while at < len(sums):
         sums[at] += amount
@@ -172,7 +211,7 @@ def _add_at(sums: Ints, place: int, amount: int) -> None:
 
 @njit(cache=True, nogil=True)
 def _sum_below(sums: Ints, place: int) -> int:
-    """Return the sum of all places below one."""
+    """Return the sum of all positions below a position of a tree of partial sums."""
     total, at = 0, place
     while at > 0:
         total += sums[at]
@@ -181,25 +220,14 @@ def _sum_below(sums: Ints, place: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def sweep_kernel(
-    t_starts: Ints,
-    t_x: Codes,
-    t_y: Codes,
-    t_weight: Ints,
-    s_starts: Ints,
-    s_x: Codes,
-    s_y: Codes,
-    s_weight: Ints,
-    first: int,
-    last: int,
-    as_t: Ints,
-    as_s: Ints,
-) -> None:
+def sweep_kernel(t_side: PointSide, s_side: PointSide, first: int, last: int, as_t: Ints, as_s: Ints) -> None:
     """Write for each point t the weight of all s in its group with t.x < s.x and t.y < s.y, and for s that of such t.
 
-    Points of a group are in ascending order of (x, y); groups from `first` to `last` are swept. Points without a
-    partner are left out first, by running extremes, and stay 0; the others go through a tree of partial sums.
+    Groups from `first` to `last` are swept. Points without a partner are left out first, by running extremes, and stay
+    0; the others are counted with a tree of partial sums.
     """
+    t_starts, t_x, t_y, t_weight = t_side
+    s_starts, s_x, s_y, s_weight = s_side
     longest = 0
     for g in range(first, last):
         longest = max(longest, t_starts[g + 1] - t_starts[g], s_starts[g + 1] - s_starts[g])
@@ -235,8 +263,8 @@ def sweep_kernel(
 
 
 @njit(cache=True, nogil=True)
-def _split(rows: Rows, low: int, high: int, codes: Codes, bound: int) -> int:
-    """Bring rows with a code below `bound` to the front; return where the others begin."""
+def _split(rows: Rows, low: int, high: int, codes: DenseCodes, bound: int) -> int:
+    """Move rows with a code below `bound` to the front of a part; return where the others begin."""
     front, back = low, high - 1
     while front <= back:
         if codes[rows[front]] < bound:
@@ -248,7 +276,7 @@ def _split(rows: Rows, low: int, high: int, codes: Codes, bound: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _reach(rows: Rows, low: int, high: int, codes: Codes) -> tuple[int, int]:
+def _reach(rows: Rows, low: int, high: int, codes: DenseCodes) -> tuple[int, int]:
     """Return the least and the greatest code of some rows."""
     least, greatest = np.int64(_GREATEST), np.int64(_LEAST)
     for i in range(low, high):
@@ -258,8 +286,8 @@ def _reach(rows: Rows, low: int, high: int, codes: Codes) -> tuple[int, int]:
 
 
 @njit(cache=True, nogil=True)
-def _partners(t: int, ss: Rows, left: Codes, right: Codes, allowed: Ints, dim: int, out: Rows) -> int:
-    """Write those rows s that have an allowed outcome with t on each column pair from `dim` on; return how many."""
+def _partners(t: int, ss: Rows, left: DenseCodes, right: DenseCodes, allowed: Ints, dim: int, out: Rows) -> int:
+    """Write the rows s that have an allowed outcome with t on each column pair from `dim` on; return their number."""
     count = 0
     for s in ss:
         breaks = True
@@ -277,7 +305,7 @@ def _partners(t: int, ss: Rows, left: Codes, right: Codes, allowed: Ints, dim: i
 
 @njit(cache=True, nogil=True)
 def _decided(t_least: int, t_greatest: int, s_least: int, s_greatest: int) -> int:
-    """Return the one outcome that all rows t have with all rows s, 0 where there may be several."""
+    """Return the outcome that all rows t have with all rows s, 0 where there may be several outcomes."""
     if t_greatest < s_least:
         return 1
     if t_least > s_greatest:
@@ -287,7 +315,7 @@ def _decided(t_least: int, t_greatest: int, s_least: int, s_greatest: int) -> in
 
 @njit(cache=True, nogil=True)
 def _push(stack: Ints, height: int, dim: int, t_low: int, t_high: int, s_low: int, s_high: int) -> int:
-    """Put a part that is to be looked at onto the stack; return its height."""
+    """Push a part of a group onto the stack; return the height of the stack."""
     stack[height, 0], stack[height, 1], stack[height, 2] = dim, t_low, t_high
     stack[height, 3], stack[height, 4] = s_low, s_high
     return height + 1
@@ -295,30 +323,22 @@ def _push(stack: Ints, height: int, dim: int, t_low: int, t_high: int, s_low: in
 
 @njit(cache=True, nogil=True)
 def refine_kernel(  # noqa: PLR0915  (one loop over a stack)
-    t_rows: Rows,
-    t_starts: Ints,
-    s_rows: Rows,
-    s_starts: Ints,
-    left: Codes,
-    right: Codes,
-    allowed: Ints,
-    stack: Ints,
-    state: Ints,
-    t_out: Rows,
-    t_ends: Ints,
-    s_out: Rows,
-    s_ends: Ints,
+    partition: Partition, left: DenseCodes, right: DenseCodes, allowed: Ints, stack: Ints, state: Ints, out: Lists
 ) -> int:
-    """Give out lists of rows t and s all of which break the rule with each other; return how many pairs of lists.
+    """Write lists of rows t and s all of which break the rule with each other; return the number of pairs of lists.
 
     Parameters
     ----------
+    partition : the groups; the order of rows within a group changes.
     left, right : (D, n) codes of the rows as t and as s, for each column pair that is not an equality.
     allowed : (D,) outcomes, as bits: less 1, equal 2, greater 4.
-    stack : (any, 5) of parts to look at: column pair, and where its rows begin and end; rows move within their part.
-    state : the next group, and the height of the stack: goes on from there. Done when both are as at the end.
-    t_out, t_ends, s_out, s_ends : the lists; room for the longest of them, or the result stays 0.
+    stack : (any, 5) parts to look at: column pair, and where its rows t and rows s begin and end.
+    state : the next group, and the height of the stack, from which the next call goes on. All groups are done when the
+        next group is the number of groups and the height is 0.
+    out : room for lists; the longest list has to fit, or the result stays 0.
     """
+    t_rows, t_starts, s_rows, s_starts = partition
+    _, t_out, t_ends, s_out, s_ends = out
     given, t_filled, s_filled = 0, 0, 0
     groups, dims = len(t_starts) - 1, len(allowed)
     group, height = state[0], state[1]
@@ -380,17 +400,9 @@ def refine_kernel(  # noqa: PLR0915  (one loop over a stack)
 
 
 @njit(cache=True, nogil=True)
-def add_lists_kernel(
-    given: int,
-    t_out: Rows,
-    t_ends: Ints,
-    s_out: Rows,
-    s_ends: Ints,
-    weight: Ints,
-    as_t: Ints,
-    as_s: Ints,
-) -> None:
-    """Add to every row of the lists the weight of those that it breaks the rule with."""
+def add_lists_kernel(lists: Lists, weight: Ints, as_t: Ints, as_s: Ints) -> None:
+    """Add to every row of the lists the weight of the rows that it breaks the rule with; `weight` is empty if all 1."""
+    given, t_out, t_ends, s_out, s_ends = lists
     weighted = len(weight) > 0
     t_start, s_start = 0, 0
     for g in range(given):
@@ -409,11 +421,12 @@ def add_lists_kernel(
 
 
 @njit(cache=True, nogil=True)
-def expand_kernel(given: int, t_out: Rows, t_ends: Ints, s_out: Rows, s_ends: Ints, state: Ints, pairs: Ints) -> int:
-    """Write pairs of two different rows from lists into `pairs`; return how many.
+def expand_kernel(lists: Lists, state: Ints, pairs: Ints) -> int:
+    """Write pairs of two different rows of the lists into `pairs`; return their number.
 
-    `state` is the list, and the places of t and s in it, to go on with.
+    `state` is the list, and the positions of t and s in it, from which the next call goes on.
     """
+    given, t_out, t_ends, s_out, s_ends = lists
     filled = 0
     g, i, j = state[0], state[1], state[2]
     while g < given:

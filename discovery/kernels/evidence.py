@@ -1,80 +1,78 @@
-"""Evidences of many pairs of rows, column by column, into one set: all pairs of a table, or of groups of its rows.
+"""Evidences of many pairs of rows, column by column, into one table: of all pairs of a table, or of groups of its rows.
 
-Rows are compared through dense codes, one int32 a column pair and row, whose order and equality are those of the
+Rows are compared through dense codes, one int32 for each column pair and row, whose order and equality are those of the
 values, null lowest. A tile of one row against some hundred others is built column by column, so that the compiler
 uses vector instructions; its words then go through a small direct-mapped filter of evidences seen lately, and only
-what that does not know reaches the hash table.
-
-    left, right   (P, n) int32   codes of `t` and of `s` for each column pair
-    numbers       (n,)   int64   what each row is called in witnesses; rows of one group stand together
-    begins, ends  (n,)   int64   where the group of each row begins and ends
-    ordered       (P,)   bool
-    word, shift   (P,)   int64   where the pair's lowest bit is
-    table         (T, W) uint64  open addressing, T a power of two; free slots are zero (no evidence is)
-    witness       (T, 2) int64   a pair of rows for each
-    recent        (R, W) uint64  the filter, R a power of two
+evidences that the filter does not have reach the hash table.
 
 Overflow: none; hashes wrap by design.
 """
 
-from typing import Any, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit, uint64
-from numpy.typing import NDArray
 
-Words = NDArray[np.uint64]
-Word: TypeAlias = Any
-"""One 64-bit word: `uint64` when compiled."""
-
-Codes = NDArray[np.int32]
-Places = NDArray[np.int64]
+from holdfast.indexes.kernels.evidences import EvidenceArrays, Layout, Word, hash_kernel, place_kernel, take_kernel
+from holdfast.tables.arrays import DenseCodes, Ints, Pairs, Words
 
 TILE = 512
 _ZERO = np.uint64(0)
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+class PairCodes(NamedTuple):
+    """Codes of n distinct rows for P column pairs.
+
+    Parameters
+    ----------
+    left, right : (P, n) codes of the rows as t and as s; for a column with itself both are the same codes.
+    first, second : (n,) for each distinct row a row of the table that has these values, and another such row or -1.
+    """
+
+    left: DenseCodes
+    right: DenseCodes
+    first: Ints
+    second: Ints
+
+    @property
+    def rows(self) -> int:
+        """The number of distinct rows."""
+        return len(self.first)
+
+    def taken(self, rows: Ints) -> "PairCodes":
+        """Return the codes of some of the distinct rows, in the order given."""
+        return PairCodes(self.left.take(rows, 1), self.right.take(rows, 1), self.first[rows], self.second[rows])
+
+    def table_rows(self, pairs: Pairs) -> Pairs:
+        """Turn pairs of distinct rows into pairs of the table's; a row with itself into two equal rows."""
+        found = self.first[pairs]
+        same = pairs[:, 0] == pairs[:, 1]
+        found[same, 1] = self.second[pairs[same, 0]]
+        return np.asarray(found)
+
+
+class RowGroups(NamedTuple):
+    """Groups of rows; the pairs within a group are compared.
+
+    Parameters
+    ----------
+    numbers : (m,) distinct rows, those of one group side by side.
+    begins, ends : (m,) where the group of each row begins and ends.
+    """
+
+    numbers: Ints
+    begins: Ints
+    ends: Ints
+
+    @classmethod
+    def of(cls, numbers: Ints, starts: Ints) -> "RowGroups":
+        """Return groups that begin at `starts`, whose last element is the number of rows."""
+        sizes = np.diff(starts)
+        return cls(numbers, np.repeat(starts[:-1], sizes), np.repeat(starts[1:], sizes))
 
 
 @njit(cache=True, nogil=True)
-def _hash(key: Words) -> Word:
-    mixed: Word = _ZERO
-    for w in range(len(key)):
-        mixed = (mixed ^ key[w]) * _MULTIPLIER
-        mixed ^= mixed >> uint64(29)
-    return mixed
-
-
-@njit(cache=True, nogil=True)
-def _insert(key: Words, t: int, s: int, hashed: Word, table: Words, witness: Places) -> int:
-    """Put an evidence into the table; return 1 where it is new."""
-    slots = uint64(len(table) - 1)
-    slot = hashed & slots
-    while True:
-        empty, same = True, True
-        for w in range(len(key)):
-            empty &= table[slot, w] == _ZERO
-            same &= table[slot, w] == key[w]
-        if same:
-            return 0
-        if empty:
-            for w in range(len(key)):
-                table[slot, w] = key[w]
-            witness[slot, 0], witness[slot, 1] = t, s
-            return 1
-        slot = (slot + uint64(1)) & slots
-
-
-@njit(cache=True, nogil=True)
-def insert_all_kernel(keys: Words, pairs: Places, table: Words, witness: Places) -> int:
-    """Put evidences with their witnesses into a table; return how many are new."""
-    new = 0
-    for i in range(len(keys)):
-        new += _insert(keys[i], pairs[i, 0], pairs[i, 1], _hash(keys[i]), table, witness)
-    return new
-
-
-@njit(cache=True, nogil=True)
-def _compare(code: int, others: Codes, ordered: bool, shift: int, out: Words) -> None:
+def _compare(code: int, others: DenseCodes, ordered: bool, shift: int, out: Words) -> None:
     """Add one column pair's outcomes of one row against a tile of others."""
     less, equal, greater = uint64(1) << uint64(shift), uint64(2) << uint64(shift), uint64(4) << uint64(shift)
     if ordered:
@@ -87,51 +85,54 @@ def _compare(code: int, others: Codes, ordered: bool, shift: int, out: Words) ->
 
 
 @njit(cache=True, nogil=True)
-def pairs_kernel(
-    left: Codes,
-    right: Codes,
-    ordered: NDArray[np.bool_],
-    word: Places,
-    shift: Places,
-    numbers: Places,
-    begins: Places,
-    ends: Places,
+def groups_kernel(
+    codes: PairCodes,
+    layout: Layout,
+    groups: RowGroups,
     first: int,
     last: int,
     both_ways: bool,
-    repeated: NDArray[np.bool_],
-    table: Words,
-    witness: Places,
-    held: int,
+    table: EvidenceArrays,
     recent: Words,
     buffer: Words,
-    key: Words,
-) -> tuple[int, int]:
-    """Add the evidences of rows `first` to `last` against their groups (or, one way only, those behind them there).
+) -> int:
+    """Insert the evidences of the rows `first` to `last` against their groups; return the first row that is not done.
 
-    A row meets itself only where it is `repeated`. Returns (the row to go on with, evidences held), and stops
-    where one more row might fill the table to more than half.
+    One way only, a row is compared with the rows behind it in its group. A row meets itself only where two rows of the
+    table are equal to it. Stops where one more row might fill the table to more than half.
+
+    Parameters
+    ----------
+    codes : of the rows in the order of the groups.
+    recent : (R, W) the filter, R a power of two.
+    buffer : (W, TILE) room for the evidences of a tile.
     """
-    pairs = len(left)
-    width = table.shape[1]
+    left, right, _, second = codes
+    _, _, ordered, word, shift = layout
+    words, witnesses, _, _ = table
+    held = table.held[0]
+    numbers, begins, ends = groups
+    width = words.shape[1]
     filter_mask = uint64(len(recent) - 1)
+    key = np.empty(width, np.uint64)
     for t in range(first, last):
         start, end = begins[t] if both_ways else t, ends[t]
-        if (held + end - start) * 2 >= len(table):
-            return t, held
+        if (held + end - start) * 2 >= len(words):
+            table.held[0] = held
+            return t
         for low in range(start, end, TILE):
             high = min(low + TILE, end)
             for w in range(width):
                 for i in range(high - low):
                     buffer[w, i] = _ZERO
-            for p in range(pairs):
+            for p in range(len(left)):
                 _compare(left[p, t], right[p, low:high], ordered[p], shift[p], buffer[word[p], : high - low])
             for i in range(high - low):
-                if low + i == t and not repeated[t]:
+                if low + i == t and second[t] < 0:
                     continue
                 for w in range(width):
                     key[w] = buffer[w, i]
-                hashed = _hash(key)
+                hashed: Word = hash_kernel(key)
                 place = (hashed >> uint64(20)) & filter_mask
                 known = True
                 for w in range(width):
@@ -140,32 +141,31 @@ def pairs_kernel(
                     continue
                 for w in range(width):
                     recent[place, w] = key[w]
-                held += _insert(key, numbers[t], numbers[low + i], hashed, table, witness)
-    return last, held
+                place = place_kernel(key, hashed, words)
+                if words[place, 0] == _ZERO:
+                    held += take_kernel(place, key, numbers[t], numbers[low + i], words, witnesses)
+    table.held[0] = held
+    return last
 
 
 @njit(cache=True, nogil=True)
 def listed_kernel(
-    left: Codes,
-    right: Codes,
-    ordered: NDArray[np.bool_],
-    word: Places,
-    shift: Places,
-    listed: Places,
-    first: int,
-    table: Words,
-    witness: Places,
-    held: int,
-    keys: Words,
-) -> tuple[int, int]:
-    """Add the evidences of listed pairs (t, s), from `first` on; return as `pairs_kernel` does.
+    codes: PairCodes, layout: Layout, listed: Pairs, first: int, table: EvidenceArrays, keys: Words
+) -> int:
+    """Insert the evidences of listed pairs (t, s) from number `first` on; return the number of the first not inserted.
 
-    As many pairs as `keys` has rows are compared at once, one column pair after the other.
+    As many pairs as `keys` has rows are compared at once, one column pair after the other. Stops where they might fill
+    the table to more than half.
     """
+    left, right, _, _ = codes
+    _, _, ordered, word, shift = layout
+    words, witnesses, _, _ = table
+    held = table.held[0]
     for start in range(first, len(listed), len(keys)):
         size = min(len(keys), len(listed) - start)
-        if (held + size) * 2 >= len(table):
-            return start, held
+        if (held + size) * 2 >= len(words):
+            table.held[0] = held
+            return start
         keys[:size] = _ZERO
         for p in range(len(left)):
             in_word, at = word[p], uint64(shift[p])
@@ -177,5 +177,8 @@ def listed_kernel(
                     outcome = uint64(1) if a == b else uint64(2)
                 keys[i, in_word] |= outcome << at
         for i in range(size):
-            held += _insert(keys[i], listed[start + i, 0], listed[start + i, 1], _hash(keys[i]), table, witness)
-    return len(listed), held
+            place = place_kernel(keys[i], hash_kernel(keys[i]), words)
+            if words[place, 0] == _ZERO:
+                held += take_kernel(place, keys[i], listed[start + i, 0], listed[start + i, 1], words, witnesses)
+    table.held[0] = held
+    return len(listed)

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 from numba import njit, uint64
-from numpy.typing import NDArray
+
+from holdfast.tables.arrays import Bytes, Ints, Words
 
 START = np.uint64(0x243F6A8885A308D3)
 LENGTH = np.uint64(0x9E3779B97F4A7C15)
@@ -23,7 +24,7 @@ FOURTH = np.uint64(0x94D049BB133111EB)
 
 
 @njit(cache=True, nogil=True)
-def _word(data: NDArray[np.uint8], start: int) -> Any:
+def _word(data: Bytes, start: int) -> Any:
     return (
         uint64(data[start])
         | (uint64(data[start + 1]) << uint64(8))
@@ -45,7 +46,7 @@ def _taken(mixed: Any, word: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def hash_bytes_kernel(data: NDArray[np.uint8], bounds: NDArray[np.int64], out: NDArray[np.uint64]) -> None:
+def hash_bytes_kernel(data: Bytes, bounds: Ints, out: Words) -> None:
     """Fill `out` with the hash of each string."""
     for i in range(len(out)):
         at, end = bounds[i], bounds[i + 1]

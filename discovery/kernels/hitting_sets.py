@@ -4,7 +4,7 @@ Arrays, all owned by the caller (E edges, V vertices, W words of vertices, F wor
 
     edges        (E, W) uint64   each edge as a set of vertices, at most one of each group
     occurrence   (V, F) uint64   for each vertex the edges that it is in
-    groups       `Groups`        a set may not hold all vertices of a group
+    groups       `VertexGroups`        a set may not hold all vertices of a group
     levels       `Levels`        the path of the search from the root to where it is
 
 The papers keep for every chosen u the edges that only u hits. They are `once & occurrence[u]`, so two bitmaps a
@@ -26,12 +26,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numba import njit, uint64
-from numpy.typing import NDArray
 
-Words = NDArray[np.uint64]
+from holdfast.tables.arrays import Ints, Words
+
 Word: TypeAlias = Any
 """One 64-bit word: `uint64` when compiled."""
-Places = NDArray[np.int64]
 
 _LOOK = 128
 _LOOK_WORDS = 1 << 12
@@ -42,7 +41,7 @@ _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 
 
-class Groups(NamedTuple):
+class VertexGroups(NamedTuple):
     """Vertices in groups; those of one group stand in one word.
 
     Parameters
@@ -52,8 +51,8 @@ class Groups(NamedTuple):
     every : (W,) all vertices.
     """
 
-    of: Places
-    word: Places
+    of: Ints
+    word: Ints
     bits: Words
     every: Words
 
@@ -76,14 +75,14 @@ class Levels(NamedTuple):
     once : (D, F) edges that it hits exactly once.
     """
 
-    depth: Places
-    chosen: Places
-    touched: Places
-    sizes: Places
-    left: Places
-    cursor: Places
-    near: Places
-    joined: Places
+    depth: Ints
+    chosen: Ints
+    touched: Ints
+    sizes: Ints
+    left: Ints
+    cursor: Ints
+    near: Ints
+    joined: Ints
     candidates: Words
     branch: Words
     uncovered: Words
@@ -131,7 +130,7 @@ def _add_vertex(level: int, vertex: int, occurrence: Words, uncovered: Words, on
 
 
 @njit(cache=True, nogil=True)
-def _each_is_needed(level: int, chosen: Places, occurrence: Words, once: Words) -> bool:
+def _each_is_needed(level: int, chosen: Ints, occurrence: Words, once: Words) -> bool:
     """Whether every vertex chosen before `level` still is the only one that hits some edge."""
     for k in range(level):
         needed = False
@@ -145,7 +144,7 @@ def _each_is_needed(level: int, chosen: Places, occurrence: Words, once: Words) 
 
 
 @njit(cache=True, nogil=True)
-def _close(levels: Levels, level: int, groups: Groups) -> None:
+def _close(levels: Levels, level: int, groups: VertexGroups) -> None:
     """Leave the next level the candidates in groups that are touched, and list the words of these."""
     near, count = levels.near, 0
     for k in range(level + 1):
@@ -163,7 +162,7 @@ def _close(levels: Levels, level: int, groups: Groups) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _narrow(levels: Levels, level: int, groups: Groups, bound: int) -> bool:
+def _narrow(levels: Levels, level: int, groups: VertexGroups, bound: int) -> bool:
     """Fill the next level's candidates: none that would fill its group, or touch one group more than the bound.
 
     Returns whether the next level is closed.
@@ -195,7 +194,7 @@ def _narrow(levels: Levels, level: int, groups: Groups, bound: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _edges_for_one_group(edges: Words, uncovered: Words, words: Places, met_by: Words, most: int, out: Places) -> int:
+def _edges_for_one_group(edges: Words, uncovered: Words, words: Ints, met_by: Words, most: int, out: Ints) -> int:
     """List uncovered edges that have none of the vertices `met_by`; return how many, `most` where there are more."""
     count = 0
     for f in range(len(uncovered)):
@@ -215,7 +214,7 @@ def _edges_for_one_group(edges: Words, uncovered: Words, words: Places, met_by: 
 
 
 @njit(cache=True, nogil=True)
-def _find_useful(edges: Words, listed: Places, candidates: Words, groups: Groups, useful: Words) -> int:
+def _find_useful(edges: Words, listed: Ints, candidates: Words, groups: VertexGroups, useful: Words) -> int:
     """Add to `useful` the candidates of groups that can meet all listed edges; return the words that were read."""
     worked, joined = 0, np.zeros(_BLOCK, np.uint64)
     for start in range(0, len(candidates), _BLOCK):
@@ -245,7 +244,7 @@ def _find_useful(edges: Words, listed: Places, candidates: Words, groups: Groups
 
 
 @njit(cache=True, nogil=True)
-def drop_useless_kernel(edges: Words, levels: Levels, level: int, groups: Groups) -> Any:
+def drop_useless_kernel(edges: Words, levels: Levels, level: int, groups: VertexGroups) -> Any:
     """Drop candidates of untouched groups that cannot be the last group of a set; return the words that were read.
 
     Of a touched group with two vertices left only one may be added. So each way to choose among these is tried.
@@ -282,7 +281,7 @@ def drop_useless_kernel(edges: Words, levels: Levels, level: int, groups: Groups
 
 
 @njit(cache=True, nogil=True)
-def _smallest_edge(edges: Words, uncovered: Words, candidates: Words, near: Places, closed: bool) -> int:
+def _smallest_edge(edges: Words, uncovered: Words, candidates: Words, near: Ints, closed: bool) -> int:
     """Return an uncovered edge with few candidates, or -1 where one of those looked at has none."""
     words = near[0] if closed else len(candidates)
     look = max(1, min(_LOOK, _LOOK_WORDS // words))
@@ -322,7 +321,7 @@ def branch_kernel(edge: Words, levels: Levels, level: int, closed: bool) -> None
 
 @njit(cache=True, nogil=True)
 def enumerate_kernel(
-    edges: Words, occurrence: Words, groups: Groups, bound: int, levels: Levels, work: Places, out: Words
+    edges: Words, occurrence: Words, groups: VertexGroups, bound: int, levels: Levels, work: Ints, out: Words
 ) -> int:
     """Go on until `out` is full or all is done; return how many sets `out` holds.
 

@@ -16,12 +16,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numba import njit, uint64
-from numpy.typing import NDArray
 
-Words = NDArray[np.uint64]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-Relation = NDArray[np.uint8]
+from holdfast.tables.arrays import Bytes, Flags, Ints, Words
+
 Word: TypeAlias = Any
 
 FEWEST_PREDICATES = 3
@@ -65,8 +62,8 @@ class Scratch(NamedTuple):
     nodes : (2C,) the nodes by these numbers.
     """
 
-    order: Relation
-    apart: Relation
+    order: Bytes
+    apart: Bytes
     place: Ints
     nodes: Ints
 
@@ -135,7 +132,7 @@ def _relate_all(mask: Words, every: Words, layout: Layout, scratch: Scratch, cou
 
 
 @njit(cache=True, nogil=True)
-def _relate(allowed: Word, full: Word, t: int, s: int, order: Relation, apart: Relation) -> None:
+def _relate(allowed: Word, full: Word, t: int, s: int, order: Bytes, apart: Bytes) -> None:
     """Enter what a predicate says of two nodes."""
     if full != _ORDERED:
         if allowed == _UNORDERED_EQUAL:
@@ -154,7 +151,7 @@ def _relate(allowed: Word, full: Word, t: int, s: int, order: Relation, apart: R
 
 
 @njit(cache=True, nogil=True)
-def _close(count: int, order: Relation) -> None:
+def _close(count: int, order: Bytes) -> None:
     """Compose relations until nothing new follows."""
     for k in range(count):
         for i in range(count):
@@ -165,7 +162,7 @@ def _close(count: int, order: Relation) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _is_satisfiable(count: int, order: Relation, apart: Relation) -> bool:
+def _is_satisfiable(count: int, order: Bytes, apart: Bytes) -> bool:
     """Whether no node is less than itself, and none differs from a node that it has to equal."""
     for i in range(count):
         if order[i, i] == 2:
@@ -177,7 +174,7 @@ def _is_satisfiable(count: int, order: Relation, apart: Relation) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _may_be_equal(t: int, s: int, count: int, order: Relation, apart: Relation) -> bool:
+def _may_be_equal(t: int, s: int, count: int, order: Bytes, apart: Bytes) -> bool:
     """Whether two nodes may be equal: then all nodes between them are, and none of these may be less or differ."""
     if order[t, s] == 2 or order[s, t] == 2:
         return False
@@ -191,7 +188,7 @@ def _may_be_equal(t: int, s: int, count: int, order: Relation, apart: Relation) 
 
 
 @njit(cache=True, nogil=True)
-def _is_between(node: int, t: int, s: int, order: Relation) -> bool:
+def _is_between(node: int, t: int, s: int, order: Bytes) -> bool:
     return node in (t, s) or ((order[t, node] or order[s, node]) and (order[node, t] or order[node, s]))
 
 

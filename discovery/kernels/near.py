@@ -1,11 +1,8 @@
 """Exceptions of constraints within the groups of a context: the least number of rows without which they hold.
 
-    rows (m,) int32, starts (g + 1,) int64   groups of rows that agree on the context, two rows or more in each
-    codes (d, n) int32                       codes of every row by column: equal values, equal codes; ordered alike
-
 Groups of one row have no exceptions, so they are left out. The exceptions of some of the rows are at most those of all,
-and those of groups add up: a count ends as soon as what it has seen exceeds `enough`, and is then a lower bound; what
-is at most `enough` is exact.
+and those of groups add up: a count ends as soon as it exceeds `enough`, and is then a lower bound; a count of at most
+`enough` is exact.
 
 Within a group
 
@@ -16,14 +13,12 @@ Within a group
   opposite direction takes rows with one a from the greatest b down, and reads b with the other sign.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Rows = NDArray[np.int32]
-Codes = NDArray[np.int32]
-Ints = NDArray[np.int64]
-Marks = NDArray[np.int8]
+from holdfast.tables.arrays import DenseCodes, Ints, Rows
 
 SAME, OPPOSITE = 1, 2
 """Bits of the two directions of an order compatibility."""
@@ -34,8 +29,50 @@ _FEWEST, _GROWTH = 64, 4
 _SELDOM, _LARGE = 64, 8
 
 
+class ContextGroups(NamedTuple):
+    """The groups of rows that agree on a context, two rows or more in each.
+
+    Parameters
+    ----------
+    rows : (m,) the rows, group by group.
+    starts : (g + 1,) where each group begins; last the number of rows.
+    """
+
+    rows: Rows
+    starts: Ints
+
+    @property
+    def key_exceptions(self) -> int:
+        """The exceptions of the key."""
+        return len(self.rows) - (len(self.starts) - 1)
+
+
+class ColumnCodes(NamedTuple):
+    """The columns of n rows.
+
+    Parameters
+    ----------
+    codes : (d, n) codes of every row by column; equality and order are those of the values.
+    bits : (d,) the number of bits that the codes of each column have.
+    middles : (d,) for each column the code that best halves the rows, into those up to it and those above it.
+    """
+
+    codes: DenseCodes
+    bits: Ints
+    middles: Ints
+
+
+class Scratch(NamedTuple):
+    """Room for the counts of order compatibilities: three arrays of a number for each row, one for each digit."""
+
+    keys: Ints
+    other: Ints
+    tails: Ints
+    digits: Ints
+
+
 @njit(cache=True, nogil=True)
-def refine_kernel(rows: Rows, starts: Ints, codes: Codes, sizes: Ints, out: Rows, ends: Ints) -> tuple[int, int]:
+def refine_kernel(rows: Rows, starts: Ints, codes: DenseCodes, sizes: Ints, out: Rows, ends: Ints) -> tuple[int, int]:
     """Split every group by code; return (groups, rows) kept in `out`, whose groups begin at `ends[:groups]`.
 
     `sizes` is all zero, one place a code, and is so again afterwards.
@@ -69,11 +106,11 @@ def refine_kernel(rows: Rows, starts: Ints, codes: Codes, sizes: Ints, out: Rows
 
 
 @njit(cache=True, nogil=True)
-def constant_kernel(rows: Rows, starts: Ints, codes: Codes, enough: int, classes: Ints, stamp: int) -> int:
+def constant_kernel(rows: Rows, starts: Ints, codes: DenseCodes, enough: int, classes: Ints, stamp: int) -> int:
     """Return the exceptions of a constant.
 
-    `classes` (distinct, 2): of each code, which group had it last and how often; the groups here are called `stamp` and
-    what follows, numbers that were not used before.
+    `classes` (distinct, 2): for each code, the number of the group that had it last, and how often. These groups have
+    the numbers from `stamp` on, which were not used before.
     """
     found = 0
     for g in range(len(starts) - 1):
@@ -99,7 +136,7 @@ def constant_kernel(rows: Rows, starts: Ints, codes: Codes, enough: int, classes
 
 @njit(cache=True, nogil=True)
 def constants_kernel(
-    rows: Rows, starts: Ints, codes: Codes, targets: Ints, enough: int, classes: Ints, stamp: int, out: Ints
+    rows: Rows, starts: Ints, codes: DenseCodes, targets: Ints, enough: int, classes: Ints, stamp: int, out: Ints
 ) -> None:
     """Write the exceptions of the constants of some columns; group numbers are used from `stamp` on."""
     for j in range(len(targets)):
@@ -108,7 +145,7 @@ def constants_kernel(
 
 @njit(cache=True, nogil=True)
 def _by_radix(keys: Ints, other: Ints, size: int, bits: int, counts: Ints) -> Ints:
-    """Sort the first keys by their lowest bits, with room in `other`; return the array that has them then."""
+    """Sort the first `size` keys by their lowest bits, with room in `other`; return the array that holds the result."""
     shift = 0
     while shift < bits:
         counts[:] = 0
@@ -127,8 +164,10 @@ def _by_radix(keys: Ints, other: Ints, size: int, bits: int, counts: Ints) -> In
 
 
 @njit(cache=True, nogil=True)
-def _sorted_keys(rows: Rows, a: Codes, b: Codes, shift: int, bits: int, keys: Ints, other: Ints, counts: Ints) -> Ints:
-    """Return the keys (a, b) of some rows in order."""
+def _sorted_keys(
+    rows: Rows, a: DenseCodes, b: DenseCodes, shift: int, bits: int, keys: Ints, other: Ints, counts: Ints
+) -> Ints:
+    """Return the keys (a, b) of the rows, sorted."""
     size = len(rows)
     if size <= _INSERTION:
         for i in range(size):
@@ -149,7 +188,7 @@ def _sorted_keys(rows: Rows, a: Codes, b: Codes, shift: int, bits: int, keys: In
 
 @njit(cache=True, nogil=True)
 def _extended(tails: Ints, length: int, value: int) -> int:
-    """Take a row into the subsequences; return the length of the longest one."""
+    """Extend the subsequences by a row; return the length of the longest subsequence."""
     if length == 0 or tails[length - 1] <= value:
         tails[length] = value
         return length + 1
@@ -166,7 +205,7 @@ def _extended(tails: Ints, length: int, value: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _out_of_order(keys: Ints, size: int, shift: int, left: int, tails: Ints) -> int:
-    """Return how many rows the longest subsequence leaves out; a lower bound where it is more than `left`."""
+    """Return how many rows the longest subsequence leaves out; a lower bound if that is more than `left`."""
     mask, length = (1 << shift) - 1, 0
     for i in range(size):
         length = _extended(tails, length, keys[i] & mask)
@@ -177,7 +216,7 @@ def _out_of_order(keys: Ints, size: int, shift: int, left: int, tails: Ints) -> 
 
 @njit(cache=True, nogil=True)
 def _out_of_opposite_order(keys: Ints, size: int, shift: int, left: int, tails: Ints) -> int:
-    """Return the same of the opposite direction."""
+    """Return the same for the opposite direction."""
     mask, length, first = (1 << shift) - 1, 0, 0
     while first < size:
         last = first
@@ -193,16 +232,18 @@ def _out_of_opposite_order(keys: Ints, size: int, shift: int, left: int, tails: 
 
 @njit(cache=True, nogil=True)
 def _is_decided(found: int, enough: int, seen: int, rows: int) -> bool:
-    """Whether a lower bound is enough, or after an eighth of the rows so small that the rest will hardly help."""
+    """Whether a lower bound exceeds `enough`, or is so small after an eighth of the rows that it hardly will."""
     return found > enough or (8 * seen >= rows and 4 * found * rows < 3 * enough * seen)
 
 
 @njit(cache=True, nogil=True)
-def neighbours_kernel(rows: Rows, starts: Ints, a: Codes, b: Codes, wanted: int, enough: int) -> tuple[int, int]:
-    """Return how many pairs of neighbouring rows swap in each direction: lower bounds, as no row is in two pairs.
+def neighbours_kernel(
+    rows: Rows, starts: Ints, a: DenseCodes, b: DenseCodes, wanted: int, enough: int
+) -> tuple[int, int]:
+    """Return the number of pairs of neighbouring rows that swap in each direction: lower bounds, as pairs are disjoint.
 
     A pair costs a few nanoseconds, less than sorting its rows. The count ends when it is decided (`_is_decided`) in all
-    directions that are `wanted`; what it returns is a lower bound wherever it ends.
+    directions that are `wanted`; the numbers returned are lower bounds wherever it ends.
     """
     same, opposite, total = 0, 0, len(rows)
     for g in range(len(starts) - 1):
@@ -224,12 +265,12 @@ def neighbours_kernel(rows: Rows, starts: Ints, a: Codes, b: Codes, wanted: int,
 
 @njit(cache=True, nogil=True)
 def across_kernel(
-    rows: Rows, starts: Ints, a: Codes, b: Codes, middle_a: int, middle_b: int, wanted: int, enough: int
+    rows: Rows, starts: Ints, a: DenseCodes, b: DenseCodes, middle_a: int, middle_b: int, wanted: int, enough: int
 ) -> tuple[int, int]:
-    """Return how many disjoint pairs of rows swap across a middle of `a` and of `b`: lower bounds too.
+    """Return the number of disjoint pairs of rows that swap across a middle of `a` and of `b`: lower bounds too.
 
-    A row above the middle of `a` and not of `b` swaps with each one that is above that of `b` and not of `a`: a group
-    has as many such pairs as rows of the fewer kind. This refuses columns with one frequent value, of which few
+    A row above the middle of `a` and not of `b` swaps with each row above the middle of `b` and not of `a`: a group has
+    as many such pairs as rows of the rarer kind. This refuses columns with one frequent value, of which few
     neighbours differ. It ends as `neighbours_kernel` does.
     """
     same, opposite, total = 0, 0, len(rows)
@@ -257,7 +298,7 @@ def across_kernel(
 
 @njit(cache=True, nogil=True)
 def _left(same: int, opposite: int, wanted: int, enough: int) -> int:
-    """Return the directions that are wanted and not refused."""
+    """Return the wanted directions that are not refused yet."""
     if same > enough:
         wanted &= ~SAME
     if opposite > enough:
@@ -267,30 +308,22 @@ def _left(same: int, opposite: int, wanted: int, enough: int) -> int:
 
 @njit(cache=True, nogil=True)
 def order_kernel(
-    rows: Rows,
-    starts: Ints,
-    a: Codes,
-    b: Codes,
-    shift: int,
-    bits: int,
-    middle_a: int,
-    middle_b: int,
-    wanted: int,
-    enough: int,
-    keys: Ints,
-    other: Ints,
-    tails: Ints,
-    counts: Ints,
+    groups: ContextGroups, columns: ColumnCodes, left: int, right: int, wanted: int, enough: int, scratch: Scratch
 ) -> tuple[int, int]:
-    """Return the exceptions of `a ~ b` and of its opposite direction, those that are `wanted`.
+    """Return the exceptions of `left ~ right` and of its opposite direction, those that are `wanted`.
 
-    `shift` is how many bits codes of `b` have, `bits` how many those of both together. What no disjoint pairs refuse is
-    counted; of a large group some rows first, then more and more.
+    Only directions that disjoint pairs do not refuse are counted; of a large group some rows first, then more and more.
     """
+    rows, starts = groups
+    a, b, shift = columns.codes[left], columns.codes[right], columns.bits[right]
+    bits = columns.bits[left] + shift
+    keys, other, tails, counts = scratch
     same, opposite = neighbours_kernel(rows, starts, a, b, wanted, enough)
     wanted = _left(same, opposite, wanted, enough)
     if wanted and len(rows) >= _LARGE * (len(starts) - 1):
-        more_same, more_opposite = across_kernel(rows, starts, a, b, middle_a, middle_b, wanted, enough)
+        more_same, more_opposite = across_kernel(
+            rows, starts, a, b, columns.middles[left], columns.middles[right], wanted, enough
+        )
         wanted = _left(more_same, more_opposite, wanted, enough)
         same, opposite = max(same, more_same), max(opposite, more_opposite)
     if wanted == 0:
@@ -301,8 +334,8 @@ def order_kernel(
         opposite = 0
     for g in range(len(starts) - 1):
         first, last = starts[g], starts[g + 1]
-        left = enough - (min(same, opposite) if wanted == SAME | OPPOSITE else same if wanted == SAME else opposite)
-        size = min(last - first, left + (left >> 1) + _FEWEST)
+        spare = enough - (min(same, opposite) if wanted == SAME | OPPOSITE else same if wanted == SAME else opposite)
+        size = min(last - first, spare + (spare >> 1) + _FEWEST)
         while True:
             ordered = _sorted_keys(rows[first : first + size], a, b, shift, bits, keys, other, counts)
             is_whole = size == last - first
@@ -328,149 +361,15 @@ def order_kernel(
 
 @njit(cache=True, nogil=True)
 def orders_kernel(
-    rows: Rows,
-    starts: Ints,
-    codes: Codes,
-    bits: Ints,
-    middles: Ints,
+    groups: ContextGroups,
+    columns: ColumnCodes,
     left: Ints,
     right: Ints,
     wanted: Ints,
     enough: int,
-    keys: Ints,
-    other: Ints,
-    tails: Ints,
-    counts: Ints,
+    scratch: Scratch,
     out: Ints,
 ) -> None:
-    """Write the exceptions of order compatibilities in both directions; codes have so many `bits`, and a middle."""
+    """Write the exceptions of order compatibilities in both directions."""
     for j in range(len(left)):
-        a, b = left[j], right[j]
-        out[j, 0], out[j, 1] = order_kernel(
-            rows,
-            starts,
-            codes[a],
-            codes[b],
-            bits[b],
-            bits[a] + bits[b],
-            middles[a],
-            middles[b],
-            wanted[j],
-            enough,
-            keys,
-            other,
-            tails,
-            counts,
-        )
-
-
-@njit(cache=True, nogil=True)
-def removed_classes_kernel(rows: Rows, starts: Ints, codes: Codes, classes: Ints, state: Marks) -> tuple[int, int]:
-    """Mark the rows outside the largest class of their group (1), those of several largest ones too (2).
-
-    `classes` is as for `constant_kernel`, and new. Returns the exceptions, and the ordered pairs that differ.
-    """
-    found, pairs = 0, 0
-    for g in range(len(starts) - 1):
-        first, last = starts[g], starts[g + 1]
-        largest = 0
-        for i in range(first, last):
-            code = codes[rows[i]]
-            if classes[code, 0] != g:
-                classes[code, 0], classes[code, 1] = g, 0
-            classes[code, 1] += 1
-            largest = max(largest, classes[code, 1])
-        in_largest = 0
-        for i in range(first, last):
-            in_largest += classes[codes[rows[i]], 1] == largest
-        for i in range(first, last):
-            pairs += last - first - classes[codes[rows[i]], 1]
-            if classes[codes[rows[i]], 1] < largest:
-                state[rows[i]] = 1
-            elif in_largest > largest:
-                state[rows[i]] = 2
-        found += last - first - largest
-    return found, pairs
-
-
-@njit(cache=True, nogil=True)
-def _most_up_to(tree: Ints, place: int) -> int:
-    """Return the greatest value at places up to one, in a tree of running maxima."""
-    most, at = 0, place + 1
-    while at > 0:
-        most = max(most, tree[at])
-        at -= at & -at
-    return most
-
-
-@njit(cache=True, nogil=True)
-def _raise_at(tree: Ints, place: int, value: int) -> None:
-    """Put a value at a place, unless a greater one is there."""
-    at = place + 1
-    while at < len(tree):
-        tree[at] = max(tree[at], value)
-        at += at & -at
-
-
-@njit(cache=True, nogil=True)
-def removed_points_kernel(
-    rows: Rows, starts: Ints, a: Ints, b: Ints, trees: Ints, points: Ints, covered: Ints, state: Marks
-) -> int:
-    """Mark the rows that are in no longest subsequence (1), and in some but not all (2); return the exceptions.
-
-    Parameters
-    ----------
-    rows : the rows of each group by (a, b), which stand beside them in the same order.
-    trees : (longest group + 2, 2), room for two trees of running maxima.
-    points : (longest group + 1, 5), room for each point's first row, rank of b and weight, and for the weights of the
-        heaviest subsequences that end in it and that begin in it.
-    covered : (longest group + 1), room for how many points cover each part of the heaviest subsequences.
-
-    Rows with one (a, b) are a point. A heaviest subsequence through a point covers the weights from `ends - weight` to
-    `ends` with it; so it is in all of them exactly if no other such point covers part of that.
-    """
-    found = 0
-    for g in range(len(starts) - 1):
-        first, last = starts[g], starts[g + 1]
-        values = np.unique(b[first:last])
-        count = 0
-        for i in range(first, last):
-            if i == first or a[i] != a[i - 1] or b[i] != b[i - 1]:
-                points[count, 0] = i
-                points[count, 1] = np.searchsorted(values, b[i])
-                points[count, 2] = 0
-                count += 1
-            points[count - 1, 2] += 1
-        points[count, 0] = last
-        ahead, behind = trees[: len(values) + 1, 0], trees[: len(values) + 1, 1]
-        ahead[:], behind[:] = 0, 0
-        heaviest = 0
-        for p in range(count):
-            points[p, 3] = _most_up_to(ahead, points[p, 1]) + points[p, 2]
-            _raise_at(ahead, points[p, 1], points[p, 3])
-            heaviest = max(heaviest, points[p, 3])
-        for p in range(count - 1, -1, -1):
-            place = len(values) - 1 - points[p, 1]
-            points[p, 4] = _most_up_to(behind, place) + points[p, 2]
-            _raise_at(behind, place, points[p, 4])
-        covered[: heaviest + 1] = 0
-        for p in range(count):
-            if points[p, 3] + points[p, 4] - points[p, 2] == heaviest:
-                covered[points[p, 3] - points[p, 2]] += 1
-                covered[points[p, 3]] -= 1
-        for at in range(1, heaviest + 1):
-            covered[at] += covered[at - 1]
-        for p in range(count):
-            mark = 0
-            if points[p, 3] + points[p, 4] - points[p, 2] != heaviest:
-                mark = 1
-            else:
-                for at in range(points[p, 3] - points[p, 2], points[p, 3]):
-                    if covered[at] > 1:
-                        mark = 2
-                        break
-            if mark:
-                for i in range(points[p, 0], points[p + 1, 0]):
-                    state[rows[i]] = mark
-        found += last - first - heaviest
-    return found
+        out[j, 0], out[j, 1] = order_kernel(groups, columns, left[j], right[j], wanted[j], enough, scratch)

@@ -8,17 +8,14 @@ One pass over the rows; for a swap those of a group come in the order of `a`. Of
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Rows = NDArray[np.int32]
-Codes = NDArray[np.int32]
-Ints = NDArray[np.int64]
+from holdfast.tables.arrays import DenseCodes, Ints, Rows
 
 _NONE = np.int32(-1)
 
 
 @njit(cache=True, nogil=True)
-def split_kernel(rows: Rows, starts: Ints, a: Codes, out: Ints) -> int:
+def split_kernel(rows: Rows, starts: Ints, a: DenseCodes, out: Ints) -> int:
     """Fill `out` (limit, 2) with pairs that differ in `a`; return how many."""
     found = 0
     for g in range(len(starts) - 1):
@@ -34,7 +31,7 @@ def split_kernel(rows: Rows, starts: Ints, a: Codes, out: Ints) -> int:
 
 
 @njit(cache=True, nogil=True)
-def swap_kernel(rows: Rows, starts: Ints, a: Codes, b: Codes, opposite: bool, out: Ints) -> int:
+def swap_kernel(rows: Rows, starts: Ints, a: DenseCodes, b: DenseCodes, opposite: bool, out: Ints) -> int:
     """Fill `out` (limit, 2) with pairs that `a` and `b` order in opposite ways (or, `opposite`, in the same)."""
     found = 0
     sign = -1 if opposite else 1
@@ -60,7 +57,7 @@ def swap_kernel(rows: Rows, starts: Ints, a: Codes, b: Codes, opposite: bool, ou
 
 
 @njit(cache=True, nogil=True)
-def group_numbers_kernel(rows: Rows, starts: Ints, group: Codes) -> None:
+def group_numbers_kernel(rows: Rows, starts: Ints, group: DenseCodes) -> None:
     """Give every row of a partition the number of its group."""
     for g in range(len(starts) - 1):
         for i in range(starts[g], starts[g + 1]):
@@ -68,7 +65,7 @@ def group_numbers_kernel(rows: Rows, starts: Ints, group: Codes) -> None:
 
 
 @njit(cache=True, nogil=True)
-def in_order_kernel(order: Rows, group: Codes, ends: Ints, out: Rows) -> None:
+def in_order_kernel(order: Rows, group: DenseCodes, ends: Ints, out: Rows) -> None:
     """Put the rows of all groups into `order`, a group after the other; `ends` are where the groups begin."""
     for i in range(len(order)):
         g = group[order[i]]
@@ -78,14 +75,14 @@ def in_order_kernel(order: Rows, group: Codes, ends: Ints, out: Rows) -> None:
 
 
 @njit(cache=True, nogil=True)
-def forget_kernel(rows: Rows, group: Codes) -> None:
+def forget_kernel(rows: Rows, group: DenseCodes) -> None:
     """Take the numbers of groups away."""
     for i in range(len(rows)):
         group[rows[i]] = _NONE
 
 
 @njit(cache=True, nogil=True)
-def sort_groups_kernel(rows: Rows, starts: Ints, a: Codes, out: Rows) -> None:
+def sort_groups_kernel(rows: Rows, starts: Ints, a: DenseCodes, out: Rows) -> None:
     """Put the rows of each group into the order of `a`. O(m log m); quick where groups are small."""
     for g in range(len(starts) - 1):
         first, last = starts[g], starts[g + 1]

@@ -1,37 +1,82 @@
 """Stripped partitions of rows, refined stably, and the search for violating pairs inside their groups.
 
-A group is two lists of rows: candidates for `t` and for `s`. For columns compared with themselves both are one and the
-same list, kept once (`same`). Refining by an equality scatters each group by code, in order, so rows that were sorted
-at the root stay sorted within every group: no group is ever sorted again.
+Refining by an equality scatters each group by code and keeps the order of rows, so rows that were sorted at the root
+stay sorted within every group: no group is ever sorted again. Groups without a pair are dropped.
 
-    t_rows (m,) int32, t_starts (g + 1,) int64, and s_rows, s_starts alike
-    left, right (P, n) int32   codes, as in `kernels/evidence.py`
-    weight (n,) int64          1, or 2 for a row that occurs more than once: a pair with itself
-
-Groups without a pair are dropped. Within a group the search goes down two trees of zones at once (a zone is a run of
-rows with the least and the greatest code of each compared column): a pair of zones in which some predicate cannot be
-satisfied is left out whole.
+Within a group the search walks two trees of zones at once (a zone is a run of rows with the least and the greatest code
+of each compared column): a pair of zones in which some predicate cannot be satisfied is left out whole.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Codes = NDArray[np.int32]
-Rows = NDArray[np.int32]
-Places = NDArray[np.int64]
+from holdfast.discovery.kernels.evidence import PairCodes
+from holdfast.tables.arrays import DenseCodes, Ints, Pairs, Rows
 
 LEAF = 16
 SMALL = 1 << 10
 
 
+class Partition(NamedTuple):
+    """Groups of two lists of rows each: candidates for t and candidates for s.
+
+    Where all columns so far are compared with themselves, both lists are one and the same (`same`).
+
+    Parameters
+    ----------
+    t_rows, t_starts : the rows, and where each group begins; the last start is the number of rows.
+    s_rows, s_starts : the same for s.
+    """
+
+    t_rows: Rows
+    t_starts: Ints
+    s_rows: Rows
+    s_starts: Ints
+
+    @property
+    def same(self) -> bool:
+        """Whether both sides are one list."""
+        return self.t_rows is self.s_rows
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the rows take."""
+        return self.t_rows.nbytes if self.same else self.t_rows.nbytes + self.s_rows.nbytes
+
+
+class Predicates(NamedTuple):
+    """Predicates over column pairs: column pair `pairs[q]` has an outcome of `allowed[q]`."""
+
+    pairs: Ints
+    allowed: Ints
+
+
+class Zones(NamedTuple):
+    """Room for two trees of zones: the least and the greatest code of each predicate's column, by node."""
+
+    t_low: DenseCodes
+    t_high: DenseCodes
+    s_low: DenseCodes
+    s_high: DenseCodes
+
+
 @njit(cache=True, nogil=True)
 def refine_same_kernel(
-    rows: Rows, starts: Places, codes: Codes, weight: Places, sizes: Places, weights: Places, out: Rows, ends: Places
+    rows: Rows,
+    starts: Ints,
+    codes: DenseCodes,
+    weight: Ints,
+    sizes: Ints,
+    weights: Ints,
+    out: Rows,
+    ends: Ints,
 ) -> tuple[int, int]:
     """Split every group by code; return (groups, rows) kept in `out`, whose groups begin at `ends[:groups]`.
 
-    `sizes` and `weights` are all zero, one place a code, and are so again afterwards.
+    `weight` is 1 for a row, 2 for a row that occurs more than once and so is a pair with itself. `sizes` and `weights`
+    are all zero, one element a code, and are so again afterwards.
     """
     groups, filled = 0, 0
     for g in range(len(starts) - 1):
@@ -64,20 +109,14 @@ def refine_same_kernel(
 
 @njit(cache=True, nogil=True)
 def refine_two_kernel(
-    t_rows: Rows,
-    t_starts: Places,
-    s_rows: Rows,
-    s_starts: Places,
-    t_codes: Codes,
-    s_codes: Codes,
-    t_sizes: Places,
-    s_sizes: Places,
-    t_out: Rows,
-    t_ends: Places,
-    s_out: Rows,
-    s_ends: Places,
+    partition: Partition, t_codes: DenseCodes, s_codes: DenseCodes, t_sizes: Ints, s_sizes: Ints, out: Partition
 ) -> tuple[int, int, int]:
-    """Split every group by equal codes of its two lists; return (groups, rows of t, rows of s) kept."""
+    """Split every group by equal codes of its two lists; return (groups, rows of t, rows of s) kept in `out`.
+
+    `t_sizes` and `s_sizes` are all zero, one element a code, and are so again afterwards.
+    """
+    t_rows, t_starts, s_rows, s_starts = partition
+    t_out, t_ends, s_out, s_ends = out
     groups, t_filled, s_filled = 0, 0, 0
     for g in range(len(t_starts) - 1):
         for i in range(t_starts[g], t_starts[g + 1]):
@@ -113,34 +152,35 @@ def refine_two_kernel(
 
 
 @njit(cache=True, nogil=True)
-def _satisfies(t: int, s: int, left: Codes, right: Codes, pairs: Places, allowed: Places) -> bool:
-    """Whether rows t and s satisfy every predicate: column pair `pairs[q]`, outcomes `allowed[q]`."""
-    for q in range(len(pairs)):
-        a, b = left[pairs[q], t], right[pairs[q], s]
+def _satisfies(t: int, s: int, codes: PairCodes, predicates: Predicates) -> bool:
+    """Whether rows t and s satisfy every predicate."""
+    for q in range(len(predicates.pairs)):
+        a, b = codes.left[predicates.pairs[q], t], codes.right[predicates.pairs[q], s]
         outcome = 1 if a < b else (2 if a == b else 4)
-        if allowed[q] & outcome == 0:
+        if predicates.allowed[q] & outcome == 0:
             return False
     return True
 
 
 @njit(cache=True, nogil=True)
-def _first_pair(
-    t_rows: Rows, s_rows: Rows, left: Codes, right: Codes, weight: Places, pairs: Places, allowed: Places, out: Places
-) -> bool:
-    """Find a pair that satisfies every predicate among two short lists, and put it into `out`."""
+def _first_pair(t_rows: Rows, s_rows: Rows, codes: PairCodes, predicates: Predicates, out: Ints) -> bool:
+    """Write the first pair of two short lists that satisfies every predicate into `out`; return whether there is one.
+
+    A row is a pair with itself where two rows of the table are equal to it.
+    """
     for i in range(len(t_rows)):
         t = t_rows[i]
         for j in range(len(s_rows)):
             s = s_rows[j]
-            if (t != s or weight[t] > 1) and _satisfies(t, s, left, right, pairs, allowed):
+            if (t != s or codes.second[t] >= 0) and _satisfies(t, s, codes, predicates):
                 out[0], out[1] = t, s
                 return True
     return False
 
 
 @njit(cache=True, nogil=True)
-def _build_zones(rows: Rows, codes: Codes, pairs: Places, low: Codes, high: Codes) -> int:
-    """Fill least and greatest codes of a complete binary tree over the rows; return the number of its leaves."""
+def _build_zones(rows: Rows, codes: DenseCodes, pairs: Ints, low: DenseCodes, high: DenseCodes) -> int:
+    """Write the least and the greatest codes of a complete binary tree over the rows; return the number of leaves."""
     leaves = 1
     while leaves * LEAF < len(rows):
         leaves *= 2
@@ -158,10 +198,9 @@ def _build_zones(rows: Rows, codes: Codes, pairs: Places, low: Codes, high: Code
 
 
 @njit(cache=True, nogil=True)
-def _zones_may_violate(
-    a: int, b: int, t_low: Codes, t_high: Codes, s_low: Codes, s_high: Codes, allowed: Places
-) -> bool:
-    """Whether for each predicate alone some row of zone a and some row of zone b might satisfy it."""
+def _zones_may_violate(a: int, b: int, zones: Zones, allowed: Ints) -> bool:
+    """Whether each predicate alone might be satisfied by a row of zone a and a row of zone b."""
+    t_low, t_high, s_low, s_high = zones
     for q in range(len(allowed)):
         possible = 0
         if t_low[q, a] < s_high[q, b]:
@@ -177,54 +216,52 @@ def _zones_may_violate(
 
 @njit(cache=True, nogil=True)
 def search_kernel(
-    t_rows: Rows,
-    t_starts: Places,
-    s_rows: Rows,
-    s_starts: Places,
+    partition: Partition,
     one_side: bool,
-    left: Codes,
-    right: Codes,
-    weight: Places,
-    pairs: Places,
-    allowed: Places,
+    codes: PairCodes,
+    predicates: Predicates,
     budget: int,
-    t_low: Codes,
-    t_high: Codes,
-    s_low: Codes,
-    s_high: Codes,
-    stack: Places,
-    out: Places,
+    zones: Zones,
+    stack: Ints,
+    out: Pairs,
 ) -> tuple[int, int]:
     """Find violating pairs, at most one for each two zones; return (pairs found, comparisons made).
 
-    `one_side`: both lists are the same and no predicate crosses columns, so the zones of `t` are also those of `s`.
+    Stops when `out` is full, or where more than `budget` comparisons were made.
 
-    Stops when `out` is full, or where `budget` comparisons did not do (then more than `budget` are returned).
+    Parameters
+    ----------
+    one_side : both lists are the same and no predicate crosses columns, so the zones of `t` are also those of `s`.
+    stack : (any, 2) room for the pairs of zones to look at.
+    out : (limit, 2) for the pairs.
     """
+    t_rows, t_starts, s_rows, s_starts = partition
+    t_low, t_high, s_low, s_high = zones
+    pairs, allowed = predicates
     found, made = 0, 0
     for g in range(len(t_starts) - 1):
         ts, ss = t_rows[t_starts[g] : t_starts[g + 1]], s_rows[s_starts[g] : s_starts[g + 1]]
         if len(ts) * len(ss) <= SMALL:
             made += len(ts) * len(ss)
-            found += _first_pair(ts, ss, left, right, weight, pairs, allowed, out[found])
+            found += _first_pair(ts, ss, codes, predicates, out[found])
             if found == len(out) or made > budget:
                 return found, made
             continue
-        t_leaves = _build_zones(ts, left, pairs, t_low, t_high)
+        t_leaves = _build_zones(ts, codes.left, pairs, t_low, t_high)
         s_leaves = t_leaves
         if one_side:
             for q in range(len(pairs)):
                 s_low[q, : 2 * t_leaves] = t_low[q, : 2 * t_leaves]
                 s_high[q, : 2 * t_leaves] = t_high[q, : 2 * t_leaves]
         else:
-            s_leaves = _build_zones(ss, right, pairs, s_low, s_high)
+            s_leaves = _build_zones(ss, codes.right, pairs, s_low, s_high)
         made += (len(ts) + len(ss)) * len(pairs)
         stack[0, 0], stack[0, 1], depth = 1, 1, 1
         while depth > 0:
             depth -= 1
             a, b = stack[depth, 0], stack[depth, 1]
             made += 1
-            if not _zones_may_violate(a, b, t_low, t_high, s_low, s_high, allowed):
+            if not _zones_may_violate(a, b, zones, allowed):
                 continue
             if a < t_leaves and (b >= s_leaves or a <= b):
                 stack[depth, 0], stack[depth, 1] = 2 * a, b
@@ -237,9 +274,7 @@ def search_kernel(
             else:
                 i, j = (a - t_leaves) * LEAF, (b - s_leaves) * LEAF
                 made += LEAF * LEAF
-                found += _first_pair(
-                    ts[i : i + LEAF], ss[j : j + LEAF], left, right, weight, pairs, allowed, out[found]
-                )
+                found += _first_pair(ts[i : i + LEAF], ss[j : j + LEAF], codes, predicates, out[found])
                 if found == len(out) or made > budget:
                     return found, made
     return found, made

@@ -9,19 +9,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.discovery.kernels.near import (
     OPPOSITE,
     SAME,
-    Ints,
-    Rows,
+    ColumnCodes,
+    ContextGroups,
+    Scratch,
     constants_kernel,
     orders_kernel,
     refine_kernel,
 )
 from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.targets import KEY, NearTargets
+from holdfast.tables.arrays import Flags, Ints
 
 Context = tuple[int, ...]
 """Columns in ascending order, numbered as `NearRows` has them."""
@@ -30,19 +31,6 @@ Candidate = tuple[Context, int]
 """A target in a context, both by number."""
 
 _DIGITS = 1 << 11
-
-
-@dataclass(frozen=True, eq=False)
-class Groups:
-    """The groups of a context with two rows or more."""
-
-    rows: Rows
-    starts: Ints
-
-    @property
-    def key_exceptions(self) -> int:
-        """The exceptions of the key."""
-        return len(self.rows) - (len(self.starts) - 1)
 
 
 class Counter:
@@ -60,16 +48,17 @@ class Counter:
         self._sizes = np.zeros(most, np.int64)
         self._classes = np.full((most, 2), -1, np.int64)
         self._stamp = 0
-        self._bits = np.array([int(count).bit_length() for count in rows.distinct], np.int64)
+        bits = np.array([int(count).bit_length() for count in rows.distinct], np.int64)
+        self._columns = ColumnCodes(rows.codes, bits, rows.middles)
         room = rows.count + 1 if len(targets.left) else 0
-        self._keys, self._other, self._tails = (np.empty(room, np.int64) for _ in range(3))
-        self._digits = np.zeros(_DIGITS, np.int64)
+        keys, other, tails = (np.empty(room, np.int64) for _ in range(3))
+        self._scratch = Scratch(keys, other, tails, np.zeros(_DIGITS, np.int64))
         every = rows.rows
         starts = np.array([0, rows.count] if rows.count > 1 else [0], np.int64)
-        self._path = [Groups(every if rows.count > 1 else every[:0], starts)]
+        self._path = [ContextGroups(every if rows.count > 1 else every[:0], starts)]
         self._last: Context = ()
 
-    def groups(self, context: Context) -> Groups:
+    def groups(self, context: Context) -> ContextGroups:
         """Return the groups of a context; those of what it has in common with the last one are still there."""
         shared = 0
         while shared < min(len(self._last), len(context)) and self._last[shared] == context[shared]:
@@ -80,7 +69,7 @@ class Counter:
         self._last = context
         return self._path[-1]
 
-    def constants(self, groups: Groups, columns: Ints, enough: int) -> Ints:
+    def constants(self, groups: ContextGroups, columns: Ints, enough: int) -> Ints:
         """Return the exceptions of the constants of some columns."""
         found = np.zeros(len(columns), np.int64)
         constants_kernel(
@@ -89,29 +78,15 @@ class Counter:
         self._stamp += len(columns) * (len(groups.starts) - 1)
         return found
 
-    def orders(self, groups: Groups, numbers: Ints, enough: int) -> Ints:
+    def orders(self, groups: ContextGroups, numbers: Ints, enough: int) -> Ints:
         """Return the exceptions of order compatibilities, by their targets in ascending order."""
         pairs, opposite = np.divmod(numbers - 1 - self._targets.constants, 2)
         each, place = np.unique(pairs, return_inverse=True)
         wanted = np.zeros(len(each), np.int64)
         np.bitwise_or.at(wanted, place, np.where(opposite, OPPOSITE, SAME))
         found = np.zeros((len(each), 2), np.int64)
-        orders_kernel(
-            groups.rows,
-            groups.starts,
-            self.rows.codes,
-            self._bits,
-            self.rows.middles,
-            self._targets.left[each],
-            self._targets.right[each],
-            wanted,
-            enough,
-            self._keys,
-            self._other,
-            self._tails,
-            self._digits,
-            found,
-        )
+        left, right = self._targets.left[each], self._targets.right[each]
+        orders_kernel(groups, self._columns, left, right, wanted, enough, self._scratch, found)
         return np.asarray(found[place, opposite])
 
     def exceptions(self, context: Context, number: int) -> int:
@@ -123,11 +98,11 @@ class Counter:
             return int(self.constants(groups, np.array([number - 1]), self.rows.count)[0])
         return int(self.orders(groups, np.array([number]), self.rows.count)[0])
 
-    def _refined(self, groups: Groups, column: int) -> Groups:
+    def _refined(self, groups: ContextGroups, column: int) -> ContextGroups:
         out = np.empty(len(groups.rows), np.int32)
         ends = np.empty(len(groups.rows) // 2 + 1, np.int64)
         count, kept = refine_kernel(groups.rows, groups.starts, self.rows.codes[column], self._sizes, out, ends)
-        return Groups(out[:kept].copy(), ends[: count + 1].copy())
+        return ContextGroups(out[:kept].copy(), ends[: count + 1].copy())
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +183,7 @@ def visible(one: Counted, targets: NearTargets, most: int) -> Counted:
     return Counted(one.context, one.numbers[kept], one.exceptions[kept])
 
 
-def _hidden(targets: NearTargets, orders: Ints, constants: Ints) -> NDArray[np.bool_]:
+def _hidden(targets: NearTargets, orders: Ints, constants: Ints) -> Flags:
     """Return which order compatibilities name a column whose constant is near."""
     pairs = (orders - 1 - targets.constants) // 2
     return np.isin(targets.left[pairs], constants) | np.isin(targets.right[pairs], constants)

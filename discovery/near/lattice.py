@@ -26,12 +26,12 @@ import numpy as np
 
 from holdfast.constraints import NearShape, UsageError
 from holdfast.discovery.explained import Explained, Report
-from holdfast.discovery.kernels.near import Ints
 from holdfast.discovery.near.counting import Context, Counted, Counter, counted
 from holdfast.discovery.near.rows import NearRows
-from holdfast.discovery.near.targets import KEY, Bits, NearTargets
+from holdfast.discovery.near.targets import KEY, NearTargets
 from holdfast.discovery.threads import cut
 from holdfast.indexes.threads import mapped
+from holdfast.tables.arrays import Bits, Ints
 
 MOST_CONTEXTS = 1 << 20
 MOST_CANDIDATES = 1 << 25

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.constraints import NearConstraint, NearShape
-from holdfast.discovery.kernels.near import Ints, removed_classes_kernel, removed_points_kernel
-from holdfast.discovery.near.counting import Context, Counter, Groups
+from holdfast.discovery.kernels.near import ContextGroups
+from holdfast.discovery.kernels.near_removal import removed_classes_kernel, removed_points_kernel
+from holdfast.discovery.near.counting import Context, Counter
 from holdfast.discovery.near.rows import NearRows
-from holdfast.indexes.exceptions import Standing
 from holdfast.indexes.kernels.exceptions import UNDECIDED
+from holdfast.tables.arrays import Flags, Ints, Standing
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Removal:
     """
 
     rows: Ints
-    undecided: NDArray[np.bool_]
+    undecided: Flags
     exceptions: int
     violating_pairs: int | None
 
@@ -81,7 +81,7 @@ def standing_of(
     return standing, _ordered(rows, groups, target, shape is NearShape.ORDER_DESC, standing), None
 
 
-def _ordered(rows: NearRows, groups: Groups, target: Sequence[int], opposite: bool, standing: Standing) -> int:
+def _ordered(rows: NearRows, groups: ContextGroups, target: Sequence[int], opposite: bool, standing: Standing) -> int:
     """Note the exceptions of an order compatibility; return how many rows a smallest removal has."""
     members = groups.rows
     a, b = (rows.codes[column][members].astype(np.int64) for column in target)

@@ -14,9 +14,9 @@ import numpy as np
 
 from holdfast.constraints import Family, Schema
 from holdfast.discovery.evidence.codes import column_codes, column_numbers
-from holdfast.discovery.kernels.near import Codes, Ints, Rows
 from holdfast.indexes.threads import mapped
 from holdfast.tables import Table
+from holdfast.tables.arrays import DenseCodes, Ints, Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class NearRows:
     order : which row of the table each row that has codes is.
     """
 
-    codes: Codes
+    codes: DenseCodes
     distinct: Ints
     middles: Ints
     columns: Ints
@@ -62,7 +62,7 @@ class NearRows:
         has_order = [ordered and table.schema.columns[number].ordered_in(Family.NEAR) for number in wanted]
         _ = ordered and table.text_ranks  # made once, before threads ask for it
 
-        def coded(place: int) -> tuple[Codes, int, float, int]:
+        def coded(place: int) -> tuple[DenseCodes, int, float, int]:
             column = table.columns[wanted[place]]
             codes = column_codes(column, table) if has_order[place] else column_numbers(column)
             sizes = np.bincount(codes)

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.discovery.kernels.near import Rows
-from holdfast.discovery.near.counting import Context, Counter, Groups
+from holdfast.discovery.kernels.near import ContextGroups
+from holdfast.discovery.near.counting import Context, Counter
 from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.targets import NearTargets
 from holdfast.discovery.threads import cut
 from holdfast.indexes.threads import mapped
+from holdfast.tables.arrays import Rows
 
 SAMPLED = 4_000
 
@@ -36,7 +37,7 @@ class Swaps:
     swapped: NDArray[np.float64]
 
     @classmethod
-    def of(cls, groups: Groups, rows: NearRows) -> "Swaps":
+    def of(cls, groups: ContextGroups, rows: NearRows) -> "Swaps":
         """Compare a sample of the pairs in groups. O(sample x columns^2)."""
         left, right = sampled_pairs(groups)
         signs = np.sign(rows.codes[:, left] - rows.codes[:, right]).astype(np.float32)  # codes are at least 0
@@ -44,7 +45,7 @@ class Swaps:
         return cls(len(left), differing, (differing - signs @ signs.T) / 2)
 
 
-def sampled_pairs(groups: Groups, most: int = SAMPLED) -> tuple[Rows, Rows]:
+def sampled_pairs(groups: ContextGroups, most: int = SAMPLED) -> tuple[Rows, Rows]:
     """Return the two sides of ordered pairs of rows in groups: of all pairs, or of `most` that are drawn by lot."""
     sizes = np.diff(groups.starts)
     ends = np.cumsum(sizes * (sizes - 1))

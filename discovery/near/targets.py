@@ -11,14 +11,10 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.constraints import NearShape
-from holdfast.discovery.kernels.near import Ints
 from holdfast.discovery.near.rows import NearRows
-
-Bits = NDArray[np.uint8]
-"""A set of targets, eight a byte."""
+from holdfast.tables.arrays import Bits, Ints
 
 KEY = 0
 

@@ -19,12 +19,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.constraints import UsageError
 from holdfast.discovery.kernels.contexts import (
-    Ints,
-    Words,
     breaking_kernel,
     contexts_kernel,
     grow_kernel,
@@ -34,8 +31,8 @@ from holdfast.discovery.kernels.contexts import (
 from holdfast.discovery.order.targets import Targets
 from holdfast.indexes.masks import as_items
 from holdfast.indexes.threads import mapped
+from holdfast.tables.arrays import Flags, Ints, Words
 
-Flags = NDArray[np.bool_]
 Memo = tuple[list[Words], list[Ints], list[Words], list[Flags]]
 Given = tuple[Words, Ints, Words, Ints]
 """Evidences as kernels take them: sets of columns in which rows differ, and for each evidence which of these is its,

@@ -17,10 +17,8 @@ from threading import Event
 
 import numpy as np
 
-from holdfast.discovery.evidence.codes import PairCodes
-from holdfast.discovery.kernels.contexts import Ints, Words
+from holdfast.discovery.kernels.evidence import PairCodes
 from holdfast.discovery.kernels.order import (
-    Rows,
     forget_kernel,
     group_numbers_kernel,
     in_order_kernel,
@@ -31,6 +29,7 @@ from holdfast.discovery.kernels.order import (
 from holdfast.discovery.kernels.partitions import refine_same_kernel
 from holdfast.discovery.order.targets import Targets
 from holdfast.discovery.threads import cut, spread
+from holdfast.tables.arrays import Ints, Rows, Words
 
 _SORTED_BY_GROUPS = 8
 

@@ -30,7 +30,7 @@ from holdfast.tables import Table
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holdfast.discovery.kernels.contexts import Ints, Words
+    from holdfast.tables.arrays import Ints, Words
 
     Search = Callable[[Ints, Words], tuple[Ints, Words, Ints]]
     """For targets and contexts: which dependencies are broken, and evidences, with pairs, of pairs that break some."""

@@ -22,8 +22,8 @@ from holdfast.constraints import OrderDependency, PredicateSpace
 from holdfast.constraints.types import Family
 from holdfast.discovery.evidence.evidences import mirrored
 from holdfast.discovery.evidence.hitting_sets import groups_of
-from holdfast.discovery.kernels.contexts import Ints, Words
-from holdfast.discovery.kernels.hitting_sets import Groups
+from holdfast.discovery.kernels.hitting_sets import VertexGroups
+from holdfast.tables.arrays import Ints, Words
 
 
 class Targets:
@@ -64,7 +64,7 @@ class Targets:
         return _words(self.space, sum(1 << int(bit) for bit in self.bit))
 
     @cached_property
-    def groups(self) -> Groups:
+    def groups(self) -> VertexGroups:
         """The bits of each column pair, as the enumeration takes them."""
         return groups_of(self.space)
 

@@ -15,13 +15,9 @@ from typing import Any
 
 import numpy as np
 from numba import njit, uint64
-from numpy.typing import NDArray
 
 from holdfast.indexes.kernels.rows import EMPTY, GONE
-
-Codes = NDArray[np.int64]
-Ints = NDArray[np.int64]
-Places = NDArray[np.int32]
+from holdfast.tables.arrays import Codes, Flags, Ints, Ints32, Outcomes, Words
 
 FREE, LAST = -2, -1
 NONE, CERTAIN, UNDECIDED = 0, 1, 2
@@ -51,7 +47,7 @@ def _same(row: Codes, other: Codes, columns: Ints) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def insert_alike_kernel(codes: Codes, columns: Ints, table: Places, slots: Ints) -> int:
+def insert_alike_kernel(codes: Codes, columns: Ints, table: Ints32, slots: Ints) -> int:
     """Put rows into a hash table; return how many of them were like no row in it."""
     new = 0
     for i in range(len(slots)):
@@ -73,7 +69,7 @@ def insert_alike_kernel(codes: Codes, columns: Ints, table: Places, slots: Ints)
 
 
 @njit(cache=True, nogil=True)
-def remove_alike_kernel(codes: Codes, columns: Ints, table: Places, slots: Ints) -> int:
+def remove_alike_kernel(codes: Codes, columns: Ints, table: Ints32, slots: Ints) -> int:
     """Take rows out of a hash table; return how many of them left none behind that is like them."""
     lost = 0
     for i in range(len(slots)):
@@ -92,9 +88,7 @@ def remove_alike_kernel(codes: Codes, columns: Ints, table: Places, slots: Ints)
 
 
 @njit(cache=True, nogil=True)
-def standing_alike_kernel(
-    codes: Codes, copies: Ints, columns: Ints, table: Places, slots: Ints, out: NDArray[np.int8]
-) -> None:
+def standing_alike_kernel(codes: Codes, copies: Ints, columns: Ints, table: Ints32, slots: Ints, out: Outcomes) -> None:
     """Write whether rows that are in a hash table are exceptions of the key: undecided, where others are like them."""
     for i in range(len(slots)):
         row, alike = codes[slots[i]], 0
@@ -171,9 +165,7 @@ def change_classes_kernel(
 
 
 @njit(cache=True, nogil=True)
-def standing_kernel(
-    codes: Codes, slots: Ints, columns: Ints, groups: Codes, classes: Codes, out: NDArray[np.int8]
-) -> None:
+def standing_kernel(codes: Codes, slots: Ints, columns: Ints, groups: Codes, classes: Codes, out: Outcomes) -> None:
     """Write whether rows are exceptions: those that are not of a largest class, and those of several largest ones."""
     for i in range(len(slots)):
         row = codes[slots[i]]
@@ -214,7 +206,7 @@ def rehash_kernel(groups: Codes, classes: Codes, new_groups: Codes, new_classes:
 
 
 @njit(cache=True, nogil=True)
-def _place_in(numbers: Places, columns: Ints, slot: int, table: Places, first: Ints) -> Any:
+def _place_in(numbers: Ints32, columns: Ints, slot: int, table: Ints32, first: Ints) -> Any:
     """Return where the group of a row is, or would be."""
     mixed = uint64(0)
     for k in range(len(columns)):
@@ -232,7 +224,7 @@ def _place_in(numbers: Places, columns: Ints, slot: int, table: Places, first: I
 
 
 @njit(cache=True, nogil=True)
-def hashed_kernel(numbers: Places, out: NDArray[np.uint64]) -> None:
+def hashed_kernel(numbers: Ints32, out: Words) -> None:
     """Write a hash of each number of a column."""
     for i in range(len(numbers)):
         mixed = uint64(numbers[i] + 1) * _MULTIPLIER
@@ -240,7 +232,7 @@ def hashed_kernel(numbers: Places, out: NDArray[np.uint64]) -> None:
 
 
 @njit(cache=True, nogil=True)
-def like_kernel(hashes: NDArray[np.uint64], live: Ints, changed: Ints, bits: NDArray[np.bool_], out: Ints) -> int:
+def like_kernel(hashes: Words, live: Ints, changed: Ints, bits: Flags, out: Ints) -> int:
     """Write at least all live rows with the hash of a changed row; return how many they are.
 
     `bits` is all False, as many as a power of two.
@@ -258,7 +250,7 @@ def like_kernel(hashes: NDArray[np.uint64], live: Ints, changed: Ints, bits: NDA
 
 @njit(cache=True, nogil=True)
 def touched_kernel(
-    numbers: Places, columns: Ints, live: Ints, changed: Ints, asked: Ints, table: Places, slots: Ints, groups: Ints
+    numbers: Ints32, columns: Ints, live: Ints, changed: Ints, asked: Ints, table: Ints32, slots: Ints, groups: Ints
 ) -> int:
     """Write the rows whose group has a changed row, and the number of each group; return how many they are.
 
@@ -290,7 +282,7 @@ def touched_kernel(
 
 @njit(cache=True, nogil=True)
 def more_exceptions_kernel(
-    numbers: Places, slots: Ints, starts: Ints, now: Ints, before: Ints, classes: Ints, stamp: int
+    numbers: Ints32, slots: Ints, starts: Ints, now: Ints, before: Ints, classes: Ints, stamp: int
 ) -> int:
     """Return how many more exceptions a constant has in some groups than before a batch.
 

@@ -13,12 +13,8 @@ Where rows come all at once and are asked for by others, they stand in the order
 
 import numpy as np
 from numba import njit, uint64
-from numpy.typing import NDArray
 
-Codes = NDArray[np.int64]
-Ints = NDArray[np.int64]
-Order = NDArray[np.int32]
-Flags = NDArray[np.bool_]
+from holdfast.tables.arrays import Codes, Flags, Ints, Ints32
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
@@ -135,7 +131,7 @@ def broken_groups_kernel(
 
 
 @njit(cache=True, nogil=True)
-def _end(row: Codes, columns: Ints, codes: Codes, order: Order, low: int, high: int, past_equal: bool) -> int:
+def _end(row: Codes, columns: Ints, codes: Codes, order: Ints32, low: int, high: int, past_equal: bool) -> int:
     """Return the first place from `low` on whose row is not below another one in some columns, or is above it."""
     while low < high:
         middle = (low + high) // 2
@@ -155,7 +151,7 @@ def _end(row: Codes, columns: Ints, codes: Codes, order: Order, low: int, high: 
 @njit(cache=True, nogil=True)
 def group_sizes_kernel(
     codes: Codes,
-    order: Order,
+    order: Ints32,
     before: Ints,
     columns: Ints,
     dependent: Ints,

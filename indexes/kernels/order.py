@@ -7,12 +7,9 @@
 Bytes compare as numbers from 0 to 255, and a string is above its prefixes: as `memcmp` has it.
 """
 
-import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Bytes = NDArray[np.uint8]
-Ints = NDArray[np.int64]
+from holdfast.tables.arrays import Bytes, Ints
 
 
 @njit(cache=True, nogil=True)

@@ -11,11 +11,8 @@ from typing import Any
 
 import numpy as np
 from numba import njit, uint64
-from numpy.typing import NDArray
 
-Codes = NDArray[np.int64]
-Slots = NDArray[np.int64]
-Table = NDArray[np.int32]
+from holdfast.tables.arrays import Codes, HashTable, Slots
 
 EMPTY, GONE = -1, -2
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -31,7 +28,7 @@ def _place(row: Codes, columns: Codes, places: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def find_kernel(codes: Codes, columns: Codes, table: Table, wanted: Codes, out: Slots) -> None:
+def find_kernel(codes: Codes, columns: Codes, table: HashTable, wanted: Codes, out: Slots) -> None:
     """Fill `out` with the slot of each wanted row, -1 where there is none."""
     for i in range(len(wanted)):
         place = _place(wanted[i], columns, len(table))
@@ -49,7 +46,7 @@ def find_kernel(codes: Codes, columns: Codes, table: Table, wanted: Codes, out: 
 
 
 @njit(cache=True, nogil=True)
-def insert_kernel(codes: Codes, columns: Codes, table: Table, slots: Slots) -> None:
+def insert_kernel(codes: Codes, columns: Codes, table: HashTable, slots: Slots) -> None:
     """Put rows in that are not there."""
     for i in range(len(slots)):
         place = _place(codes[slots[i]], columns, len(table))
@@ -59,7 +56,7 @@ def insert_kernel(codes: Codes, columns: Codes, table: Table, slots: Slots) -> N
 
 
 @njit(cache=True, nogil=True)
-def remove_kernel(codes: Codes, columns: Codes, table: Table, slots: Slots) -> None:
+def remove_kernel(codes: Codes, columns: Codes, table: HashTable, slots: Slots) -> None:
     """Take rows out that are there."""
     for i in range(len(slots)):
         place = _place(codes[slots[i]], columns, len(table))
@@ -69,7 +66,7 @@ def remove_kernel(codes: Codes, columns: Codes, table: Table, slots: Slots) -> N
 
 
 @njit(cache=True, nogil=True)
-def first_kernel(codes: Codes, columns: Codes, table: Table, out: Slots) -> None:
+def first_kernel(codes: Codes, columns: Codes, table: HashTable, out: Slots) -> None:
     """Fill `out` with the number of the first row that is the same as each one in some columns."""
     for i in range(len(codes)):
         place = _place(codes[i], columns, len(table))
@@ -90,7 +87,7 @@ def first_kernel(codes: Codes, columns: Codes, table: Table, out: Slots) -> None
 
 @njit(cache=True, nogil=True)
 def number_kernel(
-    codes: Codes, slots: Slots, column: int, values: Codes, numbers: Table, known: int, out: Table
+    codes: Codes, slots: Slots, column: int, values: Codes, numbers: HashTable, known: int, out: HashTable
 ) -> int:
     """Fill `out[slot]` with a number of each row's value in a column, new ones from `known` on; return how many.
 

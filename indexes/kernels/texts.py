@@ -13,11 +13,8 @@ from typing import Any
 
 import numpy as np
 from numba import njit, uint64
-from numpy.typing import NDArray
 
-Bytes = NDArray[np.uint8]
-Ints = NDArray[np.int64]
-Table = NDArray[np.int32]
+from holdfast.tables.arrays import Bytes, HashTable, Ints
 
 EMPTY, FREE = -1, -1
 _OFFSET = np.uint64(0xCBF29CE484222325)
@@ -44,7 +41,7 @@ def _same(given: Bytes, low: int, high: int, data: Bytes, start: int, size: int)
 
 @njit(cache=True, nogil=True)
 def find_texts_kernel(
-    given: Bytes, bounds: Ints, data: Bytes, start: Ints, size: Ints, table: Table, out: Ints
+    given: Bytes, bounds: Ints, data: Bytes, start: Ints, size: Ints, table: HashTable, out: Ints
 ) -> None:
     """Fill `out` with the code of each given text, -1 where there is none."""
     for i in range(len(out)):
@@ -65,7 +62,7 @@ def put_texts_kernel(
     data: Bytes,
     start: Ints,
     size: Ints,
-    table: Table,
+    table: HashTable,
     out: Ints,
 ) -> int:
     """Put some given texts in that are not there, behind `end` in `data`; return how many of `codes` they took.
@@ -91,7 +88,7 @@ def put_texts_kernel(
 
 
 @njit(cache=True, nogil=True)
-def hash_texts_kernel(data: Bytes, start: Ints, size: Ints, codes: Ints, table: Table) -> None:
+def hash_texts_kernel(data: Bytes, start: Ints, size: Ints, codes: Ints, table: HashTable) -> None:
     """Put the texts of some codes, all different, into an empty table."""
     for n in range(len(codes)):
         code = codes[n]

@@ -1,33 +1,20 @@
-"""A B+ tree of rows whose nodes know the least and the greatest code of every column below them: its *zone*.
+"""A B+ tree of rows whose nodes know the least and the greatest code of every column below them: their *zones*.
 
-Rows are in the order of (place, slot): `place` is any number that rows near each other share or have alike (the code
-of an equality column, a place on a curve through several columns), so that zones are tight; the answers do not depend
-on it.
+Rows are sorted by (key, slot). The sort key of a row is any number that rows with similar codes share or have nearly
+alike (the code of an equality column, a position on a curve through several columns), so that zones are narrow. Answers
+do not depend on the keys.
 
-    size    (N,)       int64   entries of each node, 0 where it is free
-    leaf    (N,)       int64   1 where entries are slots, 0 where they are nodes
-    entry   (N, B)     int32   slots, or nodes
-    place   (N, B)     int64   place of each entry: a row's, or the first row's below the node
-    first   (N, B)     int32   slot of each entry: the row, or the first row below the node
-    zone    (N, 2, C)  int64   least and greatest code of each column
-    weight  (N,)       int64   copies of the rows below
-    root    (3,)       int64   the root, the head of the list of nodes given back (linked by `entry[., 0]`; -1), and the
-                               first node that was never used: those behind it are free too
-
-Every leaf is at the same depth. A node is split in two when it is full, and given back when it is empty; half-empty
-nodes are left alone. Zones are exact at all times, weights once rows whose copies changed were told (`weigh_kernel`).
-Where `copies` is empty every row counts as one.
+Every leaf has the same depth. A full node is split in two and an empty node is freed; half-empty nodes are left alone.
+Zones are exact at all times; weights are exact once `weigh_kernel` has seen the rows whose copies changed.
+Where `copies` is empty every row counts once.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, uint64
-from numpy.typing import NDArray
 
-Codes = NDArray[np.int64]
-Ints = NDArray[np.int64]
-Entries = NDArray[np.int32]
+from holdfast.tables.arrays import Codes, Ints, Ints32
 
 FANOUT = 16
 DEPTH = 24
@@ -36,13 +23,40 @@ _LEAST = np.iinfo(np.int64).min
 _GREATEST = np.iinfo(np.int64).max
 
 
+class Tree(NamedTuple):
+    """The arrays of one tree with N nodes of up to B entries over C columns.
+
+    Parameters
+    ----------
+    size : (N,) the number of entries of each node, 0 for a free node.
+    leaf : (N,) 1 where entries are slots, 0 where they are nodes.
+    entry : (N, B) slots, or nodes.
+    key : (N, B) the sort key of each entry: of the row, or of the first row below the node.
+    first : (N, B) the slot of each entry: of the row, or of the first row below the node.
+    zone : (N, 2, C) the least and the greatest code of each column.
+    weight : (N,) the number of copies of the rows below.
+    root : (3,) the root; the head of the list of freed nodes, linked by `entry[., 0]`, -1 where it is empty; the first
+        node that was never used, all nodes from there on being free.
+    """
+
+    size: Ints
+    leaf: Ints
+    entry: Ints32
+    key: Ints
+    first: Ints32
+    zone: Codes
+    weight: Ints
+    root: Ints
+
+
 @njit(cache=True, nogil=True)
-def _child(node: int, place: int, slot: int, size: Ints, places: Codes, first: Entries) -> int:
-    """Return the last entry that is not behind (place, slot), or 0."""
+def _child(node: int, key: int, slot: int, tree: Tree) -> int:
+    """Return the last entry of a node that does not sort after (key, slot), or 0."""
+    size, keys_of, first = tree.size, tree.key, tree.first
     low, high = 0, size[node]
     while high - low > 1:
         middle = (low + high) // 2
-        before = places[node, middle] < place or (places[node, middle] == place and first[node, middle] <= slot)
+        before = keys_of[node, middle] < key or (keys_of[node, middle] == key and first[node, middle] <= slot)
         if before:
             low = middle
         else:
@@ -51,27 +65,27 @@ def _child(node: int, place: int, slot: int, size: Ints, places: Codes, first: E
 
 
 @njit(cache=True, nogil=True)
-def _weigh(node: int, copies: Ints, size: Ints, leaf: Ints, entry: Entries, weight: Ints) -> None:
-    """Compute a node's weight from its entries."""
+def _weigh(node: int, copies: Ints, tree: Tree) -> None:
+    """Set the weight of a node from its entries."""
+    size, leaf, entries, weight = tree.size, tree.leaf, tree.entry, tree.weight
     total = 0
     for i in range(size[node]):
         if not leaf[node]:
-            total += weight[entry[node, i]]
+            total += weight[entries[node, i]]
         else:
-            total += copies[entry[node, i]] if len(copies) else 1
+            total += copies[entries[node, i]] if len(copies) else 1
     weight[node] = total
 
 
 @njit(cache=True, nogil=True)
-def _tighten(
-    node: int, codes: Codes, copies: Ints, size: Ints, leaf: Ints, entry: Entries, zone: Codes, weight: Ints
-) -> None:
-    """Compute a node's zone and weight from its entries."""
-    _weigh(node, copies, size, leaf, entry, weight)
+def _tighten(node: int, codes: Codes, copies: Ints, tree: Tree) -> None:
+    """Set the zone and the weight of a node from its entries."""
+    size, leaf, entries, zone = tree.size, tree.leaf, tree.entry, tree.zone
+    _weigh(node, copies, tree)
     for k in range(codes.shape[1]):
         least, greatest = _GREATEST, _LEAST
         for i in range(size[node]):
-            below = entry[node, i]
+            below = entries[node, i]
             if leaf[node]:
                 least = min(least, codes[below, k])
                 greatest = max(greatest, codes[below, k])
@@ -82,22 +96,37 @@ def _tighten(
 
 
 @njit(cache=True, nogil=True)
-def _put(
-    node: int, at: int, what: int, place: int, slot: int, size: Ints, entry: Entries, places: Codes, first: Entries
-) -> None:
-    """Put an entry into a node that has room."""
+def _copy(node: int, i: int, target: int, j: int, tree: Tree) -> None:
+    """Copy entry `i` of a node to position `j` of another node, or of the same node."""
+    entries, keys_of, first = tree.entry, tree.key, tree.first
+    entries[target, j] = entries[node, i]
+    keys_of[target, j], first[target, j] = keys_of[node, i], first[node, i]
+
+
+@njit(cache=True, nogil=True)
+def _put(node: int, at: int, entry: int, key: int, slot: int, tree: Tree) -> None:
+    """Insert an entry at position `at` of a node that is not full."""
+    size, entries, keys_of, first = tree.size, tree.entry, tree.key, tree.first
     for i in range(size[node], at, -1):
-        entry[node, i], places[node, i], first[node, i] = entry[node, i - 1], places[node, i - 1], first[node, i - 1]
-    entry[node, at], places[node, at], first[node, at] = what, place, slot
+        _copy(node, i - 1, node, i, tree)
+    entries[node, at], keys_of[node, at], first[node, at] = entry, key, slot
     size[node] += 1
 
 
 @njit(cache=True, nogil=True)
-def _new_node(entry: Entries, root: Ints) -> int:
-    """Return a free node."""
+def _put_node(node: int, at: int, below: int, tree: Tree) -> None:
+    """Insert a node as the entry at position `at` of a node that is not full."""
+    keys_of, first = tree.key, tree.first
+    _put(node, at, below, keys_of[below, 0], first[below, 0], tree)
+
+
+@njit(cache=True, nogil=True)
+def _new_node(tree: Tree) -> int:
+    """Take a free node."""
+    entries, root = tree.entry, tree.root
     node: int = root[1]
     if node >= 0:
-        root[1] = entry[node, 0]
+        root[1] = entries[node, 0]
         return node
     node = root[2]
     root[2] += 1
@@ -105,70 +134,52 @@ def _new_node(entry: Entries, root: Ints) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _give_back(node: int, size: Ints, entry: Entries, root: Ints) -> None:
+def _free(node: int, tree: Tree) -> None:
     """Free a node."""
+    size, entries, root = tree.size, tree.entry, tree.root
     size[node] = 0
-    entry[node, 0] = root[1]
+    entries[node, 0] = root[1]
     root[1] = node
 
 
 @njit(cache=True, nogil=True)
-def _split(
-    node: int,
-    codes: Codes,
-    copies: Ints,
-    size: Ints,
-    leaf: Ints,
-    entry: Entries,
-    places: Codes,
-    first: Entries,
-    zone: Codes,
-    weight: Ints,
-    root: Ints,
-) -> int:
-    """Give the upper half of a full node to a new one, and return that."""
-    new = _new_node(entry, root)
+def _split(node: int, codes: Codes, copies: Ints, tree: Tree) -> int:
+    """Move the upper half of a full node into a new node, and return the new node."""
+    size, leaf = tree.size, tree.leaf
+    new = _new_node(tree)
     keep = FANOUT // 2
     leaf[new] = leaf[node]
     size[new] = FANOUT - keep
     for i in range(FANOUT - keep):
-        entry[new, i], places[new, i], first[new, i] = (
-            entry[node, keep + i],
-            places[node, keep + i],
-            first[node, keep + i],
-        )
+        _copy(node, keep + i, new, i, tree)
     size[node] = keep
-    _tighten(node, codes, copies, size, leaf, entry, zone, weight)
-    _tighten(new, codes, copies, size, leaf, entry, zone, weight)
+    _tighten(node, codes, copies, tree)
+    _tighten(new, codes, copies, tree)
     return new
 
 
 @njit(cache=True, nogil=True)
-def insert_kernel(
-    slots: Ints,
-    of_slots: Codes,
-    start: int,
-    codes: Codes,
-    copies: Ints,
-    size: Ints,
-    leaf: Ints,
-    entry: Entries,
-    places: Codes,
-    first: Entries,
-    zone: Codes,
-    weight: Ints,
-    root: Ints,
-) -> int:
-    """Insert rows from number `start` on, `of_slots` their places; return the number to go on with.
+def insert_kernel(slots: Ints, keys: Codes, start: int, codes: Codes, copies: Ints, tree: Tree) -> int:
+    """Insert the rows `slots[start:]` with their sort keys; return the position of the first row not inserted.
 
-    Stops where a row might need more nodes than are free.
+    Stops before a row that might need more nodes than are free.
     """
+    size, leaf, entries, keys_of, first, zone, weight, root = (
+        tree.size,
+        tree.leaf,
+        tree.entry,
+        tree.key,
+        tree.first,
+        tree.zone,
+        tree.weight,
+        tree.root,
+    )
     path = np.empty(DEPTH, np.int64)
     taken = np.empty(DEPTH, np.int64)
     for i in range(start, len(slots)):
         if root[2] + DEPTH >= len(size):
             return i
-        slot, place = slots[i], of_slots[i]
+        slot, key = slots[i], keys[i]
         node, depth = root[0], 0
         while True:
             for k in range(codes.shape[1]):
@@ -179,106 +190,81 @@ def insert_kernel(
             path[depth] = node
             if leaf[node]:
                 break
-            at = _child(node, place, slot, size, places, first)
-            if places[node, at] > place or (places[node, at] == place and first[node, at] > slot):
-                places[node, at], first[node, at] = place, slot
+            at = _child(node, key, slot, tree)
+            if keys_of[node, at] > key or (keys_of[node, at] == key and first[node, at] > slot):
+                keys_of[node, at], first[node, at] = key, slot
             taken[depth] = at
-            node = entry[node, at]
+            node = entries[node, at]
             depth += 1
-        at = _child(node, place, slot, size, places, first)
-        if size[node] > 0 and (places[node, at] < place or (places[node, at] == place and first[node, at] < slot)):
+        at = _child(node, key, slot, tree)
+        if size[node] > 0 and (keys_of[node, at] < key or (keys_of[node, at] == key and first[node, at] < slot)):
             at += 1
-        _put(node, at, slot, place, slot, size, entry, places, first)
+        _put(node, at, slot, key, slot, tree)
         while size[node] == FANOUT:
-            new = _split(node, codes, copies, size, leaf, entry, places, first, zone, weight, root)
+            new = _split(node, codes, copies, tree)
             if depth == 0:
-                top = _new_node(entry, root)
+                top = _new_node(tree)
                 leaf[top], size[top] = 0, 0
-                _put(top, 0, node, places[node, 0], first[node, 0], size, entry, places, first)
-                _put(top, 1, new, places[new, 0], first[new, 0], size, entry, places, first)
-                _tighten(top, codes, copies, size, leaf, entry, zone, weight)
+                _put_node(top, 0, node, tree)
+                _put_node(top, 1, new, tree)
+                _tighten(top, codes, copies, tree)
                 root[0] = top
                 break
             depth -= 1
-            _put(path[depth], taken[depth] + 1, new, places[new, 0], first[new, 0], size, entry, places, first)
             node = path[depth]
+            _put_node(node, taken[depth] + 1, new, tree)
     return len(slots)
 
 
 @njit(cache=True, nogil=True)
-def remove_kernel(
-    slots: Ints,
-    of_slots: Codes,
-    codes: Codes,
-    copies: Ints,
-    size: Ints,
-    leaf: Ints,
-    entry: Entries,
-    places: Codes,
-    first: Entries,
-    zone: Codes,
-    weight: Ints,
-    root: Ints,
-) -> int:
-    """Take rows out that are there, codes and places as they were put in; return how many were not found."""
+def remove_kernel(slots: Ints, keys: Codes, codes: Codes, copies: Ints, tree: Tree) -> int:
+    """Remove rows, whose codes and keys are those they were inserted with; return how many rows were not found."""
+    size, leaf, entries, keys_of, first, root = tree.size, tree.leaf, tree.entry, tree.key, tree.first, tree.root
     path = np.empty(DEPTH, np.int64)
     taken = np.empty(DEPTH, np.int64)
     missing = 0
     for i in range(len(slots)):
-        slot, place = slots[i], of_slots[i]
+        slot, key = slots[i], keys[i]
         node, depth = root[0], 0
         while True:
             path[depth] = node
-            taken[depth] = _child(node, place, slot, size, places, first)
+            taken[depth] = _child(node, key, slot, tree)
             if leaf[node]:
                 break
-            node = entry[node, taken[depth]]
+            node = entries[node, taken[depth]]
             depth += 1
-        if size[node] == 0 or entry[node, taken[depth]] != slot:
+        if size[node] == 0 or entries[node, taken[depth]] != slot:
             missing += 1
             continue
         while True:
             node, at = path[depth], taken[depth]
             size[node] -= 1
             for j in range(at, size[node]):
-                entry[node, j], places[node, j], first[node, j] = (
-                    entry[node, j + 1],
-                    places[node, j + 1],
-                    first[node, j + 1],
-                )
+                _copy(node, j + 1, node, j, tree)
             if size[node] > 0 or depth == 0:
                 break
-            _give_back(node, size, entry, root)
+            _free(node, tree)
             depth -= 1
         if depth == 0 and size[root[0]] == 0:
             leaf[root[0]] = 1
         for level in range(depth, -1, -1):
             node = path[level]
             if level < depth:
-                below = entry[node, taken[level]]
-                places[node, taken[level]], first[node, taken[level]] = places[below, 0], first[below, 0]
-            _tighten(node, codes, copies, size, leaf, entry, zone, weight)
+                below = entries[node, taken[level]]
+                keys_of[node, taken[level]] = keys_of[below, 0]
+                first[node, taken[level]] = first[below, 0]
+            _tighten(node, codes, copies, tree)
         while not leaf[root[0]] and size[root[0]] == 1:
             old = root[0]
-            root[0] = entry[old, 0]
-            _give_back(old, size, entry, root)
+            root[0] = entries[old, 0]
+            _free(old, tree)
     return missing
 
 
 @njit(cache=True, nogil=True)
-def weigh_kernel(
-    slots: Ints,
-    of_slots: Codes,
-    copies: Ints,
-    size: Ints,
-    leaf: Ints,
-    entry: Entries,
-    places: Codes,
-    first: Entries,
-    weight: Ints,
-    root: Ints,
-) -> None:
-    """Compute the weights above rows that are there anew: the numbers of their copies have changed."""
+def weigh_kernel(slots: Ints, keys: Codes, copies: Ints, tree: Tree) -> None:
+    """Recompute the weights of all nodes above rows of the tree whose numbers of copies changed."""
+    leaf, entries, root = tree.leaf, tree.entry, tree.root
     path = np.empty(DEPTH, np.int64)
     for i in range(len(slots)):
         node, depth = root[0], 0
@@ -286,28 +272,24 @@ def weigh_kernel(
             path[depth] = node
             if leaf[node]:
                 break
-            node = entry[node, _child(node, of_slots[i], slots[i], size, places, first)]
+            node = entries[node, _child(node, keys[i], slots[i], tree)]
             depth += 1
         for level in range(depth, -1, -1):
-            _weigh(path[level], copies, size, leaf, entry, weight)
+            _weigh(path[level], copies, tree)
 
 
 @njit(cache=True, nogil=True)
-def build_kernel(
-    slots: Ints,
-    of_slots: Codes,
-    codes: Codes,
-    copies: Ints,
-    size: Ints,
-    leaf: Ints,
-    entry: Entries,
-    places: Codes,
-    first: Entries,
-    zone: Codes,
-    weight: Ints,
-    root: Ints,
-) -> None:
-    """Fill an empty tree with rows in the order of (place, slot); nodes are three quarters full."""
+def build_kernel(slots: Ints, keys: Codes, codes: Codes, copies: Ints, tree: Tree) -> None:
+    """Fill an empty tree with rows sorted by (key, slot); nodes become three quarters full."""
+    size, leaf, entries, keys_of, first, zone, root = (
+        tree.size,
+        tree.leaf,
+        tree.entry,
+        tree.key,
+        tree.first,
+        tree.zone,
+        tree.root,
+    )
     fill = FANOUT * 3 // 4
     used = 0
     for start in range(0, len(slots), fill):
@@ -315,54 +297,57 @@ def build_kernel(
         leaf[used], size[used] = 1, end - start
         least, greatest = zone[used, 0], zone[used, 1]
         least[:], greatest[:] = _GREATEST, _LEAST
-        for i in range(start, end):  # row by row: they lie anywhere
+        for i in range(start, end):  # row by row, as rows are anywhere in memory
             slot = slots[i]
-            entry[used, i - start], places[used, i - start], first[used, i - start] = slot, of_slots[i], slot
+            entries[used, i - start] = first[used, i - start] = slot
+            keys_of[used, i - start] = keys[i]
             row = codes[slot]
             for k in range(codes.shape[1]):
                 code = row[k]
                 least[k] = min(least[k], code)
                 greatest[k] = max(greatest[k], code)
-        _weigh(used, copies, size, leaf, entry, weight)
+        _weigh(used, copies, tree)
         used += 1
     if used == 0:
         leaf[0], used = 1, 1
-        _tighten(0, codes, copies, size, leaf, entry, zone, weight)
+        _tighten(0, codes, copies, tree)
     low = 0
     while used - low > 1:
         high = used
         for start in range(low, high, fill):
             leaf[used] = 0
-            for i in range(start, min(start + fill, high)):
-                _put(used, i - start, i, places[i, 0], first[i, 0], size, entry, places, first)
-            _tighten(used, codes, copies, size, leaf, entry, zone, weight)
+            size[used] = min(start + fill, high) - start
+            for i in range(size[used]):
+                below = start + i
+                entries[used, i], keys_of[used, i], first[used, i] = below, keys_of[below, 0], first[below, 0]
+            _tighten(used, codes, copies, tree)
             used += 1
         low = high
     root[0], root[1], root[2] = used - 1, -1, used
 
 
 @njit(cache=True, nogil=True)
-def order_kernel(slots: Ints, of_slots: Codes, more_slots: Ints, more_places: Codes) -> Any:
-    """Put ascending slots into the order of (place, slot); return the two of the pairs of arrays that have it.
+def order_kernel(slots: Ints, keys: Codes, more_slots: Ints, more_keys: Codes) -> Any:
+    """Sort ascending slots by (key, slot); return the slots and the keys, each in one of the two arrays given.
 
-    Eleven bits of the places at a time, the last ones first: each pass leaves rows that are alike as they were.
+    A radix sort, eleven bits of the keys at a time, lowest bits first: each pass is stable.
     """
-    low, high = of_slots[0], of_slots[0]
-    for i in range(len(of_slots)):
-        low, high = min(low, of_slots[i]), max(high, of_slots[i])
+    low, high = keys[0], keys[0]
+    for i in range(len(keys)):
+        low, high = min(low, keys[i]), max(high, keys[i])
     reach = uint64(high) - uint64(low)
     shift = uint64(0)
     while shift < uint64(64) and reach >> shift:
         at = np.zeros(_DIGIT + 1, np.int64)
-        for i in range(len(of_slots)):
-            at[((uint64(of_slots[i]) - uint64(low)) >> shift & uint64(_DIGIT - 1)) + uint64(1)] += 1
+        for i in range(len(keys)):
+            at[((uint64(keys[i]) - uint64(low)) >> shift & uint64(_DIGIT - 1)) + uint64(1)] += 1
         for digit in range(_DIGIT):
             at[digit + 1] += at[digit]
-        for i in range(len(of_slots)):
-            digit = (uint64(of_slots[i]) - uint64(low)) >> shift & uint64(_DIGIT - 1)
-            more_slots[at[digit]], more_places[at[digit]] = slots[i], of_slots[i]
+        for i in range(len(keys)):
+            digit = (uint64(keys[i]) - uint64(low)) >> shift & uint64(_DIGIT - 1)
+            more_slots[at[digit]], more_keys[at[digit]] = slots[i], keys[i]
             at[digit] += 1
         slots, more_slots = more_slots, slots
-        of_slots, more_places = more_places, of_slots
+        keys, more_keys = more_keys, keys
         shift += uint64(11)
-    return slots, of_slots
+    return slots, keys

@@ -12,11 +12,9 @@ A file whose columns or `_seq` are wrong is refused as a whole.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdfast.constraints import Column, InputError, Schema
 from holdfast.constraints.columns import unknown_name
@@ -26,11 +24,10 @@ from holdfast.streaming.decoding.operations import OPERATION, operations_of
 from holdfast.streaming.incoming.arrivals import UNREADABLE
 from holdfast.streaming.maintainers.maintainer import INSERT, UPDATE, Records
 from holdfast.tables import ReadOptions, Table, read_table
+from holdfast.tables.arrays import Flags, Keys, RowNumbers
 from holdfast.tables.columnar import encoded
 from holdfast.tables.fitting import fit, misfit
-from holdfast.tables.keys import Flags, Keys, arrow_type_of
-
-Rows: TypeAlias = NDArray[np.int64]
+from holdfast.tables.keys import arrow_type_of
 
 
 class ChangeFile:
@@ -78,7 +75,7 @@ class ChangeFile:
     def __len__(self) -> int:
         return self._count
 
-    def records(self, rows: Rows) -> Records:
+    def records(self, rows: RowNumbers) -> Records:
         """Return records, none of them bad, in the order of `rows`. Dictionaries hold their values only. O(rows)."""
         taken = pa.array(rows)
         cells = {name: pa.chunked_array([values.take(taken)]) for name, values in self._cells.items()}

@@ -35,8 +35,10 @@ from holdfast.streaming.decoding.operations import operations_of
 from holdfast.streaming.decoding.values import Reasons
 from holdfast.streaming.incoming.arrivals import TRUNCATE, UNREADABLE, Draft, Target, refuse
 from holdfast.streaming.incoming.netting import DELETE, INSERT, UPDATE
-from holdfast.tables.json_records import Cells, Fields, Flags, Rows, fields_of
-from holdfast.tables.kernels.json import ABSENT, NULL, OBJECT, equals_kernel, same_kernel
+from holdfast.tables.arrays import Flags, RowNumbers
+from holdfast.tables.json_records import Cells, Fields, fields_of
+from holdfast.tables.kernels.json import ABSENT, NULL, OBJECT
+from holdfast.tables.kernels.json_cells import equals_kernel, same_kernel
 
 BEFORE, AFTER, OPERATION, TIME = "before", "after", "op", "ts_ms"
 _TRANSACTION = ("status", "id", "event_count")
@@ -212,10 +214,10 @@ class _Rows:
             changes=records,
         )
 
-    def _record_id(self, records: Rows, row: int) -> str:
+    def _record_id(self, records: RowNumbers, row: int) -> str:
         return self.messages.record_id(int(records[row]))
 
-    def _refuse_partial(self, fields: Fields, removes: Flags, records: Rows, wrong: Reasons) -> None:
+    def _refuse_partial(self, fields: Fields, removes: Flags, records: RowNumbers, wrong: Reasons) -> None:
         """Refuse rows before a change of which only some columns were sent, the others as null or not at all."""
         if not removes.any():
             return
@@ -231,7 +233,9 @@ class _Rows:
         refused = removes & (partial | only_key & beyond & named)
         refuse(wrong, refused, f"it does not say all about the row there was before: {_FULL}")
 
-    def _cells(self, sent: Mapping[str, Cells], records: Rows, removes: Flags, wrong: Reasons) -> dict[str, pa.Array]:
+    def _cells(
+        self, sent: Mapping[str, Cells], records: RowNumbers, removes: Flags, wrong: Reasons
+    ) -> dict[str, pa.Array]:
         schemas = self.found.schemas.take(records)
         forms = schemas.columns(lambda schema: written(struct_fields(schema, AFTER, BEFORE)))
         cells, misread = cells_of(sent, self.target.wanted, schemas, forms, self.encodings)
@@ -246,7 +250,7 @@ class _Rows:
             self._fill_from_keys(cells, missing, records, wrong)
         return cells
 
-    def _fill_from_keys(self, cells: dict[str, pa.Array], missing: Flags, records: Rows, wrong: Reasons) -> None:
+    def _fill_from_keys(self, cells: dict[str, pa.Array], missing: Flags, records: RowNumbers, wrong: Reasons) -> None:
         """Take the key of deleted rows from the records' keys, where the row before does not have it."""
         spans = self.messages.keys.take(np.where(missing, records, -1))
         keys, misread = key_cells(spans, self.target, self.encodings)

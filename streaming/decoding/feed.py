@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from holdfast.streaming.incoming.arrivals import UNREADABLE, Draft, readable
 from holdfast.streaming.incoming.netting import DELETE, INSERT
-from holdfast.tables.keys import Flags
+from holdfast.tables.arrays import Flags
 
 KIND, VERSION, TIME = "_change_type", "_commit_version", "_commit_timestamp"
 _LEAVES, _ENTERS = ("delete", "update_preimage"), ("insert", "update_postimage")

@@ -25,11 +25,11 @@ from holdfast.streaming.decoding.operations import OPERATION, operations_of
 from holdfast.streaming.incoming.arrivals import UNREADABLE, Draft, Target, refuse
 from holdfast.streaming.incoming.netting import INSERT
 from holdfast.tables import ReadOptions, read_table
+from holdfast.tables.arrays import Flags
 from holdfast.tables.delimited import DelimitedFile
 from holdfast.tables.fitting import fit
 from holdfast.tables.frames import texts_of
 from holdfast.tables.json_records import Spans, fields_of
-from holdfast.tables.keys import Flags
 
 Kind = Literal["json", "csv", "parquet"]
 SEQUENCE = "_seq"

@@ -15,19 +15,10 @@ import pyarrow.compute as pc
 from holdfast.streaming.decoding.connect import Opened, cells_of, opened, struct_fields, written, written_as
 from holdfast.streaming.decoding.values import Reasons, either
 from holdfast.streaming.incoming.arrivals import Target, refuse
-from holdfast.tables.json_records import Cells, Flags, Spans
-from holdfast.tables.kernels.json import (
-    ABSENT,
-    ARRAY,
-    BINARY,
-    FALSE,
-    NULL,
-    NUMBER,
-    OBJECT,
-    STRING,
-    TRUE,
-    utf8_kernel,
-)
+from holdfast.tables.arrays import Flags
+from holdfast.tables.json_records import Cells, Spans
+from holdfast.tables.kernels.json import ABSENT, ARRAY, BINARY, FALSE, NULL, NUMBER, OBJECT, STRING, TRUE
+from holdfast.tables.kernels.json_cells import utf8_kernel
 
 
 def key_cells(keys: Spans, target: Target, encodings: Mapping[str, str]) -> tuple[dict[str, pa.Array], Reasons]:

@@ -17,8 +17,8 @@ from holdfast.streaming.decoding.new_fields import new_fields
 from holdfast.streaming.decoding.values import Reasons, alike, as_texts, either
 from holdfast.streaming.incoming.arrivals import Draft, Target, refuse
 from holdfast.streaming.incoming.netting import DELETE, INSERT
+from holdfast.tables.arrays import Flags
 from holdfast.tables.fitting import fit
-from holdfast.tables.json_records import Flags
 from holdfast.tables.kernels.json import ABSENT, NULL, OBJECT
 
 

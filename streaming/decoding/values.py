@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import Column
 from holdfast.constraints.types import MAX_DECIMAL_PRECISION
+from holdfast.tables.arrays import Flags
 from holdfast.tables.fitting import misfit
 from holdfast.tables.frames import texts_of
-from holdfast.tables.json_records import Cells, Flags, Spans, fields_of
+from holdfast.tables.json_records import Cells, Spans, fields_of
 from holdfast.tables.kernels.base64 import READ, WIDE, beyond_kernel, decimals_kernel
-from holdfast.tables.kernels.json import ESCAPED, NULL, NUMBER, integers_kernel
+from holdfast.tables.kernels.json import ESCAPED, NULL, NUMBER
+from holdfast.tables.kernels.json_cells import integers_kernel
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import Column, Schema
 from holdfast.streaming.incoming.netting import DELETE, INSERT, UPDATE, Records
+from holdfast.tables.arrays import Flags
 from holdfast.tables.columnar import encoded
 from holdfast.tables.fitting import fit, misfit
-from holdfast.tables.keys import Flags, arrow_type_of, narrow_keys
+from holdfast.tables.keys import arrow_type_of, narrow_keys
 
 TRUNCATE, UNREADABLE = 3, -1
 _LONGEST_RAW = 65_536

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.constraints import InputError
-from holdfast.indexes.encoding import Codes
 from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowSet
 from holdfast.tables import Table
+from holdfast.tables.arrays import Codes
 
 INSERT, UPDATE, DELETE = 0, 1, 2
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from holdfast.indexes.rows import Slots
 from holdfast.state.store import WriteBatch
+from holdfast.tables.arrays import Slots
 
 NO_SLOTS: Slots = np.zeros(0, np.int64)
 

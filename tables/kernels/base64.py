@@ -10,17 +10,15 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Bytes = NDArray[np.uint8]
-Places = NDArray[np.int64]
+from holdfast.tables.arrays import Bytes, Flags, Ints, Positions
 
 READ, NO_BASE64, WIDE = range(3)
 
 
 @njit(cache=True, nogil=True)
 def decimals_kernel(
-    buffer: Bytes, chosen: NDArray[np.bool_], begins: Places, stops: Places, words: NDArray[np.int64], status: Bytes
+    buffer: Bytes, chosen: Flags, begins: Positions, stops: Positions, words: Ints, status: Bytes
 ) -> None:
     """Read the chosen numbers, 0 where one is not read; numbers of more than 16 bytes are WIDE."""
     for r in range(len(begins)):
@@ -59,7 +57,7 @@ def decimals_kernel(
 
 
 @njit(cache=True, nogil=True)
-def beyond_kernel(words: NDArray[np.int64], low: np.uint64, high: np.uint64, out: NDArray[np.bool_]) -> None:
+def beyond_kernel(words: Ints, low: np.uint64, high: np.uint64, out: Flags) -> None:
     """Say which numbers are larger than one of 128 bits, signs apart."""
     for r in range(len(words)):
         a, b = np.uint64(words[r, 0]), np.uint64(words[r, 1])

@@ -1,356 +1,37 @@
-r"""JSON records in a buffer of bytes: where the fields of each one are, and what they say.
+"""The syntax of JSON (RFC 8259, UTF-8 included): where a value in a buffer of bytes ends, and what kind it is.
 
-    buffer           (b,)   uint8   all records, one after another or apart
-    starts, ends     (n,)   int64   the bytes of each record; a record that is not there starts at -1
-    kinds            (f, n) uint8   of each wanted field in each record; ABSENT to begin with
-    begins, stops    (f, n) int64   its bytes: of a string what is between the quotes, else the whole text; of what is
-                                    ABSENT or NULL nothing that counts
-
-A record is read to its end whatever is wanted of it (RFC 8259, UTF-8 included), so what is found was valid. All
-positions are places in `buffer`; they fit 64 bits, and nothing is computed that could overflow.
-
-    {"a": "x\n", "b": 1.10}        a: ESCAPED  x\n        b: NUMBER  1.10
+All positions are positions in the buffer; they fit 64 bits, and nothing is computed that could overflow.
 """
 
 from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Bytes = NDArray[np.uint8]
-Places = NDArray[np.int64]
+from holdfast.tables.arrays import Bytes
 
 ABSENT, NULL, STRING, ESCAPED, NUMBER, TRUE, FALSE, OBJECT, ARRAY = range(9)
+"""Kinds of values; a string with escapes is ESCAPED."""
 
 OK = 0
 MISSING, EMPTY, MARKED, BINARY, NOT_AN_OBJECT = range(1, 6)
 NO_VALUE, NO_NAME, NO_COLON, NO_COMMA, TRAILING = range(6, 11)
 CONTROL, NO_ESCAPE, HALF_PAIR, NOT_UTF8, NO_NUMBER, TOO_DEEP, CUT = range(11, 18)
+"""The state of a record: OK, or the error in it."""
 
-UNKNOWN = -1
-"""Instead of a wanted field's number, for a name that is not wanted."""
-
-
-@njit(cache=True, nogil=True)
-def place_kernel(names: Bytes, bounds: Places, table: Places) -> None:
-    """Put names, `names[bounds[f]:bounds[f + 1]]`, into a hash table of a power of two places, UNKNOWN where free."""
-    for f in range(len(bounds) - 1):
-        place = _hash(names, bounds[f], bounds[f + 1]) & (len(table) - 1)
-        while table[place] != UNKNOWN:
-            place = (place + 1) & (len(table) - 1)
-        table[place] = f
+_NAME_OR_END, _NAME, _VALUE_OR_END, _VALUE, _COMMA_OR_END = range(5)
 
 
 @njit(cache=True, nogil=True)
-def fields_kernel(
-    buffer: Bytes,
-    starts: Places,
-    ends: Places,
-    names: Bytes,
-    bounds: Places,
-    table: Places,
-    repeating: NDArray[np.bool_],
-    stack: Bytes,
-    scratch: Bytes,
-    seen: Places,
-    last: Places,
-    kinds: Bytes,
-    begins: Places,
-    stops: Places,
-    wholes: Bytes,
-    whole_begins: Places,
-    whole_stops: Places,
-    counts: Places,
-    status: Bytes,
-    where: Places,
-) -> None:
-    """Find the wanted fields of each record; O(bytes).
-
-    Names stand where they stood in the record before more often than not: `seen` (k, 3) has their bytes and field by
-    position. Objects of `repeating` fields mostly have the same bytes as in the record before, `last` (f, 2), and are
-    then as valid. `stack` bounds the depth, `scratch` holds a name without its escapes. `wholes` and its places say
-    what a record is as a whole, `counts` how many fields it has; `status` is OK or why not, and `where`.
-    """
-    seen[:, 2] = -2
-    last[:, 0] = -1
-    for r in range(len(starts)):
-        start, end = starts[r], ends[r]
-        wholes[r] = ABSENT
-        counts[r] = 0
-        where[r] = start
-        if start < 0:
-            status[r] = MISSING
-            continue
-        i = _skip(buffer, start, end)
-        if i >= end:
-            status[r] = EMPTY
-            continue
-        if buffer[i] == 0 and i == start:
-            status[r] = BINARY
-            continue
-        if buffer[i] == 0xEF and end - i > 2 and buffer[i + 1] == 0xBB and buffer[i + 2] == 0xBF:
-            status[r] = MARKED
-            continue
-        if buffer[i] == 123:
-            whole_begins[r] = i
-            i, code = _members(
-                buffer, i + 1, end, names, bounds, table, repeating, stack, scratch, seen, last, kinds, begins, stops,
-                counts, r,
-            )  # fmt: skip
-            wholes[r] = OBJECT
-            whole_stops[r] = i
-        else:
-            kind, begin, stop, i, code = _value(buffer, i, end, stack)
-            wholes[r] = kind
-            whole_begins[r] = begin
-            whole_stops[r] = stop
-        if code == OK:
-            i = _skip(buffer, i, end)
-            if i < end:
-                code = TRAILING
-            elif wholes[r] != OBJECT:
-                code = NOT_AN_OBJECT
-        status[r] = code
-        where[r] = i
-        if code != OK and wholes[r] == OBJECT:
-            for f in range(len(kinds)):
-                kinds[f, r] = ABSENT
-        if code not in (OK, NOT_AN_OBJECT):
-            wholes[r] = ABSENT
-
-
-@njit(cache=True, nogil=True)
-def _members(  # noqa: PLR0915 (one walk over an object; parts of it would have to hand back six values)
-    buffer: Bytes,
-    i: int,
-    end: int,
-    names: Bytes,
-    bounds: Places,
-    table: Places,
-    repeating: NDArray[np.bool_],
-    stack: Bytes,
-    scratch: Bytes,
-    seen: Places,
-    last: Places,
-    kinds: Bytes,
-    begins: Places,
-    stops: Places,
-    counts: Places,
-    r: int,
-) -> Any:
-    """Read an object behind its brace; return the place behind it and OK, or the place and kind of an error."""
-    position = 0
-    i = _skip(buffer, i, end)
-    if i < end and buffer[i] == 125:
-        return i + 1, OK
-    while True:
-        if i >= end:
-            return end, CUT
-        if buffer[i] != 34:
-            return i, NO_NAME
+def skip_space(buffer: Bytes, i: int, end: int) -> Any:
+    """Return the place of what follows white space."""
+    while i < end and buffer[i] <= 32 and (buffer[i] == 32 or buffer[i] == 10 or buffer[i] == 13 or buffer[i] == 9):
         i += 1
-        field = UNKNOWN
-        known = False
-        if position < len(seen) and seen[position, 2] > -2:
-            begin, length = seen[position, 0], seen[position, 1]
-            known = i + length < end
-            j = 0
-            while known and j <= length:  # the quote behind it included
-                known = buffer[i + j] == buffer[begin + j]
-                j += 1
-            if known:
-                field = seen[position, 2]
-                i += length + 1
-        if not known:
-            begin = i
-            i, code, escaped = _string(buffer, i, end)
-            if code != OK:
-                return i, code
-            if escaped:
-                length = _unescaped(buffer, begin, i, scratch, 0)
-                field = UNKNOWN if length < 0 else _field(scratch, 0, length, names, bounds, table)
-            else:
-                field = _field(buffer, begin, i, names, bounds, table)
-            if position < len(seen):
-                seen[position, 0] = begin
-                seen[position, 1] = i - begin
-                seen[position, 2] = field
-            i += 1
-        i = _skip(buffer, i, end)
-        if i >= end:
-            return end, CUT
-        if buffer[i] != 58:
-            return i, NO_COLON
-        i = _skip(buffer, i + 1, end)
-        if (
-            field >= 0
-            and repeating[field]
-            and last[field, 0] >= 0
-            and _same(buffer, i, end, last[field, 0], last[field, 1])
-        ):
-            kind, begin, stop, code = OBJECT, i, i + last[field, 1] - last[field, 0], OK
-            i = stop
-        else:
-            kind, begin, stop, i, code = _value(buffer, i, end, stack)
-        if code != OK:
-            return i, code
-        if field >= 0:
-            kinds[field, r] = kind
-            begins[field, r] = begin
-            stops[field, r] = stop
-            if kind == OBJECT and repeating[field]:
-                last[field, 0] = begin
-                last[field, 1] = stop
-        position += 1
-        counts[r] = position
-        i = _skip(buffer, i, end)
-        if i >= end:
-            return end, CUT
-        if buffer[i] == 125:
-            return i + 1, OK
-        if buffer[i] != 44:
-            return i, NO_COMMA
-        i = _skip(buffer, i + 1, end)
+    return i
 
 
 @njit(cache=True, nogil=True)
-def room_kernel(kinds: Bytes, begins: Places, stops: Places) -> Any:
-    """Return how many bytes the texts of a field have, escapes included."""
-    room = np.int64(0)
-    for r in range(len(kinds)):
-        room += stops[r] - begins[r] if kinds[r] > NULL else 0
-    return room
-
-
-@njit(cache=True, nogil=True)
-def texts_kernel(
-    buffer: Bytes, kinds: Bytes, begins: Places, stops: Places, values: Bytes, offsets: Places, valid: Bytes
-) -> Any:
-    """Write the texts of one field in Arrow's layout; return how many bytes they have.
-
-    `values` has room for all spans (a text without its escapes is shorter), `offsets` one place more than there are
-    records, `valid` a bit for each, all 0. Nulls have no text.
-    """
-    at = 0
-    offsets[0] = 0
-    for r in range(len(kinds)):
-        kind = kinds[r]
-        if kind > NULL:
-            valid[r >> 3] |= np.uint8(1 << (r & 7))
-            if kind == ESCAPED:
-                at = _unescaped(buffer, begins[r], stops[r], values, at)
-            else:
-                begin = begins[r]
-                length = stops[r] - begin
-                for j in range(length):
-                    values[at + j] = buffer[begin + j]
-                at += length
-        offsets[r + 1] = at
-    return at
-
-
-@njit(cache=True, nogil=True)
-def firsts_kernel(
-    buffer: Bytes, kinds: Bytes, begins: Places, stops: Places, wanted: int, known: Places, out: Places
-) -> None:
-    """Fill `out` with the first cell that has the same bytes as each one of the wanted kind, -1 for the others.
-
-    `known` (k,) holds as many distinct ones; those beyond are compared with these alone. O(bytes) where most are as the
-    one before.
-    """
-    count, latest = 0, 0
-    for r in range(len(kinds)):
-        out[r] = -1
-        if kinds[r] != wanted:
-            continue
-        for tried in range(count):
-            at = (latest + tried) % count
-            first = known[at]
-            if stops[first] - begins[first] == stops[r] - begins[r] and _same(
-                buffer, begins[r], stops[r], begins[first], stops[first]
-            ):
-                out[r] = first
-                latest = at
-                break
-        if out[r] < 0:
-            out[r] = r
-            if count < len(known):
-                known[count] = r
-                latest = count
-                count += 1
-
-
-@njit(cache=True, nogil=True)
-def equals_kernel(
-    buffer: Bytes, kinds: Bytes, begins: Places, stops: Places, text: Bytes, out: NDArray[np.bool_]
-) -> None:
-    """Say which strings (those without escapes) are a text."""
-    for r in range(len(kinds)):
-        same = kinds[r] == STRING and stops[r] - begins[r] == len(text)
-        j = 0
-        while same and j < len(text):
-            same = buffer[begins[r] + j] == text[j]
-            j += 1
-        out[r] = same
-
-
-@njit(cache=True, nogil=True)
-def integers_kernel(
-    buffer: Bytes, kinds: Bytes, begins: Places, stops: Places, out: Places, good: NDArray[np.bool_]
-) -> None:
-    """Read whole numbers within 64 bits, written without point and exponent; `good` says which ones are."""
-    for r in range(len(kinds)):
-        out[r] = 0
-        good[r] = False
-        if kinds[r] != NUMBER:
-            continue
-        i, stop = begins[r], stops[r]
-        negative = buffer[i] == 45
-        if negative:
-            i += 1
-        whole = stop - i <= 19
-        value = np.int64(0)  # negative: these reach further
-        while whole and i < stop:
-            digit = np.int64(buffer[i]) - 48
-            whole = 0 <= digit <= 9 and (value > -922337203685477580 or (value == -922337203685477580 and digit <= 8))
-            if whole:
-                value = value * 10 - digit
-            i += 1
-        if whole and not negative and value == -9223372036854775807 - 1:
-            whole = False
-        if whole:
-            out[r] = value if negative else -value
-            good[r] = True
-
-
-@njit(cache=True, nogil=True)
-def _field(text: Bytes, begin: int, stop: int, names: Bytes, bounds: Places, table: Places) -> Any:
-    place = _hash(text, begin, stop) & (len(table) - 1)
-    while table[place] != UNKNOWN:
-        f = table[place]
-        if bounds[f + 1] - bounds[f] == stop - begin:
-            same = True
-            for j in range(stop - begin):
-                if names[bounds[f] + j] != text[begin + j]:
-                    same = False
-                    break
-            if same:
-                return f
-        place = (place + 1) & (len(table) - 1)
-    return np.int64(UNKNOWN)
-
-
-@njit(cache=True, nogil=True)
-def _hash(text: Bytes, begin: int, stop: int) -> Any:
-    mixed = np.int64(stop - begin)
-    for j in range(begin, stop):
-        mixed = ((mixed << 5) ^ (mixed >> 22) ^ np.int64(text[j])) & 0x7FF_FFFF  # 27 bits: shifted by 5 they stay 32
-    return mixed ^ (mixed >> 13)
-
-
-@njit(cache=True, nogil=True)
-def _same(buffer: Bytes, i: int, end: int, begin: int, stop: int) -> Any:
+def same_bytes(buffer: Bytes, i: int, end: int, begin: int, stop: int) -> Any:
     """Whether the bytes at `i` are those of `begin` to `stop`: 64 at a time, which compiles to wide instructions."""
     length = stop - begin
     if end - i < length:
@@ -371,21 +52,13 @@ def _same(buffer: Bytes, i: int, end: int, begin: int, stop: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _skip(buffer: Bytes, i: int, end: int) -> Any:
-    """Return the place of what follows white space."""
-    while i < end and buffer[i] <= 32 and (buffer[i] == 32 or buffer[i] == 10 or buffer[i] == 13 or buffer[i] == 9):
-        i += 1
-    return i
-
-
-@njit(cache=True, nogil=True)
-def _value(buffer: Bytes, i: int, end: int, stack: Bytes) -> Any:
+def read_value(buffer: Bytes, i: int, end: int, stack: Bytes) -> Any:
     """Read one value: its kind, its bytes, the place behind it (or of an error), OK or what is wrong."""
     if i >= end:
         return ABSENT, i, i, end, CUT
     first = buffer[i]
     if first == 34:
-        stop, code, escaped = _string(buffer, i + 1, end)
+        stop, code, escaped = read_string(buffer, i + 1, end)
         if code != OK:
             return ABSENT, i, i, stop, code
         return ESCAPED if escaped else STRING, i + 1, stop, stop + 1, OK
@@ -450,7 +123,7 @@ def _digits(buffer: Bytes, i: int, end: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _string(buffer: Bytes, i: int, end: int) -> Any:
+def read_string(buffer: Bytes, i: int, end: int) -> Any:
     """Read a string behind its quote: the place of the other one, OK, and whether something is escaped."""
     escaped = False
     while i < end:
@@ -470,7 +143,7 @@ def _string(buffer: Bytes, i: int, end: int) -> Any:
         elif byte < 128:
             i += 1
         else:
-            width = _sequence(buffer, i, end)
+            width = character_width(buffer, i, end)
             if width == 0:
                 return i, NOT_UTF8, escaped
             i += width
@@ -478,7 +151,7 @@ def _string(buffer: Bytes, i: int, end: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _sequence(buffer: Bytes, i: int, end: int) -> Any:
+def character_width(buffer: Bytes, i: int, end: int) -> Any:
     """Return how many bytes a character beyond ASCII has, 0 where it is none (Unicode 15, table 3-7)."""
     first = buffer[i]
     if 0xC2 <= first <= 0xDF:
@@ -552,7 +225,7 @@ def _unit(buffer: Bytes, i: int, end: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _unescaped(buffer: Bytes, i: int, stop: int, out: Bytes, at: int) -> Any:
+def unescape(buffer: Bytes, i: int, stop: int, out: Bytes, at: int) -> Any:
     """Write a valid string without its escapes; return the place behind it, -1 where there is no room."""
     while i < stop:
         if len(out) - at < 4 and len(out) - at < stop - i:
@@ -586,9 +259,6 @@ def _unescaped(buffer: Bytes, i: int, stop: int, out: Bytes, at: int) -> Any:
     return at
 
 
-_NAME_OR_END, _NAME, _VALUE_OR_END, _VALUE, _COMMA_OR_END = range(5)
-
-
 @njit(cache=True, nogil=True)
 def _container(buffer: Bytes, i: int, end: int, stack: Bytes) -> Any:
     """Read an object or array: the place behind it and OK, or the place and kind of an error."""
@@ -597,7 +267,7 @@ def _container(buffer: Bytes, i: int, end: int, stack: Bytes) -> Any:
     expected = _NAME_OR_END if buffer[i] == 123 else _VALUE_OR_END
     i += 1
     while True:
-        i = _skip(buffer, i, end)
+        i = skip_space(buffer, i, end)
         if i >= end:
             return end, CUT
         byte = buffer[i]
@@ -615,10 +285,10 @@ def _container(buffer: Bytes, i: int, end: int, stack: Bytes) -> Any:
         elif expected <= _NAME:
             if byte != 34:
                 return i, NO_NAME
-            i, code, _ = _string(buffer, i + 1, end)
+            i, code, _ = read_string(buffer, i + 1, end)
             if code != OK:
                 return i, code
-            i = _skip(buffer, i + 1, end)
+            i = skip_space(buffer, i + 1, end)
             if i >= end:
                 return end, CUT
             if buffer[i] != 58:
@@ -634,7 +304,7 @@ def _container(buffer: Bytes, i: int, end: int, stack: Bytes) -> Any:
             i += 1
         else:
             if byte == 34:
-                i, code, _ = _string(buffer, i + 1, end)
+                i, code, _ = read_string(buffer, i + 1, end)
                 i += 1
             elif byte == 45 or 48 <= byte <= 57:
                 i, code = _number(buffer, i, end)
@@ -646,35 +316,3 @@ def _container(buffer: Bytes, i: int, end: int, stack: Bytes) -> Any:
             if code != OK:
                 return i - (byte == 34), code
             expected = _COMMA_OR_END
-
-
-@njit(cache=True, nogil=True)
-def utf8_kernel(buffer: Bytes, starts: Places, ends: Places, good: NDArray[np.bool_]) -> None:
-    """Say which records are UTF-8, whatever else they are."""
-    for r in range(len(starts)):
-        i, end = starts[r], ends[r]
-        good[r] = i >= 0
-        while good[r] and i < end:
-            width = 1 if buffer[i] < 128 else _sequence(buffer, i, end)
-            good[r] = width > 0
-            i += width
-
-
-@njit(cache=True, nogil=True)
-def same_kernel(
-    buffer: Bytes,
-    kinds: Bytes,
-    begins: Places,
-    stops: Places,
-    other_kinds: Bytes,
-    other_begins: Places,
-    other_stops: Places,
-    out: NDArray[np.bool_],
-) -> None:
-    """Say which cells are written the same in two columns."""
-    for r in range(len(kinds)):
-        out[r] = kinds[r] == other_kinds[r]
-        if out[r] and kinds[r] > NULL:
-            out[r] = stops[r] - begins[r] == other_stops[r] - other_begins[r] and _same(
-                buffer, begins[r], stops[r], other_begins[r], other_stops[r]
-            )

@@ -88,6 +88,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/properties/test_detection.py",
         "tests/properties/test_block_rules.py",
     ),
+    "indexes/kernels/evidences.py": ("tests/properties/test_evidences.py", "tests/properties/test_zone_tree.py"),
     "indexes/kernels/groups.py": (
         "tests/properties/test_rule_laws.py",
         "tests/properties/test_block_rules.py",
@@ -126,6 +127,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "discovery/kernels/covers.py": ("tests/properties/test_certificate.py", *_MAINTAINERS),
     "discovery/kernels/detection.py": _DETECTION,
     "discovery/kernels/near.py": ("tests/properties/test_discover_near.py",),
+    "discovery/kernels/near_removal.py": ("tests/properties/test_discover_near.py",),
     "discovery/kernels/order.py": (*_DISCOVERY[-1:], *_MAINTAINERS),
     "discovery/kernels/partitions.py": (*_DISCOVERY, *_MAINTAINERS),
     "discovery/denial/covers.py": (*_DISCOVERY, *_MAINTAINERS),
@@ -164,6 +166,7 @@ TESTS: dict[str, tuple[str, ...]] = {
 _TWINS = {
     "indexes/kernels/zones.py": "tests/properties/test_zone_kernels.py",
     "indexes/kernels/probe.py": "tests/properties/test_probe_kernels.py",
+    "indexes/kernels/evidences.py": "tests/properties/test_probe_kernels.py",
     "indexes/kernels/groups.py": "tests/properties/test_group_kernels.py",
     "discovery/kernels/partitions.py": "tests/properties/test_partition_kernels.py",
     "discovery/kernels/hitting_sets.py": "tests/properties/test_hitting_sets.py",

@@ -4,7 +4,7 @@ _ONLY_PLACES = "where a hash puts something does not show: it is looked for with
 _WRITTEN_FIRST = "every element is written before it is read"
 
 EQUIVALENT: dict[str, str] = {
-    "discovery/kernels/evidence.py::_hash::29 -> 30#0": _ONLY_PLACES,
+    "indexes/kernels/evidences.py::hash_kernel::29 -> 30#0": _ONLY_PLACES,
     "discovery/kernels/hitting_sets.py::enumerate_kernel::0 -> -1#4": "the array has one element",
     "discovery/evidence/violations.py::_Walk.__init__::np.zeros -> np.ones#3": _WRITTEN_FIRST,
     "indexes/counting_index.py::CountingIndex.follow"

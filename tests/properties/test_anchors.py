@@ -31,7 +31,7 @@ def test_an_anchors_groups_are_the_rows_that_agree_on_it(both: tuple[OracleTable
         assert anchors.last == table.schema.names[p]
         together = {
             (int(groups.numbers[i]), int(groups.numbers[j]))
-            for i in range(len(groups))
+            for i in range(len(groups.numbers))
             for j in range(groups.begins[i], groups.ends[i])
         }
         of_one_column = codes.left[p]

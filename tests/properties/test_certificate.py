@@ -11,7 +11,7 @@ from holdfast.discovery.denial import covers as covers_module
 from holdfast.discovery.denial.covers import Covers
 from holdfast.discovery.evidence.certificate import Certificate
 from holdfast.discovery.evidence.hitting_sets import HittingSetSearch, groups_of
-from holdfast.indexes.table_index import WITNESSES
+from holdfast.indexes.evidence_table import WITNESSES
 
 Model = dict[int, set[tuple[int, int]]]
 

@@ -13,6 +13,7 @@ from holdfast.constraints.types import INTEGER
 from holdfast.discovery.blocks.values.shared import Counted
 from holdfast.discovery.inclusion import clusters as module
 from holdfast.discovery.inclusion.clusters import Clusters, Member
+from holdfast.tables.arrays import Bits
 
 Sets = list[set[int]]
 
@@ -21,7 +22,7 @@ def _members(first: int, end: int) -> list[Member]:
     return [Member(ColumnRef("t", f"c{number}"), INTEGER) for number in range(first, end)]
 
 
-def _bits(clusters: Clusters, sets: Iterable[set[int]]) -> module.Bits:
+def _bits(clusters: Clusters, sets: Iterable[set[int]]) -> Bits:
     every = [sorted(columns) for columns in sets]
     places = np.repeat(np.arange(len(every)), [len(columns) for columns in every])
     return clusters.bits_of(len(every), places, np.array([c for columns in every for c in columns], np.int64))

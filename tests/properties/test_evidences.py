@@ -15,7 +15,6 @@ from holdfast.discovery.evidence import evidences as evidences_module
 from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.discovery.evidence.evidences import (
     EvidenceSet,
-    RowGroups,
     TooManyEvidences,
     all_evidences,
     group_evidences,
@@ -24,6 +23,8 @@ from holdfast.discovery.evidence.evidences import (
 )
 from holdfast.discovery.evidence.hitting_sets import HittingSetSearch, groups_of, transposed
 from holdfast.discovery.evidence.sampling import sample_random
+from holdfast.discovery.kernels.evidence import RowGroups
+from holdfast.indexes import evidence_table
 from holdfast.tables import Table, from_arrow, overlap
 from tests.oracles import denial as oracle
 from tests.oracles.values import Table as OracleTable
@@ -152,7 +153,7 @@ def test_a_set_grows_to_its_ceiling_keeps_every_evidence_and_then_refuses(monkey
     assert (every.entries()[0] == held).all()
     every.compare_pairs(listed)
     assert len(every) > len(evidences)
-    monkeypatch.setattr(evidences_module, "_MOVED_AT_ONCE", 1_000)
+    monkeypatch.setattr(evidence_table, "_AT_ONCE", 1_000)
     more = EvidenceSet(codes, space, 20_000)
     with pytest.raises(TooManyEvidences):
         more.add(*every.entries())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast.discovery.evidence import hitting_sets
 from holdfast.discovery.evidence.hitting_sets import HittingSetSearch, transposed
-from holdfast.discovery.kernels.hitting_sets import Groups
+from holdfast.discovery.kernels.hitting_sets import VertexGroups
 from tests.oracles.hitting_sets import Vertices, minimal_hitting_sets
 
 GROUPS = st.lists(st.integers(2, 3), min_size=1, max_size=5).filter(lambda sizes: sum(sizes) <= 10)
@@ -103,13 +103,13 @@ def _edge(rng: np.random.Generator, groups: Sequence[Vertices]) -> Vertices:
     return frozenset(drawn or {min(groups[0])})
 
 
-def _as_groups(groups: Sequence[Vertices], words: int) -> Groups:
+def _as_groups(groups: Sequence[Vertices], words: int) -> VertexGroups:
     of = np.full(64 * words, -1, np.int64)
     for number, group in enumerate(groups):
         of[sorted(group)] = number
     word = np.array([min(group) // 64 for group in groups], np.int64)
     bits = np.array([sum(1 << v % 64 for v in group) for group in groups], np.uint64)
-    return Groups(of, word, bits, _rows([frozenset().union(*groups)], words)[0])
+    return VertexGroups(of, word, bits, _rows([frozenset().union(*groups)], words)[0])
 
 
 def _rows(sets: Sequence[Vertices], words: int) -> Any:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.constraints import NearConstraint, NearShape
-from holdfast.discovery.near.counting import Groups
+from holdfast.discovery.kernels.near import ContextGroups
 from holdfast.discovery.near.discover import discover_near
 from holdfast.discovery.near.swaps import sampled_pairs
 from holdfast.tables import from_arrow
@@ -131,7 +131,7 @@ def test_the_rules_that_made_a_table_come_first() -> None:
 
 @pytest.mark.parametrize("most", [1, 7, 1_000])
 def test_sampled_pairs_agree_and_differ(most: int) -> None:
-    groups = Groups(np.array([4, 2, 9, 1, 7], np.int32), np.array([0, 2, 5]))
+    groups = ContextGroups(np.array([4, 2, 9, 1, 7], np.int32), np.array([0, 2, 5]))
     left, right = sampled_pairs(groups, most)
     assert len(left) == len(right) == min(most, 8)
     among = [{4, 2}, {9, 1, 7}]

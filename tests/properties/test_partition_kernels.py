@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.discovery.kernels.partitions import LEAF, SMALL, refine_same_kernel, refine_two_kernel, search_kernel
+from holdfast.discovery.kernels.evidence import PairCodes
+from holdfast.discovery.kernels.partitions import (
+    LEAF,
+    SMALL,
+    Partition,
+    Predicates,
+    Zones,
+    refine_same_kernel,
+    refine_two_kernel,
+    search_kernel,
+)
 from tests.oracles.partitions import Group, refined, violating
 
 UNLIMITED = 1 << 62
@@ -39,13 +49,11 @@ def test_groups_of_two_lists_are_split(t_count: int, s_count: int, values: int, 
     groups = list(zip(of_t, of_s, strict=False))
     t_codes, s_codes = rng.integers(0, values, (2, count)).astype(np.int32)
     t_sizes, s_sizes = np.zeros(values, np.int64), np.zeros(values, np.int64)
-    t_rows, t_starts = _arrays([ts for ts, _ in groups])
-    s_rows, s_starts = _arrays([ss for _, ss in groups])
-    t_out, s_out = np.full(len(t_rows), 99, np.int32), np.full(len(s_rows), 99, np.int32)
-    t_ends, s_ends = np.full((2, len(t_rows) + 1), 99)
-    kept, t_filled, s_filled = refine_two_kernel(
-        t_rows, t_starts, s_rows, s_starts, t_codes, s_codes, t_sizes, s_sizes, t_out, t_ends, s_out, s_ends
-    )
+    partition = Partition(*_arrays([ts for ts, _ in groups]), *_arrays([ss for _, ss in groups]))
+    t_out, s_out = np.full(len(partition.t_rows), 99, np.int32), np.full(len(partition.s_rows), 99, np.int32)
+    t_ends, s_ends = np.full((2, len(t_out) + 1), 99)
+    out = Partition(t_out, t_ends, s_out, s_ends)
+    kept, t_filled, s_filled = refine_two_kernel(partition, t_codes, s_codes, t_sizes, s_sizes, out)
     assert not t_sizes.any()
     assert not s_sizes.any()
     found = zip(_lists(t_out[:t_filled], t_ends[: kept + 1]), _lists(s_out[:s_filled], s_ends[: kept + 1]), strict=True)
@@ -146,13 +154,13 @@ class _Search:
         while leaves * LEAF < longest:
             leaves *= 2
         zones = np.full((4, len(self.predicates), 2 * leaves), 99, np.int32)
-        t_rows, t_starts = _arrays([ts for ts, _ in self.groups])
-        s_rows, s_starts = _arrays([ss for _, ss in self.groups])
+        partition = Partition(*_arrays([ts for ts, _ in self.groups]), *_arrays([ss for _, ss in self.groups]))
         out = np.full((limit, 2), -1)
-        pairs, allowed = (np.array([predicate[i] for predicate in self.predicates], np.int64) for i in (0, 1))
-        table = (t_rows, t_starts, s_rows, s_starts, not self.crossing, self.left, self.right, self.weight)
-        room = (zones[0], zones[1], zones[2], zones[3], np.zeros((64, 2), np.int64), out)
-        found, made = search_kernel(*table, pairs, allowed, budget, *room)
+        predicates = Predicates(*(np.array([predicate[i] for predicate in self.predicates], np.int64) for i in (0, 1)))
+        every = np.arange(len(self.weight))
+        codes = PairCodes(self.left, self.right, every, np.where(self.weight > 1, every, -1))
+        scratch = Zones(*zones), np.zeros((64, 2), np.int64), out
+        found, made = search_kernel(partition, not self.crossing, codes, predicates, budget, *scratch)
         return [(int(t), int(s)) for t, s in out[:found]], int(made)
 
 

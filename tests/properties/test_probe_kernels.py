@@ -8,13 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.indexes.kernels.count import count_kernel, first_in_box_kernel
-from holdfast.indexes.kernels.probe import STACK, note_kernel, pairs_kernel, probe_kernel, rehash_kernel
+from holdfast.indexes.kernels.count import Box, count_kernel, first_in_box_kernel
+from holdfast.indexes.kernels.evidences import (
+    EvidenceArrays,
+    Layout,
+    insert_all_kernel,
+    insert_kernel,
+    listed_kernel,
+    rehash_kernel,
+)
+from holdfast.indexes.kernels.probe import Boxes, probe_kernel
 from holdfast.indexes.zone_tree import ZoneTree
 from tests.oracles.probe import Compared, PlainNotes, Test, breaking, count_in_box, evidence, in_a_box
 
 VALUES = np.array([-(2**63), -1, 0, 1, 2**63 - 1])
-Noting = tuple[Any, Any, Any]
 WIDTHS = st.lists(st.booleans(), min_size=1, max_size=4) | st.sampled_from(
     [[True] * 21, [True] * 20 + [False] * 2, [False] * 32, [False] * 33, [True] * 22, [True] * 45]
 )
@@ -29,13 +36,17 @@ def test_an_evidence_is_noted_with_pairs_that_share_no_row(
     keys = np.random.default_rng(1).integers(1, 2**63, (7, words)).astype(np.uint64)
     table, plain = _table(16, words, most), PlainNotes(most)
     for number, t, s in noted:
-        is_new = note_kernel(keys[number], t, s, *table)
-        assert is_new == plain.note(_number(keys[number]), t, s)
+        before = table.held[0]
+        insert_kernel(keys[number], t, s, table)
+        assert table.held[0] - before == plain.note(_number(keys[number]), t, s)
     assert _noted(table) == plain.found
-    larger = _table(32, words, most)
-    used = table[2] > 0
-    rehash_kernel(table[0][used], table[1][used], table[2][used], *larger)
+    larger = _larger(table)
     assert _noted(larger) == plain.found
+    assert larger.held[0] == table.held[0] == len(plain.found)
+    numbers, pairs = np.hsplit(np.array(noted, np.int64).reshape(-1, 3), [1])
+    table = _table(16, words, most)
+    insert_all_kernel(keys[numbers[:, 0]], pairs.copy(), table)
+    assert _noted(table) == plain.found
 
 
 @given(WIDTHS, st.integers(0, 12), st.integers(0, 2**32 - 1))
@@ -43,18 +54,17 @@ def test_listed_pairs_are_noted_until_the_table_is_half_full(ordered: list[bool]
     rng = np.random.default_rng(seed)
     space, codes = _space(ordered), VALUES[rng.integers(0, 5, (9, 2))]
     pairs = rng.integers(0, 9, (count, 2)).astype(np.int32)
-    layout, plain, key = _layout(space), PlainNotes(2), np.full(_words(space), 99, np.uint64)
-    table, held, at = _table(2, len(key), 2), 0, 0
+    plain, table, at = PlainNotes(2), _table(2, _words(space), 2), 0
     while at < count:
         before = at
-        at, held = pairs_kernel(pairs, at, codes, *layout, *table, held, key)
+        at = listed_kernel(pairs, at, codes, _layout(space), table)
         for t, s in pairs[before:at].tolist():
             plain.note(evidence(codes[t], codes[s], space), t, s)
         assert _noted(table) == plain.found
-        assert held == len(plain.found)
-        assert 2 * held <= len(table[0])
+        assert table.held[0] == len(plain.found)
+        assert 2 * table.held[0] <= len(table.words)
         if at < count:
-            assert 2 * held >= len(table[0])
+            assert 2 * table.held[0] == len(table.words)
             table = _larger(table)
 
 
@@ -100,18 +110,16 @@ def test_copies_in_a_box_are_counted(seed: int, count: int, anchored: bool) -> N
         anchor = int(rng.integers(0, 3))
         tests.append(Test(anchor, 0, (2,)))
     xs = rng.integers(0, len(codes), 6)  # rows of others are asked for, too
-    arrays = _tests_arrays(tests, 1)
-    allowed = np.array([test.allowed[0] for test in tests], np.int64)
+    boxes = _boxes(tests, 1, [])
+    box = Box(boxes.x_column, boxes.row_column, np.array([test.allowed[0] for test in tests], np.int64))
     out = np.full(len(xs), -1)
-    looked = (tree.leaf, tree.size, tree.entry, tree.place, tree.zone, tree.weight, tree.root)
-    stack = np.zeros(STACK, np.int64)
-    count_kernel(xs, codes, copies, arrays[0], arrays[1], allowed, anchor, *looked, stack, out)
+    count_kernel(xs, codes, copies, box, anchor, tree.nodes, out)
     assert out.tolist() == [count_in_box(int(x), codes, live.tolist(), copies, tests) for x in xs]
     for x in xs.tolist():
         start, end = sorted(rng.integers(0, len(codes) + 1, 2).tolist())
         possible = (row for row in range(start, end) if copies[row] > (row == x))
         first = next((row for row in possible if in_a_box(codes[x], codes[row], tests, 1)), end)
-        assert first_in_box_kernel(x, codes, copies, start, end, *arrays[:2], allowed) == first
+        assert first_in_box_kernel(x, codes, copies, start, end, box) == first
 
 
 @pytest.mark.parametrize(("allowed", "most"), [(1, 900), (2, 200), (4, 900), (6, 900)])
@@ -137,38 +145,17 @@ def _probe(
     space: Sequence[Compared],
     both_ways: bool,
     effort: Any = None,
-) -> Noting:
+) -> EvidenceArrays:
     """Return the table of what a probe noted, grown where it has to be."""
-    layout, key = _layout(space), np.full(_words(space), 99, np.uint64)
-    every = _bits([True] * boxes)
-    nodes = (tree.leaf, tree.size, tree.entry, tree.place, tree.zone, tree.root)
-    x_column, row_column, allow = _tests_arrays(tests, boxes)
-    table, held, at = _table(8, len(key), 2), 0, 0
+    table, at = _table(8, _words(space), 2), 0
     effort = np.zeros(2, np.int64) if effort is None else effort
+    how = _boxes(tests, boxes, anchors), tree.nodes, _layout(space), both_ways
     while at < len(xs):
-        at, held = probe_kernel(
-            xs,
-            at,
-            codes,
-            copies.astype(np.int64),
-            x_column,
-            row_column,
-            every,
-            allow,
-            np.array(anchors, np.int64),
-            *nodes,
-            *layout,
-            both_ways,
-            *table,
-            held,
-            key,
-            np.zeros(STACK, np.int64),
-            effort,
-        )
-        assert held == (table[2] > 0).sum()
-        assert 2 * held <= len(table[0])
+        at = probe_kernel(xs, at, codes, copies.astype(np.int64), *how, table, effort)
+        assert table.held[0] == (table.filled > 0).sum()
+        assert 2 * table.held[0] <= len(table.words)
         if at < len(xs):
-            assert 2 * held + 4 >= len(table[0])
+            assert 2 * table.held[0] + 4 >= len(table.words)
             table = _larger(table)
     return table
 
@@ -189,26 +176,25 @@ def _words(space: Sequence[Compared]) -> int:
     return space[-1].offset // 64 + 1
 
 
-def _layout(space: Sequence[Compared]) -> tuple[Any, Any, Any, Any, Any]:
+def _layout(space: Sequence[Compared]) -> Layout:
     left, right, offset = (np.array([getattr(pair, name) for pair in space]) for name in ("left", "right", "offset"))
-    return left, right, np.array([pair.ordered for pair in space]), offset // 64, offset % 64
+    return Layout(left, right, np.array([pair.ordered for pair in space]), offset // 64, offset % 64)
 
 
-def _table(size: int, words: int, most: int) -> Noting:
-    return np.zeros((size, words), np.uint64), np.full((size, most, 2), 99, np.int32), np.zeros(size, np.int64)
+def _table(size: int, words: int, most: int) -> EvidenceArrays:
+    filled, held = np.zeros(size, np.int64), np.zeros(1, np.int64)
+    return EvidenceArrays(np.zeros((size, words), np.uint64), np.full((size, most, 2), 99, np.int32), filled, held)
 
 
-def _larger(table: Noting) -> Noting:
-    words, pairs, filled = table
-    larger = _table(2 * len(words), words.shape[1], pairs.shape[1])
-    rehash_kernel(words[filled > 0], pairs[filled > 0], filled[filled > 0], *larger)
+def _larger(table: EvidenceArrays) -> EvidenceArrays:
+    larger = _table(2 * len(table.words), table.words.shape[1], table.pairs.shape[1])
+    rehash_kernel(table, larger)
     return larger
 
 
-def _noted(table: Noting) -> dict[int, list[tuple[int, int]]]:
-    words, pairs, filled = table
-    used = np.flatnonzero(filled).tolist()
-    found = {_number(words[i]): [(int(t), int(s)) for t, s in pairs[i, : filled[i]]] for i in used}
+def _noted(table: EvidenceArrays) -> dict[int, list[tuple[int, int]]]:
+    used = np.flatnonzero(table.filled).tolist()
+    found = {_number(table.words[i]): [(int(t), int(s)) for t, s in table.pairs[i, : table.filled[i]]] for i in used}
     assert len(found) == len(used)
     return found
 
@@ -245,8 +231,8 @@ def _allowed(rng: np.random.Generator, boxes: int, hard: bool) -> Iterator[int]:
         yield int(rng.choice([1, 2, 4])) if hard else int(rng.integers(1, 8))
 
 
-def _tests_arrays(tests: Sequence[Test], boxes: int) -> tuple[Any, Any, Any]:
-    """Return columns of x, columns of rows, and for a test and possible outcomes the boxes that allow one."""
+def _boxes(tests: Sequence[Test], boxes: int, anchors: Sequence[int]) -> Boxes:
+    """Return tests of so many boxes as kernels take them."""
     allow = np.zeros((len(tests), 8, len(_bits([True] * boxes))), np.uint64)
     for i, test in enumerate(tests):
         for possible in range(8):
@@ -254,7 +240,7 @@ def _tests_arrays(tests: Sequence[Test], boxes: int) -> tuple[Any, Any, Any]:
     x_column, row_column = (
         np.array([getattr(t, name) for t in tests], np.int64) for name in ("x_column", "row_column")
     )
-    return x_column, row_column, allow
+    return Boxes(x_column, row_column, _bits([True] * boxes), allow, np.array(anchors, np.int64))
 
 
 def _bits(flags: Sequence[bool]) -> Any:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from holdfast.constraints import ConstraintChange, ExternalError, InclusionDependency, Rule, StateRefused
 from holdfast.discovery.blocks.executors import InProcess
 from holdfast.discovery.blocks.storage.block import Rows, write_blocks
-from holdfast.discovery.blocks.storage.hashing import Hashes, hashed
+from holdfast.discovery.blocks.storage.hashing import hashed
 from holdfast.discovery.blocks.storage.location import Kept, Storage
 from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.discovery.blocks.values import parts as value_parts
@@ -39,6 +39,7 @@ from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule
 from holdfast.streaming.maintainers.rules.values import ValueRules
 from holdfast.streaming.maintainers.rules.watches import MOST_EXAMPLES
 from holdfast.tables import Table, from_arrow
+from holdfast.tables.arrays import Hashes
 from tests.oracles import inclusion as oracle
 from tests.oracles.values import Row, same
 from tests.properties.tables import DOMAINS

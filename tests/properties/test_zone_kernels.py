@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from holdfast.indexes.kernels.zones import (
     DEPTH,
     FANOUT,
+    Tree,
     build_kernel,
     insert_kernel,
     order_kernel,
@@ -25,8 +26,6 @@ SIZES = (0, 1, 2, 11, 12, 13, 15, 16, 17, 31, 33, 143, 144, 145, 300)
 NUMBERS = np.array([-(2**63), -(2**63) + 1, -3, -1, 0, 1, 2, 2**31, 2**63 - 2, 2**63 - 1])
 ROWS = 320
 GARBAGE = 77
-
-Nodes = tuple[np.ndarray, ...]
 
 
 @given(
@@ -46,14 +45,14 @@ def test_rows_in_and_out(seed: int, first: int, columns: int, counted: bool, pla
     slots = rng.choice(ROWS, first, replace=False)
     ordered = np.array([slot for _, slot in sorted((int(place[s]), int(s)) for s in slots)], np.int64)
     nodes = _nodes(len(ordered) + DEPTH + 2, columns)
-    build_kernel(ordered, place[ordered], codes, copies, *nodes)
+    build_kernel(ordered, place[ordered], codes, copies, nodes)
     plain.insert(_rows(ordered, place))
     _agrees(nodes, plain, codes, copies)
     for _ in range(6):
         held = np.array([slot for _, slot in plain.listed()], np.int64)
         gone = rng.permutation(held)[: rng.integers(0, len(held) + 1)]
         asked = np.concatenate([gone, gone[: rng.integers(0, 2)]])  # a row that is gone is missing
-        missing = remove_kernel(asked, place[asked], codes, copies, *nodes)
+        missing = remove_kernel(asked, place[asked], codes, copies, nodes)
         assert missing == plain.remove(_rows(gone, place)) + len(asked) - len(gone)
         _agrees(nodes, plain, codes, copies)
         codes[gone] = _numbers(rng, (len(gone), columns), 10)
@@ -62,16 +61,16 @@ def test_rows_in_and_out(seed: int, first: int, columns: int, counted: bool, pla
         at = 0
         while at < len(come):
             before = at
-            at = insert_kernel(come, place[come], at, codes, copies, *nodes)
+            at = insert_kernel(come, place[come], at, codes, copies, nodes)
             plain.insert(_rows(come[before:at], place))
             _agrees(nodes, plain, codes, copies)
             if at < len(come):
-                assert nodes[-1][2] + DEPTH >= len(nodes[0])  # a row may need a node on each level
+                assert nodes.root[2] + DEPTH >= len(nodes.size)  # a row may need a node on each level
                 nodes = _larger(nodes, spare)
         if counted and plain.rows:
             changed = rng.choice([slot for _, slot in plain.listed()], 5)
             copies[changed] = rng.integers(0, 9, 5)
-            weigh_kernel(changed, place[changed], copies, *nodes[:5], *nodes[6:])
+            weigh_kernel(changed, place[changed], copies, nodes)
             _agrees(nodes, plain, codes, copies)
 
 
@@ -87,7 +86,7 @@ def test_the_order_of_places(drawn: list[int], near: bool, seed: int) -> None:
     assert list(zip(found[1].tolist(), found[0].tolist(), strict=True)) == expected
 
 
-def _agrees(nodes: Nodes, plain: PlainRows, codes: Any, copies: Any) -> None:
+def _agrees(nodes: Tree, plain: PlainRows, codes: Any, copies: Any) -> None:
     """Assert that the arrays hold exactly the plain rows."""
     size, leaf, entry, places, first, zones, weights, root = nodes
     used: list[int] = []
@@ -127,17 +126,18 @@ def _agrees(nodes: Nodes, plain: PlainRows, codes: Any, copies: Any) -> None:
     assert not size[root[2] :].any()
 
 
-def _nodes(count: int, columns: int) -> Nodes:
+def _nodes(count: int, columns: int) -> Tree:
     """Return nodes that nobody has used; only their sizes are known to be 0."""
     shapes: tuple[tuple[int, ...], ...] = ((count, FANOUT), (count, FANOUT), (count, FANOUT), (count, 2, columns))
     entry, place, first, zones = (np.full(shape, GARBAGE, np.int64) for shape in shapes)
     size, leaf, weights, root = np.zeros(count, np.int64), np.full(count, 1), np.full(count, GARBAGE), np.full(3, -9)
-    return size, leaf, entry.astype(np.int32), place, first.astype(np.int32), zones, weights, root
+    return Tree(size, leaf, entry.astype(np.int32), place, first.astype(np.int32), zones, weights, root)
 
 
-def _larger(nodes: Nodes, spare: int) -> Nodes:
-    more = _nodes(DEPTH + 1 + spare, nodes[5].shape[2])
-    return *(np.concatenate([a, b]) for a, b in zip(nodes[:-1], more[:-1], strict=True)), nodes[-1]
+def _larger(nodes: Tree, spare: int) -> Tree:
+    more = _nodes(DEPTH + 1 + spare, nodes.zone.shape[2])
+    *larger, _ = (np.concatenate([a, b]) for a, b in zip(nodes, more, strict=True))
+    return Tree._make([*larger, nodes.root])
 
 
 def _numbers(rng: np.random.Generator, shape: tuple[int, ...], different: int) -> Any:

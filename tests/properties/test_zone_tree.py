@@ -60,7 +60,7 @@ def test_ascending_places_keep_the_tree_shallow() -> None:
     for start in range(0, 20_000, 1_000):
         tree.insert(codes, np.arange(start, start + 1_000), np.arange(start, start + 1_000))
     tree.check_invariants(codes)
-    assert len(tree.size) < 20_000
+    assert len(tree.nodes.size) < 20_000
 
 
 def test_a_row_that_is_not_there_is_noticed() -> None:

@@ -10,8 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from holdfast.state import codecs, pieces
 from holdfast.state.memory import MemoryStore
-from holdfast.state.pieces import Numbers, Pieces
+from holdfast.state.pieces import Pieces
 from holdfast.state.store import WriteBatch
+from holdfast.tables.arrays import Numbers
 
 PREFIX = b"table"
 NUMBERS = st.integers(0, 12)

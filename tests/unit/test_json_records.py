@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from holdfast.tables.json_records import Spans, fields_of, spans_of
 from holdfast.tables.kernels.base64 import NO_BASE64, READ, WIDE, beyond_kernel, decimals_kernel
-from holdfast.tables.kernels.json import ESCAPED, NUMBER, integers_kernel
+from holdfast.tables.kernels.json import ESCAPED, NUMBER
+from holdfast.tables.kernels.json_cells import integers_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable

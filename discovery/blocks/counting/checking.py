@@ -26,11 +26,12 @@ from holdfast.discovery.blocks.executors import Given, Taken, by_part
 from holdfast.discovery.blocks.search.planning import orders_of
 from holdfast.discovery.blocks.storage.table import Arrangement, BlockTable, Report
 from holdfast.discovery.blocks.values.shared import clusters_of, missing_values
-from holdfast.discovery.detection.check import Checked, Example, Pairs
+from holdfast.discovery.detection.check import Checked, Example
 from holdfast.discovery.detection.counting import count
 from holdfast.discovery.detection.forms import Compared, Form, PairForm, RowForm, form_of
 from holdfast.discovery.detection.listing import lists, pairs
 from holdfast.display.verdicts import Verdicts
+from holdfast.tables.arrays import Pairs
 
 Locate = Callable[[int], str]
 Shown = TypeVar("Shown")

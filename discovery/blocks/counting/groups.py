@@ -15,15 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdfast.constraints import Column
 from holdfast.discovery.detection.forms import Groups
 from holdfast.discovery.detection.grouping import Grouping
+from holdfast.tables.arrays import Flags, Ints
 from holdfast.tables.columnar import encoded
-from holdfast.tables.keys import Flags
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

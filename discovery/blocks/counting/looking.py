@@ -18,7 +18,7 @@ from holdfast.discovery.detection.columns import TableColumns
 from holdfast.discovery.detection.examples import some_pairs
 from holdfast.discovery.detection.forms import PairForm, RowForm
 from holdfast.discovery.detection.grouping import Grouping
-from holdfast.tables.keys import Flags
+from holdfast.tables.arrays import Flags
 
 _COPIES_OF_ROWS = 4
 

@@ -29,21 +29,18 @@ from numpy.typing import NDArray
 from holdfast.constraints import NearShape
 from holdfast.discovery.blocks.executors import Given, Taken, by_part
 from holdfast.discovery.blocks.storage.block import Block, Rows, carried, table_of
-from holdfast.discovery.blocks.storage.hashing import Hashes
 from holdfast.discovery.blocks.storage.location import KEPT
 from holdfast.discovery.blocks.storage.lookup import hashed_with, value_hashes
-from holdfast.discovery.blocks.storage.marks import RowNumbers
 from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.discovery.blocks.values.records import part_of
 from holdfast.discovery.evidence.codes import column_numbers, numbers
-from holdfast.discovery.kernels.near import Codes, Ints
 from holdfast.discovery.near.counting import Candidate, Context, Counted, Counter, by_context, counted, visible
 from holdfast.discovery.near.lattice import Tasks
 from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.targets import KEY, NearTargets
-from holdfast.indexes.exceptions import Standing
 from holdfast.indexes.kernels.exceptions import CERTAIN, NONE, UNDECIDED
 from holdfast.tables import EncodedColumn, Table
+from holdfast.tables.arrays import DenseCodes, Flags, Floats, Hashes, Ints, Ints32, RowNumbers, Standing
 from holdfast.tables.columnar import encoded
 
 SHAPES = frozenset({NearShape.KEY, NearShape.CONSTANT})
@@ -244,7 +241,7 @@ class _Coded:
     """
 
     numbers: RowNumbers
-    codes: Codes
+    codes: DenseCodes
     values: tuple[pa.Array, ...]
     hashes: tuple[Hashes, ...]
 
@@ -275,7 +272,7 @@ class _Touched:
 
     def __init__(self, changed: _Changed, coded: _Coded, left: Ints) -> None:
         self._changed, self._coded, self._left = changed, coded, left
-        self._is_there: dict[int, NDArray[np.bool_]] = {}
+        self._is_there: dict[int, Flags] = {}
 
     def rows(self, context: Context) -> Ints:
         """Return at least all rows that are in a group with a row of the batch."""
@@ -289,7 +286,7 @@ class _Touched:
         is_touched = np.isin(self._coded.hashed(context, found), self._changed.rows.hashed(context, every))
         return np.asarray(found[is_touched])
 
-    def _alike(self, column: int) -> NDArray[np.bool_]:
+    def _alike(self, column: int) -> Flags:
         """Return which rows that are left have a value of the batch in a column."""
         if column not in self._is_there:
             is_there = np.isin(self._coded.hashes[column], self._changed.rows.hashes[column])
@@ -415,7 +412,7 @@ def _exceptions_together(asked: _Asked, most: int, taken: Taken) -> Iterator[tup
     yield from zip(standing[some].tolist(), numbers[some].tolist(), strict=True)
 
 
-def _codes_of(asked: _Asked, shipment: _Shipment, rows: pa.Table) -> Codes:
+def _codes_of(asked: _Asked, shipment: _Shipment, rows: pa.Table) -> DenseCodes:
     """Return the codes of the rows of a part, in the columns that a shipment counts on."""
     schema, of_table = asked.source.schema, asked.targets.of_table
     columns = {c: schema.columns[int(of_table[c])] for c in shipment.columns}
@@ -427,7 +424,7 @@ def _codes_of(asked: _Asked, shipment: _Shipment, rows: pa.Table) -> Codes:
     return codes
 
 
-def _staying(targets: NearTargets, shipment: _Shipment, codes: Codes, copies: Ints) -> list[int]:
+def _staying(targets: NearTargets, shipment: _Shipment, codes: DenseCodes, copies: Ints) -> list[int]:
     """Return for each candidate of a shipment how many of some rows stay."""
     if len(shipment.tasks) == 1:
         ((context, asked),) = shipment.tasks
@@ -438,7 +435,7 @@ def _staying(targets: NearTargets, shipment: _Shipment, codes: Codes, copies: In
     return [int(count - exceptions) for exceptions in np.concatenate(found)]
 
 
-def _staying_of_copies(codes: Codes, copies: Ints, context: Context, asked: Ints) -> list[int]:
+def _staying_of_copies(codes: DenseCodes, copies: Ints, context: Context, asked: Ints) -> list[int]:
     groups = _numbered(codes[list(context)])
     sizes = np.bincount(groups, copies)
     found = []
@@ -450,7 +447,7 @@ def _staying_of_copies(codes: Codes, copies: Ints, context: Context, asked: Ints
     return found
 
 
-def _classes(codes: Codes, copies: Ints, groups: Ints, number: int) -> tuple[Ints, NDArray[np.float64]]:
+def _classes(codes: DenseCodes, copies: Ints, groups: Ints, number: int) -> tuple[Ints, Floats]:
     """Return the class of each row by a functional dependency, and the size of the largest class of each group."""
     classes = _numbered(np.stack([groups, codes[number - 1]]))
     of = np.zeros(int(classes.max(initial=-1)) + 1, np.int64)
@@ -502,7 +499,7 @@ def _left(source: Source, block: Block, coded: _Coded) -> Ints:
     return np.flatnonzero(~np.isin(coded.numbers, gone)) if len(gone) else np.arange(len(coded.numbers))
 
 
-def _near_rows(codes: Codes, columns: Ints, rows: NDArray[np.int32]) -> NearRows:
+def _near_rows(codes: DenseCodes, columns: Ints, rows: Ints32) -> NearRows:
     """Return rows as they are counted, without any order of values."""
     width = len(columns)
     distinct = np.maximum(codes.max(axis=1, initial=0) + 1, 1).astype(np.int64)

@@ -17,10 +17,10 @@ from holdfast.constraints import ExternalError
 from holdfast.discovery.blocks.counting.looking import Asked, Task, looked_at
 from holdfast.discovery.blocks.storage.packing import packed, unpacked
 from holdfast.discovery.blocks.storage.table import BlockTable, Source
-from holdfast.discovery.detection.check import Pairs
 from holdfast.discovery.detection.forms import PairForm
 from holdfast.discovery.detection.listing import lists, pairs
 from holdfast.state.places import Place
+from holdfast.tables.arrays import Pairs
 
 _PAIRS_A_FILE = 1 << 21
 

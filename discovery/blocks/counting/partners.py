@@ -16,14 +16,12 @@ from itertools import chain
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
 from holdfast.discovery.blocks.counting.groups import AskedGroups, GroupSizes, SomeSizes
 from holdfast.discovery.blocks.search.planning import orders_of
 from holdfast.discovery.blocks.storage.block import Block, rows_of
 from holdfast.discovery.blocks.storage.location import INDEXED_AT_LEAST, KEPT
-from holdfast.discovery.blocks.storage.marks import RowNumbers
 from holdfast.discovery.blocks.storage.ranges import rows_meeting
 from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.discovery.detection.columns import TableColumns
@@ -31,13 +29,12 @@ from holdfast.discovery.detection.examples import pair_with
 from holdfast.discovery.detection.forms import Compared, PairForm, space_with
 from holdfast.discovery.detection.grouping import Grouping
 from holdfast.discovery.detection.partners import PartnerCounts
-from holdfast.indexes.encoding import Codes
 from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowSet
 from holdfast.indexes.sorted_groups import SortedGroups
 from holdfast.tables import Table
+from holdfast.tables.arrays import Codes, Ints, RowNumbers
 
-Ints = NDArray[np.int64]
 Forms = tuple[PairForm, ...]
 
 _BYTES_A_CELL, _BYTES_A_ROW_AND_TREE, _BYTES_A_ROW_AND_GROUPS = 16, 64, 16

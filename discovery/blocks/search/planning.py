@@ -9,13 +9,11 @@ differences is searched in the rows as they came.
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.constraints.operators import EQUAL, GREATER, LESS
 from holdfast.discovery.blocks.storage.table import BlockTable, Order
 from holdfast.discovery.detection.forms import Compared
-
-Positions = NDArray[np.int64]
+from holdfast.tables.arrays import Flags, Positions
 
 
 def orders_of(table: BlockTable, asked: Sequence[Sequence[Compared]], positions: Positions) -> dict[Order, Positions]:
@@ -41,7 +39,7 @@ def _own(compared: Sequence[Compared], *allowed: int) -> list[int]:
     return [c.left for c in compared if c.left == c.right and c.allowed in allowed]
 
 
-def _most_wanted(table: BlockTable, equal: NDArray[np.bool_]) -> int | None:
+def _most_wanted(table: BlockTable, equal: Flags) -> int | None:
     """Return the column that most of some constraints want equal, of those whose values fit into a block.
 
     Rows that are sorted by a column already are searched in that order first.

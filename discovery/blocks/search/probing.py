@@ -16,7 +16,6 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from holdfast.constraints import PredicateSpace
 from holdfast.constraints.operators import EQUAL
@@ -24,18 +23,17 @@ from holdfast.discovery.blocks.search.planning import orders_of
 from holdfast.discovery.blocks.search.searching import Evidences, compared_of
 from holdfast.discovery.blocks.storage.block import Block, Rows, rows_of
 from holdfast.discovery.blocks.storage.location import INDEXED_AT_LEAST, KEPT
-from holdfast.discovery.blocks.storage.marks import RowNumbers
 from holdfast.discovery.blocks.storage.ranges import rows_meeting
 from holdfast.discovery.blocks.storage.table import BlockTable, Order, Source
 from holdfast.discovery.detection.forms import Compared
 from holdfast.discovery.evidence.current import evidences_with
 from holdfast.discovery.evidence.evidences import mirrored
-from holdfast.discovery.kernels.evidence import Places, Words
 from holdfast.indexes.masks import as_items
 from holdfast.indexes.row_hash import first_equal
 from holdfast.indexes.rows import RowSet
 from holdfast.indexes.table_index import TableIndex
 from holdfast.tables import Table
+from holdfast.tables.arrays import Ints, Positions, RowNumbers, Words
 
 _BYTES_A_CELL, _BYTES_A_ROW_AND_TREE = 16, 64
 _COMPARED, _MANY = 1 << 13, 8
@@ -138,7 +136,7 @@ class _Indexed:
             others = np.flatnonzero(np.isin(self._slots, bare))
             self.places[self._slots[others]] = others
 
-    def numbers_of(self, slots: NDArray[np.int64]) -> RowNumbers:
+    def numbers_of(self, slots: Ints) -> RowNumbers:
         """Return the number of a row that is in each of some slots."""
         found: RowNumbers = self._numbers[self.places[slots]]
         return found
@@ -215,7 +213,7 @@ def _wants_equal(asked: _Asked, order: Order) -> bool:
     return all(equal in compared for compared in compared_of(asked.masks[order], asked.space))
 
 
-def _alike(rows: pa.Table, batch: Table, column: int) -> NDArray[np.int64]:
+def _alike(rows: pa.Table, batch: Table, column: int) -> Ints:
     """Return which rows have a value of a column that some row of a batch has, null among them. O(rows)."""
     theirs, ours = rows.column(str(column)), batch.columns[column].values()
     if pa.types.is_floating(theirs.type):  # zero has no sign
@@ -223,7 +221,7 @@ def _alike(rows: pa.Table, batch: Table, column: int) -> NDArray[np.int64]:
     return np.flatnonzero(pc.is_in(theirs, value_set=ours.cast(theirs.type)).to_numpy())
 
 
-def probe_among(space: PredicateSpace, batch: Rows, copies: Places, masks: Words, threads: int = 1) -> Evidences:
+def probe_among(space: PredicateSpace, batch: Rows, copies: Positions, masks: Words, threads: int = 1) -> Evidences:
     """Return the evidences of pairs of rows of a batch, at least of all that violate a mask.
 
     The rows are distinct. One that has copies is a pair with itself, which has its number twice. Few rows are all

@@ -26,12 +26,13 @@ from holdfast.discovery.blocks.storage.location import KEPT
 from holdfast.discovery.blocks.storage.table import Arrangement, BlockTable, Source
 from holdfast.discovery.denial.validating import UNLIMITED
 from holdfast.discovery.detection.forms import Compared
-from holdfast.discovery.evidence.codes import PairCodes, pair_codes
+from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.discovery.evidence.evidences import EvidenceSet
 from holdfast.discovery.evidence.sampling import both_ways, sample_neighbours, sample_random
 from holdfast.discovery.evidence.violations import ViolationSearch
-from holdfast.discovery.kernels.evidence import Places, Words
+from holdfast.discovery.kernels.evidence import PairCodes
 from holdfast.indexes.masks import as_items, outcomes_of
+from holdfast.tables.arrays import Positions, Words
 
 Report = Callable[[str], object]
 
@@ -52,7 +53,7 @@ class Evidences:
     """
 
     words: Words
-    rows: Places
+    rows: Positions
     images: tuple[pa.Table, ...] = ()
 
     @classmethod
@@ -81,8 +82,8 @@ class Broken:
     evidences : of violating pairs, and of these exchanged.
     """
 
-    constraint: Places
-    undecided: Places
+    constraint: Positions
+    undecided: Positions
     evidences: Evidences
 
 
@@ -103,7 +104,7 @@ class _Task:
     """Blocks to search together, and for which constraints."""
 
     blocks: tuple[Block, ...]
-    positions: Places
+    positions: Positions
 
 
 class BlockSearch:
@@ -149,7 +150,7 @@ class BlockSearch:
             self._do(asked, [tasks[start : start + size] for start in range(0, len(tasks), size)], state)
         return state.result(self._space)
 
-    def _tasks(self, compared: Sequence[Sequence[Compared]], positions: Places) -> list[_Task]:
+    def _tasks(self, compared: Sequence[Sequence[Compared]], positions: Positions) -> list[_Task]:
         """Return which blocks to search for which constraints: those that tell most first."""
         orders = orders_of(self._table, compared, positions)
         arrangements = self._table.arranged_in(list(orders))
@@ -166,7 +167,7 @@ class BlockSearch:
 
 
 def _tasks(
-    arrangement: Arrangement, compared: Sequence[Sequence[Compared]], positions: Places
+    arrangement: Arrangement, compared: Sequence[Sequence[Compared]], positions: Positions
 ) -> list[tuple[tuple[int, int], _Task]]:
     """Return which blocks to search for which constraints, and how late: blocks by themselves, then neighbours."""
     units = arrangement.units
@@ -203,11 +204,11 @@ def compared_of(masks: Words, space: PredicateSpace) -> list[list[Compared]]:
 class _Coded:
     """Rows of some blocks, as searches take them."""
 
-    numbers: Places
+    numbers: Positions
     codes: PairCodes
     search: ViolationSearch
 
-    def evidences(self, pairs: Places, space: PredicateSpace) -> Evidences:
+    def evidences(self, pairs: Positions, space: PredicateSpace) -> Evidences:
         """Return the evidences of pairs of distinct rows, both ways."""
         found = EvidenceSet(self.codes, space)
         both_ways(found, pairs)
@@ -269,9 +270,9 @@ class _Progress:
         self._evidences: list[Evidences] = []
         self._broken = np.zeros(count, np.bool_)
 
-    def open_among(self, positions: Places) -> Places:
+    def open_among(self, positions: Positions) -> Positions:
         """Return those that are worth being searched for."""
-        found: Places = positions[self.open[positions]]
+        found: Positions = positions[self.open[positions]]
         return found
 
     def add(self, answer: Broken) -> None:

@@ -17,9 +17,9 @@ from holdfast.discovery.denial.meaning import Meaning
 from holdfast.discovery.denial.validating import Validation
 from holdfast.discovery.evidence.evidences import most_evidences
 from holdfast.discovery.explained import Explained
-from holdfast.discovery.kernels.contexts import Ints, Words
 from holdfast.discovery.order.seeding import PAIRS, OrderFinder
 from holdfast.discovery.seed import Seed
+from holdfast.tables.arrays import Ints, Words
 
 _FIRST_COVERS = 20_000
 

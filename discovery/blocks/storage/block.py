@@ -17,10 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.constraints import ExternalError, Schema
-from holdfast.discovery.blocks.storage.marks import NOTHING_GONE, Gone, RowNumbers
+from holdfast.discovery.blocks.storage.marks import NOTHING_GONE, Gone
 from holdfast.discovery.blocks.storage.packing import packed, unpacked
 from holdfast.state.places import Place
 from holdfast.tables import EncodedColumn, Table
+from holdfast.tables.arrays import RowNumbers
 from holdfast.tables.columnar import encoded
 from holdfast.tables.keys import arrow_type_of, decimal_words
 

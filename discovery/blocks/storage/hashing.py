@@ -9,11 +9,9 @@ placed anew.
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from holdfast.discovery.kernels.hashing import hash_bytes_kernel
-
-Hashes = NDArray[np.uint64]
+from holdfast.tables.arrays import Hashes
 
 HASH = 1
 """The name of the hash that `hashed` computes."""

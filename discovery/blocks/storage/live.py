@@ -28,13 +28,14 @@ from holdfast.constraints.operators import EQUAL
 from holdfast.discovery.blocks.executors import Executors, InProcess
 from holdfast.discovery.blocks.storage.block import Block, Range, Rows, carried, write_block
 from holdfast.discovery.blocks.storage.location import Storage
-from holdfast.discovery.blocks.storage.marks import NOTHING_GONE, Gone, Marks, RowNumbers, with_more
+from holdfast.discovery.blocks.storage.marks import NOTHING_GONE, Gone, Marks, with_more
 from holdfast.discovery.blocks.storage.ranges import rows_meeting
 from holdfast.discovery.blocks.storage.table import Arrangement, BlockTable, Order, Report, Source
 from holdfast.discovery.detection.forms import Compared
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
 from holdfast.tables import Table
+from holdfast.tables.arrays import RowNumbers
 
 Run = tuple[Block, ...]
 

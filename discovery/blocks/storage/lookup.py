@@ -16,16 +16,15 @@ import pyarrow.compute as pc
 
 from holdfast.constraints.operators import EQUAL
 from holdfast.discovery.blocks.storage.block import Block, Rows, carried, carried_schema, order_of, table_of
-from holdfast.discovery.blocks.storage.hashing import Hashes, hashed
+from holdfast.discovery.blocks.storage.hashing import hashed
 from holdfast.discovery.blocks.storage.location import KEPT
-from holdfast.discovery.blocks.storage.marks import RowNumbers
 from holdfast.discovery.blocks.storage.ranges import rows_meeting
 from holdfast.discovery.blocks.storage.table import BlockTable, Order, Source
 from holdfast.discovery.detection.forms import Compared
-from holdfast.discovery.inclusion.clusters import Ints
 from holdfast.indexes.encoding import NULL
 from holdfast.indexes.row_hash import first_equal
 from holdfast.tables import EncodedColumn, Table
+from holdfast.tables.arrays import Hashes, Ints, RowNumbers
 from holdfast.tables.canonical import canonical
 
 _BYTES_A_ROW = 16

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from secrets import token_hex
 
 import numpy as np
-from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from holdfast.constraints import ExternalError
 from holdfast.discovery.blocks.storage.location import KEPT, Storage
 from holdfast.state.places import Place
-
-RowNumbers = NDArray[np.int64]
+from holdfast.tables.arrays import RowNumbers
 
 
 @dataclass(frozen=True)

@@ -15,25 +15,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from holdfast.constraints import Schema
 from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS
 from holdfast.discovery.blocks.storage.block import Block, Range, order_of, unscaled
 from holdfast.discovery.detection.forms import Compared
 from holdfast.tables import EncodedColumn, Table
-
-Flags = NDArray[np.bool_]
+from holdfast.tables.arrays import Flags, Ints, Outcomes
 
 
 @dataclass(frozen=True)
 class _Ends:
     """Places of the least and the greatest values of two columns of each block, in the order of all of them."""
 
-    left_low: NDArray[np.int64]
-    left_high: NDArray[np.int64]
-    right_low: NDArray[np.int64]
-    right_high: NDArray[np.int64]
+    left_low: Ints
+    left_high: Ints
+    right_low: Ints
+    right_high: Ints
 
 
 class BlockRanges:
@@ -127,7 +125,7 @@ def _possible(table: Table, column: int, range_: Range, allowed: int) -> Flags:
     return found
 
 
-def _outcomes(column: EncodedColumn, end: Any) -> NDArray[np.int8]:
+def _outcomes(column: EncodedColumn, end: Any) -> Outcomes:
     """Return whether each value is below (-1), at (0) or above (1) an end of a range."""
     valid = np.ones(len(column), np.bool_) if column.valid is None else column.valid
     if end is None:
@@ -145,7 +143,7 @@ def _outcomes(column: EncodedColumn, end: Any) -> NDArray[np.int8]:
     return np.asarray(found)
 
 
-def _by_key(outcomes: NDArray[np.int8], column: EncodedColumn) -> NDArray[np.int8]:
+def _by_key(outcomes: Outcomes, column: EncodedColumn) -> Outcomes:
     """Return for each row what was found of its value."""
     return outcomes[column.keys] if len(outcomes) else np.zeros(len(column), np.int8)
 

@@ -18,7 +18,6 @@ from functools import cached_property, partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from holdfast.constraints import Schema
@@ -34,9 +33,10 @@ from holdfast.discovery.blocks.storage.block import (
     write_blocks,
 )
 from holdfast.discovery.blocks.storage.location import KEPT, Storage
-from holdfast.discovery.blocks.storage.marks import Marks, RowNumbers, marked_among, set_of
+from holdfast.discovery.blocks.storage.marks import Marks, marked_among, set_of
 from holdfast.discovery.blocks.storage.ranges import BlockRanges
 from holdfast.tables import Table
+from holdfast.tables.arrays import Ints, RowNumbers
 
 Order = tuple[int, ...]
 """Columns by position; the first one decides which rows stay together."""
@@ -262,7 +262,7 @@ def _given(source: Source, bounds: dict[Order, pa.Table], block: Block) -> Given
         first += len(some) + 1
 
 
-def parts_of(rows: pa.Table, bounds: pa.Table) -> NDArray[np.int64]:
+def parts_of(rows: pa.Table, bounds: pa.Table) -> Ints:
     """Return for each row how many of some sorted bounds are not above it. O(n log n).
 
     >>> parts_of(pa.table({"a": [None, 1, 3, 5]}), pa.table({"a": [1, 4]})).tolist()

@@ -28,8 +28,9 @@ from holdfast.discovery.blocks.storage.location import KEPT, Storage
 from holdfast.discovery.blocks.storage.table import BlockTable
 from holdfast.discovery.blocks.values.records import NOT_FOUND, ValueRecords, part_of
 from holdfast.discovery.blocks.values.shared import VALUES_A_PART, Counted, PartValues, clustered, exchanged, values_of
-from holdfast.discovery.inclusion.clusters import Clusters, Ints, Member
+from holdfast.discovery.inclusion.clusters import Clusters, Member
 from holdfast.discovery.inclusion.seeding import take_values
+from holdfast.tables.arrays import Ints
 
 _MUCH_LARGER = 2
 _FIRST_LISTED = 8

@@ -17,11 +17,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from holdfast.discovery.blocks.storage.hashing import Hashes, hashed
+from holdfast.discovery.blocks.storage.hashing import hashed
 from holdfast.discovery.blocks.storage.packing import packed, unpacked
-from holdfast.discovery.inclusion.clusters import Ints
+from holdfast.tables.arrays import Flags, Hashes, Ints
 
 NOT_FOUND = -1
 
@@ -124,7 +123,7 @@ class ValueRecords:
         bounds = np.concatenate([[0], np.cumsum(stays)])[self.bounds]
         return ValueRecords(self.values, self.hashes, bounds, self.columns[stays], self.counts[stays])
 
-    def has(self, column: int) -> NDArray[np.bool_]:
+    def has(self, column: int) -> Flags:
         """Say of each value whether a column has it."""
         found = np.zeros(len(self), np.bool_)
         found[self.places[self.columns == column]] = True

@@ -22,8 +22,9 @@ from holdfast.discovery.blocks.storage.block import Block, table_of
 from holdfast.discovery.blocks.storage.hashing import hashed
 from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.discovery.blocks.values.records import part_of
-from holdfast.discovery.inclusion.clusters import Bits, Clusters, Ints, Member, members_of
+from holdfast.discovery.inclusion.clusters import Clusters, Member, members_of
 from holdfast.discovery.inclusion.seeding import take_values
+from holdfast.tables.arrays import Bits, Ints
 from holdfast.tables.canonical import canonical, shown
 from holdfast.tables.columnar import Table
 

@@ -19,15 +19,15 @@ from holdfast.constraints import PredicateSpace
 from holdfast.discovery.denial.covers import Covers
 from holdfast.discovery.denial.enumerating import reported_images
 from holdfast.discovery.denial.meaning import Meaning
-from holdfast.discovery.evidence.certificate import Certificate, Numbers, Pairs, Words
+from holdfast.discovery.evidence.certificate import Certificate
 from holdfast.discovery.evidence.evidences import mirrored
 from holdfast.discovery.seed import Seed
 from holdfast.indexes.masks import as_items
-from holdfast.indexes.rows import Slots
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.maintainers.certified.maintainer import Batch, CertifiedMaintainer, differences
 from holdfast.streaming.maintainers.holdings.contract import Holding
+from holdfast.tables.arrays import Numbers, Pairs, Slots, Words
 
 _PAIRS_PER_CONSTRAINT = 24
 

@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 
 from holdfast.constraints import PredicateSpace
-from holdfast.discovery.evidence.certificate import Certificate, Numbers, Pairs, Words
+from holdfast.discovery.evidence.certificate import Certificate
 from holdfast.discovery.evidence.current import evidences_with
+from holdfast.indexes.evidence_table import WITNESSES, EvidenceTable
 from holdfast.indexes.masks import as_items
-from holdfast.indexes.rows import RowDelta, Slots
-from holdfast.indexes.table_index import WITNESSES, Noted
+from holdfast.indexes.rows import RowDelta
 from holdfast.streaming.maintainers.holdings.contract import Holding, TableSearch
 from holdfast.streaming.maintainers.part import TablePart
+from holdfast.tables.arrays import Numbers, Pairs, Slots, Words
 
 _PARTNER_PAIRS = 100_000
 _MANY_LOST = 256
@@ -292,7 +293,7 @@ class CertifiedMaintainer(TablePart):
 
     def _noted(self, pairs: Pairs) -> tuple[Words, Pairs]:
         """Return the evidences of the given pairs, and a few of these pairs for each."""
-        noted = Noted(self.space)
+        noted = EvidenceTable(self.space)
         noted.add_pairs(self._rows.codes, pairs.astype(np.int32))
         return noted.entries()
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.constraints import PredicateSpace
-from holdfast.discovery.evidence.certificate import Certificate, Numbers, Pairs, Words
+from holdfast.discovery.evidence.certificate import Certificate
 from holdfast.discovery.evidence.evidences import mirrored
 from holdfast.discovery.order.contexts import Contexts
 from holdfast.discovery.order.seeding import PAIRS
@@ -22,6 +22,7 @@ from holdfast.discovery.seed import Seed
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.maintainers.certified.maintainer import Batch, CertifiedMaintainer
 from holdfast.streaming.maintainers.holdings.contract import Holding
+from holdfast.tables.arrays import Numbers, Pairs, Words
 
 
 class OrderMaintainer(CertifiedMaintainer):

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from holdfast.constraints import ColumnRef, Family, PredicateSpace, Schema
 from holdfast.discovery.blocks.storage.table import BlockTable
-from holdfast.discovery.evidence.certificate import Numbers, Pairs, Words
 from holdfast.discovery.inclusion.seeding import ColumnValues
 from holdfast.discovery.order.targets import Targets
 from holdfast.discovery.ranking import PairSample
 from holdfast.discovery.seed import Seed
-from holdfast.indexes.rows import RowDelta, RowSet, Slots
+from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.maintainers.part import NO_SLOTS
 from holdfast.streaming.maintainers.rules.counting import Counting
 from holdfast.streaming.maintainers.rules.watches import RuleWatch
 from holdfast.tables import Table
+from holdfast.tables.arrays import Numbers, Pairs, Slots, Words
 
 if TYPE_CHECKING:
     from holdfast.streaming.maintainers.certified.maintainer import CertifiedMaintainer

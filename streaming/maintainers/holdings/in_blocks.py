@@ -28,14 +28,13 @@ from holdfast.discovery.blocks.storage.live import LiveBlocks, executors_for
 from holdfast.discovery.blocks.storage.location import Storage
 from holdfast.discovery.blocks.storage.lookup import rows_numbered
 from holdfast.discovery.blocks.storage.table import BlockTable, Order, Source
-from holdfast.discovery.evidence.certificate import Numbers, Pairs, Words
 from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.discovery.inclusion.seeding import ColumnValues
 from holdfast.discovery.order.targets import Targets
 from holdfast.discovery.ranking import PairSample
 from holdfast.discovery.seed import Seed
 from holdfast.indexes.masks import seen_in
-from holdfast.indexes.rows import RowDelta, Slots
+from holdfast.indexes.rows import RowDelta
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.incoming.netting import key_twice, null_in_key
 from holdfast.streaming.maintainers.holdings.contract import (
@@ -57,6 +56,7 @@ from holdfast.streaming.maintainers.rules.counting_blocks import CountingInBlock
 from holdfast.streaming.maintainers.rules.watches import RuleWatch
 from holdfast.streaming.maintainers.table.bounds import NearBounds
 from holdfast.tables import Table
+from holdfast.tables.arrays import Numbers, Pairs, Slots, Words
 
 if TYPE_CHECKING:
     from holdfast.streaming.maintainers.certified.maintainer import CertifiedMaintainer

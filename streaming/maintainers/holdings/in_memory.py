@@ -8,7 +8,6 @@ import numpy as np
 
 from holdfast.constraints import ColumnRef, Family, PredicateSpace, Schema
 from holdfast.discovery.denial.seeding import seed_denial
-from holdfast.discovery.evidence.certificate import Numbers, Pairs, Words
 from holdfast.discovery.evidence.current import current_codes, evidences_with
 from holdfast.discovery.evidence.violations import ViolationSearch
 from holdfast.discovery.inclusion.seeding import ColumnValues, column_values
@@ -17,9 +16,10 @@ from holdfast.discovery.order.seeding import seed_order
 from holdfast.discovery.order.targets import Targets
 from holdfast.discovery.ranking import PairSample
 from holdfast.discovery.seed import Seed
+from holdfast.indexes.evidence_table import WITNESSES
 from holdfast.indexes.masks import seen_in
 from holdfast.indexes.rows import RowDelta, RowSet
-from holdfast.indexes.table_index import WITNESSES, TableIndex
+from holdfast.indexes.table_index import TableIndex
 from holdfast.state.store import Reader
 from holdfast.streaming.incoming.netting import no_key_is_twice
 from holdfast.streaming.maintainers.holdings.contract import (
@@ -39,6 +39,7 @@ from holdfast.streaming.maintainers.rules.counting import CountingInMemory
 from holdfast.streaming.maintainers.rules.watches import RuleWatch
 from holdfast.streaming.maintainers.table.bounds import NearBounds
 from holdfast.tables import Table, space_of
+from holdfast.tables.arrays import Numbers, Pairs, Words
 from holdfast.tables.columnar import encoded
 
 if TYPE_CHECKING:

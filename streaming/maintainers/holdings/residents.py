@@ -19,14 +19,13 @@ from holdfast.discovery.blocks.search.searching import Evidences
 from holdfast.discovery.blocks.storage.block import Rows, rows_of, table_of
 from holdfast.discovery.blocks.storage.live import LiveBlocks
 from holdfast.discovery.blocks.storage.lookup import find_rows, rows_between
-from holdfast.discovery.blocks.storage.marks import RowNumbers
-from holdfast.discovery.evidence.certificate import Pairs, Words
-from holdfast.indexes.encoding import Codes, Relabelled
+from holdfast.indexes.encoding import Relabelled
 from holdfast.indexes.row_hash import first_equal
-from holdfast.indexes.rows import RowDelta, RowSet, Slots
+from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.maintainers.holdings.contract import RowsDefinition
 from holdfast.tables import Table
+from holdfast.tables.arrays import Codes, Pairs, RowNumbers, Slots, Words
 
 _FEW_RESIDENTS = 10_000
 

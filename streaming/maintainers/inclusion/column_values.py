@@ -7,11 +7,12 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.constraints import Column, ColumnRef
-from holdfast.discovery.inclusion.clusters import Ints, Member
+from holdfast.discovery.inclusion.clusters import Member
 from holdfast.discovery.inclusion.seeding import ColumnValues
 from holdfast.indexes.encoding import NULL
-from holdfast.indexes.rows import RowDelta, RowSet, Slots
+from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.tables import EncodedColumn
+from holdfast.tables.arrays import Ints, Slots
 from holdfast.tables.canonical import canonical
 
 Count = Callable[[Ints, Ints], tuple[Ints, Ints]]

@@ -30,10 +30,11 @@ from holdfast.discovery.blocks.storage.hashing import HASH, OF_PANDAS
 from holdfast.discovery.blocks.storage.location import Storage
 from holdfast.discovery.blocks.values.parts import Emptied, ValueFiles, ValueParts
 from holdfast.discovery.blocks.values.records import ValueRecords
-from holdfast.discovery.inclusion.clusters import Clusters, Ints
+from holdfast.discovery.inclusion.clusters import Clusters
 from holdfast.discovery.inclusion.seeding import GroupValues
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
+from holdfast.tables.arrays import Ints
 
 VALUES, MEMBERS = "inclusion_values", "inclusion_members"
 NONE = -1

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from holdfast.constraints import ColumnRef, ConstraintChange, InclusionDependency, Reason, Violation, parse_type
 from holdfast.discovery.blocks.values.parts import ValueFiles, ValueParts
-from holdfast.discovery.inclusion.clusters import Clusters, Flags, Ints, Member
+from holdfast.discovery.inclusion.clusters import Clusters, Member
 from holdfast.discovery.inclusion.result import Inclusions
 from holdfast.discovery.inclusion.seeding import GroupValues
 from holdfast.state import codecs
@@ -39,6 +39,7 @@ from holdfast.streaming.maintainers.inclusion.held_values import (
     cluster_key,
     put_parts,
 )
+from holdfast.tables.arrays import Flags, Ints
 from holdfast.tables.canonical import shown
 from holdfast.tables.memory import release_freed
 

@@ -12,11 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.discovery.near.counting import Context, Counted
-
-Ints = NDArray[np.int64]
+from holdfast.tables.arrays import Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.constraints import NearShape
 from holdfast.discovery.near.counting import Candidate, Context, Counted, Counter, by_candidate, by_context, visible
@@ -18,15 +17,13 @@ from holdfast.discovery.near.lattice import Tasks, counting
 from holdfast.discovery.near.removal import standing_of
 from holdfast.discovery.near.rows import NearRows, middle_of
 from holdfast.discovery.near.targets import KEY, NearTargets
-from holdfast.indexes.exceptions import ClassExceptions, Exceptions, KeyExceptions, Standing
+from holdfast.indexes.exceptions import ClassExceptions, Exceptions, KeyExceptions
 from holdfast.indexes.kernels.exceptions import NONE
-from holdfast.indexes.rows import RowDelta, RowSet, Slots
+from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.indexes.slot_numbers import SlotNumbers
 from holdfast.indexes.touched_groups import ChangedGroups
 from holdfast.streaming.maintainers.near.counts import ExceptionCount, Followed, NearCounts
-
-Ints = NDArray[np.int64]
-Rows = NDArray[np.int32]
+from holdfast.tables.arrays import Ints, Rows, Slots, Standing
 
 _ROWS_A_GROUP = 8
 """Constants are followed row by row only in contexts with at least so many rows a group."""

@@ -15,10 +15,10 @@ from holdfast.discovery.blocks.counting.near import BlockCounts, unordered_targe
 from holdfast.discovery.blocks.storage.lookup import rows_numbered
 from holdfast.discovery.near.counting import Candidate, Counted
 from holdfast.discovery.near.lattice import Tasks
-from holdfast.indexes.exceptions import Standing
-from holdfast.indexes.rows import RowDelta, Slots
+from holdfast.indexes.rows import RowDelta
 from holdfast.streaming.maintainers.holdings.residents import Residents
 from holdfast.streaming.maintainers.near.counts import Followed, NearCounts
+from holdfast.tables.arrays import Slots, Standing
 
 _LARGE = 4
 """A batch of more than a quarter of the rows is large."""

@@ -11,9 +11,9 @@ from holdfast.constraints import Column, Family
 from holdfast.discovery.near.counting import Candidate, Counted
 from holdfast.discovery.near.lattice import Tasks
 from holdfast.discovery.near.targets import NearTargets
-from holdfast.indexes.exceptions import Standing
-from holdfast.indexes.rows import RowDelta, Slots
+from holdfast.indexes.rows import RowDelta
 from holdfast.streaming.maintainers.table.bounds import NearBounds
+from holdfast.tables.arrays import Slots, Standing
 
 
 class ExceptionCount(Protocol):

@@ -23,7 +23,7 @@ from holdfast.discovery.near.counting import Candidate, Context, Counted, by_can
 from holdfast.discovery.near.lattice import Member, Tasks, allowed, near_set
 from holdfast.discovery.near.ranking import Ranking, needed
 from holdfast.discovery.near.targets import KEY
-from holdfast.indexes.rows import RowDelta, RowSet, Slots
+from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
 from holdfast.streaming.maintainers.near.border import Border
@@ -40,6 +40,7 @@ from holdfast.streaming.maintainers.near.counts import ExceptionCount, Followed,
 from holdfast.streaming.maintainers.near.shown import ShownExceptions
 from holdfast.streaming.maintainers.part import TablePart
 from holdfast.streaming.maintainers.table.bounds import NearBounds
+from holdfast.tables.arrays import Slots
 
 FAMILY = "near"
 """The family of near constraints in a store."""

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import NearConstraint
 from holdfast.discovery.near.counting import Candidate, Context
-from holdfast.indexes.exceptions import Standing
 from holdfast.indexes.kernels.exceptions import NONE, UNDECIDED
-from holdfast.indexes.rows import RowDelta, RowSet, Slots
+from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.maintainers.near.changes import NearExample
 from holdfast.streaming.maintainers.near.counts import ExceptionCount, Followed, NearCounts
 from holdfast.streaming.maintainers.table.row_images import row_images
+from holdfast.tables.arrays import Slots, Standing
 
 Found = Mapping[int, NearExample]
 """The examples of one constraint, by slot."""

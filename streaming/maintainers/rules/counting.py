@@ -20,7 +20,7 @@ from holdfast.discovery.detection.examples import pair_with, some_pairs
 from holdfast.discovery.detection.grouping import Grouping
 from holdfast.discovery.detection.partners import PartnerCounts
 from holdfast.indexes.group_counts import GroupCounts
-from holdfast.indexes.rows import RowSet, Slots
+from holdfast.indexes.rows import RowSet
 from holdfast.streaming.maintainers.rules.watches import (
     ChangedRows,
     Found,
@@ -30,7 +30,7 @@ from holdfast.streaming.maintainers.rules.watches import (
     RuleWatch,
     SingleWatch,
 )
-from holdfast.tables.keys import Flags
+from holdfast.tables.arrays import Flags, Slots
 
 _MEASURED = 10_000
 _MANY_CHANGED, _TRIED = 1024, 128

@@ -16,7 +16,7 @@ import numpy as np
 from holdfast.constraints import InclusionDependency, PredicateSpace, Rule, Schema, StateRefused, UsageError
 from holdfast.discovery.detection.check import declared
 from holdfast.discovery.detection.forms import PairForm, form_of, space_with
-from holdfast.indexes.rows import RowDelta, Slots
+from holdfast.indexes.rows import RowDelta
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.maintainers.holdings.contract import Holding
@@ -32,6 +32,7 @@ from holdfast.streaming.maintainers.rules.watches import (
     watch_of,
 )
 from holdfast.streaming.maintainers.table.row_images import row_images
+from holdfast.tables.arrays import Slots
 
 __all__ = ["MOST_EXAMPLES", "RULES", "MonitoredRule", "RuleMaintainer", "coding_space", "refuse_uncoded", "uncoded"]
 

@@ -13,19 +13,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.constraints import Rule, Violation
 from holdfast.discovery.detection.columns import RowColumns
 from holdfast.discovery.detection.counting import breaks_alone, count
 from holdfast.discovery.detection.forms import Form, PairForm, RowForm
 from holdfast.discovery.detection.grouping import Grouping
-from holdfast.indexes.rows import RowDelta, RowSet, Slots
+from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.streaming.maintainers.rules.state import RuleExample, RuleState
 from holdfast.streaming.maintainers.table.row_images import RowImages
-from holdfast.tables.keys import Flags
+from holdfast.tables.arrays import Flags, Ints, Slots
 
-Ints = NDArray[np.int64]
 Found = tuple[int, ...]
 """The slots of a violation: (t, s), or one row."""
 

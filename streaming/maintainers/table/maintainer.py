@@ -34,7 +34,7 @@ from holdfast.display.changes import Changes
 from holdfast.display.constraints import Constraints
 from holdfast.display.near import NearChanges, NearConstraints
 from holdfast.display.verdicts import Verdicts
-from holdfast.indexes.rows import RowDelta, RowSet, Slots
+from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.incoming.key_versions import KeyVersions, versions_definition
 from holdfast.streaming.incoming.netting import DELETE, Netted, Records, check, net
@@ -65,6 +65,7 @@ from holdfast.streaming.maintainers.table.stored_definition import (
     table_prefix,
     versions_prefix,
 )
+from holdfast.tables.arrays import Slots
 
 MAINTAINERS: dict[Family, type[DenialMaintainer] | type[OrderMaintainer]] = {
     Family.DENIAL: DenialMaintainer,

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.constraints import ConstraintChange, DenialConstraint, PredicateSpace, Reason, Violation
-from holdfast.discovery.evidence.certificate import Words
 from holdfast.discovery.reported import constraint_of
 from holdfast.indexes.rows import RowSet
 from holdfast.streaming.maintainers.certified.maintainer import CertifiedMaintainer, FamilyChanges
 from holdfast.streaming.maintainers.table.row_images import row_images
+from holdfast.tables.arrays import Words
 
 
 class Reasons:
