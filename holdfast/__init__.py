@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
     from holdfast.discovery.detection.check import Checked
     from holdfast.discovery.inclusion.discover import discover_inclusions
-    from holdfast.jobs.frames import check, discover
+    from holdfast.jobs.frames import check, discover, suspects
     from holdfast.streaming.maintainers.batches import Batches
     from holdfast.streaming.maintainers.inclusion.across import InclusionsAcross
     from holdfast.streaming.maintainers.maintainer import Maintainer
@@ -52,6 +52,7 @@ __all__ = [
     "parse_rule_body",
     "read_table",
     "sentence",
+    "suspects",
 ]
 
 _HOMES = {
@@ -60,7 +61,7 @@ _HOMES = {
     "InclusionsAcross": "holdfast.streaming.maintainers.inclusion.across",
     "Maintainer": "holdfast.streaming.maintainers.maintainer",
     "Checked": "holdfast.discovery.detection.check",
-    **dict.fromkeys(("check", "discover"), "holdfast.jobs.frames"),
+    **dict.fromkeys(("check", "discover", "suspects"), "holdfast.jobs.frames"),
     "discover_inclusions": "holdfast.discovery.inclusion.discover",
 }
 

@@ -1,4 +1,4 @@
-"""The commands on files: discover, check, exceptions, replay.
+"""The commands on files: discover, check, exceptions, suspects, replay.
 
 Invariant: arguments are checked before anything is read or written.
 """
@@ -162,6 +162,58 @@ def exceptions(source: FileOrAddress, constraint: str, table: str | None, **give
     if table is not None:
         raise click.UsageError("--table is for a configuration: leave it out, or name CONF in place of FILE.")
     exceptions_of_file(source, constraint, _reading(given), answering, threads=given["threads"])
+
+
+@click.command(short_help="Find cells that are probably wrong.")
+@FILES
+@click.option(
+    "--near",
+    type=options.Share(),
+    default="1%",
+    show_default=True,
+    metavar="SHARE",
+    help="Use functional dependencies that hold except for this share of the rows.",
+)
+@click.option(
+    "--max-context",
+    type=options.Whole(),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="Most columns on the left of such a dependency; 0: any number.",
+)
+@click.option(
+    "--min-score",
+    type=click.FloatRange(0, 1),
+    default=0.9,
+    show_default=True,
+    metavar="SCORE",
+    help="Least probability that a cell is wrong.",
+)
+@click.option("--top", type=options.Whole(1), metavar="N", help="Only the N surest suspects of each file.")
+@options.reading
+@options.answering
+def suspects(files: tuple[FileOrAddress, ...], **given: Any) -> None:
+    """Find the cells of files that are probably wrong, with the values that are expected in their place.
+
+    A cell is suspect if it explains why its row violates functional dependencies that hold for nearly all other rows:
+    it is in all that the row violates, and in none that the row confirms. Each suspect has the number of its row in the
+    file, from 1 on, and a score, the probability that it is wrong. Suspects are suggestions: no file is changed.
+    """
+    refuse_addresses(files)
+    reading = _reading(given)
+    refuse_overwriting({"--output": given["output"]}, files)
+    from holdfast.jobs.suspects import SuspectsRequest, suspects_of_files
+
+    request = SuspectsRequest(
+        share=given["near"],
+        max_context=given["max_context"],
+        min_score=given["min_score"],
+        top=given["top"],
+        threads=given["threads"],
+    )
+    answering = options.Answering(given["format_"] == "json", given["output"], given["quiet"])
+    suspects_of_files(files, reading, answering, request)
 
 
 @click.command(short_help="Apply a file of changes, batch by batch.")

@@ -17,6 +17,8 @@ from holdfast.discovery.detection.check import check as check_here
 from holdfast.discovery.discover import Discovered, DiscoverOptions, family_of, near_asked
 from holdfast.discovery.discover import discover as discover_here
 from holdfast.discovery.near.discover import NearDiscovered
+from holdfast.discovery.near.suspects import LEAST_SCORE
+from holdfast.display.suspects import Suspects
 from holdfast.display.verdicts import Verdicts
 from holdfast.jobs.files.engines import NearSearchOptions, OnSpark, work_folder
 from holdfast.tables import ReadOptions
@@ -102,6 +104,39 @@ def discover(
         else:
             space, bound = space or engine.measured(table, "auto"), max_predicates
         return engine.discover(table, space.of_family(kind), bound, threads or os.cpu_count() or 1, report)
+
+
+def suspects(
+    data: Any,
+    *,
+    name: str = "table",
+    near: float | str | Fraction = "1%",
+    max_context: int = 3,
+    min_score: float = LEAST_SCORE,
+    threads: int | None = None,
+) -> Suspects:
+    """Find the cells of a table that are probably wrong, the surest first. They are suggestions: nothing is changed.
+
+    Parameters
+    ----------
+    data : a `Table`, a pandas or Arrow data frame, or the path of a file.
+    name : the table name of a data frame.
+    near : functional dependencies are used that hold except for this share of the rows.
+    max_context : the most columns on the left of such a dependency; 0 for any number.
+    min_score : the least probability that a cell is wrong.
+    threads : how many threads search; by default one per core.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> zips = pd.DataFrame({"zip": [1] * 40 + [2] * 40, "city": ["a"] * 39 + ["b"] * 41, "area": [7] * 40 + [8] * 40})
+    >>> print(suspects(zips, near="5%")[0])
+    row 40, city: 'b', expected 'a' (0.971)
+    """
+    if is_of_spark(data):
+        raise UsageError("cells are searched for in tables in memory: give a pandas or Arrow data frame, or a file")
+    found = discover_here(data, name=name, near=near, family="fd", max_context=max_context, threads=threads)
+    return found.suspects(min_score)
 
 
 def check(

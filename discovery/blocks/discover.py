@@ -25,8 +25,10 @@ from holdfast.discovery.near.discover import NearDiscovered, shapes_of
 from holdfast.discovery.near.lattice import Tasks, allowed, near_set
 from holdfast.discovery.near.ranking import Ranking, needed
 from holdfast.discovery.near.removal import Removal
+from holdfast.discovery.near.suspects import LEAST_SCORE
 from holdfast.discovery.ranking import PairSample
 from holdfast.discovery.reported import ReportedSet
+from holdfast.display.suspects import Suspects
 
 _RANKED_ON = 1 << 17
 
@@ -106,6 +108,13 @@ class NearInBlocks(NearDiscovered):
         """What members are ranked by. One job."""
         counts = self.counter.exactly(needed(self.found.members, self.targets))
         return Ranking(self.table.row_count, self.targets, counts)
+
+    def suspects(self, least: float = LEAST_SCORE) -> Suspects:  # noqa: ARG002 (refused)
+        """Refuse: suspects are found among rows in memory."""
+        raise UsageError(
+            "cells that are probably wrong are not searched for in blocks: run holdfast suspects FILE, where one "
+            "process can hold the table, or a part of it (--limit)"
+        )
 
     def removals(self, constraints: Iterable[NearConstraint]) -> list[Removal]:  # noqa: ARG002 (refused)
         """Refuse: exceptions are listed of rows in memory."""

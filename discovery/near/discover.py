@@ -11,6 +11,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
+import numpy as np
+
 from holdfast.constraints import NearConstraint, NearShape, UsageError
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.near.counting import Counter, by_candidate, by_context
@@ -18,12 +20,14 @@ from holdfast.discovery.near.lattice import Member, NearSet, allowed, counting, 
 from holdfast.discovery.near.ranking import Ranking, needed, swapping
 from holdfast.discovery.near.removal import Removal, removal
 from holdfast.discovery.near.rows import NearRows
+from holdfast.discovery.near.suspects import LEAST_SCORE, SuspectSearch
 from holdfast.discovery.near.swaps import swaps_in
 from holdfast.discovery.near.targets import NearTargets
 from holdfast.discovery.threads import cut
 from holdfast.display.constraints import Ranked
 from holdfast.display.listing import MOST
 from holdfast.display.near import NearConstraints
+from holdfast.display.suspects import Suspect, Suspects
 from holdfast.display.texts import counted
 from holdfast.indexes.threads import mapped
 from holdfast.tables import Table
@@ -131,6 +135,10 @@ class NearDiscovered(Sequence[NearConstraint]):
         """What members are ranked by."""
 
     @abstractmethod
+    def suspects(self, least: float = LEAST_SCORE) -> Suspects:
+        """Return the cells that are probably wrong, with a score of at least `least`, the surest first."""
+
+    @abstractmethod
     def removals(self, constraints: Iterable[NearConstraint]) -> list[Removal]:
         """Return which rows are the exceptions of some constraints, whether they nearly hold or not."""
 
@@ -156,6 +164,22 @@ class NearInMemory(NearDiscovered):
         counts = by_candidate(count(by_context(needed(members, self.targets)), -1))
         swaps = swaps_in(swapping(members, self.targets), self.rows, self.targets, threads=self.threads)
         return Ranking(self.rows.count, self.targets, counts, swaps)
+
+    def suspects(self, least: float = LEAST_SCORE) -> Suspects:
+        """Return the cells that are probably wrong, as the functional dependencies among the members have them."""
+        search = SuspectSearch(self.rows, self.targets, self.ranking, self.threads)
+        cells = search.find(self.found.members, least)
+        rows, codes, order = self.rows, self.rows.codes, self.rows.order
+        like = [c.row if c.expected is None else int(np.argmax(codes[c.column] == c.expected)) for c in cells]
+        images = self.table.rows(order[[*(cell.row for cell in cells), *like]].tolist())
+        names = rows.names(self.table.schema)
+        found = []
+        for cell, image, expected in zip(cells, images, images[len(cells) :], strict=False):
+            name, is_expected = names[cell.column], cell.expected is not None
+            violated = tuple(map(self.constraint, cell.violated))
+            value = expected[name] if is_expected else None
+            found.append(Suspect(int(order[cell.row]), name, image[name], is_expected, value, cell.score, violated))
+        return Suspects(found, self.table.schema.table)
 
     def removals(self, constraints: Iterable[NearConstraint]) -> list[Removal]:
         """Return which rows are the exceptions of some constraints, whether they nearly hold or not."""

@@ -69,4 +69,6 @@ def refuse_addresses(places: Iterable[FileOrAddress]) -> None:
     """Raise where an address is to be read without Spark."""
     for place in places:
         if isinstance(place, Address):
-            raise click.UsageError(f"{place} is an address, which Spark reads: add --spark, or name a path.")
+            reads = any(option.name == "spark" for option in click.get_current_context().command.params)
+            advice = "add --spark, or name a path" if reads else "name a path"
+            raise click.UsageError(f"{place} is an address, which Spark reads: {advice}.")

@@ -144,7 +144,7 @@ class SearchOfTables(FileSearch):
 
     @abstractmethod
     def search(self, engine: Engine, table: Any, task: "ProgressTask") -> None:
-        """FileSearch one table."""
+        """Search one table."""
 
 
 def note_warnings(warnings: Iterable[str], progress: "Progress") -> None:

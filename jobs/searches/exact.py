@@ -28,7 +28,7 @@ class ExactSearch(SearchOfTables):
         self._found: list[Discovered] = []
 
     def search(self, engine: Engine, table: Any, task: "ProgressTask") -> None:
-        """FileSearch one table."""
+        """Search one table."""
         schema, request = table.schema, self.request
         task.describe(f"{schema.table}: comparing columns")
         space = space_for(

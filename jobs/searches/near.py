@@ -62,7 +62,7 @@ class NearSearch(SearchOfTables):
         super().run(engine, progress)
 
     def search(self, engine: Engine, table: Any, task: "ProgressTask") -> None:
-        """FileSearch one table, and list the exceptions of the constraints that are written."""
+        """Search one table, and list the exceptions of the constraints that are written."""
         name, request = table.schema.table, self.request
         options = NearSearchOptions(
             request.near or Fraction(0),

@@ -34,6 +34,7 @@ COMMANDS = [
     "discover",
     "check",
     "exceptions",
+    "suspects",
     "replay",
     "seed",
     "run",
