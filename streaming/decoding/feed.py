@@ -1,7 +1,7 @@
-"""The change feed of a Delta table: whole rows that leave and enter, with the version that each is of.
+"""The change feed of a Delta table: deleted and inserted whole rows, each with its version.
 
-Nothing is promised of the order within a read: versions are put in order here, and within each what leaves comes first
-(semantics, Sequence). A version may come in several batches, what enters before what leaves; netting knows.
+A read of the feed has no defined order: records are sorted here by version, within a version deletes first (semantics,
+Sequence). The records of a version may be in several batches, inserts before deletes; netting handles that.
 """
 
 from collections.abc import Collection
@@ -23,10 +23,10 @@ def draft_of(came: pa.Table, names: Collection[str], table: str, after: int = -1
 
     Parameters
     ----------
-    came : columns of the table, and those of the feed.
+    came : the columns of the table, and those of the feed.
     names : the wanted columns.
-    table : what the table is called in a record's name.
-    after : versions up to this one are in the table already, and left out.
+    table : the name of the table in record ids.
+    after : the last version that the table has already; records up to this version are left out.
     """
     came = came.filter(pc.greater(came.column(VERSION), after))
     versions = came.column(VERSION).to_numpy()

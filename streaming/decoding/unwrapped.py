@@ -2,8 +2,8 @@
 
     {"id": 7, "name": "Ann", "__op": "u", "__deleted": "false"}
 
-A record without a value deletes the row of its key, as one does that says so. `kept` cells are those whose value the
-connector had not read, since it had not changed.
+A record without a value deletes the row of its key, like a record with `__deleted`. Cells are kept if the connector did
+not read their value, since it did not change.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from holdfast.tables.kernels.json import NULL, OBJECT
 
 OPERATION, DELETED = "__op", "__deleted"
 _SERVICE = "__"
-"""How fields begin that Debezium adds to rows."""
+"""The beginning of the names of fields that Debezium adds to rows."""
 
 
 def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodings: Mapping[str, str]) -> Draft:
@@ -61,7 +61,7 @@ def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodin
 
 
 def _operations(found: Opened, reasons: Reasons) -> NDArray[np.int8]:
-    """Return what each record does; one that does not say so is the row of its key from now on."""
+    """Return the operation of each record; a record without one inserts or replaces the row of its key."""
     deleted = np.asarray(pc.fill_null(pc.equal(found.fields[DELETED].texts(), "true"), False))
     operations = debezium_operations(found.fields[OPERATION], reasons, OPERATION, INSERT)
     operations[deleted] = DELETE

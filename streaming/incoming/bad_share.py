@@ -1,4 +1,4 @@
-"""A stream of bad records stops the run: something else must be wrong than single records."""
+"""Stops a run if too large a share of the records cannot be read: then more is wrong than single records."""
 
 from collections import defaultdict, deque
 
@@ -7,11 +7,11 @@ from holdfast.streaming.incoming.arrivals import Arrivals
 
 
 class BadShare:
-    """How many of the last records of each table could not be read.
+    """The share of bad records among the last records of each table.
 
     Parameters
     ----------
-    most, window : no more than this share among the last `window` records.
+    most, window : the largest allowed share among the last `window` records.
     """
 
     def __init__(self, most: float, window: int) -> None:
@@ -20,11 +20,11 @@ class BadShare:
         self._recent: dict[str, deque[tuple[int, int]]] = defaultdict(deque)
 
     def check(self, source: str, came: Arrivals, *, had_good: bool) -> None:
-        """Raise where too many records are bad.
+        """Raise if too many records are bad.
 
         Parameters
         ----------
-        had_good : whether some record of the table could be read before.
+        had_good : whether any earlier record of the table could be read.
         """
         if not came.bad or came.is_skipped:
             return

@@ -1,11 +1,11 @@
 """Output tables written by delta-rs: milliseconds a commit, no JVM.
 
-A commit costs a listing of the log's folder and the commits since the last checkpoint. So checkpoints come every
-`CHECKPOINT_EVERY` commits, the handle is opened again as often, and the log is kept short: `compact` removes expired
-versions, which would otherwise be looked for after every commit (8 ms for each thousand of files in the log).
+A commit costs a listing of the log's folder, and reading the commits since the last checkpoint. So there is a
+checkpoint every `CHECKPOINT_EVERY` commits, the handle is opened again as often, and the log is kept short: `compact`
+removes expired versions, instead of a search for them after every commit (8 ms for each thousand files in the log).
 
-delta-rs writes transaction records and never refuses a repeat, so the version of the last one is compared before each
-write. Where two processes write all the same, its check for conflicts refuses the later one.
+delta-rs writes transaction records but does not refuse a repeated one, so the version of the last transaction is
+compared before each write. If two processes write nevertheless, the conflict check of delta-rs refuses the later write.
 """
 
 from collections.abc import Mapping, Sequence

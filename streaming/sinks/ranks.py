@@ -1,12 +1,11 @@
-"""The places of a table's constraints by their scores, written only where they changed.
+"""The ranks of a table's constraints by their scores, published only where they changed.
 
-A score is measured when its constraint appears, on the rows of that moment, and stays, while later rows let the
-coverage of all constraints drift: it says what the constraint told as of its row's `commit`. One that comes back is
-measured anew; after a restart all are, for the places that are given from then on.
+A score is measured when its constraint appears, on the rows of that moment, and stays the same while rows change: it is
+right as of the `commit` of its row. A constraint that appears again is measured again; after a restart all constraints
+are, for the ranks published from then on.
 
-Only the first places are given, so that a constraint that appears at the front moves a thousand rows at most, not all
-those behind it. Whoever writes them does so from time to time, in one commit with `written`, from which the next start
-goes on.
+Only the first ranks are published, so that a constraint that appears at the front changes at most a thousand rows.
+Ranks are published from time to time, in one commit with `written`, from which the next start continues.
 """
 
 import heapq
@@ -16,12 +15,12 @@ PLACES = 1_000
 
 
 class Ranks:
-    """Constraints of one table and family.
+    """The ranked constraints of one table and family.
 
     Parameters
     ----------
-    written : the places that rows have, by the constraint's id.
-    places : how many are given.
+    written : the published ranks by constraint id.
+    places : how many ranks are published.
 
     Examples
     --------
@@ -42,38 +41,38 @@ class Ranks:
 
     @property
     def written(self) -> Mapping[str, int]:
-        """The places as of the last `changed`."""
+        """The published ranks as of the last `changed`."""
         return self._written
 
     def copy(self) -> "Ranks":
-        """Return the same for itself. O(n)."""
+        """Return a copy. O(n)."""
         other = Ranks(self._written, self._places)
         other._scores, other._is_stale = dict(self._scores), self._is_stale
         return other
 
     def appeared(self, constraints: Iterable[tuple[str, float]]) -> None:
-        """Take in ids with their scores. O(1) for each."""
+        """Add constraints that appeared, with their scores. O(1) for each."""
         for constraint_id, score in constraints:
             self._scores[constraint_id] = score
-            self._written.pop(constraint_id, None)  # its row is a new one, without a place
+            self._written.pop(constraint_id, None)  # its row is new, and has no rank
             self._is_stale = True
 
     def restored(self, constraints: Iterable[tuple[str, float]]) -> None:
-        """Take in all current ids with their scores after a start: their rows are there, places included."""
+        """Add all current constraints with their scores after a restart: their rows have ranks already."""
         self._scores.update(constraints)
         self._is_stale = True
 
     def disappeared(self, ids: Iterable[str]) -> None:
-        """Forget constraints: their rows go. O(1) for each."""
+        """Remove constraints that disappeared: their rows are deleted. O(1) for each."""
         for constraint_id in ids:
             self._scores.pop(constraint_id, None)
             self._written.pop(constraint_id, None)
             self._is_stale = True
 
     def changed(self) -> list[tuple[str, float, int | None]]:
-        """Return (id, score, place) where rows do not say so yet; from then on they count as written.
+        """Return (id, score, rank) of rows whose rank changed; they count as published from now on.
 
-        Equal scores go by id. O(n) comparisons where something appeared or disappeared, nothing otherwise.
+        Equal scores are ordered by id. O(n) if constraints appeared or disappeared, else O(1).
         """
         if not self._is_stale:
             return []
