@@ -94,7 +94,7 @@ class ChangeFile:
             if misfit.rows[row]:
                 return misfit.problem(at, row)
         nulls = [name for name in self._key if _is_null(self._table[name], row)]
-        return f"{at}: key column {nulls[0]} is null: a record needs its whole key"
+        return f"{at}: key column {nulls[0]} is null: a record needs all key columns"
 
     # Checks
 
@@ -120,7 +120,7 @@ class ChangeFile:
                 raise InputError(misfit.problem(read.locate(row), row))
         if column.valid is not None and not column.valid.all():
             raise InputError(
-                f"{read.locate(int(np.argmin(column.valid)))}: {SEQUENCE} is null: a record needs its place"
+                f"{read.locate(int(np.argmin(column.valid)))}: {SEQUENCE} is null: a record needs a sequence"
             )
         return column.keys
 

@@ -121,7 +121,7 @@ def _keyed(
         refuse(
             reasons,
             others,
-            f"it does not say which row there was before, and its own key is not that of the table, "
+            f"the row before the change is missing, and its own key is not that of the table, "
             f"{', '.join(target.key)}: set REPLICA IDENTITY FULL or declare the source's key",
         )
         brings &= ~others
@@ -141,14 +141,14 @@ def _keyless(found: Opened, operations: NDArray[np.int8], reasons: Reasons) -> _
     brings = _brings(found, operations, reasons)
     ends = (operations == DELETE) | (operations == UPDATE) & brings
     silent = ends & (found.fields[BEFORE].kinds != OBJECT)
-    refuse(reasons, silent, f"it does not say which row there was before: {_FULL}")
+    refuse(reasons, silent, f"the row before the change is missing: {_FULL}")
     return _Changes(ends & ~silent, brings & ~silent, np.zeros(len(operations), np.bool_))
 
 
 def _brings(found: Opened, operations: NDArray[np.int8], reasons: Reasons) -> Flags:
     """Return which records have a row to insert; refuse inserts and updates without a row."""
     brings, has_row = (operations == INSERT) | (operations == UPDATE), found.fields[AFTER].kinds == OBJECT
-    refuse(reasons, brings & ~has_row, "it does not say which row there is now: after is missing")
+    refuse(reasons, brings & ~has_row, "the row after the change is missing")
     return np.asarray(brings & has_row)
 
 
@@ -226,7 +226,7 @@ class _Rows:
             beyond |= ~in_key
             named |= in_key
         refused = removes & (partial | only_key & beyond & named)
-        refuse(wrong, refused, f"it does not say all about the row there was before: {_FULL}")
+        refuse(wrong, refused, f"the row before the change is incomplete: {_FULL}")
 
     def _cells(self, sent: Mapping[str, Cells], records: Rows, removes: Flags, wrong: Reasons) -> dict[str, pa.Array]:
         schemas = self.found.schemas.take(records)
@@ -248,7 +248,7 @@ class _Rows:
         spans = self.messages.keys.take(np.where(missing, records, -1))
         keys, misread = key_cells(spans, self.target, self.encodings)
         lost = filled_from_keys(cells, keys, self.target) & missing
-        refuse(wrong, lost, lambda row: misread.get(row, "a delete that does not say of which key"))
+        refuse(wrong, lost, lambda row: misread.get(row, "a delete without a key"))
 
 
 def not_sent(
@@ -282,7 +282,7 @@ def not_sent(
 def _not_kept(column: Column, target: Target) -> str:
     why = "its key changed" if target.key else "the table has no key"
     if column.name in target.key or column.name not in target.schema:
-        why = "each record is to have it"
+        why = "each record needs it"
     advice = "set REPLICA IDENTITY FULL" if target.key else _FULL
     return f"column {column.name} was not sent, and cannot be kept as it was, since {why}: {advice}"
 

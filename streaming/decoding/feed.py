@@ -38,7 +38,7 @@ def draft_of(came: pa.Table, names: Collection[str], table: str, after: int = -1
     rows = came.take(pa.array(order))
     versions, operations = versions[order], operations[order]
     reasons = {
-        row: f"the change feed says '{rows.column(KIND)[row].as_py()}', which is no kind of change known here"
+        row: f"the change feed says '{rows.column(KIND)[row].as_py()}', which is an unknown kind of change"
         for row in np.flatnonzero(operations == UNREADABLE).tolist()
     }
     oldest = pc.min(came.column(TIME)).as_py() if len(came) else None

@@ -96,7 +96,7 @@ def draft_of(
     if SEQUENCE in cells:
         places, wrong = _sequence(cells.pop(SEQUENCE))
         wrong &= parts.has_sequence
-        refuse(reasons, wrong, f"{SEQUENCE} is missing or no whole number: a record needs its place")
+        refuse(reasons, wrong, f"{SEQUENCE} is missing or no whole number: a record needs a sequence")
         order = parts.order(places)
     operations[list(reasons)] = UNREADABLE
     draft = Draft(
@@ -333,7 +333,9 @@ class _UnknownColumns(InputError):
     """A file has columns that the table does not have."""
 
     def __init__(self, path: Path, names: Sequence[str], known: Collection[str]) -> None:
-        super().__init__(unknown_name(f"{path}: it has a column that the table has not,", names[0], sorted(known)))
+        super().__init__(
+            unknown_name(f"{path}: it has a column that the table does not have,", names[0], sorted(known))
+        )
         self.names = names
 
 

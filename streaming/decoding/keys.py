@@ -87,7 +87,7 @@ def _plain(keys: Spans, found: Opened) -> Cells:
 def _reason(found: Opened, row: int, target: Target) -> str:
     if found.whole.kinds[row] not in {ABSENT, NULL}:
         columns = ", ".join(target.key)
-        return f"its key is not what names a row: expected an object with {columns}" + (
+        return f"its key does not name a row: expected an object with {columns}" + (
             ", or one value" if len(target.key) == 1 else ""
         )
     if found.outer.status[row] != BINARY and found.outer.whole.kinds[row] == ABSENT:

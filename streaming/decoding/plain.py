@@ -18,7 +18,7 @@ from holdfast.streaming.incoming.netting import DELETE, INSERT
 from holdfast.tables.json_records import fields_of
 
 _NO_VALUE = (
-    "a record without a value says nothing in encoding json; where it deletes the row of its key, use encoding upsert"
+    "a record without a value has no meaning in encoding json; if it deletes the row of its key, use encoding upsert"
 )
 
 

@@ -52,7 +52,7 @@ def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodin
     if deletes.any():
         keys, wrong = key_cells(messages.keys.where(deletes), target, encodings)
         missing = filled_from_keys(cells, keys, target) & deletes
-        advice = "a delete whose key is not there: neither in its key nor its value"
+        advice = "a delete without a key, neither in the record's key nor in its value"
         refuse(reasons, missing, lambda row: wrong.get(row, advice))
     objects = found.whole.spans()
     known = [*target.known, TIME]

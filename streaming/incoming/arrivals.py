@@ -166,13 +166,13 @@ def arrivals(draft: Draft, target: Target) -> Arrivals:
     about_rows = operations != TRUNCATE
     for name in target.key:
         missing = _is_null(typed[name]) & about_rows
-        refuse(reasons, missing, f"key column {name} is null or missing: a record needs its whole key")
+        refuse(reasons, missing, f"key column {name} is null or missing: a record needs all key columns")
     if target.sequence is not None:
         name = target.sequence.name
         missing = _is_null(typed[name]) & about_rows
-        refuse(reasons, missing, f"sequence column {name} is null or missing: a record needs its place")
+        refuse(reasons, missing, f"sequence column {name} is null or missing: a record needs a sequence")
     if not target.key:
-        advice = "an update needs a key that tells its row: declare one, or send delete and insert"
+        advice = "an update needs a key that identifies its row: declare a key, or send a delete and an insert"
         refuse(reasons, operations == UPDATE, advice)
     refuse(reasons, ~np.isin(operations, (INSERT, UPDATE, DELETE, TRUNCATE)), "its operation is unknown")
     changes = np.arange(count) if draft.changes is None else draft.changes

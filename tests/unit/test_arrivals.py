@@ -121,8 +121,8 @@ def test_keys_and_operations() -> None:
     assert came.records.operations.tolist() == [INSERT, UPDATE, DELETE]
     assert came.records.table["v"].values().to_pylist() == [1, 2, None]
     assert [(bad.record_id, bad.reason) for bad in came.bad] == [
-        ("r3", "key column k is null or missing: a record needs its whole key"),
-        ("r4", "key column k is null or missing: a record needs its whole key"),
+        ("r3", "key column k is null or missing: a record needs all key columns"),
+        ("r4", "key column k is null or missing: a record needs all key columns"),
         ("r5", "the decoder's reason"),
         ("r6", "its operation is unknown"),
         ("r7", "column v: 'x' is not a whole number within 64 bits (integer)"),
