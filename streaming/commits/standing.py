@@ -21,7 +21,7 @@ from holdfast.state import codecs
 from holdfast.state.store import Reader
 from holdfast.streaming.commits.draft import CommitDraft
 from holdfast.streaming.commits.output_rows import Described
-from holdfast.streaming.sinks.ranks import Ranks
+from holdfast.streaming.sinks.ranks import ranked
 
 
 class Scored(Protocol):
@@ -47,13 +47,15 @@ class Moves:
     ----------
     scores : the scores of the constraints published as appeared, by group and id.
     gone : the ids of the constraints published as disappeared, by group.
-    ranks : the groups whose ranks are published with the commit.
+    is_seed : whether `scores` has all constraints of the subject.
+    ranked : all scores after the commit of the groups whose ranks are published with it.
     at : the time, in seconds, if ranks are published; else None.
     """
 
     scores: Mapping[str, Mapping[str, float]]
     gone: Mapping[str, Sequence[str]]
-    ranks: dict[str, Ranks] = field(default_factory=dict)
+    is_seed: bool = False
+    ranked: dict[str, dict[str, float]] = field(default_factory=dict)
     at: float | None = None
 
     @property
@@ -66,11 +68,9 @@ class Moves:
         """The groups with constraints that appeared or disappeared."""
         return {*self.scores, *self.gone}
 
-    def move(self, group: str, ranks: Ranks) -> Ranks:
-        """Apply the changes of a group to its ranks."""
-        ranks.disappeared(self.gone.get(group, ()))
-        ranks.appeared(self.scores.get(group, {}).items())
-        return ranks
+    def renewed(self, group: str) -> set[str]:
+        """Return the constraints of a group that appeared or disappeared: their rows, if any, have no rank."""
+        return {*self.scores.get(group, ()), *self.gone.get(group, ())}
 
 
 class Standing:
@@ -85,15 +85,13 @@ class Standing:
     def __init__(self, store: Reader, every: float = 300.0) -> None:
         self._store = store
         self._every = every
-        self._ranks: dict[str, Ranks] = {}
+        self._scores: dict[str, dict[str, float]] = {}
+        self._renewed: dict[str, set[str]] = defaultdict(set)  # since the last publication of ranks
         self._at: dict[str, float] = {}
-        self._changed: dict[str, set[str]] = defaultdict(set)
 
     def seeded(self, subject: Scored) -> Moves:
         """Return the changes of a seeded subject: all constraints appeared. O(constraints)."""
-        moves = Moves(_scores(subject, subject.constraints), {})
-        moves.ranks = {group: moves.move(group, Ranks()) for group in moves.groups}
-        return moves
+        return Moves(_scores(subject, subject.constraints), {}, is_seed=True)
 
     def scored(self, subject: Scored, due: Sequence[Described]) -> Moves:
         """Return the changes of a commit; scores are measured on the current rows."""
@@ -114,37 +112,37 @@ class Standing:
     def place(self, subject: Scored, moves: Moves, draft: CommitDraft) -> None:
         """Add the changed ranks to a commit, when it is time. O(constraints)."""
         draft.when_kept(partial(self._keep, subject, moves))
-        groups = self._changed[subject.name] | moves.groups
+        groups = moves.groups | {group for group in self._renewed if group.partition("\0")[2] == subject.name}
         if not groups or 0 <= draft.seconds - self._at.get(subject.name, 0.0) < self._every:
             return
-        unknown = groups - self._ranks.keys() - moves.ranks.keys()
-        known = _scores(subject, subject.constraints) if unknown else {}
-        moved = []
-        for group in sorted(groups):
-            if group in unknown:
-                stored = self._store.get("ranks", group.encode())
-                ranks = Ranks({} if stored is None else codecs.read_json(stored))
-                ranks.restored(known.get(group, {}).items())
-                moves.move(group, ranks)
-            else:
-                ranks = moves.ranks.get(group) or moves.move(group, self._ranks[group].copy())
-            moved += ranks.changed()
-            moves.ranks[group] = ranks
-            draft.change.put("ranks", group.encode(), codecs.json_bytes(dict(ranks.written)))
+        is_known = moves.is_seed or groups <= self._scores.keys()
+        every = self._scores if is_known else _scores(subject, subject.constraints) | self._scores
         moves.at = draft.seconds
-        for name, score, place in moved:
-            row = {"constraint_id": name, "score": score, "rank": place, "_amends": True}
-            draft.rows.add("constraints", row)
+        for group in sorted(groups):
+            gone, appeared = set(moves.gone.get(group, ())), moves.scores.get(group, {})
+            scores = {**{name: score for name, score in every.get(group, {}).items() if name not in gone}, **appeared}
+            renewed = self._renewed.get(group, set()) | moves.renewed(group)
+            stored = codecs.read_json(self._store.get("ranks", group.encode()) or b"{}")
+            ranks, changed = ranked(scores, {name: rank for name, rank in stored.items() if name not in renewed})
+            moves.ranked[group] = scores
+            draft.change.put("ranks", group.encode(), codecs.json_bytes(ranks))
+            for name, score, rank in changed:
+                row = {"constraint_id": name, "score": score, "rank": rank, "_amends": True}
+                draft.rows.add("constraints", row)
 
     def _keep(self, subject: Scored, moves: Moves) -> None:
-        for group in moves.groups & (self._ranks.keys() - moves.ranks.keys()):
-            moves.move(group, self._ranks[group])
-        self._ranks |= moves.ranks
-        if moves.at is None:
-            self._changed[subject.name] |= moves.groups
-        else:
-            self._changed[subject.name] = set()
+        self._scores |= moves.ranked
+        if moves.at is not None:
             self._at[subject.name] = moves.at
+            for group in moves.ranked:
+                self._renewed.pop(group, None)
+            return
+        for group in moves.groups:
+            self._renewed[group] |= moves.renewed(group)
+            if group in self._scores:
+                for name in moves.gone.get(group, ()):
+                    self._scores[group].pop(name, None)
+                self._scores[group].update(moves.scores.get(group, {}))
 
 
 def _group(family: str, name: str) -> str:
