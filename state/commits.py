@@ -80,12 +80,8 @@ def base_of(record: WriteBatch) -> int:
 def identity_of(store: Reader, application: str) -> Identity | None:
     """Return the identity of the state in a store; None if it has none yet.
 
-    Raises
-    ------
-    StateOfAnotherApplication
-        If the state belongs to another application.
-    StateFormatUnknown
-        If this version cannot read the format of the state.
+    Raises `StateOfAnotherApplication` if the state belongs to another application, and `StateFormatUnknown` if this
+    version cannot read its format.
     """
     stored = store.get("meta", b"identity")
     if stored is None:

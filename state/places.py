@@ -307,18 +307,13 @@ def place_of(place: "Path | Place") -> Place:
 
 
 def object_place(address: str, options: Mapping[str, str], shown: Callable[[str], str] = str) -> ObjectPlace:
-    """Open an address of an object store.
+    """Open an address of an object store; raise `StoreError` if the address or an option cannot be used.
 
     Parameters
     ----------
     options : keys as for delta-rs (`aws_region`, `azure_storage_account_name`, `allow_http`); keys for other software
         (`fs.*`) are left out.
     shown : removes secrets from texts of the store.
-
-    Raises
-    ------
-    StoreError
-        If the address or an option cannot be used.
     """
     from obstore.exceptions import BaseError, UnknownConfigurationKeyError
     from obstore.store import from_url

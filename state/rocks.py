@@ -293,12 +293,8 @@ class RocksReader(_Families):
 def holds_store(path: Path) -> bool:
     """Return whether a folder holds a store.
 
-    Raises
-    ------
-    StateUnreachable
-        If the folder cannot be read.
-    StateDamaged
-        If the folder has files of a store without the file that names the newest list of files.
+    Raises `StateUnreachable` if the folder cannot be read, and `StateDamaged` if it has files of a store without the
+    file that names the newest list of files.
     """
     try:
         names = {found.name for found in path.iterdir()}

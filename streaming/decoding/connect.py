@@ -8,7 +8,7 @@ else in the configuration; never by a guess. A value that cannot be read is null
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -63,10 +63,6 @@ class Schemas:
         ids = self.ids[rows] if len(self.ids) else np.full(len(rows), -1, np.int64)
         ids[rows < 0] = -1
         return Schemas(ids, self.parsed)
-
-    def columns(self, read: Callable[[Mapping[str, Any]], Mapping[str, Written]]) -> list[Mapping[str, Written]]:
-        """Return, per distinct schema, how its columns are written."""
-        return [read(schema) for schema in self.parsed]
 
 
 @dataclass(frozen=True)

@@ -230,7 +230,7 @@ class _Rows:
 
     def _cells(self, sent: Mapping[str, Cells], records: Rows, removes: Flags, wrong: Reasons) -> dict[str, pa.Array]:
         schemas = self.found.schemas.take(records)
-        forms = schemas.columns(lambda schema: written(struct_fields(schema, AFTER, BEFORE)))
+        forms = [written(struct_fields(schema, AFTER, BEFORE)) for schema in schemas.parsed]
         cells, misread = cells_of(sent, self.target.wanted, schemas, forms, self.encodings)
         by_key = removes if self.target.key else np.zeros(len(records), np.bool_)
         for row, reason in misread.items():

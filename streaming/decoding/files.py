@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -258,7 +259,7 @@ def _delimited(
     def raw(row: int) -> str:
         return options.delimiter.join("" if v is None else str(v) for v in table.row(row).values())
 
-    return _Part(file.path, table.row_count, cells, _Lines(path.name, content, options), raw)
+    return _Part(file.path, table.row_count, cells, _line_of(path.name, content, options), raw)
 
 
 def _line_by_line(file: ChangedFile, text: DelimitedFile, options: ReadOptions, wanted: Collection[str]) -> _Part:
@@ -286,19 +287,15 @@ def _line_by_line(file: ChangedFile, text: DelimitedFile, options: ReadOptions, 
     return _Part(file.path, len(lines), cells, lambda row: lines[row][0], raw, reasons)
 
 
-class _Lines:
-    """Returns the line in which a record begins; the lines are read with the first call."""
+def _line_of(name: str, content: bytes, options: ReadOptions) -> Callable[[int], int]:
+    """Return a function that gives the line in which a record begins; its first call reads the lines."""
 
-    def __init__(self, name: str, content: bytes, options: ReadOptions) -> None:
-        self._given = name, content, options
-        self._lines: list[int] = []
+    @cache
+    def lines() -> list[int]:
+        with _written(name, content) as path:
+            return [line for line, _ in DelimitedFile(path, options).records()]
 
-    def __call__(self, row: int) -> int:
-        if not self._lines:
-            name, content, options = self._given
-            with _written(name, content) as path:
-                self._lines = [line for line, _ in DelimitedFile(path, options).records()]
-        return self._lines[row]
+    return lambda row: lines()[row]
 
 
 def _parquet(

@@ -53,9 +53,10 @@ def key_cells(keys: Spans, target: Target, encodings: Mapping[str, str]) -> tupl
         fields[single] = fields[single].merged(plain).merged(whole.where(~objects & (whole.kinds != ARRAY)))
         lost = keys.present & (plain.kinds == ABSENT) & whole.is_kind(ABSENT, ARRAY)
     refuse(reasons, lost, lambda row: _reason(found, row, target))
-    forms = found.schemas.columns(
-        lambda schema: written(struct_fields(schema)) if struct_fields(schema) else {single or "": written_as(schema)}
-    )
+    forms = [
+        written(struct_fields(schema)) if struct_fields(schema) else {single or "": written_as(schema)}
+        for schema in found.schemas.parsed
+    ]
     columns = [column for column in target.wanted if column.name in target.key]
     cells, wrong = cells_of(fields, columns, found.schemas, forms, encodings)
     return cells, {**{row: f"its key: {reason}" for row, reason in wrong.items()}, **reasons}

@@ -43,7 +43,7 @@ def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodin
         operations[heartbeats(found)] = SKIPPED
     refuse(reasons, (found.whole.kinds != OBJECT) & ~ended, found.reason)
     kept, fields = not_sent(found.fields, target, operations != DELETE, reasons)
-    forms = found.schemas.columns(lambda schema: written(struct_fields(schema)))
+    forms = [written(struct_fields(schema)) for schema in found.schemas.parsed]
     cells, wrong = cells_of(fields, target.wanted, found.schemas, forms, encodings)
     deletes = operations == DELETE
     for row, reason in wrong.items():

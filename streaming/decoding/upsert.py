@@ -29,7 +29,7 @@ def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodin
     found = opened(messages.values, [column.name for column in target.wanted])
     deletes = ~messages.values.present | (found.whole.kinds == NULL)
     objects = found.whole.kinds == OBJECT
-    forms = found.schemas.columns(lambda schema: written(struct_fields(schema)))
+    forms = [written(struct_fields(schema)) for schema in found.schemas.parsed]
     cells, reasons = cells_of(found.fields, target.wanted, found.schemas, forms, encodings)
     keys, wrong = key_cells(messages.keys, target, encodings)
     refuse(reasons, ~objects & ~deletes, found.reason)

@@ -148,15 +148,13 @@ def _decimals(cells: Cells, way: Written, column: Column) -> Read:
         array, reasons = _decimals(cells.where(~numbers), way, column)
         return either(cells.where(numbers).texts(), as_texts(array)), reasons
     scale = _scale(way, column)
-    if scale is None:
-        problem = f"takes its scale from the column's type, which is {column.type}: declare it decimal(p,s)"
-        return pa.nulls(len(cells), pa.large_string()), dict.fromkeys(
-            np.flatnonzero(cells.kinds > NULL).tolist(), f"column {column.name}: {way.name} {problem}"
-        )
-    if abs(scale) > _LARGEST_SCALE:
+    if scale is None or abs(scale) > _LARGEST_SCALE:
         problem = f"has a scale of {scale}: at most {_LARGEST_SCALE:,} digits are read behind a point, or before it"
+        if scale is None:
+            problem = f"takes its scale from the column's type, which is {column.type}: declare it decimal(p,s)"
+        rows = np.flatnonzero(cells.kinds > NULL).tolist()
         return pa.nulls(len(cells), pa.large_string()), dict.fromkeys(
-            np.flatnonzero(cells.kinds > NULL).tolist(), f"column {column.name}: {way.name} {problem}"
+            rows, f"column {column.name}: {way.name} {problem}"
         )
     words, status = _words(cells)
     there = cells.strings & (status == READ)

@@ -9,7 +9,6 @@ another state that still writes is refused.
 
 import datetime
 import logging
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ import pyarrow as pa
 from holdfast.constraints import ExternalError, StateRefused
 from holdfast.state.room import way_out
 from holdfast.streaming.sinks.shapes import Shape
+from holdfast.streaming.spark.errors import first_line
 
 APPLICATION, STATE = "holdfast.application", "holdfast.state"
 CHECKPOINT_EVERY = 20
@@ -169,17 +169,11 @@ def storage_errors(uri: str, doing: str, kinds: Errors) -> Iterator[None]:
     except ExternalError:
         raise
     except kinds as error:
+        problem = first_line(str(error)) or type(error).__name__
         raise ExternalError(
-            f"{uri} could not be {doing} ({first_line(error)}). Nothing is lost: check the storage behind "
-            f"`output` ({way_out(first_line(error), uri)}), and start again"
+            f"{uri} could not be {doing} ({problem}). Nothing is lost: check the storage behind `output` "
+            f"({way_out(problem, uri)}), and start again"
         ) from error
-
-
-def first_line(error: BaseException) -> str:
-    """Return the text of an error on one line, without the stack traces that engines add."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).partition("JVM stacktrace")[0]
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
-    return " ".join(lines[:3])[:500] or type(error).__name__
 
 
 class OutputTable(ABC):
@@ -289,7 +283,7 @@ class OutputTable(ABC):
                     raise
                 _log.warning(
                     "%s: left untidy till next time, since another process writes to it: %s",
-                    *(self.uri, first_line(error)),
+                    *(self.uri, first_line(str(error))),
                 )
             self._reopen()
 

@@ -35,12 +35,8 @@ def cache_folder() -> Path:
 def staging(folder: Path) -> Iterator[Path]:
     """Give an empty folder inside `folder`, from which finished files are renamed into `folder`.
 
-    Only one process at a time is inside; the others wait. Remains of killed processes are removed.
-
-    Raises
-    ------
-    CacheUnwritable
-        If `folder` cannot be written.
+    Only one process at a time is inside; the others wait. Remains of killed processes are removed. Raises
+    `CacheUnwritable` if `folder` cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

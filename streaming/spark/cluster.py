@@ -43,14 +43,9 @@ _PACK = (
 
 
 def check_reachable(master: str) -> None:
-    """Check that a master listens at its address, before Spark tries it for a minute.
+    """Raise `ClusterUnreachable` if no master listens at an address, instead of trying for a minute as Spark does.
 
-    Raises
-    ------
-    UsageError
-        If it is not the address of a cluster.
-    ClusterUnreachable
-        If no master listens.
+    Raises `UsageError` if it is not the address of a cluster.
     """
     failures = []
     for host, port in addresses(master):
@@ -91,13 +86,7 @@ def addresses(master: str) -> list[tuple[str, int]]:
 
 
 def check_jars() -> None:
-    """Check that Java has Delta's classes, which `spark-submit` has to get from the start.
-
-    Raises
-    ------
-    JarUnavailable
-        If it has not.
-    """
+    """Raise `JarUnavailable` if Java lacks Delta's classes, which `spark-submit` has to get from the start."""
     from py4j.protocol import Py4JJavaError
     from pyspark import SparkContext
 
@@ -114,13 +103,7 @@ _DELTA = "io.delta.sql.DeltaSparkSessionExtension"
 
 
 def connected(builder: SparkSession.Builder, master: str) -> SparkSession:
-    """Return the session, once the cluster has accepted the application.
-
-    Raises
-    ------
-    ClusterUnreachable
-        If the cluster does not accept it.
-    """
+    """Return the session once the cluster accepted the application; raise `ClusterUnreachable` if it does not."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -135,13 +118,7 @@ def connected(builder: SparkSession.Builder, master: str) -> SparkSession:
 
 
 def check_version(spark: SparkSession) -> None:
-    """Refuse a Spark of another version than the installed PySpark, as of `spark-submit`; stop its session.
-
-    Raises
-    ------
-    SparkMismatch
-        If the versions differ.
-    """
+    """Stop a session and raise `SparkMismatch` if its Spark, as of `spark-submit`, has not PySpark's version."""
     if spark.version != version("pyspark"):
         found = spark.version
         spark.stop()
@@ -153,14 +130,8 @@ def check_version(spark: SparkSession) -> None:
 def check_executors(spark: SparkSession) -> None:
     """Run a small task on every core, and check that executors fit; stop the session if not.
 
-    Waits for the first answer for `spark.holdfast.executorWaitSeconds` (120).
-
-    Raises
-    ------
-    ClusterUnreachable
-        If no executor answers in time.
-    ExecutorsUnfit
-        If an executor does not fit.
+    Raises `ClusterUnreachable` if no executor answers within `spark.holdfast.executorWaitSeconds` (120), and
+    `ExecutorsUnfit` if an executor does not fit.
     """
     try:
         seconds = int(spark.conf.get(WAIT, str(_WAIT_SECONDS)) or 0)
@@ -174,13 +145,7 @@ def check_executors(spark: SparkSession) -> None:
 
 
 def refuse_unfit(answers: Iterable[dict[str, str]], code: str) -> None:
-    """Refuse executors that lack modules, or have other code than `code`.
-
-    Raises
-    ------
-    ExecutorsUnfit
-        With the executor, and what it lacks.
-    """
+    """Raise `ExecutorsUnfit` if an executor lacks a module, or has other code than `code`."""
     for answer in answers:
         where = f"the executor on {answer['host']} with {answer['program']} (Python {answer['python']})"
         if lacking := answer.get("lacking"):

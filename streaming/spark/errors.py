@@ -55,6 +55,7 @@ def first_line(text: str) -> str:
     >>> first_line("An error occurred while calling o1.\n: x.E: y\n at x.y\nCaused by: java.io.IOError: no disk")
     'no disk'
     """
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text)  # colours
     causes = re.findall(r"^Caused by: (?:[\w.$]+: )?(.+)$", text, re.MULTILINE)
     if text.startswith("An error occurred while calling") and causes:
         return str(causes[-1])[:600]

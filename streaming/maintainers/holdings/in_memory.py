@@ -86,8 +86,6 @@ class WholeInMemory(WholeTable):
         """Return the rows with other columns, converted by `make`."""
         return WholeInMemory(make(self.table))
 
-    replaced_by = made_anew
-
     def refuse_key_twice(self, key: tuple[int, ...]) -> None:
         """Raise `InputError` if two rows have one key, or a row has a null in its key. O(n log n)."""
         no_key_is_twice(self.table, key)
