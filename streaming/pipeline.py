@@ -189,7 +189,7 @@ class Pipeline:
         return replace(result, changes=changes, constraints=batch.constraints, rules=tuple(rules), left_out=left_out)
 
     def _publish(self, draft: CommitDraft, batch: AppliedBatch) -> list[RuleState]:
-        """Add to a commit what a batch publishes and how far its table is; return the rules that changed."""
+        """Add the rows of a batch and the progress of its table to a commit; return the rules that changed."""
         source, result = batch.source, batch.result
         self._publish_changes(draft, batch)
         near_of_batch(draft.rows, self._tables[source], batch.position.batch_id, result)

@@ -54,7 +54,7 @@ class AppliedBatch:
 
     @cached_property
     def bad(self) -> list[BadRecord]:
-        """The records that could not be read, and those that keep cells of rows that do not exist."""
+        """The records that could not be read, and records that keep cells of rows that do not exist."""
         return [*self.came.bad, *(self.came.bad_record(row, _NO_ROW) for row in self.result.incomplete)]
 
     @property

@@ -132,7 +132,7 @@ class _Parts:
         return np.repeat([SEQUENCE in part.cells for part in self.parts], self._counts)
 
     def order(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the order of the records: by their sequence, within each file where some file has no sequence."""
+        """Return the order of the records by sequence; within each file, unless all files have sequences."""
         is_whole = all(SEQUENCE in p.cells or not p.count or p.count == len(p.reasons) for p in self.parts)
         group = np.zeros(self.count, np.int64) if is_whole else np.repeat(np.arange(len(self.parts)), self._counts)
         return np.lexsort((np.arange(self.count), places, group))
@@ -144,7 +144,7 @@ class _Parts:
         return f"{part.path}-{line}" if line else part.path
 
     def raw(self, row: int) -> bytes | str | None:
-        """Return a record as it came."""
+        """Return a record in its raw form."""
         part, at = self._found(row)
         return part.raw(at)
 
@@ -301,7 +301,7 @@ def _line_of(name: str, content: bytes, options: ReadOptions) -> Callable[[int],
 def _parquet(
     file: ChangedFile,
     path: Path,
-    options: ReadOptions,  # noqa: ARG001  (a Parquet file says everything itself)
+    options: ReadOptions,  # noqa: ARG001  (a Parquet file needs none)
     wanted: Collection[str],
     known: Collection[str],
 ) -> _Part:

@@ -100,7 +100,7 @@ Failure = type[SourceRefused] | type[SourceFailed] | type[CheckpointLost]
 
 @dataclass(frozen=True)
 class _Meaning:
-    """The meaning of some causes.
+    """The meaning of a group of causes.
 
     Parameters
     ----------

@@ -109,7 +109,7 @@ class WholeTable(ABC):
     def seed(
         self, definition: RowsDefinition, families: Bounded, report: Report
     ) -> tuple["Holding", dict[Family, Seed]]:
-        """Return a holding of the rows, and what holds on them by family; witnesses are slots."""
+        """Return a holding of the rows, and the discovered constraints by family; witnesses are slots."""
 
     @abstractmethod
     def held(self, definition: RowsDefinition) -> "Holding":
@@ -163,7 +163,7 @@ class Holding(ABC):
     def serve(self, families: Sequence["CertifiedMaintainer"]) -> None:
         """Search for violations of these families' boxes from now on; everything derived from rows is made anew."""
 
-    def rebuild(self) -> None:  # noqa: B027 (nothing, where executors have what is derived)
+    def rebuild(self) -> None:  # noqa: B027 (nothing, where only executors derive anything)
         """Derive everything anew from the codes of the rows, which were relabelled."""
 
     @abstractmethod
@@ -211,7 +211,7 @@ class Holding(ABC):
     def whole(self) -> WholeTable:
         """Return all current rows. In memory O(n)."""
 
-    # What is stored
+    # Saving
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since the last save, or everything."""

@@ -156,7 +156,7 @@ class WholeInBlocks(WholeTable):
     def seed(
         self, definition: RowsDefinition, families: Bounded, report: Report
     ) -> tuple["RowsInBlocks", dict[Family, Seed]]:
-        """Return a holding of the blocks, and what holds on their rows by family."""
+        """Return a holding of the blocks, and the discovered constraints by family."""
         order = self._arranged_for_lookup(definition.key)
         seeds = {
             family: seed_blocks(self.table, theirs, bound, threads=definition.threads, report=report)

@@ -93,7 +93,7 @@ class WholeInMemory(WholeTable):
     def seed(
         self, definition: RowsDefinition, families: Bounded, report: Report
     ) -> tuple["RowsInMemory", dict[Family, Seed]]:
-        """Return a holding of the rows, and what holds on them by family."""
+        """Return a holding of the rows, and the discovered constraints by family."""
         rows = definition.empty()
         rows.fill(self.table)
         seeds = {}

@@ -109,7 +109,7 @@ class InclusionMaintainer:
 
     @staticmethod
     def seed_files(clusters: Clusters, parts: ValueParts, *, texts: bool = False, watched: bool = False) -> WriteBatch:
-        """Return what the last write of a seed needs whose values are in files."""
+        """Return the last write of a seed whose values are in files."""
         last = _everything(clusters, texts=texts, watched=watched)
         put_parts(parts, last)
         return last

@@ -3,7 +3,7 @@
 They depend on nothing but the rows, the share of exceptions and the bound of contexts.
 
     members   the constraints that nearly hold; their exceptions are counted with every batch
-    others    former members, which are counted for some batches more: constraints near the limit alternate
+    others    former members, which are counted for several batches more: constraints near the limit alternate
     border    the largest contexts that are not near; a candidate is counted anew when its floor does not prove that
     search    needed where a member is not near any more, or a candidate of the border is near: level by level from
               the empty context, as on a new table, but known counts are not counted again

@@ -6,7 +6,7 @@ row know whether the example is still right; the examples of other members are r
 searched, a few with every batch.
 
 Invariant: between batches every row that is shown is an exception of its constraint, and it is marked undecided exactly
-if some smallest set of rows to remove does not contain it.
+if a smallest set of rows to remove exists that does not contain it.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -142,7 +142,7 @@ class TableMaintainer:
     def _prepare(cls, bounds: Bounds, rules: Sequence[MonitoredRule]) -> None:
         """Prepare for the first batch; subclasses compile kernels here."""
 
-    # What is stored
+    # Saving and restoring
 
     def save(self, table: int = 0, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since the last save, or `everything`, as the first save into a store needs.
@@ -321,7 +321,7 @@ class TableMaintainer:
 
     @property
     def effort(self) -> Counter[str]:
-        """The counts of what the batches since the seed cost, all families together."""
+        """The costs of the batches since the seed, in counts, all families together."""
         return sum((family.effort for family in self._families), Counter[str]())
 
     @property
@@ -393,7 +393,7 @@ class TableMaintainer:
         return [(part, prefix) for part, prefix in parts if part is not None]
 
     def _held(self) -> Slots:
-        """Return the slots of the rows that some part refers to."""
+        """Return the slots of the rows that parts refer to."""
         held = np.unique(np.concatenate([part.held for part, _ in self._parts]))
         return held[held >= 0]
 
