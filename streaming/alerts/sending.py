@@ -102,7 +102,7 @@ class Sender:
     def close(self, seconds: float = 5.0) -> int:
         """Try each alert once more within the seconds, and end; return how many messages the next start has to send."""
         self._closing_at = self._now() + seconds
-        self._waiting.wake()
+        self._waiting.woken.set()
         if self._thread.ident is not None:
             self._thread.join(seconds)
             if self._thread.is_alive():
@@ -225,7 +225,7 @@ class Sender:
 
     def _run(self) -> None:
         while True:
-            seen = self._waiting.version
+            self._waiting.woken.clear()
             try:
                 pause = self.turn()
             except Exception as error:  # noqa: BLE001  (of the store: batches fail too, and end the run)
@@ -234,4 +234,4 @@ class Sender:
             if self._closing_at is not None and (pause is None or pause > 0):
                 return
             if pause is None or pause > 0:
-                self._waiting.wait(pause, seen)
+                self._waiting.woken.wait(pause)

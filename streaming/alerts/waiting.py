@@ -14,7 +14,7 @@ it too: a restored state sends again at most the messages delivered since its la
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, count
-from threading import Condition, Lock
+from threading import Event, Lock
 from typing import Any
 
 from holdfast.state import codecs
@@ -39,6 +39,10 @@ class Waiting:
     store : has the messages.
     alerts : the configured alerts.
     most : the most messages that may wait; of more messages the oldest are dropped.
+
+    Attributes
+    ----------
+    woken : set when messages were added; the sender waits for it.
     """
 
     def __init__(self, store: Store, alerts: Sequence[Alert] = (), most: int = MOST_WAITING) -> None:
@@ -46,7 +50,7 @@ class Waiting:
         self._alerts = tuple(alerts)
         self._most = most
         self.on_dropped: Callable[[int], object] = lambda _: None
-        self._changed = Condition()
+        self._changing = Lock()
         self._touching = Lock()
         self._keys: dict[bytes, Channel] = {}
         for key, stored in store.scan(ALERTS):
@@ -57,7 +61,7 @@ class Waiting:
         self._delivered = [key.removeprefix(_DELIVERED) for key, _ in store.scan(STATUS, _DELIVERED)]
         self._clearing: list[bytes] = []
         self._is_closed = False
-        self.version = 0
+        self.woken = Event()
 
     @property
     def count(self) -> int:
@@ -78,7 +82,7 @@ class Waiting:
         rows : the rows that the commit publishes.
         rules : the rules that broke or recovered with the commit.
         """
-        with self._changed:
+        with self._changing:
             self._clearing = list(self._delivered)
             waiting = list(self._keys)
         decided: dict[bytes, tuple[Channel, Message]] = {}
@@ -103,13 +107,13 @@ class Waiting:
     def committed(self) -> None:
         """Let the messages of the last commit be sent: its log record is in the backup."""
         too_many, self._too_many = self._too_many, []
-        with self._changed:
+        with self._changing:
             self._delivered = [key for key in self._delivered if key not in self._clearing]
             for key in too_many:
                 self._keys.pop(key, None)
             self._keys |= self._decided
             self._decided = {}
-            self._wake()
+        self.woken.set()
         if too_many:
             self.on_dropped(len(too_many))
 
@@ -117,7 +121,7 @@ class Waiting:
 
     def heads(self) -> dict[Channel, bytes]:
         """Return the key of the oldest message of each alert. O(messages)."""
-        with self._changed:
+        with self._changing:
             found: dict[Channel, bytes] = {}
             for key, channel in self._keys.items():
                 found.setdefault(channel, key)
@@ -137,24 +141,13 @@ class Waiting:
         batch = WriteBatch(ALERTS, {key: None})
         batch.put(STATUS, _DELIVERED + key, b"")
         if self._wrote(batch):
-            with self._changed:
+            with self._changing:
                 if self._keys.pop(key, None) is not None:
                     self._delivered.append(key)
 
     def failed(self, failure: dict[str, Any]) -> None:
         """Note a failed attempt, for `holdfast status`."""
         self._wrote(WriteBatch(STATUS, {_LAST_FAILURE: codecs.json_bytes(failure)}))
-
-    def wait(self, seconds: float | None, seen: int) -> None:
-        """Wait for the seconds, or until `version` is not `seen`: a message was added, or `wake` was called."""
-        with self._changed:
-            if self.version == seen:
-                self._changed.wait(seconds)
-
-    def wake(self) -> None:
-        """End a `wait`."""
-        with self._changed:
-            self._wake()
 
     def close(self) -> None:
         """Stop using the store: a message that is being sent may be sent again."""
@@ -167,10 +160,6 @@ class Waiting:
             if not self._is_closed:
                 self._store.write(batch)
             return not self._is_closed
-
-    def _wake(self) -> None:
-        self.version += 1
-        self._changed.notify_all()
 
 
 def carried(store: Reader) -> list[bytes]:
