@@ -284,8 +284,8 @@ class Pipeline:
         """Apply the changed values of a batch to inclusions; add the changes of the state to the commit."""
         if self._inclusion is None:
             return []
-        emptied = {change.table for change in result.values} if result.emptied else ()
-        changes = self._inclusion.apply(result.values, emptied)
+        truncated = {change.table for change in result.values} if result.truncated else ()
+        changes = self._inclusion.apply(result.values, truncated)
         draft.change.add(self._inclusion.save())
         self._value_rules.follow()
         draft.add(self._value_rules.save())

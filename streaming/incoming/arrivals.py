@@ -256,7 +256,7 @@ def _records(draft: Draft, target: Target, typed: Cells, rows: NDArray[np.int64]
         kept=None if draft.kept is None else draft.kept[rows],
         sequence=sequence,
         versions=None if draft.versions is None else draft.versions[rows],
-        from_nothing=bool((draft.operations == TRUNCATE).any()),
+        truncated=bool((draft.operations == TRUNCATE).any()),
     )
 
 

@@ -32,7 +32,7 @@ class Records:
     kept : (records, columns): cells that were not sent, since they did not change; only of a table with a key.
     sequence : orders the records of one key, if they may arrive out of order.
     versions : of a feed of inserted and deleted whole rows, the version of each record, ascending.
-    from_nothing : whether the table is emptied before these records.
+    truncated : whether the table is truncated before these records.
     """
 
     table: Table
@@ -40,7 +40,7 @@ class Records:
     kept: NDArray[np.bool_] | None = None
     sequence: NDArray[np.int64] | None = None
     versions: NDArray[np.int64] | None = None
-    from_nothing: bool = False
+    truncated: bool = False
 
     def __len__(self) -> int:
         return self.table.row_count
@@ -103,7 +103,7 @@ def _net_keyed(records: Records, codes: Codes, rows: RowSet, latest: NDArray[np.
     codes, operations = codes[order], records.operations[order]
     incomplete = _NONE
     if records.kept is not None and records.kept.any():
-        codes, whole = _completed(codes, operations, records.kept[order], rows, from_nothing=records.from_nothing)
+        codes, whole = _completed(codes, operations, records.kept[order], rows, truncated=records.truncated)
         incomplete = np.sort(order[~whole])
         order, codes, operations = order[whole], codes[whole], operations[whole]
     first = first_equal(codes, rows.key)
@@ -123,7 +123,7 @@ def _net_keyed(records: Records, codes: Codes, rows: RowSet, latest: NDArray[np.
     same = known & ~deleting & (rows.codes[stored] == entering).all(axis=1)
     leaves = known & ~same
     enters = ~deleting & ~same
-    others = np.setdiff1d(rows.live(), stored[known]) if records.from_nothing else _NONE
+    others = np.setdiff1d(rows.live(), stored[known]) if records.truncated else _NONE
     out, into = rows.codes[np.concatenate([stored[leaves], others])], entering[enters]
     return Netted(
         np.concatenate([out, into]),
@@ -138,14 +138,14 @@ def _net_keyed(records: Records, codes: Codes, rows: RowSet, latest: NDArray[np.
 
 
 def _completed(
-    codes: Codes, operations: NDArray[np.int8], kept: NDArray[np.bool_], rows: RowSet, *, from_nothing: bool
+    codes: Codes, operations: NDArray[np.int8], kept: NDArray[np.bool_], rows: RowSet, *, truncated: bool
 ) -> tuple[Codes, NDArray[np.bool_]]:
     """Return the codes with kept cells from the earlier version of the row; and, per record, whether it is complete.
 
     An incomplete record is not a version of its row: later records look further back. O(records) a column and round.
     """
     stored = rows.slots_with_key(codes)
-    stored = np.full(len(codes), -1) if from_nothing else stored
+    stored = np.full(len(codes), -1) if truncated else stored
     deletes = operations == DELETE
     kept = kept & ~deletes[:, None]
     whole = np.ones(len(codes), np.bool_)
@@ -213,7 +213,7 @@ def _decided_by_images(
 
 def _net_keyless(records: Records, codes: Codes, rows: RowSet) -> Netted:
     signs = np.where(records.operations == DELETE, -1, 1)
-    if records.from_nothing:  # all stored rows, and owed deletes, are taken back
+    if records.truncated:  # all stored rows, and owed deletes, are taken back
         held = np.flatnonzero(rows.copies)
         codes, signs = np.concatenate([rows.codes[held], codes]), np.concatenate([-rows.copies[held], signs])
     first = first_equal(codes, range(codes.shape[1]))

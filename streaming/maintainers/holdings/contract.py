@@ -139,23 +139,23 @@ class Holding(ABC):
 
     Attributes
     ----------
-    has_emptied : whether the last batch deleted rows whose values are unknown.
+    truncated : whether the last batch deleted rows whose values are unknown.
     """
 
     def __init__(self, rows: RowSet, threads: int = 1) -> None:
         self.rows = rows
         self.threads = threads
-        self.has_emptied = False
+        self.truncated = False
 
     # A batch, in calling order
 
-    def begin(self, held: Callable[[], Slots] = lambda: NO_SLOTS, *, from_nothing: bool = False) -> None:  # noqa: ARG002 (see subclasses)
+    def begin(self, held: Callable[[], Slots] = lambda: NO_SLOTS, *, truncated: bool = False) -> None:  # noqa: ARG002 (see subclasses)
         """Begin a batch: `undo` leads back to here.
 
         Parameters
         ----------
         held : returns the slots that the parts of the maintainer refer to.
-        from_nothing : whether the table was emptied before the batch.
+        truncated : whether the table was truncated before the batch.
         """
         self.rows.begin()
 
@@ -177,7 +177,7 @@ class Holding(ABC):
         """Search for violations of the boxes that the families have after a batch."""
 
     def with_values(self, delta: RowDelta) -> RowDelta:
-        """Return the rows whose values a batch added and removed, as far as they are known (see `has_emptied`)."""
+        """Return the rows whose values a batch added and removed, as far as they are known (see `truncated`)."""
         return delta
 
     def undo(self) -> None:

@@ -371,7 +371,7 @@ class TableMaintainer:
 
     def _begin(self, records: Records) -> None:
         """Begin a batch: `_undo` leads back to here."""
-        self.holding.begin(self._held, from_nothing=records.from_nothing)
+        self.holding.begin(self._held, truncated=records.truncated)
         for part, _ in self._parts:
             part.begin()
 
@@ -466,7 +466,7 @@ class TableMaintainer:
             near_counts=self.near_counts,
             exceptions_shown=() if near is None else near.shown.added,
             exceptions_hidden=() if near is None else near.shown.removed,
-            emptied=self.holding.has_emptied,
+            truncated=self.holding.truncated,
         )
 
     def check_invariants(self) -> None:
