@@ -21,9 +21,9 @@ from holdfast.streaming.commits.applied_batch import AppliedBatch
 from holdfast.streaming.commits.draft import CommitDraft
 from holdfast.streaming.commits.near_rows import near_of_batch
 from holdfast.streaming.commits.output_rows import Position, described
+from holdfast.streaming.commits.ranking import Ranking, Scored
 from holdfast.streaming.commits.rule_reports import Line, RuleReports
 from holdfast.streaming.commits.settling import Settling
-from holdfast.streaming.commits.standing import Scored, Standing
 from holdfast.streaming.commits.table_figures import TableFigures
 from holdfast.streaming.commits.table_records import TableProgress, progress_of, tables_of
 from holdfast.streaming.decoding.new_fields import MOST_NEW
@@ -110,7 +110,7 @@ class Pipeline:
         settle = self._limits.settle
         longest = max(settle.values(), default=0)  # inclusions are across tables: they wait like one more table
         self._settling = Settling(store, {**settle, ACROSS: longest})
-        self._standing = Standing(store, self._limits.places_every)
+        self._ranking = Ranking(store, self._limits.places_every)
         self._strict = frozenset(self._limits.strict)
         self._alerts = Waiting(store) if alerts is None else alerts
         self._committed = committed
@@ -260,7 +260,7 @@ class Pipeline:
         for group, number, subject, changes in groups:
             if subject is not None:
                 found = described(source, batch.position.batch_id, changes, batch.counts)
-                self._standing.publish(subject, self._settling.step(group, number, found, draft), draft)
+                self._ranking.publish(subject, self._settling.step(group, number, found, draft), draft)
 
     def _publish_rules(self, draft: CommitDraft, of_tables: Sequence[RuleState], source: str | None) -> list[RuleState]:
         """Add lines and examples of rules to a commit, and alerts; return the rules that changed."""

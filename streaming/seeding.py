@@ -24,8 +24,8 @@ from holdfast.streaming.alerts.waiting import STATUS as ALERT_STATUS
 from holdfast.streaming.commits.draft import CommitDraft
 from holdfast.streaming.commits.near_rows import near_of_seed
 from holdfast.streaming.commits.output_rows import Row
+from holdfast.streaming.commits.ranking import Ranking, Scored
 from holdfast.streaming.commits.rule_reports import STATUS, RuleReports
-from holdfast.streaming.commits.standing import Scored, Standing
 from holdfast.streaming.commits.table_records import TableProgress, TableRecord, near_counts, progress_of, tables_of
 from holdfast.streaming.maintainers.holdings.contract import Restore
 from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
@@ -181,9 +181,9 @@ def _publish_constraints(
     """Add to a commit the constraints that hold, their ranks, and the progress of tables."""
     included = {} if inclusion is None else inclusion.counts
     counts = {maintainer.name: maintainer.count + included.get(maintainer.name, 0) for maintainer in maintainers}
-    standing = Standing(store)
+    ranking = Ranking(store)
     subjects: list[Scored] = [*maintainers, *([] if inclusion is None else [inclusion])]
-    moves = [standing.seeded(subject) for subject in subjects]
+    moves = [ranking.seeded(subject) for subject in subjects]
     scores = {name: score for one in moves for name, score in one.score_of.items()}
     known = [(constraint, subject.name) for subject in subjects for constraint in subject.constraints]
     changed = draft.rows.seeded([(c, name or c.dependent.table) for c, name in known], counts, published, scores, cause)
@@ -203,7 +203,7 @@ def _publish_constraints(
             now = replace(now, changed_commit=draft.number, changed_at=at)
         draft.put_progress(name, now)
     for subject, scored in zip(subjects, moves, strict=True):
-        standing.place(subject, scored, draft)
+        ranking.place(subject, scored, draft)
 
 
 def _states_of_rules(

@@ -17,8 +17,7 @@ from holdfast.state.commits import Commits
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.commits.draft import CommitDraft
 from holdfast.streaming.commits.output_rows import Described, described
-from holdfast.streaming.commits.standing import Standing
-from holdfast.streaming.sinks.ranks import ranked
+from holdfast.streaming.commits.ranking import Ranking, ranked
 from holdfast.tables.taxes import tax_records
 
 
@@ -64,7 +63,7 @@ def test_a_change_in_front_rewrites_no_more_than_the_places() -> None:
 def test_published_ranks_are_those_of_the_scores_after_any_commits(seed: int) -> None:
     """Commits with and without ranks, kept or not, and restarts: the rows end with the ranks of their scores."""
     dice, store = random.Random(seed), MemoryStore()
-    commits, standing, now = Commits(store, "app"), Standing(store, every=100.0), 1_000.0
+    commits, standing, now = Commits(store, "app"), Ranking(store, every=100.0), 1_000.0
     texts = [f"not(t.{name} = s.{name})" for name in "abcdefgh"]
     rows: dict[str, int | None] = {}
     held: dict[str, Described] = {}
@@ -92,7 +91,7 @@ def test_published_ranks_are_those_of_the_scores_after_any_commits(seed: int) ->
             elif name in rows:
                 rows[name] = published["rank"]
         if dice.random() < 0.2:
-            standing = Standing(store, every=100.0)
+            standing = Ranking(store, every=100.0)
     now += 1_000.0
     draft = CommitDraft(commits, datetime.datetime.fromtimestamp(now, datetime.UTC))
     text = next(text for text in texts if text not in held)

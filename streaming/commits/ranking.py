@@ -3,12 +3,15 @@
     ranks  family NUL table   the published ranks by constraint id, as JSON
 
 Constraints of one table and family are ranked among each other; inclusions, which are across tables, all together. The
-score of a constraint is published with its row; ranks are published from time to time, where the order has changed
-(see `sinks/ranks.py`).
+score of a constraint is measured when it appears, on the rows of that moment, and published with its row: it is right
+as of the `commit` of the row. After a restart the scores are measured again. Ranks are published from time to time, and
+only where they changed; only the first ones, so that a constraint that appears at the front changes at most a thousand
+rows.
 
 Invariant: the remembered scores and ranks were published with written commits.
 """
 
+import heapq
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +24,8 @@ from holdfast.state import codecs
 from holdfast.state.store import Reader
 from holdfast.streaming.commits.draft import CommitDraft
 from holdfast.streaming.commits.output_rows import Described
-from holdfast.streaming.sinks.ranks import ranked
+
+PLACES = 1_000
 
 
 class Scored(Protocol):
@@ -40,7 +44,7 @@ class Scored(Protocol):
 
 
 @dataclass
-class Moves:
+class RankChanges:
     """The changes of the scores and ranks of one subject with a commit.
 
     Parameters
@@ -73,7 +77,7 @@ class Moves:
         return {*self.scores.get(group, ()), *self.gone.get(group, ())}
 
 
-class Standing:
+class Ranking:
     """The scores and ranks of the constraints of one store.
 
     Parameters
@@ -89,17 +93,17 @@ class Standing:
         self._renewed: dict[str, set[str]] = defaultdict(set)  # since the last publication of ranks
         self._at: dict[str, float] = {}
 
-    def seeded(self, subject: Scored) -> Moves:
+    def seeded(self, subject: Scored) -> RankChanges:
         """Return the changes of a seeded subject: all constraints appeared. O(constraints)."""
-        return Moves(_scores(subject, subject.constraints), {}, is_seed=True)
+        return RankChanges(_scores(subject, subject.constraints), {}, is_seed=True)
 
-    def scored(self, subject: Scored, due: Sequence[Described]) -> Moves:
+    def scored(self, subject: Scored, due: Sequence[Described]) -> RankChanges:
         """Return the changes of a commit; scores are measured on the current rows."""
         gone: dict[str, list[str]] = defaultdict(list)
         for one in due:
             if one.row["change"] == "disappeared":
                 gone[_group(one.about["family"], subject.name)].append(one.about["constraint_id"])
-        return Moves(_scores(subject, [one.constraint for one in due if one.row["change"] == "appeared"]), gone)
+        return RankChanges(_scores(subject, [one.constraint for one in due if one.row["change"] == "appeared"]), gone)
 
     def publish(self, subject: Scored, due: Sequence[Described], draft: CommitDraft) -> None:
         """Add changed constraints to a commit, with scores of those that appeared, and ranks when it is time."""
@@ -109,7 +113,7 @@ class Standing:
             draft.rows.change(one.row, one.about, scores.get(one.about["constraint_id"]))
         self.place(subject, moves, draft)
 
-    def place(self, subject: Scored, moves: Moves, draft: CommitDraft) -> None:
+    def place(self, subject: Scored, moves: RankChanges, draft: CommitDraft) -> None:
         """Add the changed ranks to a commit, when it is time. O(constraints)."""
         draft.when_kept(partial(self._keep, subject, moves))
         groups = moves.groups | {group for group in self._renewed if group.partition("\0")[2] == subject.name}
@@ -130,7 +134,7 @@ class Standing:
                 row = {"constraint_id": name, "score": score, "rank": rank, "_amends": True}
                 draft.rows.add("constraints", row)
 
-    def _keep(self, subject: Scored, moves: Moves) -> None:
+    def _keep(self, subject: Scored, moves: RankChanges) -> None:
         self._scores |= moves.ranked
         if moves.at is not None:
             self._at[subject.name] = moves.at
@@ -143,6 +147,35 @@ class Standing:
                 for name in moves.gone.get(group, ()):
                     self._scores[group].pop(name, None)
                 self._scores[group].update(moves.scores.get(group, {}))
+
+
+def ranked(
+    scores: Mapping[str, float], published: Mapping[str, int], places: int = PLACES
+) -> tuple[dict[str, int], list[tuple[str, float, int | None]]]:
+    """Return the ranks by constraint id, and (id, score, rank) of each row whose rank changed. O(n).
+
+    Equal scores are ordered by id.
+
+    Parameters
+    ----------
+    scores : the scores of all constraints of one table and family, by id.
+    published : the ranks of their rows; rows that are not in it have none.
+    places : how many ranks are published.
+
+    Examples
+    --------
+    >>> ranked({"a": 0.5, "b": 0.9}, {})
+    ({'b': 1, 'a': 2}, [('b', 0.9, 1), ('a', 0.5, 2)])
+    >>> ranked({"a": 0.5}, {"a": 2})
+    ({'a': 1}, [('a', 0.5, 1)])
+    """
+    best = heapq.nsmallest(places, scores.items(), key=lambda item: (-item[1], item[0]))
+    ranks = {constraint_id: rank for rank, (constraint_id, _) in enumerate(best, 1)}
+    moved: list[tuple[str, float, int | None]] = [
+        (name, scores[name], rank) for name, rank in ranks.items() if published.get(name) != rank
+    ]
+    moved += [(name, scores[name], None) for name in published if name in scores and name not in ranks]
+    return ranks, moved
 
 
 def _group(family: str, name: str) -> str:
