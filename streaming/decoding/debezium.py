@@ -45,7 +45,7 @@ _ENVELOPE = (BEFORE, AFTER, OPERATION, TIME, *_TRANSACTION)
 OPERATIONS = {"c": INSERT, "r": INSERT, "u": UPDATE, "d": DELETE, "t": TRUNCATE, "m": SKIPPED}
 
 _UNAVAILABLE = (b"__debezium_unavailable_value", b"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
-_FULL = "set REPLICA IDENTITY FULL or declare a key"
+_NEEDS_FULL_ROWS = "set REPLICA IDENTITY FULL or declare a key"
 
 
 def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodings: Mapping[str, str]) -> Draft:
@@ -141,7 +141,7 @@ def _keyless(found: Opened, operations: NDArray[np.int8], reasons: Reasons) -> _
     brings = _brings(found, operations, reasons)
     ends = (operations == DELETE) | (operations == UPDATE) & brings
     silent = ends & (found.fields[BEFORE].kinds != OBJECT)
-    refuse(reasons, silent, f"the row before the change is missing: {_FULL}")
+    refuse(reasons, silent, f"the row before the change is missing: {_NEEDS_FULL_ROWS}")
     return _Changes(ends & ~silent, brings & ~silent, np.zeros(len(operations), np.bool_))
 
 
@@ -226,7 +226,7 @@ class _Rows:
             beyond |= ~in_key
             named |= in_key
         refused = removes & (partial | only_key & beyond & named)
-        refuse(wrong, refused, f"the row before the change is incomplete: {_FULL}")
+        refuse(wrong, refused, f"the row before the change is incomplete: {_NEEDS_FULL_ROWS}")
 
     def _cells(self, sent: Mapping[str, Cells], records: Rows, removes: Flags, wrong: Reasons) -> dict[str, pa.Array]:
         schemas = self.found.schemas.take(records)
@@ -283,7 +283,7 @@ def _not_kept(column: Column, target: Target) -> str:
     why = "its key changed" if target.key else "the table has no key"
     if column.name in target.key or column.name not in target.schema:
         why = "each record needs it"
-    advice = "set REPLICA IDENTITY FULL" if target.key else _FULL
+    advice = "set REPLICA IDENTITY FULL" if target.key else _NEEDS_FULL_ROWS
     return f"column {column.name} was not sent, and cannot be kept as it was, since {why}: {advice}"
 
 

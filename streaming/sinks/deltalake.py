@@ -39,7 +39,7 @@ from holdfast.streaming.sinks.contract import (
 )
 from holdfast.streaming.sinks.shapes import Shape
 
-_AFTERWARDS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+_HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 
 
 class DeltaLakeTable(OutputTable):
@@ -89,7 +89,7 @@ class DeltaLakeTable(OutputTable):
             self.shape.rows(rows),
             mode="append",
             commit_properties=commit,
-            post_commithook_properties=_AFTERWARDS,
+            post_commithook_properties=_HOOKS,
         )
 
     def _merge(self, rows: Sequence[Row], commit: CommitProperties) -> None:
@@ -102,7 +102,7 @@ class DeltaLakeTable(OutputTable):
                 source_alias="new",
                 target_alias="old",
                 commit_properties=commit,
-                post_commithook_properties=_AFTERWARDS,
+                post_commithook_properties=_HOOKS,
             )
             .when_matched_delete(f"new._what = {GONE}")
             .when_matched_update(every, f"new._what = {PUT}")
@@ -116,14 +116,14 @@ class DeltaLakeTable(OutputTable):
         return isinstance(error, CommitFailedError)
 
     def _join(self, size: int) -> None:
-        self._table.optimize.compact(target_size=size, post_commithook_properties=_AFTERWARDS)
+        self._table.optimize.compact(target_size=size, post_commithook_properties=_HOOKS)
 
     def _delete(self, condition: str) -> None:
-        self._table.delete(condition, post_commithook_properties=_AFTERWARDS)
+        self._table.delete(condition, post_commithook_properties=_HOOKS)
 
     def _vacuum(self, hours: int) -> None:
         self._table.vacuum(
-            hours, dry_run=False, enforce_retention_duration=False, full=True, post_commithook_properties=_AFTERWARDS
+            hours, dry_run=False, enforce_retention_duration=False, full=True, post_commithook_properties=_HOOKS
         )
         self._reopen()
         self._table.cleanup_metadata()

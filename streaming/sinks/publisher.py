@@ -22,7 +22,7 @@ from holdfast.streaming.sinks.contract import OutputTable
 from holdfast.streaming.sinks.shapes import SHAPES
 
 _ROWS_AT_ONCE = 100_000
-_HAVE_ROWS = ("constraint_changes", "constraints")
+_ALWAYS_FILLED = ("constraint_changes", "constraints")
 _ROWS_STAY = frozenset(name for name, shape in SHAPES.items() if shape.aged_by is None)
 
 
@@ -180,10 +180,10 @@ class Publisher:
         first = next((number for number, _ in self.commits.unpublished()), self.commits.last + 1)
         if first <= self.commits.first:
             return
-        had_rows = {*_HAVE_ROWS, *(_ROWS_STAY & self.commits.published_to.keys())}
+        had_rows = {*_ALWAYS_FILLED, *(_ROWS_STAY & self.commits.published_to.keys())}
         lost = [name for name, table in self._tables.items() if name in had_rows and table.is_new]
         if "tables" in self._tables and not self._tables["tables"].published:
-            lost = [*_HAVE_ROWS, "tables"]
+            lost = [*_ALWAYS_FILLED, "tables"]
         if lost:
             raise StateRefused(
                 f"output tables are gone that had commits up to {first - 1} ({', '.join(lost)}): restore the folder "

@@ -202,8 +202,8 @@ def _explained(error: Exception) -> Exception:
     raised = _RAISED.findall(str(error))
     if raised:
         kind, text = raised[-1]
-        if kind in _OURS:
-            return _OURS[kind](text)
+        if kind in _OWN_ERRORS:
+            return _OWN_ERRORS[kind](text)
         if not kind:
             return _out_of_reach(text)
         if kind == TooManyEvidences.__name__:
@@ -217,7 +217,7 @@ def _explained(error: Exception) -> Exception:
     )
 
 
-_OURS: dict[str, type[HoldfastError]] = {kind.__name__: kind for kind in (UsageError, InputError, ExternalError)}
+_OWN_ERRORS: dict[str, type[HoldfastError]] = {kind.__name__: kind for kind in (UsageError, InputError, ExternalError)}
 _RAISED = re.compile(
     r"^(?:holdfast\.[\w.]+\.(\w+)|(?:\w*OSError|PermissionError|FileNotFoundError)): (.*)$", re.MULTILINE
 )

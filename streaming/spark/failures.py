@@ -191,7 +191,7 @@ def _cause(kind: str, text: str) -> Cause:
 def _meaning(causes: Sequence[Cause], followed: FollowedSource) -> tuple[Failure, str, str]:
     """Return the class of the error to raise, what to do, and the text of the error."""
     meanings: list[Callable[[Cause, FollowedSource], tuple[Failure, str] | None]]
-    meanings = [*_ANYWHERE, *_OF_KIND[followed.kind], _checkpoint_lost, _file_missing, *_AFTER]
+    meanings = [*_OF_EVERY_KIND, *_OF_KIND[followed.kind], _checkpoint_lost, _file_missing, *_AT_LAST]
     for meaning in meanings:
         for cause in reversed(causes):
             if found := meaning(cause, followed):
@@ -304,7 +304,7 @@ _SPARKS_OWN = (
     "surroundings: see that nothing tidies that folder up, then start again: nothing is lost"
 )
 
-_ANYWHERE = (
+_OF_EVERY_KIND = (
     _Meaning(
         SourceFailed,
         "The disk of the checkpoint (checkpoint {checkpoint}), or of Spark's own files (spark.local.dir), is full: "
@@ -420,7 +420,7 @@ _KAFKA = (
 
 _OF_KIND: dict[Kind, tuple[_Meaning, ...]] = {"files": (), "delta": _DELTA, "kafka": _KAFKA}
 
-_AFTER = (
+_AT_LAST = (
     _Meaning(
         SourceRefused,
         "A file of {place} cannot be read: bring it back whole from a copy, then start again; or go on without its "

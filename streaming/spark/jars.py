@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _log = logging.getLogger(__name__)
-_PATIENCE_SECONDS = 900
+_TIMEOUT_SECONDS = 900
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +171,11 @@ def _run_ivy(folder: Path) -> str:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            timeout=_PATIENCE_SECONDS,
+            timeout=_TIMEOUT_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"no answer within {_PATIENCE_SECONDS} seconds"
+        return f"no answer within {_TIMEOUT_SECONDS} seconds"
     return ran.stdout
 
 

@@ -1,6 +1,6 @@
 """Starts the Java process of Spark, without the lines that it prints about its own start.
 
-Invariant: every line that it writes is copied to standard error, except those of `_SAYS_NOTHING`; standard output is
+Invariant: every line that it writes is copied to standard error, except those of `_NOISE`; standard output is
 for results. Only the settings that Java needs to start are on its command line, which every user of the machine can
 read; a session sets all settings later.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_SAYS_NOTHING = re.compile(
+_NOISE = re.compile(
     rb"WARNING: |(NOTE: )?Picked up |Setting default log level|To adjust logging level|Using Spark's default log4j"
     rb"|Deleted \d+ files and directories"
 )
@@ -25,7 +25,7 @@ _SAYS_NOTHING = re.compile(
 _lock = Lock()
 
 
-_FOR_THE_LAUNCHER = re.compile(
+_LAUNCHER_SETTINGS = re.compile(
     r"spark\.(master|app\.name|jars.*|files|archives|driver\..*|submit\..*|pyspark\..*|kubernetes\..*|yarn\..*)"
 )
 _SECRET = re.compile(r"(?i)secret|passw|token|credential|jaas|(access|account|private|api)[._-]?key")
@@ -37,7 +37,7 @@ def launch_settings(settings: Mapping[str, str]) -> dict[str, str]:
     >>> launch_settings({"spark.driver.memory": "1g", "spark.hadoop.fs.s3a.secret.key": "x", "spark.sql.x": "y"})
     {'spark.driver.memory': '1g'}
     """
-    return {n: v for n, v in settings.items() if _FOR_THE_LAUNCHER.fullmatch(n) and not _SECRET.search(n)}
+    return {n: v for n, v in settings.items() if _LAUNCHER_SETTINGS.fullmatch(n) and not _SECRET.search(n)}
 
 
 def start_java(settings: Mapping[str, str], shown: Callable[[str], str] = str) -> None:
@@ -68,6 +68,6 @@ def _pass_on(descriptor: int, shown: Callable[[str], str]) -> None:
     """Copy lines to standard error, bypassing Python's buffer: this may still run while Python ends."""
     with os.fdopen(descriptor, "rb") as stream:
         for line in stream:
-            if not _SAYS_NOTHING.match(line):
+            if not _NOISE.match(line):
                 with suppress(OSError):
                     os.write(2, shown(line.decode(errors="replace")).encode())

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _FOREVER = f"{2**63 - 1}ms"
 """The greatest age that Spark accepts, greater than any difference of two times."""
-_SHAPE = "path string, modificationTime timestamp, length long, content binary"
+_FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 
 
 class FolderSource(StreamSource):
@@ -72,7 +72,10 @@ class FolderSource(StreamSource):
     def frame(self, spark: "SparkSession") -> "DataFrame":
         """Return the stream of files."""
         return (
-            spark.readStream.format("binaryFile").schema(_SHAPE).options(**self._options).load(_no_pattern(self.place))
+            spark.readStream.format("binaryFile")
+            .schema(_FILE_SCHEMA)
+            .options(**self._options)
+            .load(_no_pattern(self.place))
         )
 
     def sifted(

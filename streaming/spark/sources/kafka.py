@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Decoder = Callable[["pa.Table", Target, str, Mapping[str, str]], Draft]
 Start = str | datetime | Mapping[int, int]
 
-_PATIENCE_MS = 15_000
+_TIMEOUT_MS = 15_000
 _EARLIEST = -2
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 
@@ -114,7 +114,7 @@ class _Client:
         self._jvm = jvm
         settings = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
         settings |= {"key.deserializer": _BYTES, "value.deserializer": _BYTES, "allow.auto.create.topics": "false"}
-        settings |= {"default.api.timeout.ms": str(_PATIENCE_MS)}
+        settings |= {"default.api.timeout.ms": str(_TIMEOUT_MS)}
         properties = jvm.java.util.Properties()
         for name, value in settings.items():
             properties.put(name, value)
