@@ -92,12 +92,10 @@ class Message:
 
     Parameters
     ----------
-    alert : the content of the alert that asks for the message.
     key : the id of the message, the same each time it is sent.
     body : the contents, as plain values.
     """
 
-    alert: str
     key: str
     body: Mapping[str, Any]
 
@@ -153,7 +151,7 @@ def _message(alert: Alert, rows: OutputRows, about: Mapping[str, Any], part: str
     common = rows.common
     key = _hashed(common["state_id"], rows.commit, alert.content, part)
     head = {name: common[name] for name in ("application", "state_id", "commit")}
-    return Message(alert.content, key, {**head, "committed_at": rows.at, **about})
+    return Message(key, {**head, "committed_at": rows.at, **about})
 
 
 def _of_rule(rule: Turned) -> dict[str, Any]:

@@ -134,7 +134,7 @@ class Waiting:
         if stored is None:
             return None
         message = codecs.read_json(stored)
-        return Message(message["alert"], message["key"], message["body"])
+        return Message(message["key"], message["body"])
 
     def done(self, key: bytes) -> None:
         """Delete a message that was delivered or given up."""

@@ -19,6 +19,15 @@ _EVERYWHERE = (
     ("application", _TEXT, "name of the application"),
     ("state_id", _TEXT, "id of the state that wrote the row"),
 )
+_COMMITTED = (
+    ("committed_at", _TIME, "time of the commit"),
+    ("date", pa.date32(), "the day of committed_at"),
+)
+_OF_CHANGES = (
+    ("source", _TEXT, "the table whose batch caused the change"),
+    ("batch_id", _COUNT, "the batch of that table's source"),
+    *_COMMITTED,
+)
 _CONSTRAINT = (
     ("constraint_id", _TEXT, "SHA-256 of family, table and text of the constraint"),
     ("table_name", _TEXT, "the table of the constraint; of an inclusion, the dependent table"),
@@ -98,10 +107,7 @@ CONSTRAINT_CHANGES = Shape(
     "Every constraint that appeared or disappeared. The set as of a commit is the sum of the changes up to it.",
     (
         *_EVERYWHERE,
-        ("source", _TEXT, "the table whose batch caused the change"),
-        ("batch_id", _COUNT, "the batch of that table's source"),
-        ("committed_at", _TIME, "time of the commit"),
-        ("date", pa.date32(), "the day of committed_at"),
+        *_OF_CHANGES,
         *_CONSTRAINT,
         ("change", _TEXT, "appeared or disappeared"),
         ("reason", _TEXT, "violated, implied, weakened or released"),
@@ -196,8 +202,7 @@ METRICS = Shape(
         ("metric", _TEXT, "name of the figure"),
         ("value", pa.float64(), "value of the figure"),
         ("labels", _TEXT, "the table, as JSON"),
-        ("committed_at", _TIME, "time of the commit"),
-        ("date", pa.date32(), "the day of committed_at"),
+        *_COMMITTED,
     ),
     partition_by=("date",),
     aged_by="date",
@@ -268,10 +273,7 @@ NEAR_CHANGES = Shape(
     "Every change of constraints that nearly hold: entered, left, or another number of exceptions.",
     (
         *_EVERYWHERE,
-        ("source", _TEXT, "the table whose batch caused the change"),
-        ("batch_id", _COUNT, "the batch of that table's source"),
-        ("committed_at", _TIME, "time of the commit"),
-        ("date", pa.date32(), "the day of committed_at"),
+        *_OF_CHANGES,
         *_NEAR,
         ("change", _TEXT, "entered, left or exceptions"),
         (

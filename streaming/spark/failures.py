@@ -42,36 +42,15 @@ class FollowedSource:
 
 
 class SourceRefused(InputError):
-    """Changes that were not read yet cannot be read from the source any more.
-
-    Attributes
-    ----------
-    followed : which source.
-    """
-
-    followed: FollowedSource
+    """Changes that were not read yet cannot be read from the source any more."""
 
 
 class SourceFailed(ExternalError):
-    """The source, or another part that the query needs, does not answer at the moment.
-
-    Attributes
-    ----------
-    followed : which source.
-    """
-
-    followed: FollowedSource
+    """The source, or another part that the query needs, does not answer at the moment."""
 
 
 class CheckpointLost(StateRefused):
-    """Files of the checkpoint are missing, or cannot be read.
-
-    Attributes
-    ----------
-    followed : which source.
-    """
-
-    followed: FollowedSource
+    """Files of the checkpoint are missing, or cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -137,9 +116,7 @@ def explained(error: BaseException, followed: FollowedSource, shown: Callable[[s
     """
     causes = causes_of(error)
     failure, action, text = _meaning(causes, followed)
-    found = failure(f"table {followed.table}: {shown(text)}\n{shown(_filled(action, followed))}")
-    found.followed = followed
-    return found
+    return failure(f"table {followed.table}: {shown(text)}\n{shown(_filled(action, followed))}")
 
 
 def causes_of(error: BaseException) -> list[Cause]:

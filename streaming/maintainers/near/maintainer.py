@@ -59,12 +59,11 @@ class NearEffort:
 
     Parameters
     ----------
-    border, followed : how many candidates are in the border, and how many are counted with every batch.
+    border : how many candidates are in the border.
     counted_anew, searches : how many candidates of the border were counted anew, and searches made, since the start.
     """
 
     border: int
-    followed: int
     counted_anew: int
     searches: int
 
@@ -190,7 +189,7 @@ class NearMaintainer(TablePart):
     @property
     def effort(self) -> NearEffort:
         """The costs of batches."""
-        return NearEffort(len(self._border), len(self._followed), self._counted_anew, self._searches)
+        return NearEffort(len(self._border), self._counted_anew, self._searches)
 
     @property
     def changes(self) -> tuple[NearChange, ...]:
