@@ -217,7 +217,7 @@ class _Following:
 
 def _report(progress: Progress, done: "Done") -> None:
     """Say what a batch did, in one line that machines read too, and the first of its changes."""
-    result, came = done.result, done.came
+    result, came = done.result, done.arrived
     appeared = sum(1 for change in result.changes if change.appeared)
     took = sum(done.seconds.values()) + result.seconds
     fields = {

@@ -149,7 +149,7 @@ class Pipeline:
         self,
         source: str,
         position: Position,
-        came: Arrivals,
+        arrived: Arrivals,
         seconds: Mapping[str, float] | None = None,
         lag_records: int | None = None,
         names: Sequence[str] = (),
@@ -169,10 +169,10 @@ class Pipeline:
             if self.is_done(source, position):
                 return None
             self._publisher.wait_for_room()
-            self._bad_share.check(source, came, had_good=bool(self._progress[source].good))
-            left_out = self._left_out(source, came)
+            self._bad_share.check(source, arrived, had_good=bool(self._progress[source].good))
+            left_out = self._left_out(source, arrived)
             took = {**(seconds or {}), "wait": time.perf_counter() - began}
-            result = self._tables[source].apply_records(came.records)
+            result = self._tables[source].apply_records(arrived.records)
             began = time.perf_counter()
             draft = CommitDraft(self._commits, self._now())
             draft.add(self._tables[source].save(self._numbers[source]))
@@ -180,7 +180,7 @@ class Pipeline:
             across = self._across(result, draft)
             took |= {"apply": result.seconds, "save": time.perf_counter() - began}
             batch = AppliedBatch(
-                source, position, came, result, across, self._counts(), took, draft.seconds, lag_records, left_out
+                source, position, arrived, result, across, self._counts(), took, draft.seconds, lag_records, left_out
             )
             rules = self._publish(draft, batch)
             draft.commit(source=source, batch=position.entry)
@@ -300,9 +300,9 @@ class Pipeline:
         with self._lock:
             self.attempts.failed(source, position, error)
 
-    def _left_out(self, source: str, came: Arrivals) -> dict[str, str]:
+    def _left_out(self, source: str, arrived: Arrivals) -> dict[str, str]:
         """Return the new fields that no column has; raise if the table is strict."""
-        unknown = {**came.new_fields, **came.refused_columns}
+        unknown = {**arrived.new_fields, **arrived.refused_columns}
         if source in self._strict and unknown:
             name, where = next(iter(unknown.items()))
             more = f" (and {', '.join(list(unknown)[1:6])})" if len(unknown) > 1 else ""
@@ -312,5 +312,5 @@ class Pipeline:
                 "was applied"
             )
         known = self._progress[source].left_out
-        fresh = {name: where for name, where in came.new_fields.items() if name not in known}
+        fresh = {name: where for name, where in arrived.new_fields.items() if name not in known}
         return dict(list(fresh.items())[: max(0, MOST_LEFT_OUT - len(known))])

@@ -18,30 +18,30 @@ KIND, VERSION, TIME = "_change_type", "_commit_version", "_commit_timestamp"
 _LEAVES, _ENTERS = ("delete", "update_preimage"), ("insert", "update_postimage")
 
 
-def draft_of(came: pa.Table, names: Collection[str], table: str, after: int = -1) -> Draft:
+def draft_of(arrived: pa.Table, names: Collection[str], table: str, after: int = -1) -> Draft:
     """Return the records of a read of the feed.
 
     Parameters
     ----------
-    came : the columns of the table, and those of the feed.
+    arrived : the columns of the table, and those of the feed.
     names : the wanted columns.
     table : the name of the table in record ids.
     after : the last version that the table has already; records up to this version are left out.
     """
-    came = came.filter(pc.greater(came.column(VERSION), after))
-    versions = came.column(VERSION).to_numpy()
-    kinds = came.column(KIND)
-    operations = np.full(len(came), UNREADABLE, np.int8)
+    arrived = arrived.filter(pc.greater(arrived.column(VERSION), after))
+    versions = arrived.column(VERSION).to_numpy()
+    kinds = arrived.column(KIND)
+    operations = np.full(len(arrived), UNREADABLE, np.int8)
     operations[_is_in(kinds, _LEAVES)] = DELETE
     operations[_is_in(kinds, _ENTERS)] = INSERT
     order = np.lexsort((operations != DELETE, versions))
-    rows = came.take(pa.array(order))
+    rows = arrived.take(pa.array(order))
     versions, operations = versions[order], operations[order]
     reasons = {
         row: f"the change feed says '{rows.column(KIND)[row].as_py()}', which is an unknown kind of change"
         for row in np.flatnonzero(operations == UNREADABLE).tolist()
     }
-    oldest = pc.min(came.column(TIME)).as_py() if len(came) else None
+    oldest = pc.min(arrived.column(TIME)).as_py() if len(arrived) else None
     return Draft(
         operations,
         {name: rows.column(name).combine_chunks() for name in names if name in rows.column_names},

@@ -19,17 +19,17 @@ class BadShare:
         self._window = window
         self._recent: dict[str, deque[tuple[int, int]]] = defaultdict(deque)
 
-    def check(self, source: str, came: Arrivals, *, had_good: bool) -> None:
+    def check(self, source: str, arrived: Arrivals, *, had_good: bool) -> None:
         """Raise if too many records are bad.
 
         Parameters
         ----------
         had_good : whether any earlier record of the table could be read.
         """
-        if not came.bad or came.is_skipped:
+        if not arrived.bad or arrived.is_skipped:
             return
-        bad, good = len(came.bad), len(came.records)
-        example = f"{came.bad[0].record_id}: {came.bad[0].reason}"
+        bad, good = len(arrived.bad), len(arrived.records)
+        example = f"{arrived.bad[0].record_id}: {arrived.bad[0].reason}"
         if not good and not had_good:
             raise InputError(
                 f"table {source}: none of the first {bad} record(s) could be read; the first is {example}. Check the "

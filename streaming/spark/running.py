@@ -58,14 +58,14 @@ class Done:
     ----------
     table, position : the table, and the position of the batch in its source.
     result : the result.
-    came : the records.
+    arrived : the records.
     seconds : the seconds, by step.
     """
 
     table: str
     position: Position
     result: BatchResult
-    came: Arrivals
+    arrived: Arrivals
     seconds: Mapping[str, float]
 
 
@@ -197,9 +197,9 @@ class Running:
         if not is_skipped:
             attempts.refuse_hopeless(stream.table, position, self._configuration)
         try:
-            came, names, seconds = self._collected(stream, frame, position, is_skipped=is_skipped)
+            arrived, names, seconds = self._collected(stream, frame, position, is_skipped=is_skipped)
             behind = self._behind.pop(stream.table, None)  # each figure is published once
-            result = self._pipeline.batch(stream.table, position, came, seconds, behind, names)
+            result = self._pipeline.batch(stream.table, position, arrived, seconds, behind, names)
         except (PySparkException, Py4JError) as error:
             meant = self._explained(error, stream)
             self._note_failure(stream.table, position, meant)
@@ -224,7 +224,7 @@ class Running:
                 f"{type(error).__name__}: {error}"
             ) from error
         if result is not None:
-            self._done(Done(stream.table, position, result, came, seconds))
+            self._done(Done(stream.table, position, result, arrived, seconds))
 
     def _note_failure(self, table: str, position: Position, error: Exception) -> None:
         if isinstance(error, ExternalError | CheckpointLost):  # not an error of the batch, which may be tried again
@@ -247,8 +247,8 @@ class Running:
                 f"table {stream.table}: {lost[0]}{more} came, and is not there any more: put it back where it was, or "
                 f"go on without its batch: `holdfast skip-batch {self._configuration} {stream.table}`"
             )
-        came = arrivals(stream.source.draft(rows, stream.target), stream.target)
-        return came, names, {"read": read - began, "decode": time.perf_counter() - read}
+        arrived = arrivals(stream.source.draft(rows, stream.target), stream.target)
+        return arrived, names, {"read": read - began, "decode": time.perf_counter() - read}
 
     def _sifted(
         self, stream: Stream, frame: "DataFrame", position: Position
@@ -275,9 +275,9 @@ class Running:
             meant = self._explained(error, stream)
             bad = (BadRecord(name, None, f"{reason} ({meant})"),)
             return Arrivals(arrivals(nothing, stream.target).records, bad, is_skipped=True), []
-        came = all_bad(draft, stream.target, reason)
+        arrived = all_bad(draft, stream.target, reason)
         gone = tuple(BadRecord(name, None, f"{reason}, and this is not there any more") for name in lost)
-        return replace(came, bad=came.bad + gone), [*names, *lost]
+        return replace(arrived, bad=arrived.bad + gone), [*names, *lost]
 
     def _position(self, stream: Stream, frame: "DataFrame", batch_id: int) -> Position:
         """Return the position of a batch, from the checkpoint, which has it before the batch begins."""

@@ -40,7 +40,7 @@ class StreamSource(Protocol):
     def sifted(
         self,
         spark: "SparkSession",  # noqa: ARG002
-        came: "pa.Table",
+        arrived: "pa.Table",
         checkpoint: str,  # noqa: ARG002
         position: "Position",  # noqa: ARG002
     ) -> "tuple[pa.Table, Sequence[str]]":
@@ -48,14 +48,14 @@ class StreamSource(Protocol):
 
         By default all rows that Spark read, and no names: Spark fails if records are missing.
         """
-        return came, []
+        return arrived, []
 
-    def names(self, came: "pa.Table") -> list[str]:  # noqa: ARG002
+    def names(self, arrived: "pa.Table") -> list[str]:  # noqa: ARG002
         """Return the name of the file of each row of a micro-batch: a named file is read only once.
 
         By default there are no names: the offsets of the source say what was read.
         """
         return []
 
-    def draft(self, came: "pa.Table", target: "Target") -> "Draft":
+    def draft(self, arrived: "pa.Table", target: "Target") -> "Draft":
         """Return the records of a micro-batch."""

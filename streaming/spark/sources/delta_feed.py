@@ -82,6 +82,6 @@ class FeedSource(StreamSource):
         frame = stream.option("startingVersion", self._seeded).load(self.place)
         return frame.select(*(f"`{name.replace('`', '``')}`" for name in (*self._columns, KIND, VERSION, TIME)))
 
-    def draft(self, came: "pa.Table", target: Target) -> Draft:
+    def draft(self, arrived: "pa.Table", target: Target) -> Draft:
         """Return the records of a micro-batch."""
-        return draft_of(came, [column.name for column in target.wanted], self._table, after=self._seeded)
+        return draft_of(arrived, [column.name for column in target.wanted], self._table, after=self._seeded)

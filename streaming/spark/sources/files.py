@@ -79,7 +79,7 @@ class FolderSource(StreamSource):
         )
 
     def sifted(
-        self, spark: "SparkSession", came: "pa.Table", checkpoint: str, position: Position
+        self, spark: "SparkSession", arrived: "pa.Table", checkpoint: str, position: Position
     ) -> "tuple[pa.Table, list[str]]":
         """Return the files that Spark listed, each once, and the names of files that are missing.
 
@@ -92,10 +92,10 @@ class FolderSource(StreamSource):
         last = json.loads(position.end)["logOffset"]
         lacking = dict.fromkeys(p for number in range(first, last + 1) for p in _listed(spark, checkpoint, number))
         wanted = []
-        for path in map(_plain, came.column("path").to_pylist()):
+        for path in map(_plain, arrived.column("path").to_pylist()):
             wanted.append(path in lacking)
             lacking.pop(path, None)
-        parts = [came if all(wanted) else came.filter(wanted)]
+        parts = [arrived if all(wanted) else arrived.filter(wanted)]
         lost = []
         for path in lacking:
             found = read_file(spark, path)
@@ -104,16 +104,16 @@ class FolderSource(StreamSource):
             else:
                 content, modified = found
                 row = {"path": path, "modificationTime": modified, "length": len(content), "content": content}
-                parts.append(pa.Table.from_pylist([row], came.schema))
+                parts.append(pa.Table.from_pylist([row], arrived.schema))
         return parts[0] if len(parts) == 1 else pa.concat_tables(parts), lost
 
-    def names(self, came: "pa.Table") -> list[str]:
+    def names(self, arrived: "pa.Table") -> list[str]:
         """Return the paths of files: with a new checkpoint Spark reads all files of the folder again."""
-        return [_plain(path) for path in came.column("path").to_pylist()]
+        return [_plain(path) for path in arrived.column("path").to_pylist()]
 
-    def draft(self, came: "pa.Table", target: Target) -> Draft:
+    def draft(self, arrived: "pa.Table", target: Target) -> Draft:
         """Return the records of a micro-batch."""
-        rows = zip(came.column("path"), came.column("content"), came.column("modificationTime"), strict=True)
+        rows = zip(arrived.column("path"), arrived.column("content"), arrived.column("modificationTime"), strict=True)
         files = [ChangedFile(_plain(p.as_py()), c.as_py(), t.as_py().timestamp()) for p, c, t in rows]
         return draft_of(files, target, self._kind, self._reading, self._known)
 

@@ -100,9 +100,9 @@ class TopicSource(StreamSource):
         found = messages.where("value is not null").select("value").limit(1).collect()
         return bytes(found[0][0]) if found else None
 
-    def draft(self, came: "pa.Table", target: Target) -> Draft:
+    def draft(self, arrived: "pa.Table", target: Target) -> Draft:
         """Return the records of a micro-batch."""
-        return self._decode(came, target, self.topic, self._encodings)
+        return self._decode(arrived, target, self.topic, self._encodings)
 
 
 class _Client:
