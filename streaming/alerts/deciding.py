@@ -28,6 +28,7 @@ MOST_CHANGES = 100
 NEAR_KEY = "\0near"
 """The part of the key of the message about near constraints; no rule has this name."""
 _MOST_BYTES = 256_000
+_COUNTS = ("violating_pairs", "violating_rows", "missing_values")
 
 
 @dataclass(frozen=True)
@@ -163,11 +164,7 @@ def _of_rule(rule: Turned) -> dict[str, Any]:
         "table": line["table_name"],
         "constraint": line["constraint"],
         "sentence": rule_sentence(line),
-        "severity": line["severity"],
-        "threshold": line["threshold"],
-        "violating_pairs": line["violating_pairs"],
-        "violating_rows": line["violating_rows"],
-        "missing_values": line["missing_values"],
+        **{name: line[name] for name in ("severity", "threshold", *_COUNTS)},
         "examples": list(_fitting(shown, lambda example: {"id": example["id"], "rows": None})),
     }
 
@@ -205,11 +202,7 @@ def _change(row: Row) -> dict[str, Any]:
         "table": row["table_name"],
         "referenced_table": row["referenced_table"],
         **_named(row),
-        "family": row["family"],
-        "kind": row["kind"],
-        "constraint_id": row["constraint_id"],
-        "constraint": row["constraint"],
-        "sentence": row["sentence"],
+        **{name: row[name] for name in ("family", "kind", "constraint_id", "constraint", "sentence")},
         "reason": row.get("reason"),
         "by": row.get("by"),
         "witness": json.loads(row.get("witness") or "[]"),
