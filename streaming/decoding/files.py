@@ -358,9 +358,5 @@ def _joined(columns: Sequence[tuple[pa.Array | None, int]]) -> pa.Array:
 
 def _sequence(cells: pa.Array) -> tuple[NDArray[np.int64], Flags]:
     places, wrong = fit(cells, Column(SEQUENCE, INTEGER))
-    missing = _flags(pc.is_null(places))
+    missing = np.asarray(pc.is_null(places))
     return pc.fill_null(places, 0).to_numpy(zero_copy_only=False), missing if wrong is None else wrong | missing
-
-
-def _flags(found: pa.Array) -> Flags:
-    return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), np.bool_)

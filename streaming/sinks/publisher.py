@@ -38,6 +38,10 @@ class Publisher:
     compact_every : the writes of a table between two compactions.
     tidy_every : the seconds after which a table is tidied when nothing waits; after twice as many in any case.
     now : the clock.
+
+    Attributes
+    ----------
+    published : the last commit that is in all tables, as far as this process knows.
     """
 
     def __init__(
@@ -61,7 +65,7 @@ class Publisher:
         self._tidied = dict.fromkeys(tables, -math.inf)
         self._changed = Condition()
         self._logging = Lock()
-        self._published = 0
+        self.published = 0
         self._is_closing = False
         self._is_abandoned = False
         self._failed: BaseException | None = None
@@ -70,12 +74,7 @@ class Publisher:
     @property
     def behind(self) -> int:
         """How many commits are not published yet."""
-        return self.commits.last - self._published
-
-    @property
-    def published(self) -> int:
-        """The last commit that is in all tables, as far as this process knows."""
-        return self._published
+        return self.commits.last - self.published
 
     @property
     def has_failed(self) -> bool:
@@ -88,7 +87,7 @@ class Publisher:
         self._refuse_other_copies()
         while self.step():
             pass
-        self._published = self.commits.last
+        self.published = self.commits.last
         self._thread.start()
 
     def notify(self) -> None:
@@ -153,7 +152,7 @@ class Publisher:
             self._tables[name].publish(rows[name], last)
         self.commits.published(last, {name: max(row["commit"] for row in rows[name]) for name in written})
         with self._changed:
-            self._published = last
+            self.published = last
             self._changed.notify_all()
         for name in written:
             self._since_compaction[name] += 1
@@ -216,12 +215,12 @@ class Publisher:
                     self.tidy(2 * self._tidy_every)
                     continue
                 with self._changed:
-                    if self._is_closing and self._published == self.commits.last:
+                    if self._is_closing and self.published == self.commits.last:
                         return
                 if self.tidy(self._tidy_every):
                     continue
                 with self._changed:
-                    if self._published == self.commits.last and not self._is_closing:
+                    if self.published == self.commits.last and not self._is_closing:
                         self._changed.wait(1.0)
         except BaseException as error:  # noqa: BLE001  (raised by `check`)
             with self._changed:
