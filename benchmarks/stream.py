@@ -247,7 +247,7 @@ def _latency(folder: Path, batches: int) -> Point:
             nonlocal came
             steps.append({**batch.seconds, "apply": batch.result.seconds})
             with done:
-                came += len(batch.came.records)
+                came += len(batch.arrived.records)
                 done.notify()
 
         application = Application(folder / "app", broker, changes.base, "tax")
@@ -322,7 +322,7 @@ def _drain(folder: Path, count: int) -> Point:
         finished = threading.Event()
 
         def note(batch: Any) -> None:
-            records = len(batch.came.records)
+            records = len(batch.arrived.records)
             seen.append((time.perf_counter(), records, {**batch.seconds, "apply": batch.result.seconds}))
             if sum(n for _, n, _ in seen) >= count:
                 finished.set()
@@ -367,7 +367,7 @@ def _sustained(folder: Path, rate: int, seconds: int) -> Point:
 
         def note(batch: Any) -> None:
             nonlocal came
-            came += len(batch.came.records)
+            came += len(batch.arrived.records)
             seen.append((time.perf_counter(), came, _resident()))
             if came >= total:
                 finished.set()

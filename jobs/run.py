@@ -205,7 +205,7 @@ def _limits(settings: Settings) -> Limits:
 
 def _report(progress: Progress, done: "Done") -> None:
     """Note a batch: its figures in one line, the seconds of its steps, warnings, and its first changes."""
-    result, came = done.result, done.came
+    result, came = done.result, done.arrived
     appeared = sum(1 for change in result.changes if change.appeared)
     took = sum(done.seconds.values()) + result.seconds
     fields = {
@@ -241,7 +241,7 @@ def _report_unknown_columns(progress: Progress, done: "Done") -> None:
     for name, where in done.result.left_out.items():
         text = f"  warning: no column of {done.table} has the field '{name}' (first in {where}): it is left out"
         progress.note(text, level="warning", event="left_out", fields={"table": done.table, "field": name})
-    for name, where in done.came.refused_columns.items():
+    for name, where in done.arrived.refused_columns.items():
         text = f"  warning: no column of {done.table} is called '{name}', as one of {where}: the file is in quarantine"
         fields = {"table": done.table, "column": name, "file": where}
         progress.note(text, level="warning", event="quarantined_file", fields=fields)

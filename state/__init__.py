@@ -1,1 +1,1 @@
-"""What survives a restart: stores, codecs, the commit."""
+"""The state that survives a restart: stores, codecs, commits, log and snapshots."""

@@ -1,14 +1,14 @@
-"""Byte layouts of what is stored.
+"""Byte layouts of keys and values.
 
-    number    8 bytes, unsigned, most significant first: keys in the order of the numbers
+    number    8 bytes, unsigned, most significant first: keys are in the order of the numbers
     words     8 bytes each, as numbers
-    codes     8 bytes each, signed, least significant first (as they lie in memory)
-    value     a letter for the kind, then: i digits, f eight bytes, d digits with point or exponent, s UTF-8, n nothing
+    codes     8 bytes each, signed, least significant first (as in memory)
+    value     a letter for the kind, then: i digits, f eight bytes, d digits with point or exponent, s UTF-8, n empty
     batch     see `batch_bytes`
     piece     see `pieces.py`
     json      UTF-8, compact, keys in the order given
 
-A table's keys begin with its number, so that one store serves many tables and a table is one range.
+The keys of a table begin with its number, so that one store serves many tables and a table is one range.
 """
 
 import json
@@ -97,9 +97,9 @@ def read_value(data: bytes) -> Any:
 
 
 def batch_bytes(batch: WriteBatch) -> bytes:
-    """Return a batch as bytes: for each change 4 bytes each of the lengths of family, key and value, then these.
+    """Return a batch as bytes: for each change the lengths of family, key and value, 4 bytes each, then these three.
 
-    A length of 2^32 - 1 for the value says that the key is deleted.
+    A length of 2^32 - 1 for the value means that the key is deleted.
 
     >>> batch = WriteBatch()
     >>> batch.put("rows", b"k", b"")

@@ -1,19 +1,19 @@
-"""What makes a batch happen exactly once: the store's identity, its ledger, its outbox and its log records.
+"""Commits, which apply each batch exactly once: the identity of a store, its ledger, its outbox and its log records.
 
     meta    "identity"            state id, epoch, application, status, as JSON
     meta    "commit"              number of the last commit
-    meta    "first", "base"       number of the first commit of this state; of the one that ended its last seed
-    meta    "published"           the last commit that each output table has, as JSON
+    meta    "first", "base"       number of the first commit of this state; of the commit that ended its last seed
+    meta    "published"           the last commit of each output table, as JSON
     ledger  source                the last batch of this source, as JSON (`LedgerEntry`)
-    outbox  number of the commit  what is to be published of it, as JSON
+    outbox  number of the commit  the rows to publish, as JSON
     log     number of the commit  the record of the commit (`codecs.batch_bytes`), until it is in the backup
 
-A commit is one write of the store: state, ledger, outbox and log record together. Numbers have no gaps. What is in
-`log` is moved to the backup before anything of the commit is published, so that a restored state is never behind its
+A commit is one write of the store: state, ledger, outbox and log record together. Numbers have no gaps. The record in
+`log` is moved to the backup before any row of the commit is published, so that a restored state is never behind its
 outputs.
 
-The record of a commit holds the whole write but its own copy, so that replaying records on a snapshot gives the store:
-on one that has the base. What a seed writes in bulk before its end is in no record.
+The record of a commit is the whole write without the record itself, so replaying records on a snapshot gives the store.
+The snapshot must contain the base: the writes of a seed before its end are in no record.
 """
 
 import secrets
@@ -29,17 +29,17 @@ from holdfast.state.upgrades import upgradable, upgrade
 SEEDING, READY = "seeding", "ready"
 _BASE, _PUBLISHED = b"base", b"published"
 _RESUMED = ""
-"""Stands for a query that is still to begin where the last one ended: no query is called so."""
+"""The query id of an entry after which a new query may begin; no query has this id."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Whose state this is.
+    """The identity of a state.
 
     Parameters
     ----------
-    state_id : random; outputs carry it.
-    epoch : rises with every take-over of a backup.
+    state_id : a random id, which rows of outputs have too.
+    epoch : increases with every restore from a backup.
     application : the name in the configuration.
     status : `seeding` until the first complete seed, then `ready`.
     """
@@ -52,13 +52,13 @@ class Identity:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """The last batch of one source that was committed.
+    """The last committed batch of one source.
 
     Parameters
     ----------
-    query_id, batch_id : what Spark calls it.
-    start, end : its offsets, as texts.
-    commit : its number here.
+    query_id, batch_id : the ids of Spark.
+    start, end : the offsets, as texts.
+    commit : the number of the commit.
     """
 
     query_id: str
@@ -69,29 +69,25 @@ class LedgerEntry:
 
 
 class StateCheckpointMismatch(StateRefused):
-    """The stream's checkpoint and the state do not follow each other: the message names the way out."""
+    """The checkpoint of the stream and the state are not at the same batch: the message says what to do."""
 
 
 def base_of(record: WriteBatch) -> int:
-    """Return the commit that a snapshot has to have for a record to be applied to it; 0 where any will do."""
+    """Return the commit that a snapshot needs so that a record can be applied to it; 0 if any snapshot will do."""
     return codecs.read_number(record.changes.get(("meta", _BASE)) or b"")
 
 
 def identity_of(store: Reader, application: str) -> Identity | None:
-    """Return whose state a store has; None where it has none yet.
+    """Return the identity of the state in a store; None if it has none yet.
 
-    Raises
-    ------
-    StateOfAnotherApplication
-        Where the state is not of this application.
-    StateFormatUnknown
-        Where this version does not read the state's format.
+    Raises `StateOfAnotherApplication` if the state belongs to another application, and `StateFormatUnknown` if this
+    version cannot read its format.
     """
     stored = store.get("meta", b"identity")
     if stored is None:
         return None
     known = codecs.read_json(stored)
-    if known["application"] != application:  # which every format has
+    if known["application"] != application:  # in every format
         raise StateOfAnotherApplication(
             f"the state is of the application '{known['application']}', not of '{application}': use another "
             "`state` folder, or the name it was made with"
@@ -106,7 +102,7 @@ def identity_of(store: Reader, application: str) -> Identity | None:
 
 
 def state_id_of(store: Reader) -> str | None:
-    """Return the name of a state of any application and format; None where there is none yet."""
+    """Return the id of a state of any application and format; None if there is none yet."""
     stored = store.get("meta", b"identity")
     return None if stored is None else str(codecs.read_json(stored)["state_id"])
 
@@ -117,13 +113,13 @@ def last_commit(store: Reader) -> int:
 
 
 def last_batch(store: Reader, source: str) -> LedgerEntry | None:
-    """Return the last batch of a source that a store has."""
+    """Return the last committed batch of a source; None if there is none."""
     stored = store.get("ledger", source.encode())
     return None if stored is None else LedgerEntry(**codecs.read_json(stored))
 
 
 def unpublished_count(store: Reader) -> int:
-    """Return how many commits of a store are to be published yet."""
+    """Return how many commits of a store are not published yet."""
     return sum(1 for _ in store.scan("outbox"))
 
 
@@ -132,18 +128,18 @@ def _format_of(store: Reader) -> int:
 
 
 class Commits:
-    """The one way into a store.
+    """Writes commits to a store.
 
     Parameters
     ----------
-    store : open; nobody else writes to it.
-    application : whose state it has to be; a new store becomes this application's.
+    store : an open store, to which nothing else writes.
+    application : the application of the state; a new store becomes a state of this application.
 
     Attributes
     ----------
     store : the store.
-    identity : whose state it is.
-    upgraded_from : the format that it had until now, where it was an earlier one.
+    identity : the identity of the state.
+    upgraded_from : the earlier format of the state, if it was upgraded; else None.
     """
 
     def __init__(self, store: Store, application: str) -> None:
@@ -164,7 +160,7 @@ class Commits:
 
     @classmethod
     def succeeding(cls, store: Store, earlier: "Commits") -> "Commits":
-        """Return the way into an empty store that is to be seeded, and then to take the place of another one."""
+        """Return the commits of an empty store that will be seeded, and then take the place of an earlier one."""
         meta = {
             **_first_meta(replace(earlier.identity, status=SEEDING)),
             b"commit": codecs.number(earlier.last),
@@ -186,11 +182,11 @@ class Commits:
 
     @property
     def base(self) -> int:
-        """The number of the commit that a snapshot has to have for the records behind it to be enough."""
+        """The number of the commit that a snapshot needs so that it and later records give the store."""
         return codecs.read_number(self.store.get("meta", _BASE) or b"")
 
     def is_done(self, source: str, query_id: str, batch_id: int, start: str, end: str) -> bool:
-        """Return whether a batch is committed already; refuse one that does not follow the last one."""
+        """Return whether a batch is committed already; refuse a batch that does not follow the last one."""
         last = self.entry(source)
         if last is None:
             return False
@@ -208,11 +204,11 @@ class Commits:
         )
 
     def entry(self, source: str) -> LedgerEntry | None:
-        """Return the last batch of a source."""
+        """Return the last committed batch of a source; None if there is none."""
         return last_batch(self.store, source)
 
     def resume(self, source: str, change: WriteBatch) -> None:
-        """Add to a change that a new stream begins where the last batch of a source ended."""
+        """Let a new stream begin where the last batch of a source ended, with a batch of changes."""
         last = self.entry(source)
         assert last is not None
         entry = replace(last, query_id=_RESUMED, batch_id=-1)
@@ -227,9 +223,9 @@ class Commits:
         batch: LedgerEntry | None = None,
         status: str = READY,
     ) -> int:
-        """Write a batch's change of state with its place in the ledger and what is to be published; return its number.
+        """Write changes of the state with an entry for the ledger and rows to publish; return the number of the commit.
 
-        `batch` has any commit number; it gets the one of this commit.
+        The commit number in `batch` is replaced by the number of this commit.
         """
         number = self.last + 1
         whole = WriteBatch()
@@ -248,31 +244,31 @@ class Commits:
         return number
 
     def continue_after(self, number: int) -> None:
-        """Let the commits of a new state come behind those that an earlier one published: their order stays one."""
+        """Let the numbers of a new state's commits follow those that an earlier state published."""
         if self.identity.status != SEEDING:
             raise StateRefused("the state is seeded already: its commits have their numbers")
         last = max(number, self.last)
         self.store.write(WriteBatch("meta", {b"commit": codecs.number(last), b"first": codecs.number(last + 1)}))
 
     def bulk(self, change: WriteBatch) -> None:
-        """Write a part of a seed, while the status is `seeding`: it counts only once a commit says `ready`."""
+        """Write a part of a seed, while the status is `seeding`; it becomes valid with the commit that sets `ready`."""
         if self.identity.status != SEEDING:
             raise StateRefused("the state is seeded already: parts of a seed may not be written over it")
         self.store.write(change)
 
     def load(self, family: str, items: Iterable[tuple[bytes, bytes]]) -> None:
-        """Write sorted keys of a seed into a family that has none of them, as `bulk` does."""
+        """Write sorted keys of a seed into a family that has none of them, like `bulk`."""
         if self.identity.status != SEEDING:
             raise StateRefused("the state is seeded already: parts of a seed may not be written over it")
         self.store.load(family, items)
 
     def unlogged(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the records that are not in the backup yet, in order."""
+        """Yield the commits that are not in the backup yet, and their records, in order."""
         for key, record in self.store.scan("log"):
             yield codecs.read_number(key), record
 
     def unpublished(self) -> Iterator[tuple[int, Any]]:
-        """Yield what is to be published yet, in order of the commits."""
+        """Yield the commits that are not published yet, and their rows, in order."""
         for key, payload in self.store.scan("outbox"):
             yield codecs.read_number(key), codecs.read_json(payload)
 
@@ -282,16 +278,16 @@ class Commits:
 
     @property
     def published_to(self) -> dict[str, int]:
-        """The last commit that each output table has, as far as it was noted."""
+        """The last commit of each output table, as far as it was noted."""
         stored = self.store.get("meta", _PUBLISHED)
         return {} if stored is None else dict(codecs.read_json(stored))
 
     def published(self, number: int, tables: Mapping[str, int] | None = None) -> None:
-        """Drop everything up to a commit from the outbox: it is in the output tables.
+        """Delete all commits up to a number from the outbox: they are in the output tables.
 
         Parameters
         ----------
-        tables : the last commit that brought rows to each of some tables.
+        tables : the last commit with rows for each table.
         """
         done = [key for key, _ in self.store.scan("outbox") if codecs.read_number(key) <= number]
         batch = WriteBatch("outbox", dict.fromkeys(done))

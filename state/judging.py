@@ -1,15 +1,15 @@
-"""Whether a state can be used. What is wrong with one is the class of the error that is raised.
+"""Checks whether a state can be used. The class of the error says what is wrong.
 
-    StateMissing               no store, or none that was seeded to its end
-    StateInUse                 another process has it open
-    StateOfAnotherApplication  its `name` is another one
-    StateFormatUnknown         this version does not read its format
+    StateMissing               there is no store, or its seed did not end
+    StateInUse                 another process has the store open
+    StateOfAnotherApplication  the state has another `name`
+    StateFormatUnknown         this version cannot read the format
     StateDamaged               a file is missing or altered
-    StateTakenOver             it was restored elsewhere, and goes on there
-    StateBehindBackup          its backup has commits that it lost
-    StateUnreachable           its disk or its backup failed: nothing is known of it
+    StateTakenOver             the state was restored elsewhere, and continues there
+    StateBehindBackup          the backup has commits that the state lost
+    StateUnreachable           the disk or the backup failed: nothing is known of the state
 
-Invariant: nothing is decided by the words of an error, and a state is changed by no more than opening its store does.
+Invariant: nothing is decided by the text of an error, and a state is changed only as far as opening its store does.
 """
 
 from pathlib import Path
@@ -23,13 +23,13 @@ from holdfast.state.snapshots import reached, refuse_behind
 
 
 def refuse_unusable(state: Path, application: str, backup: Place) -> Identity:
-    """Return whose state it is, where it is whole, seeded and not behind its backup; else raise why not. O(n).
+    """Return the identity of a state that is complete, seeded and not behind its backup; else raise. O(n).
 
     Parameters
     ----------
     state : the folder of the store.
-    application : whose state it has to be.
-    backup : where the folders of states are in the backup.
+    application : the application that the state has to belong to.
+    backup : the backup with the folders of states.
     """
     if not holds_store(state):
         raise StateMissing(f"{state} holds no state: holdfast run seeds one")
@@ -50,10 +50,9 @@ def refuse_unusable(state: Path, application: str, backup: Place) -> Identity:
 
 
 def identity_read(reader: RocksReader, application: str) -> Identity | None:
-    """Return whose state is read beside its writer; None where it has none yet.
+    """Return the identity of a state that is read beside its writer; None if there is none yet.
 
-    A reader passes over files that are gone, as the writer may just have removed them; but the identity is written
-    first.
+    A reader ignores missing files, as the writer may just have removed them; but the identity is written first.
     """
     identity = identity_of(reader, application)
     if identity is None and not reader.is_empty:

@@ -1,12 +1,12 @@
-"""The log in the backup: one file a commit, written once.
+"""The log of commits in the backup: one file a commit, written once.
 
     <folder of the state>/log/<epoch>/<number of the commit, 20 digits>
     8 bytes length of the record, 32 bytes its SHA-256, the record
 
-    <folder of the state>/log/<epoch>/first   first commit of an epoch that took over from another one: JSON, `sealed`
+    <folder of the state>/log/<epoch>/first   number of the first commit of a later epoch: JSON, `sealed`
 
-A file that is there already must have the same record, and the backup's owner no higher epoch: two writers of one
-backup are noticed here, at the latest. What an epoch wrote behind the first commit of the next one does not count.
+An existing file must have the same record, and the owner of the backup must not have a higher epoch: so two writers of
+one backup are detected. Commits of an epoch from the first commit of the next epoch on are ignored.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ class CommitLog:
     Parameters
     ----------
     backup : the folder of the state in the backup.
-    epoch : of the state.
+    epoch : the epoch of the state.
     """
 
     def __init__(self, backup: Path | Place, epoch: int) -> None:
@@ -47,7 +47,7 @@ class CommitLog:
             ) from error
 
     def put(self, number: int, record: bytes) -> None:
-        """Write the record of a commit; nothing happens where the same one is there."""
+        """Write the record of a commit, unless the same record exists already."""
         name = f"{number:0{_DIGITS}d}"
         whole = len(record).to_bytes(8, "big") + hashlib.sha256(record).digest() + record
         try:
@@ -60,7 +60,7 @@ class CommitLog:
                     f"{self._folder.path(name)} holds another commit {number}: another process writes to this backup. "
                     "Stop one of them"
                 )
-            self._folder.put(name, whole)  # it is the same, or was damaged since
+            self._folder.put(name, whole)  # the file is the same, or was damaged since
         except OSError as error:
             raise StateUnreachable(
                 f"commit {number} could not be written to the backup {self._folder} ({error}). It is safe in the "
@@ -69,19 +69,19 @@ class CommitLog:
 
     @staticmethod
     def begin(backup: Path | Place, epoch: int, first: int) -> None:
-        """Begin the log of an epoch that takes over: the commits from `first` on are its own."""
+        """Begin the log of a new epoch, which has the commits from `first` on."""
         _folder(place_of(backup), epoch).put(_FIRST, sealed({"first": first}))
 
     @staticmethod
     def forget(backup: Place, upto: int) -> None:
-        """Remove the records of commits that a snapshot has."""
+        """Remove the records of commits up to a number: a snapshot has them."""
         for epoch in epochs(backup):
             folder = _folder(backup, epoch)
             folder.remove(f"{number:0{_DIGITS}d}" for number in _numbers(folder) if number <= upto)
 
 
 def refuse_later_epochs(backup: Place, epoch: int) -> None:
-    """Raise where a later epoch writes to a backup."""
+    """Raise if a later epoch writes to a backup."""
     known = owner(backup)
     if known.get("epoch", 0) > epoch:
         raise StateTakenOver(
@@ -97,7 +97,7 @@ def epochs(backup: Place) -> list[int]:
 
 
 def owner(backup: Path | Place) -> dict[str, Any]:
-    """Return who writes to a state's backup; nothing where no one did."""
+    """Return the owner of a state's backup: the process that writes to it; empty if there is none."""
     backup = place_of(backup)
     data = backup.get(OWNER)
     if data is None:
@@ -115,12 +115,12 @@ def owner(backup: Path | Place) -> dict[str, Any]:
 
 
 def last_logged(backup: Place, epoch: int) -> int:
-    """Return the last commit that an epoch logged and that is still there; 0 where there is none."""
+    """Return the last commit in the log of an epoch; 0 if it is empty."""
     return max(_numbers(_folder(backup, epoch)), default=0)
 
 
 def logged_after(backup: Path | Place, after: int) -> Iterator[tuple[int, WriteBatch]]:
-    """Yield the commits behind a number that all epochs logged, in order; refuse a damaged file or a gap."""
+    """Yield the commits after a number in the logs of all epochs, in order; refuse a damaged file or a gap."""
     backup = place_of(backup)
     found: dict[int, Place] = {}
     for epoch in epochs(backup):
@@ -137,7 +137,7 @@ def logged_after(backup: Path | Place, after: int) -> Iterator[tuple[int, WriteB
 
 
 def _numbers(folder: Place) -> list[int]:
-    """Return the commits that are logged in a folder."""
+    """Return the numbers of the commits in a folder."""
     return [int(name) for name in folder.names() if len(name) == _DIGITS and name.isdecimal()]
 
 
@@ -168,13 +168,13 @@ def _first(data: bytes, path: str) -> int:
 
 
 def sealed(about: Any) -> bytes:
-    """Return something as JSON with its checksum."""
+    """Return a value as JSON with its checksum."""
     content = json.dumps(about, sort_keys=True)
     return json.dumps({"content": content, "sha256": hashlib.sha256(content.encode()).hexdigest()}).encode()
 
 
 def unsealed(data: bytes) -> Any:
-    """Return the inverse of `sealed`; raise `ValueError` where it is damaged.
+    """Return the inverse of `sealed`; raise `ValueError` if the checksum is wrong.
 
     >>> unsealed(sealed({"first": 7}))
     {'first': 7}

@@ -1,4 +1,4 @@
-"""A store in memory: for batch commands and tests. What is in it is gone with the process."""
+"""A store in memory, for batch commands and tests."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from threading import Lock
@@ -9,7 +9,7 @@ from holdfast.state.store import WriteBatch
 
 
 class MemoryStore:
-    """Families as sorted dictionaries."""
+    """A store with a sorted dictionary for each family."""
 
     def __init__(self) -> None:
         self._families: dict[str, SortedDict[bytes, bytes]] = {}
@@ -37,7 +37,7 @@ class MemoryStore:
         yield from found
 
     def write(self, batch: WriteBatch) -> None:
-        """Do everything in a batch. O(changes log n)."""
+        """Write a batch. O(changes log n)."""
         with self._lock:
             for (family, key), value in batch.changes.items():
                 values = self._open(family)
@@ -47,12 +47,12 @@ class MemoryStore:
                     values[key] = value
 
     def load(self, family: str, items: Iterable[tuple[bytes, bytes]]) -> None:
-        """Put many keys. O(k log n)."""
+        """Write many keys. O(k log n)."""
         with self._lock:
             self._open(family).update(items)
 
     def close(self) -> None:
-        """Give the store up."""
+        """Close the store."""
         self._is_open = False
 
     def _open(self, family: str) -> "SortedDict[bytes, bytes]":

@@ -1,18 +1,18 @@
-"""Numbered records in pieces, many of them under one key: a restart reads arrays, and a save loops over no rows.
+"""Numbered records in pieces, many records under one key: a restart reads arrays, and a save does not loop over rows.
 
     key     number of the piece, in the order in which pieces are written
     value   8 bytes each, signed, least significant first: how many records, how many ends, the numbers of the records,
-            the numbers of the ends; then the records themselves, as their owner lays them out
+            the numbers of the ends; then the records themselves, in the layout of their owner
 
-A piece is never changed. Of all pieces that name a number the last one counts: it has the record, or says that there is
-none any more. Read in order, each piece over those before it, they give what was saved.
+A piece is never changed. Of all pieces with a number the last one counts: it has the record, or its end, which means
+that the record was deleted. Pieces read in order, each over those before it, give the saved records.
 
-Where most of what is stored counts no more, or pieces have become small, a save also cleans the oldest pieces: what
-still counts in them is written again with what is new, and they go. An end goes with the oldest piece, since there is
-nothing before it that it could outweigh. So a save writes at most three times what changed and one piece more, and what
-is stored stays within about three times what counts.
+If most stored records are outdated, or pieces became small, a save also cleans the oldest pieces: their valid records
+are written again with the new ones, and the pieces are deleted. An end in the oldest piece is deleted too, since there
+is no earlier record that it could hide. So a save writes at most three times the changes and one piece more, and the
+store has at most about three times the valid records.
 
-Invariant: `_holder` names for each number the last piece that names it, and how.
+Invariant: `_holder` has, for each number, the last piece with the number, and whether it has a record or an end.
 """
 
 from collections import deque
@@ -36,12 +36,12 @@ _NOWHERE = -1
 
 @dataclass(frozen=True)
 class Piece:
-    """What one key holds.
+    """The contents of one key.
 
     Parameters
     ----------
-    number : of the piece.
-    records, ended : numbers of the records that are in it, and of those that it says are no more.
+    number : the number of the piece.
+    records, ended : the numbers of its records, and of its ends.
     """
 
     number: int
@@ -57,7 +57,7 @@ class Pieces:
 
     Parameters
     ----------
-    family : of the store.
+    family : the family of the store.
     """
 
     def __init__(self, family: str) -> None:
@@ -75,14 +75,14 @@ class Pieces:
         exists: Callable[[Numbers], NDArray[np.bool_]],
         body: Callable[[Numbers], bytes],
     ) -> Iterator[WriteBatch]:
-        """Yield what brings the store from the last save to now. O(changes), amortised.
+        """Yield the changes since the last save. O(changes), amortised.
 
         Parameters
         ----------
-        prefix : of the keys.
-        changed : numbers of the records that came, changed or went, each once.
-        exists : says which records there are.
-        body : lays records out.
+        prefix : the prefix of the keys.
+        changed : the numbers of the records that were added, changed or deleted, each once.
+        exists : returns, per number, whether the record exists.
+        body : returns the bytes of records.
         """
         self._reach(int(changed.max(initial=-1)) + 1)
         there = exists(changed)
@@ -94,7 +94,7 @@ class Pieces:
         yield from self._written(prefix, np.concatenate([come, *moved]), ended, cleaned, body)
 
     def save_all(self, prefix: bytes, records: Numbers, body: Callable[[Numbers], bytes]) -> Iterator[WriteBatch]:
-        """Yield what makes these the records, whatever was saved before. O(records)."""
+        """Yield the changes that make these the stored records, whatever was saved before. O(records)."""
         cleaned = [piece.number for piece in self._pieces]
         self._pieces.clear()
         self._holder[:] = _NOWHERE
@@ -103,7 +103,7 @@ class Pieces:
         yield from self._written(prefix, records, records[:0], cleaned, body)
 
     def restore(self, store: Reader, prefix: bytes) -> Iterator[tuple[Piece, bytes]]:
-        """Yield all pieces in order with what is in them: each is to be read over those before it. O(records)."""
+        """Yield all pieces in order with their bodies: each replaces records of those before it. O(records)."""
         for key, value in store.scan(self._family, prefix):
             records, ended = (int(count) for count in np.frombuffer(value, "<i8", 2))
             numbers = np.frombuffer(value, "<i8", records + ended, 16).astype(np.int64)
@@ -115,7 +115,7 @@ class Pieces:
         self._stored = sum(len(piece) for piece in self._pieces)
 
     def check_invariants(self, records: Numbers) -> None:
-        """Assert that what is stored gives these records. O(stored)."""
+        """Assert that the pieces give these records. O(stored records)."""
         held: dict[int, int] = {}
         for piece in self._pieces:
             assert 0 < len(piece.records) <= PIECE or len(piece.ended)
@@ -129,7 +129,7 @@ class Pieces:
         assert self._stored == sum(len(piece) for piece in self._pieces)
 
     def _clean(self, room: int) -> tuple[list[Numbers], list[int]]:
-        """Let the oldest pieces go, as far as it is wanted and there is room for what they have."""
+        """Delete the oldest pieces, as long as that is useful and at most `room` records have to be written again."""
         moved: list[Numbers] = []
         cleaned: list[int] = []
         while room > 0 and self._pieces and self._is_wasteful(sum(map(len, moved))):
@@ -150,7 +150,7 @@ class Pieces:
     def _written(
         self, prefix: bytes, records: Numbers, ended: Numbers, cleaned: list[int], body: Callable[[Numbers], bytes]
     ) -> Iterator[WriteBatch]:
-        """Yield new pieces, and the end of old ones, in batches of bounded size."""
+        """Yield new pieces, and the deletes of cleaned ones, in batches of bounded size."""
         batch, size = WriteBatch(), 0
         for number in cleaned:
             batch.delete(self._family, prefix + codecs.number(number))
@@ -168,7 +168,7 @@ class Pieces:
         yield batch
 
     def _keep(self, piece: Piece) -> None:
-        """Take a piece in as the last one."""
+        """Note a piece as the last one."""
         self._holder[piece.records], self._holder[piece.ended] = piece.number, _end(piece.number)
         self._pieces.append(piece)
         self._next = piece.number + 1

@@ -1,9 +1,9 @@
-"""Where files of a backup lie: a folder of this machine, or an address of an object store, behind one contract.
+"""Folders of files, on this machine or in an object store, behind one contract: for backups and blocks.
 
-Names are relative, with `/` between their parts. A file is there whole or not at all, and stays once `put` has
-returned: a folder's files are synced with the folder, those of a store are there when it has answered.
+Names are relative, with `/` between their parts. A file exists completely or not at all, and survives a crash once
+`put` has returned: files of a local folder are synced with the folder; an object store answers when a file is safe.
 
-Invariant: what goes wrong is an `OSError` with a text for people, whoever raised it.
+Invariant: every error is an `OSError` with a text for people.
 """
 
 import datetime
@@ -38,44 +38,44 @@ class Place(Protocol):
         """Return the path or the address."""
 
     def at(self, name: str) -> "Place":
-        """Return a folder in it."""
+        """Return a folder inside this one."""
 
     def path(self, name: str) -> str:
-        """Return what a file in it is called, for people."""
+        """Return the full name of a file, for people."""
 
     def prepare(self) -> None:
-        """Make it, where it is not there, and take away what processes left that were killed."""
+        """Make the folder if it does not exist, and remove the remains of killed processes."""
 
     def put(self, name: str, data: bytes) -> None:
-        """Write a file, in place of one that is there."""
+        """Write a file, or replace it."""
 
     def put_new(self, name: str, data: bytes) -> bool:
-        """Write a file unless there is one; say whether it was written."""
+        """Write a file unless it exists; return whether it was written."""
 
     def take(self, name: str, source: Path) -> None:
-        """Write a file with what a local one has."""
+        """Write a file with the contents of a local one."""
 
     def get(self, name: str) -> bytes | None:
-        """Return what is in a file; None where there is none."""
+        """Return the contents of a file; None if it does not exist."""
 
     def fetch(self, name: str, target: Path) -> bool:
-        """Copy a file to a local one; say whether it was there."""
+        """Copy a file to a local one; return whether it exists."""
 
     def size(self, name: str) -> int | None:
-        """Return the bytes of a file; None where there is none."""
+        """Return the size of a file in bytes; None if it does not exist."""
 
     def names(self) -> list[str]:
-        """Return the names of what is directly in it, files and folders, in order. O(names)."""
+        """Return the names of the files and folders directly in the folder, in order. O(names)."""
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove files, as far as they are there."""
+        """Remove files, as far as they exist."""
 
     def clear(self) -> None:
-        """Remove everything that is in it."""
+        """Remove everything in the folder."""
 
 
 class Folder:
-    """A folder of this machine, for its owner alone.
+    """A folder of this machine, which only its owner can read.
 
     Parameters
     ----------
@@ -89,28 +89,28 @@ class Folder:
         return str(self._folder)
 
     def at(self, name: str) -> "Folder":
-        """Return a folder in it."""
+        """Return a folder inside this one."""
         return Folder(self._folder / name)
 
     def path(self, name: str) -> str:
-        """Return what a file in it is called, for people."""
+        """Return the full name of a file, for people."""
         return str(self._folder / name)
 
     def prepare(self) -> None:
-        """Make it, where it is not there, and take away what processes left that were killed."""
+        """Make the folder if it does not exist, and remove the remains of killed processes."""
         make_private(self._folder)
         for part in self._folder.rglob("*.part"):
             part.unlink(missing_ok=True)
 
     def put(self, name: str, data: bytes) -> None:
-        """Write a file, in place of one that is there."""
+        """Write a file, or replace it."""
         with self._written(name) as (part, file):
             file.write(data)
             _sync(file)
             part.replace(self._folder / name)
 
     def put_new(self, name: str, data: bytes) -> bool:
-        """Write a file unless there is one; say whether it was written."""
+        """Write a file unless it exists; return whether it was written."""
         with self._written(name) as (part, file):
             file.write(data)
             _sync(file)
@@ -121,21 +121,21 @@ class Folder:
             return True
 
     def take(self, name: str, source: Path) -> None:
-        """Write a file with what a local one has."""
+        """Write a file with the contents of a local one."""
         with self._written(name) as (part, file), source.open("rb") as given:
             shutil.copyfileobj(given, file, _CHUNK)
             _sync(file)
             part.replace(self._folder / name)
 
     def get(self, name: str) -> bytes | None:
-        """Return what is in a file; None where there is none."""
+        """Return the contents of a file; None if it does not exist."""
         try:
             return (self._folder / name).read_bytes()
         except FileNotFoundError:
             return None
 
     def fetch(self, name: str, target: Path) -> bool:
-        """Copy a file to a local one; say whether it was there."""
+        """Copy a file to a local one; return whether it exists."""
         try:
             shutil.copyfile(self._folder / name, target)
         except FileNotFoundError:
@@ -143,31 +143,31 @@ class Folder:
         return True
 
     def size(self, name: str) -> int | None:
-        """Return the bytes of a file; None where there is none."""
+        """Return the size of a file in bytes; None if it does not exist."""
         try:
             return (self._folder / name).stat().st_size
         except FileNotFoundError:
             return None
 
     def names(self) -> list[str]:
-        """Return the names of what is directly in it, files and folders, in order. O(names)."""
+        """Return the names of the files and folders directly in the folder, in order. O(names)."""
         try:
             return sorted(path.name for path in self._folder.iterdir())
         except FileNotFoundError:
             return []
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove files, as far as they are there."""
+        """Remove files, as far as they exist."""
         for name in names:
             (self._folder / name).unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Remove everything that is in it."""
+        """Remove everything in the folder."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @contextmanager
     def _written(self, name: str) -> Iterator[tuple[Path, Any]]:
-        """Write a file beside another one; what it is renamed or linked to is synced with its folder."""
+        """Write a file beside its target; the renamed or linked target is synced with its folder."""
         target = self._folder / name
         make_private(target.parent)
         part = target.with_name(f"{target.name}.{os.getpid()}.part")
@@ -184,7 +184,7 @@ class Folder:
 
 
 class StoreError(OSError):
-    """An object store did not do what it was asked for."""
+    """A request to an object store failed."""
 
 
 class ObjectPlace:
@@ -193,8 +193,8 @@ class ObjectPlace:
     Parameters
     ----------
     address : such as `s3://bucket/prefix`.
-    store : of obstore, opened at the address.
-    prefix : of all names.
+    store : a store of obstore, opened at the address.
+    prefix : the prefix of all names.
     """
 
     def __init__(self, address: str, store: Any, prefix: str = "") -> None:
@@ -206,23 +206,23 @@ class ObjectPlace:
         return self._address
 
     def at(self, name: str) -> "ObjectPlace":
-        """Return a folder in it."""
+        """Return a folder inside this one."""
         return ObjectPlace(self.path(name), self._store, f"{self._prefix}{name}/")
 
     def path(self, name: str) -> str:
-        """Return what a file in it is called, for people."""
+        """Return the full name of a file, for people."""
         return f"{self._address}/{name}"
 
     def prepare(self) -> None:
-        """Nothing has to be made, and nothing is left of what was killed."""
+        """Do nothing: prefixes need not be made, and killed processes leave no remains."""
 
     def put(self, name: str, data: bytes) -> None:
-        """Write a file, in place of one that is there."""
+        """Write a file, or replace it."""
         with self._asking():
             self._obstore.put(self._store, self._prefix + name, data)
 
     def put_new(self, name: str, data: bytes) -> bool:
-        """Write a file unless there is one; say whether it was written."""
+        """Write a file unless it exists; return whether it was written."""
         with self._asking():
             try:
                 self._obstore.put(self._store, self._prefix + name, data, mode="create")
@@ -231,12 +231,12 @@ class ObjectPlace:
             return True
 
     def take(self, name: str, source: Path) -> None:
-        """Write a file with what a local one has."""
+        """Write a file with the contents of a local one."""
         with self._asking():
             self._obstore.put(self._store, self._prefix + name, source)
 
     def get(self, name: str) -> bytes | None:
-        """Return what is in a file; None where there is none."""
+        """Return the contents of a file; None if it does not exist."""
         with self._asking():
             try:
                 return bytes(self._obstore.get(self._store, self._prefix + name).bytes())
@@ -244,7 +244,7 @@ class ObjectPlace:
                 return None
 
     def fetch(self, name: str, target: Path) -> bool:
-        """Copy a file to a local one; say whether it was there."""
+        """Copy a file to a local one; return whether it exists."""
         with self._asking():
             try:
                 found = self._obstore.get(self._store, self._prefix + name)
@@ -256,7 +256,7 @@ class ObjectPlace:
         return True
 
     def size(self, name: str) -> int | None:
-        """Return the bytes of a file; None where there is none."""
+        """Return the size of a file in bytes; None if it does not exist."""
         with self._asking():
             try:
                 return int(self._obstore.head(self._store, self._prefix + name)["size"])
@@ -264,21 +264,21 @@ class ObjectPlace:
                 return None
 
     def names(self) -> list[str]:
-        """Return the names of what is directly in it, files and folders, in order. O(names)."""
+        """Return the names of the files and folders directly in the folder, in order. O(names)."""
         with self._asking():
             found = self._obstore.list_with_delimiter(self._store, self._prefix.rstrip("/") or None)
         whole = [entry["path"] for entry in found["objects"]] + [str(name) for name in found["common_prefixes"]]
         return sorted(name.rstrip("/").rpartition("/")[2] for name in whole)
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove files, as far as they are there."""
+        """Remove files, as far as they exist."""
         paths = [self._prefix + name for name in names]
         with self._asking():
             for start in range(0, len(paths), _DELETED_AT_ONCE):
                 self._obstore.delete(self._store, paths[start : start + _DELETED_AT_ONCE])
 
     def clear(self) -> None:
-        """Remove everything that is in it."""
+        """Remove everything in the folder."""
         with self._asking():
             for batch in self._obstore.list(self._store, self._prefix.rstrip("/") or None):
                 self._obstore.delete(self._store, [entry["path"] for entry in batch])
@@ -295,29 +295,24 @@ class ObjectPlace:
             yield
         except StoreError:
             raise
-        except OSError as error:  # a local file, or a store's answer that Python has a class for
+        except OSError as error:  # of a local file, or an error of the store with a class in Python
             raise StoreError(masked(str(error))) from error
         except self._obstore.exceptions.BaseError as error:
             raise StoreError(masked(_first_line(error))) from error
 
 
 def place_of(place: "Path | Place") -> Place:
-    """Return a place as such."""
+    """Return a path as a `Folder`, and a place as it is."""
     return Folder(place) if isinstance(place, Path) else place
 
 
 def object_place(address: str, options: Mapping[str, str]) -> ObjectPlace:
-    """Open an address of an object store.
+    """Open an address of an object store; raise `StoreError` if the address or an option cannot be used.
 
     Parameters
     ----------
-    options : keys that delta-rs knows too (`aws_region`, `azure_storage_account_name`, `allow_http`); those for other
-        software (`fs.*`) are left out.
-
-    Raises
-    ------
-    StoreError
-        Where the address or an option cannot be used.
+    options : keys as for delta-rs (`aws_region`, `azure_storage_account_name`, `allow_http`); keys for other software
+        (`fs.*`) are left out.
     """
     from obstore.exceptions import BaseError, UnknownConfigurationKeyError
     from obstore.store import from_url
@@ -334,7 +329,7 @@ def object_place(address: str, options: Mapping[str, str]) -> ObjectPlace:
     while True:
         try:
             store = from_url(address, config=config or None, client_options=client or None, retry_config=_RETRY)
-        except UnknownConfigurationKeyError as error:  # it is delta-rs' alone
+        except UnknownConfigurationKeyError as error:  # an option that only delta-rs has
             named = _UNKNOWN.search(str(error))
             if named is None or config.pop(named[1], None) is None:
                 raise StoreError(masked(_first_line(error))) from error
@@ -345,7 +340,7 @@ def object_place(address: str, options: Mapping[str, str]) -> ObjectPlace:
 
 
 def _first_line(error: BaseException) -> str:
-    """Return the first line of what a store said: behind it stand its own structures."""
+    """Return the first line of an error of a store, without the dump of its structures."""
     return str(error).strip().split("\n", 1)[0][:500]
 
 
@@ -355,7 +350,7 @@ def _sync(file: Any) -> None:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder that only its owner may look into, with all that is missing above it."""
+    """Make a folder that only its owner can read, and its missing parents."""
     if not folder.is_dir():
         make_private(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)

@@ -1,12 +1,12 @@
-"""A store on disk: RocksDB, raw bytes, one column family per family of ours, one writer process.
+"""A store on disk: RocksDB with raw bytes, one column family for each family, and one writer process.
 
-Keys stand in bytewise order. A batch is one synced `WriteBatch`: once `write` has returned, killing the process loses
-nothing of it. The lock is RocksDB's own; it stays as long as any handle of a column family lives, so `close` gives up
-all of them. Others may look at a store that is in use (`RocksReader`).
+Keys are in bytewise order. A batch is one synced `WriteBatch` of RocksDB: once `write` has returned, killing the
+process loses nothing. The lock is RocksDB's own; it is held as long as any handle of a column family lives, so `close`
+drops all handles. Other processes may read a store that is in use (`RocksReader`).
 
-A file that is damaged is noticed when it is read, by its checksums; but where its log of writes or its list of files
-ends too early, RocksDB takes the store for an older one. So that such a store is older as a whole, all families are
-flushed together, and the names of the families are a key of their own, in `default`:
+A damaged file is detected by its checksums when it is read; but if the log of writes or the list of files ends too
+early, RocksDB opens an older version of the store. So that all families are of the same version then, they are flushed
+together, and the names of the families are stored in `default`:
 
     "families"   their names, as JSON
 """
@@ -58,8 +58,8 @@ _CACHE = Cache(256 << 20)
 _LOCKED = ("IO error: While lock file: ", "IO error: lock hold by current process")
 _DAMAGED = ("Corruption: ",)
 _FILE_MISSING = ("IO error: No such file or directory: ",)
-"""How errors of RocksDB begin: rocksdict passes its status codes on as the first words of a text. The rest of the text
-names files, in folders with any name."""
+"""The beginnings of errors of RocksDB: rocksdict gives its status codes as the first words of a text. The rest of the
+text has names of files, which may contain any words."""
 
 
 class _Families:
@@ -119,7 +119,7 @@ class RocksStore(_Families):
 
     Parameters
     ----------
-    path : its folder; it is made where it is not there, for its owner alone.
+    path : the folder, made if it does not exist, which only its owner can read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -146,13 +146,13 @@ class RocksStore(_Families):
         self._synced.sync = True
 
     def verify(self) -> None:
-        """Read everything, and raise where something is damaged. O(n)."""
+        """Read everything, and raise if a file is damaged. O(n)."""
         for family in list(self._families):
             for _ in self.scan(family):
                 pass
 
     def write(self, batch: WriteBatch) -> None:
-        """Do everything in a batch, or nothing; synced to disk when this returns."""
+        """Write a batch completely or not at all; it is synced to disk when this returns."""
         self._check()
         written = RocksBatch(raw_mode=True)
         needed = {family for family, _ in batch.changes}
@@ -170,7 +170,7 @@ class RocksStore(_Families):
             self._noted = noted
 
     def load(self, family: str, items: Iterable[tuple[bytes, bytes]]) -> None:
-        """Put many keys, in ascending order, where none of them is yet: as files that the store takes over. O(k)."""
+        """Write many keys, in ascending order, none of which exists yet, as files that RocksDB ingests. O(k)."""
         self._check()
         self.write(WriteBatch(family, {b"": None}))  # a delete makes the family
         items = iter(items)
@@ -185,7 +185,7 @@ class RocksStore(_Families):
                 self._families[family].ingest_external_file([path])
 
     def linked(self) -> Path:
-        """Return a folder with hard links to a copy of the store as it is, for the caller to remove. O(buffers)."""
+        """Return a folder with hard links to the files of the store, which the caller has to remove. O(buffers)."""
         self._check()
         folder = self.path / f"{_LINKED}{secrets.token_hex(4)}"
         try:
@@ -196,11 +196,11 @@ class RocksStore(_Families):
         return folder
 
     def close(self) -> None:
-        """Give the store and its lock up; where its files cannot be tidied, nothing is lost: all writes are synced."""
+        """Close the store and release its lock; errors lose nothing, as all writes are synced."""
         if self._database is not None:
             database, self._database = self._database, None
             self._pool.shutdown()
-            for scanned in list(self._scans):  # one that somebody left half-way, as what is raised does, holds the lock
+            for scanned in list(self._scans):  # an unfinished scan, as after an error, holds the lock
                 with suppress(ValueError):
                     scanned.close()
             self._handles.clear()
@@ -225,14 +225,14 @@ class RocksStore(_Families):
 
 
 class RocksReader(_Families):
-    """A store as it is at this moment, whoever writes to it: nothing is locked, and nothing in its folder is written.
+    """Reads a store that another process may write to: without a lock, and without writing to its folder.
 
-    It reads what was committed up to when it was opened, or to the last `refresh`. RocksDB keeps notes of its own on it
-    in a private folder, which `close` takes away.
+    It sees the commits before it was opened, or before the last `refresh`. RocksDB needs a private folder for it, which
+    `close` removes.
 
     Parameters
     ----------
-    path : the store's folder.
+    path : the folder of the store.
     """
 
     def __init__(self, path: Path) -> None:
@@ -256,23 +256,23 @@ class RocksReader(_Families):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was written yet."""
+        """Whether nothing was written to the store yet."""
         self._check()
         return not self._families
 
     def refresh(self) -> None:
-        """See what was committed up to now, families that are new included."""
+        """See all commits up to now, and new families."""
         self._check()
         self._give_up()
         self._open()
 
     def close(self) -> None:
-        """Give the reader up, and its private folder."""
+        """Close the reader, and remove its private folder."""
         self._give_up()
         shutil.rmtree(self._notes, ignore_errors=True)
 
     def _open(self) -> None:
-        """Open the store; again where the writer just took away a file that the list of files still had."""
+        """Open the store; again if the writer just removed a file that the list of files still named."""
         for attempt in range(_ATTEMPTS):
             try:
                 self._opened(Rdict.list_cf(str(self.path)), access_type=AccessType.secondary(str(self._notes)))
@@ -293,12 +293,8 @@ class RocksReader(_Families):
 def holds_store(path: Path) -> bool:
     """Return whether a folder holds a store.
 
-    Raises
-    ------
-    StateUnreachable
-        Where the folder cannot be read.
-    StateDamaged
-        Where the folder holds files of a store without the file that names its newest list of files.
+    Raises `StateUnreachable` if the folder cannot be read, and `StateDamaged` if it has files of a store without the
+    file that names the newest list of files.
     """
     try:
         names = {found.name for found in path.iterdir()}
@@ -315,9 +311,9 @@ def holds_store(path: Path) -> bool:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep other processes from a store that is not open: it may be renamed meanwhile, as an open one may not.
+    """Lock a store that is not open, so that it can be renamed: an open store must not be.
 
-    An open store deletes its files by their full names, wherever its folder went.
+    An open store deletes its files by their full names, also if its folder was renamed.
     """
     try:
         file = (path / "LOCK").open("ab")
@@ -334,7 +330,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _filled(path: str, items: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Write a file of sorted keys; say whether there were any."""
+    """Write a file of sorted keys; return whether there were any."""
     writer = SstFileWriter(_options())
     is_open = False
     for key, value in items:
@@ -359,7 +355,7 @@ def _scanned(path: Path, family: Any, prefix: bytes) -> Generator[tuple[bytes, b
 
 
 def _refuse_early_end(family: Any, last: bytes) -> None:
-    """Raise where items ended with a block that is damaged: they do so without a word."""
+    """Raise if the items ended with a damaged block, which raises no error by itself."""
     behind = family.iter()
     try:
         behind.seek(last)
@@ -367,12 +363,12 @@ def _refuse_early_end(family: Any, last: bytes) -> None:
             behind.next()
         behind.status()
     finally:
-        del behind  # it has the lock as long as it lives, as it would in the traceback of what is raised
+        del behind  # it holds the lock as long as it lives, also in the traceback of an error
 
 
 @contextmanager
 def _explained(path: Path, *, is_write: bool = False) -> Iterator[None]:
-    """Say what an error of RocksDB means to a person."""
+    """Turn errors of RocksDB into errors with a message for people."""
     try:
         yield
     except HoldfastError:
@@ -391,14 +387,14 @@ def _options() -> Options:
     options.set_atomic_flush(True)
     options.set_keep_log_file_num(_KEPT_INFO_LOGS)
     blocks = BlockBasedOptions()
-    blocks.set_block_cache(_CACHE)  # one for all families: its size bounds them together
-    blocks.set_bloom_filter(_BLOOM_BITS, False)  # many values that are looked up first are new
+    blocks.set_block_cache(_CACHE)  # one cache for all families, whose size bounds them together
+    blocks.set_bloom_filter(_BLOOM_BITS, False)  # many values that are looked up do not exist
     options.set_block_based_table_factory(blocks)
     return options
 
 
 def _refused(path: Path, error: Exception) -> HoldfastError:
-    """Return what an error while opening or reading means to a person."""
+    """Return an error of opening or reading as one with a message for people."""
     text = str(error)
     if text.startswith(_LOCKED):
         return _in_use(path)
@@ -427,7 +423,7 @@ def _unreachable(path: Path, error: Exception) -> StateUnreachable:
 
 
 def _unwritten(path: Path, error: Exception) -> HoldfastError:
-    """Return what an error while writing means to a person."""
+    """Return an error of writing as one with a message for people."""
     text = str(error)
     if text.startswith((*_DAMAGED, *_FILE_MISSING)):
         return _damaged(path, text)

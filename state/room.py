@@ -1,6 +1,6 @@
-"""What a person can do where a place cannot be written: one wording for state, backup, checkpoint and outputs.
+"""Advice for a place that cannot be written, in the same words for state, backup, checkpoint and outputs.
 
-Invariant: a place that is full, read-only or broken is told from one that is merely not there.
+Invariant: a place that is full, read-only or broken is distinguished from one that does not exist.
 """
 
 import errno
@@ -21,16 +21,16 @@ _ACTIONS: Mapping[int, tuple[str, str]] = {
 
 
 def is_of_storage(error: BaseException) -> bool:
-    """Whether an error is one of the operating system's about a disk."""
+    """Whether an error is an error of the operating system about a disk."""
     return isinstance(error, OSError) and not isinstance(error, HoldfastError) and error.errno in _ACTIONS
 
 
 def way_out(error: BaseException | str, place: object = None) -> str:
-    """Return what to do about an error of a place, as the middle of a sentence.
+    """Return what to do about an error of reading or writing a place, as the middle of a sentence.
 
     Parameters
     ----------
-    place : which one; where it is not given, the one that the error names.
+    place : the place; by default the file that the error names.
 
     >>> way_out("IO error: No space left on device: While appending to file: /s/1.log", "/s")
     'the disk is full: make room on the disk of /s'

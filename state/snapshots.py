@@ -1,16 +1,16 @@
-"""Copies of a whole store in the backup, which the log goes on from, and the way back from them.
+"""Snapshots in the backup: copies of a whole store, which the log continues; and restoring a state from them.
 
-    <folder of the state>/snapshots/<commit, 20 digits>.<epoch, 10 digits>.json   manifest: what the copy is made of
+    <folder of the state>/snapshots/<commit, 20 digits>.<epoch, 10 digits>.json   manifest: the files of the copy
     <folder of the state>/files/<SHA-256>                                         a file of one or several copies
-    <folder of the state>/OWNER                                                   who writes to this backup: epoch, host
-    <folder of the state>/SET_ASIDE                                               there where another state replaced it
+    <folder of the state>/OWNER                                                   epoch and host of the writer <folder
+    of the state>/SET_ASIDE                                               exists if another state replaced this one
 
-A copy begins as hard links beside the store, which takes as long as a flush; its files then go into the backup, each
-once by its content, and its manifest last. A manifest names every file with its size and checksum, and has a checksum
-of its own, so a copy is whole or it is none. Some copies are kept, and the log behind the oldest of them.
+A copy begins as hard links beside the store, which takes as long as a flush. Its files are then copied into the backup,
+each content once, and its manifest last. A manifest has the size and checksum of every file, and a checksum of its own,
+so a copy is either complete or ignored. Some copies are kept, and the log after the oldest of them.
 
-Invariant: a state that was restored has every commit that the log has, and an epoch above all that wrote to the backup:
-a writer with a lower one is refused (`CommitLog.put`).
+Invariant: a restored state has every commit of the log, and an epoch higher than all epochs that wrote to the backup; a
+writer with a lower epoch is refused (`CommitLog.put`).
 """
 
 import hashlib
@@ -59,8 +59,8 @@ class Snapshot:
 
     Parameters
     ----------
-    identity : whose state it is.
-    commit : the last one that it has.
+    identity : the identity of the state.
+    commit : the last commit of the copy.
     files : size and SHA-256 by name.
     """
 
@@ -70,19 +70,19 @@ class Snapshot:
 
     @property
     def name(self) -> str:
-        """The name of its manifest."""
+        """The name of the manifest."""
         return f"{self.commit:020d}.{self.identity.epoch:010d}.json"
 
 
 @dataclass(frozen=True)
 class Restored:
-    """A store that was made of a backup.
+    """The result of restoring a store.
 
     Parameters
     ----------
-    snapshot : the copy that was taken.
-    commit : the last commit, with those of the log.
-    damaged : copies that could not be taken, and why.
+    snapshot : the copy that was used.
+    commit : the last commit, including those of the log.
+    damaged : the problems of copies that could not be used.
     """
 
     snapshot: Snapshot
@@ -95,8 +95,8 @@ class Snapshots:
 
     Parameters
     ----------
-    folder : of the state in the backup.
-    keep : how many copies stay.
+    folder : the folder of the state in the backup.
+    keep : how many copies are kept.
     """
 
     def __init__(self, folder: Path | Place, keep: int = 2) -> None:
@@ -105,17 +105,17 @@ class Snapshots:
         self._keep = keep
 
     def all(self) -> list[tuple[str, Snapshot | None]]:
-        """Return manifests, the newest first, with the copies that they describe; None where one is damaged."""
+        """Return the names of manifests, the newest first, with their copies; None for a damaged manifest."""
         with reached(self.folder):
             found = [name for name in self._manifests.names() if name.endswith(".json")]
             return [(name, _read(self._manifests.get(name) or b"")) for name in sorted(found, reverse=True)]
 
     def put(self, linked: Path, identity: Identity, commit: int, base: int = 0) -> Snapshot:
-        """Take a store's hard links into the backup, then forget copies and log records that are not needed.
+        """Copy the hard links of a store into the backup, then remove copies and log records that are not needed.
 
         Parameters
         ----------
-        base : the first commit of this very store: earlier ones had files of the same names.
+        base : the first commit of this store: earlier stores had other files with the same names.
         """
         known: dict[str, tuple[int, str]] = {}
         for _, earlier in self.all():
@@ -130,7 +130,7 @@ class Snapshots:
                 self._take(path, checksum)
                 files[path.name] = (size, checksum)
             snapshot = Snapshot(identity, commit, files)
-            refuse_later_epochs(self.folder, identity.epoch)  # whose files this one's `_forget` does not know
+            refuse_later_epochs(self.folder, identity.epoch)  # `_forget` does not know their files
             self._manifests.put(snapshot.name, sealed(asdict(snapshot)))
             self._forget()
         except OSError as error:
@@ -141,13 +141,13 @@ class Snapshots:
         return snapshot
 
     def restore(self, state: Path) -> Restored:
-        """Make a store of the newest copy that is whole and the log behind it; the folder is there at once, or not."""
+        """Restore a store from the newest complete copy and the log after it; the folder appears in one step."""
         with reached(self.folder):
             return self._restored(state)
 
     def _restored(self, state: Path) -> Restored:
         damaged = []
-        for left in state.parent.glob(f".{state.name}.*"):  # by a process that was killed
+        for left in state.parent.glob(f".{state.name}.*"):  # of a killed process
             shutil.rmtree(left, ignore_errors=True)
         for name, snapshot in self.all():
             path = self._manifests.path(name)
@@ -171,7 +171,7 @@ class Snapshots:
         )
 
     def _filled(self, made: Path, snapshot: Snapshot) -> str | None:
-        """Copy the files of a snapshot; return what is wrong with them."""
+        """Copy the files of a snapshot; return the first problem, None if there is none."""
         for name, (size, checksum) in snapshot.files.items():
             source = self._files.path(checksum)
             if not self._files.fetch(checksum, made / name):
@@ -181,7 +181,7 @@ class Snapshots:
         return None
 
     def _replayed(self, made: Path, snapshot: Snapshot, path: str) -> str | None:
-        """Apply the log to a copy; return why that is not enough: the state was seeded, or took over, behind it."""
+        """Apply the log to a copy; return the problem if the state was seeded after the copy, else None."""
         store = RocksStore(made)
         try:
             for _, record in logged_after(self.folder, snapshot.commit):
@@ -194,7 +194,7 @@ class Snapshots:
         return None
 
     def _taken_over(self, made: Path, snapshot: Snapshot) -> int:
-        """Make the epoch of a copy the highest; return its last commit."""
+        """Give a copy the highest epoch; return its last commit."""
         store = RocksStore(made)
         try:
             commit = codecs.read_number(store.get("meta", b"commit") or b"")
@@ -214,12 +214,12 @@ class Snapshots:
         return commit
 
     def _take(self, path: Path, checksum: str) -> None:
-        """Copy a file into the backup, where it is not there yet."""
+        """Copy a file into the backup, unless it is there already."""
         if self._files.size(checksum) != path.stat().st_size:
             self._files.take(checksum, path)
 
     def _forget(self) -> None:
-        """Remove all copies but the last ones, files that none of these has, and the log that they have."""
+        """Remove all copies but the last ones, and the files and log records that these do not need."""
         every = self.all()
         kept = [snapshot for _, snapshot in every if snapshot is not None][: self._keep]
         self._manifests.remove(name for name, snapshot in every if snapshot is not None and snapshot not in kept)
@@ -230,7 +230,7 @@ class Snapshots:
 
 
 def own(folder: Path | Place, identity: Identity) -> None:
-    """Say that this process writes to a state's backup; refuse where a later epoch does."""
+    """Make this process the owner of a state's backup; refuse if a later epoch owns it."""
     place = place_of(folder)
     with reached(place):
         place.prepare()
@@ -240,7 +240,7 @@ def own(folder: Path | Place, identity: Identity) -> None:
 
 
 def set_aside(folder: Path | Place, why: str) -> None:
-    """Mark the backup of a state that another one replaced: it stays, and `backups` does not name it any more."""
+    """Mark the backup of a state that another state replaced: it stays, but `backups` leaves it out."""
     place = place_of(folder)
     with reached(place):
         if place.names():
@@ -249,7 +249,7 @@ def set_aside(folder: Path | Place, why: str) -> None:
 
 @contextmanager
 def reached(place: Place) -> Iterator[None]:
-    """Say what to do where a folder or an object store does not do what it is asked."""
+    """Turn errors of the backup into errors with a message for people."""
     try:
         yield
     except HoldfastError:
@@ -266,7 +266,7 @@ def _take_over(place: Place, identity: Identity) -> None:
 
 
 def _known_epoch(place: Place) -> int:
-    """Return the highest epoch that wrote to a backup, as far as it can be read."""
+    """Return the highest epoch that wrote to a backup, as far as its files can be read."""
     try:
         owned = int(owner(place).get("epoch", 0))
     except BackupDamaged:
@@ -275,7 +275,7 @@ def _known_epoch(place: Place) -> int:
 
 
 def _damage(made: Path) -> str | None:
-    """Read a copy whole; return what is wrong with it, though its files are what the manifest says."""
+    """Read a complete copy, and return its problem, None if there is none; its checksums are right already."""
     try:
         store = RocksStore(made)
         try:
@@ -288,7 +288,7 @@ def _damage(made: Path) -> str | None:
 
 
 def refuse_behind(folder: Path | Place, epoch: int, last: int) -> None:
-    """Raise where a state lacks commits that its own backup has: its newest writes were lost with a damaged file."""
+    """Raise if a state lacks commits of its own backup: its newest writes were lost with a damaged file."""
     place = place_of(folder)
     snapshots = [found.commit for _, found in Snapshots(place).all() if found and found.identity.epoch == epoch]
     with reached(place):
@@ -301,9 +301,9 @@ def refuse_behind(folder: Path | Place, epoch: int, last: int) -> None:
 
 
 def backups(backup: Path | Place, application: str) -> list[Place]:
-    """Return the folders of an application's states in a backup, the one with the last commits first.
+    """Return the folders of an application's states in a backup, those with the latest commits first.
 
-    Those that were set aside are left out.
+    Folders that were set aside are left out.
     """
     place = place_of(backup)
     found: list[tuple[int, str]] = []
@@ -317,12 +317,12 @@ def backups(backup: Path | Place, application: str) -> list[Place]:
 
 
 def _read(data: bytes) -> Snapshot | None:
-    """Return the copy that a manifest describes; None where it is damaged."""
+    """Return the copy of a manifest; None if the manifest is damaged."""
     try:
         about = unsealed(data)
         files = {name: (size, checksum) for name, (size, checksum) in about["files"].items()}
         if not all(_FILE.fullmatch(name) and _CHECKSUM.fullmatch(checksum) for name, (_, checksum) in files.items()):
-            return None  # a name would lead out of the folder
+            return None  # such a name could be outside of the folder
         return Snapshot(Identity(**about["identity"]), about["commit"], files)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

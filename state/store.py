@@ -1,12 +1,12 @@
-"""The store contract: ordered byte keys in families, written in atomic batches.
+"""The contract of a store: ordered byte keys in families, written in atomic batches.
 
-What a store promises, whichever it is:
+Every store guarantees:
 
-- a batch is written whole or not at all; what `write` returned from is there after a crash;
-- `scan` gives the keys of one family with a prefix in ascending order of bytes, as of the last batch;
-- one writer. A second one is refused when it opens the store.
+- a batch is written completely or not at all, and survives a crash once `write` has returned;
+- `scan` yields the keys of one family with a prefix in ascending order of bytes, as of the last batch;
+- there is one writer; a second one is refused when it opens the store.
 
-Families keep concerns apart; a family needs no creation. Keys and values are bytes; layouts are in `codecs.py`.
+Families separate concerns, and need not be created. Keys and values are bytes; their layouts are in `codecs.py`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,15 +36,15 @@ class WriteBatch:
         self.changes[family, key] = value
 
     def delete(self, family: str, key: bytes) -> None:
-        """Take a key away; nothing happens where it is not there."""
+        """Delete a key, if it exists."""
         self.changes[family, key] = None
 
     def put_all(self, family: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        """Set many keys of a family; those with None for a value are taken away."""
+        """Set many keys of a family; keys with the value None are deleted."""
         self.changes.update(zip(zip(repeat(family), keys, strict=False), values, strict=True))
 
     def add(self, other: "WriteBatch") -> None:
-        """Take over what another batch has, after what is in this one."""
+        """Add the changes of another batch, after those of this one."""
         self.changes.update(other.changes)
 
     def __len__(self) -> int:
@@ -68,10 +68,10 @@ class Store(Reader, Protocol):
     """An open store."""
 
     def write(self, batch: WriteBatch) -> None:
-        """Do everything in a batch, or nothing."""
+        """Write a batch completely or not at all."""
 
     def load(self, family: str, items: Iterable[tuple[bytes, bytes]]) -> None:
-        """Put many keys, in ascending order, where none of them is yet; what is there after a crash is not said."""
+        """Write many keys, in ascending order, none of which exists yet; after a crash some of them may exist."""
 
     def close(self) -> None:
-        """Give the store up; no other call is allowed then."""
+        """Close the store; no other call is allowed afterwards."""

@@ -1,10 +1,10 @@
-"""States of earlier formats, brought to this one: a step from each format to the next.
+"""Upgrades of states of earlier formats: a step from each format to the next.
 
-    2 -> 3    a table has bounds by family, where it had that of denial constraints alone
-    3 -> 4    the numbers of rows that are gone from blocks are a set for each table, where each block had its own
+    2 -> 3    a table has bounds by family, instead of the bound of denial constraints alone
+    3 -> 4    the numbers of rows deleted from blocks are one set for each table, instead of one for each block
 
-Steps read the state, and change what it says of tables and one batch of other records. That is written as a commit of
-its own, so that a snapshot of the old format and the log behind it give the new one too. `tests/golden/states` has a
+Steps read the state, and change the definitions of tables and one batch of other records. The changes are written as a
+commit, so that a snapshot of the old format and the log after it give the new format too. `tests/golden/states` has a
 state of each format.
 """
 
@@ -23,12 +23,12 @@ Step = Callable[[Reader, Tables, WriteBatch], None]
 
 
 def upgradable(found: int) -> bool:
-    """Return whether there is a way from a format to this one."""
+    """Return whether a format can be upgraded to this one."""
     return found == codecs.FORMAT or (found in _STEPS and upgradable(found + 1))
 
 
 def upgrade(store: Reader, found: int) -> WriteBatch:
-    """Return what brings a store from a format to this one."""
+    """Return the changes that upgrade a store from a format to this one."""
     change = WriteBatch()
     tables = {key: codecs.read_json(value) for key, value in store.scan("meta") if key.endswith(b"table")}
     for step in range(found, codecs.FORMAT):
@@ -45,7 +45,7 @@ def _bounds_by_family(_: Reader, tables: Tables, __: WriteBatch) -> None:
 
 
 def _marks_of_tables(store: Reader, _: Tables, change: WriteBatch) -> None:
-    """Put all marks of a table together: they become a file where its blocks are, at the next start."""
+    """Unite all marks of a table; at the next start they become a file beside the blocks."""
     for key, value in store.scan("meta"):
         if not key.endswith(b"blocks"):
             continue

@@ -1,9 +1,9 @@
-"""The tables of one application: from the records of a micro-batch to one commit.
+"""The tables of one application: applies the records of a micro-batch, and commits the results in one write.
 
-    is the batch new?  ->  apply  ->  one write: state, ledger, outbox, log record  ->  the publisher is told
+    is the batch new?  ->  apply  ->  one write: state, ledger, outbox, log record  ->  notify the publisher
 
-Memory never runs ahead of the store for long: where the write fails the process has to end, and the next start goes
-on from the store. Batches of all tables are serialised here.
+Where the write fails, memory is ahead of the store: the process has to end, and the next start continues from the
+store. Batches of all tables are serialised here.
 """
 
 import time
@@ -21,9 +21,9 @@ from holdfast.streaming.commits.applied_batch import AppliedBatch
 from holdfast.streaming.commits.draft import CommitDraft
 from holdfast.streaming.commits.near_rows import near_of_batch
 from holdfast.streaming.commits.output_rows import Position, described
+from holdfast.streaming.commits.ranking import Ranking, Scored
 from holdfast.streaming.commits.rule_reports import Line, RuleReports
 from holdfast.streaming.commits.settling import Settling
-from holdfast.streaming.commits.standing import Scored, Standing
 from holdfast.streaming.commits.table_figures import TableFigures
 from holdfast.streaming.commits.table_records import TableProgress, progress_of, tables_of
 from holdfast.streaming.decoding.new_fields import MOST_NEW
@@ -39,21 +39,21 @@ from holdfast.streaming.seeding import NAMES, Clock, name_key, utc_now, value_ru
 from holdfast.streaming.sinks.publisher import Publisher
 
 MOST_LEFT_OUT = MOST_NEW
-"""Of how many fields it is noted that no column has them."""
+"""The most fields without a column that are noted."""
 ACROSS = ""
-"""Stands for all tables where changes wait: none has this name."""
+"""The name under which changes across tables wait; no table has it."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Where a stream of bad records stops the run, how long changes wait, and how often figures are written.
+    """The share of bad records that stops a run, how long changes wait, and how often figures are published.
 
     Parameters
     ----------
-    max_share, window : more bad records than this share among the last `window`.
-    metrics_every, places_every : seconds; lines of rules are repeated as often as places.
+    max_share, window : the largest share of bad records among the last `window` records.
+    metrics_every, places_every : the seconds between publications of figures, and of ranks and lines of rules.
     settle : by table, for how many batches its changes wait.
-    strict : tables whose records may bring no fields that no column has.
+    strict : the tables whose records may not have fields without a column.
     """
 
     max_share: float = 0.5
@@ -70,13 +70,13 @@ class Pipeline:
     Parameters
     ----------
     tables : a maintainer for each table, by name.
-    publisher : of the commits of an open store with a seeded state; is told of each new commit.
-    limits : see there.
-    rules : those that are monitored; the tables have theirs already.
-    alerts : what somebody is told of commits.
+    publisher : publishes the commits of an open store with a seeded state.
+    limits : see `Limits`.
+    rules : all monitored rules; the maintainers have the rules of their tables already.
+    alerts : the alerts that are sent about commits.
     committed : called after each commit, before the next batch.
     now : the clock.
-    values : where the values of inclusions lie, if they are not all in the store.
+    values : the files of inclusions' values, if the store does not have all of them.
     """
 
     def __init__(
@@ -108,9 +108,9 @@ class Pipeline:
         self._value_rules.restore(store)
         self._reports = RuleReports(store, self._limits.places_every)
         settle = self._limits.settle
-        longest = max(settle.values(), default=0)  # inclusions are across tables: they wait as one more
+        longest = max(settle.values(), default=0)  # inclusions are across tables: they wait like one more table
         self._settling = Settling(store, {**settle, ACROSS: longest})
-        self._standing = Standing(store, self._limits.places_every)
+        self._ranking = Ranking(store, self._limits.places_every)
         self._strict = frozenset(self._limits.strict)
         self._alerts = Waiting(store) if alerts is None else alerts
         self._committed = committed
@@ -128,16 +128,16 @@ class Pipeline:
 
     @property
     def progress(self) -> dict[str, TableProgress]:
-        """How far each table is, as of its last commit; for any thread."""
+        """The progress of each table as of its last commit; for any thread."""
         return dict(self._progress)
 
     @property
     def rule_lines(self) -> dict[str, Line]:
-        """What was published last of each rule; for any thread."""
+        """The last published line of each rule; for any thread."""
         return self._reports.last
 
     def is_done(self, source: str, position: Position) -> bool:
-        """Whether a batch was committed before; refuse one that does not follow the last."""
+        """Whether a batch is committed already; refuse a batch that does not follow the last one."""
         if self._commits.entry(source) is None and position.batch_id:
             raise StateCheckpointMismatch(
                 f"source {source}: the checkpoint is at batch {position.batch_id}, and the state has none of its "
@@ -149,30 +149,30 @@ class Pipeline:
         self,
         source: str,
         position: Position,
-        came: Arrivals,
+        arrived: Arrivals,
         seconds: Mapping[str, float] | None = None,
         lag_records: int | None = None,
         names: Sequence[str] = (),
     ) -> BatchResult | None:
-        """Apply and commit a batch of one table's source; return what it did, None where it was done before.
+        """Apply and commit a batch of one table's source; return its result, None if it is committed already.
 
-        What it did to inclusions, of other tables too, is among its changes.
+        The changes of the result include inclusions, of other tables too.
 
         Parameters
         ----------
-        seconds : what it has taken so far, by step.
-        lag_records : how many records wait behind it, where somebody has asked.
-        names : of what was read, where a source names it; it is read only once.
+        seconds : the seconds that the batch took so far, by step.
+        lag_records : how many records wait behind the batch; None if unknown.
+        names : the names of the files read, for a source of files; each file is read only once.
         """
         began = time.perf_counter()
         with self._lock:
             if self.is_done(source, position):
                 return None
             self._publisher.wait_for_room()
-            self._bad_share.check(source, came, had_good=bool(self._progress[source].good))
-            left_out = self._left_out(source, came)
+            self._bad_share.check(source, arrived, had_good=bool(self._progress[source].good))
+            left_out = self._left_out(source, arrived)
             took = {**(seconds or {}), "wait": time.perf_counter() - began}
-            result = self._tables[source].apply_records(came.records)
+            result = self._tables[source].apply_records(arrived.records)
             began = time.perf_counter()
             draft = CommitDraft(self._commits, self._now())
             draft.add(self._tables[source].save(self._numbers[source]))
@@ -180,7 +180,7 @@ class Pipeline:
             across = self._across(result, draft)
             took |= {"apply": result.seconds, "save": time.perf_counter() - began}
             batch = AppliedBatch(
-                source, position, came, result, across, self._counts(), took, draft.seconds, lag_records, left_out
+                source, position, arrived, result, across, self._counts(), took, draft.seconds, lag_records, left_out
             )
             rules = self._publish(draft, batch)
             draft.commit(source=source, batch=position.entry)
@@ -189,7 +189,7 @@ class Pipeline:
         return replace(result, changes=changes, constraints=batch.constraints, rules=tuple(rules), left_out=left_out)
 
     def _publish(self, draft: CommitDraft, batch: AppliedBatch) -> list[RuleState]:
-        """Add to a commit what a batch publishes and how far its table is; return the rules that changed."""
+        """Add the rows of a batch and the progress of its table to a commit; return the rules that changed."""
         source, result = batch.source, batch.result
         self._publish_changes(draft, batch)
         near_of_batch(draft.rows, self._tables[source], batch.position.batch_id, result)
@@ -202,7 +202,7 @@ class Pipeline:
         return rules
 
     def _end_commit(self) -> None:
-        """Bring a commit into the backup, before anybody hears of it, and let it be published."""
+        """Write the last commit to the backup, then let it be published and alerts be sent."""
         self._value_rules.forget_changes()
         for maintainer in self._tables.values():
             maintainer.rule_maintainer.forget_changes()
@@ -216,9 +216,9 @@ class Pipeline:
         self._committed()
 
     def announce(self) -> list[RuleState]:
-        """Commit what no batch did to rules, and return those that changed.
+        """Commit changes of rules without a batch, and return the rules that changed.
 
-        Rules that were added, reworded or left out since the last start, and rows that are counted now and then.
+        These are rules added, reworded or left out since the last start, and new counts of violating rows.
         """
         with self._lock:
             for maintainer in self._tables.values():
@@ -242,16 +242,16 @@ class Pipeline:
 
     @property
     def _reported(self) -> InclusionMaintainer | None:
-        """The inclusions, where they are told of for themselves."""
+        """The inclusions, if all of them are reported, not only declared ones."""
         return None if self._inclusion is None or self._inclusion.watched else self._inclusion
 
     def _counts(self) -> dict[str, int]:
-        """Return how many constraints each table has, inclusions of its columns among them."""
+        """Return how many constraints each table has, inclusions of its columns included."""
         included = {} if self._reported is None else self._reported.counts
         return {name: known.count + included.get(name, 0) for name, known in self._tables.items()}
 
     def _publish_changes(self, draft: CommitDraft, batch: AppliedBatch) -> None:
-        """Add to a commit the changes that are due, of a table and of inclusions across tables, and their places."""
+        """Add the due changes of a table, and of inclusions across tables, to a commit, with scores and ranks."""
         source = batch.source
         groups: list[tuple[str, int, Scored | None, Sequence[ConstraintChange]]] = [
             (source, self._progress[source].batches + 1, self._tables[source], batch.result.changes),
@@ -260,10 +260,10 @@ class Pipeline:
         for group, number, subject, changes in groups:
             if subject is not None:
                 found = described(source, batch.position.batch_id, changes, batch.counts)
-                self._standing.publish(subject, self._settling.step(group, number, found, draft), draft)
+                self._ranking.publish(subject, self._settling.step(group, number, found, draft), draft)
 
     def _publish_rules(self, draft: CommitDraft, of_tables: Sequence[RuleState], source: str | None) -> list[RuleState]:
-        """Add to a commit what there is to publish of rules, those about values too; return those that changed."""
+        """Add lines and examples of rules to a commit, and alerts; return the rules that changed."""
         states = [*of_tables, *self._value_rules.states(lambda name: self._tables[name].row_count)]
         changed = [state for state in states if self._reports.changed(state)]
         draft.rows.examples(states)
@@ -272,7 +272,7 @@ class Pipeline:
         return changed
 
     def _advance(self, draft: CommitDraft, batch: AppliedBatch) -> None:
-        """Add to a commit how far tables are: that of the batch, and those of which an inclusion changed."""
+        """Add to a commit the progress of the batch's table, and of tables whose inclusions changed."""
         others = {change.table for change in batch.across} - {batch.source}
         moved = {name: replace(self._progress[name], constraints=batch.counts[name]) for name in others}
         moved[batch.source] = self._progress[batch.source].after(batch, draft.number, draft.rows.at)
@@ -281,28 +281,28 @@ class Pipeline:
         draft.when_kept(partial(self._progress.update, moved))
 
     def _across(self, result: BatchResult, draft: CommitDraft) -> list[ConstraintChange]:
-        """Follow what a batch did to values; add to the commit what that changed in the state."""
+        """Apply the changed values of a batch to inclusions; add the changes of the state to the commit."""
         if self._inclusion is None:
             return []
-        emptied = {change.table for change in result.values} if result.emptied else ()
-        changes = self._inclusion.apply(result.values, emptied)
+        truncated = {change.table for change in result.values} if result.truncated else ()
+        changes = self._inclusion.apply(result.values, truncated)
         draft.change.add(self._inclusion.save())
         self._value_rules.follow()
         draft.add(self._value_rules.save())
         return [] if self._inclusion.watched else changes
 
     def was_read(self, source: str, names: Sequence[str]) -> list[bool]:
-        """Say of each of some names whether it was read with an earlier batch."""
+        """Return, per name, whether the file was read with an earlier batch."""
         return [found is not None for found in self._store.get_many(NAMES, [name_key(source, n) for n in names])]
 
     def failed(self, source: str, position: Position, error: str) -> None:
-        """Note that a batch failed, so that it is not tried for ever."""
+        """Note that a batch failed, so that it is not tried again without end."""
         with self._lock:
             self.attempts.failed(source, position, error)
 
-    def _left_out(self, source: str, came: Arrivals) -> dict[str, str]:
-        """Return fields of records that no column has, and that were not seen before; raise where that may not be."""
-        unknown = {**came.new_fields, **came.refused_columns}
+    def _left_out(self, source: str, arrived: Arrivals) -> dict[str, str]:
+        """Return the new fields that no column has; raise if the table is strict."""
+        unknown = {**arrived.new_fields, **arrived.refused_columns}
         if source in self._strict and unknown:
             name, where = next(iter(unknown.items()))
             more = f" (and {', '.join(list(unknown)[1:6])})" if len(unknown) > 1 else ""
@@ -312,5 +312,5 @@ class Pipeline:
                 "was applied"
             )
         known = self._progress[source].left_out
-        fresh = {name: where for name, where in came.new_fields.items() if name not in known}
+        fresh = {name: where for name, where in arrived.new_fields.items() if name not in known}
         return dict(list(fresh.items())[: max(0, MOST_LEFT_OUT - len(known))])

@@ -1,8 +1,8 @@
-"""A state from its first rows to the maintainers of its tables: how it is written once, and taken over at each start.
+"""Seeding a state with its tables, and restoring the maintainers of its tables at each start.
 
-    names     name NUL name of what was read from its source, where the source names it
+    names     table NUL name of a file that was read from the table's source
 
-Invariant: a state is ready with the last write of its seed, in one piece; what an interrupted seed left is wiped.
+Invariant: a state is ready with the last write of its seed, which is atomic; an interrupted seed is deleted.
 """
 
 import datetime
@@ -24,8 +24,8 @@ from holdfast.streaming.alerts.waiting import STATUS as ALERT_STATUS
 from holdfast.streaming.commits.draft import CommitDraft
 from holdfast.streaming.commits.near_rows import near_of_seed
 from holdfast.streaming.commits.output_rows import Row
+from holdfast.streaming.commits.ranking import Ranking, Scored
 from holdfast.streaming.commits.rule_reports import STATUS, RuleReports
-from holdfast.streaming.commits.standing import Scored, Standing
 from holdfast.streaming.commits.table_records import TableProgress, TableRecord, near_counts, progress_of, tables_of
 from holdfast.streaming.maintainers.holdings.contract import Restore
 from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
@@ -41,15 +41,15 @@ Clock = Callable[[], datetime.datetime]
 
 NAMES = "names"
 TAKEN_OVER = ("ledger", "progress", "skips", NAMES, STATUS)
-"""What a state that takes another one's place has of it, besides tables: keys begin with a table's name, or are a
-rule's."""
+"""The families that a state takes over from the state it replaces, besides tables. Their keys begin with the name of a
+table, or are names of rules."""
 _WIPED_AT_ONCE = 50_000
 _FAMILIES = (
     *("tables", "rows", "values", "evidences", "covers", "progress", "attempts", "skips", "pending", "ranks"),
     *(BLOCKS, MARKS, NEAR, VALUES, MEMBERS, CLUSTERS, RULES, STATUS, NAMES, ALERTS, ALERT_STATUS),
 )
 _OF_TABLES = b"\0"
-"""What `meta` says of a table is under its number, and no name begins so."""
+"""The prefix of the keys of tables in `meta`: they begin with a number, and no other key of `meta` does."""
 
 
 def utc_now() -> datetime.datetime:
@@ -59,14 +59,14 @@ def utc_now() -> datetime.datetime:
 
 @dataclass(frozen=True)
 class SeededTable:
-    """A table that is taken over.
+    """A seeded table that is not in the state yet.
 
     Parameters
     ----------
-    maintainer : its rows and constraints.
-    record : what a later start has to know of it, but its name.
-    values : of its columns, where inclusions are maintained; of those that rules name, where only these are. None of
-        them where they are in files.
+    maintainer : the rows and constraints.
+    record : the facts that a later start needs; the name is set by the seed.
+    values : the values of the columns whose inclusions are maintained, or that rules name; empty if values are in
+        files, None if none are followed.
     """
 
     maintainer: Maintainer
@@ -76,17 +76,17 @@ class SeededTable:
 
 @dataclass(frozen=True)
 class Earlier:
-    """What an earlier state of the application left: nothing where there was none.
+    """The remains of an earlier state of the application; empty if there was none.
 
     Parameters
     ----------
-    constraints, examples, near, exceptions : rows of the output tables `constraints`, `violations`, `near_constraints`
-        and `exceptions`: what they say is not said again.
-    broken : the rules that were broken as it was published last.
-    commit : the last one that is in the outputs.
-    waiting : messages that were not delivered.
-    kept : what else stays as it is: where sources are, what was told of rules.
-    left_out : its tables that are not monitored any more.
+    constraints, examples, near, exceptions : the published rows of the output tables `constraints`, `violations`,
+        `near_constraints` and `exceptions`, which are not published again.
+    broken : the names of the rules that were broken in their last line.
+    commit : the last commit in the outputs.
+    waiting : the messages that were not delivered.
+    kept : other records that the new state takes over: positions of sources, lines of rules.
+    left_out : the tables that are not monitored any more.
     cause : why the tables are seeded anew, where it is not that the state was lost.
     """
 
@@ -116,14 +116,14 @@ def seed(
     watched: bool = False,
     clustered: Callable[[], tuple[Clusters, ValueParts]] | None = None,
 ) -> dict[str, Maintainer]:
-    """Write newly seeded tables into an empty state, and return them; it is ready with the last write, in one piece.
+    """Write seeded tables into an empty state, and return their maintainers by name; the last write makes it ready.
 
     Parameters
     ----------
-    rules : those that are monitored; the tables have theirs already.
-    alerts : what is to be told of what the seed finds.
-    watched : whether values are those that rules name alone.
-    clustered : writes the values of all tables into files and clusters them, where they are in files.
+    rules : all monitored rules; the maintainers have the rules of their tables already.
+    alerts : the alerts that are sent about the seed.
+    watched : whether only the values of columns that rules name are followed.
+    clustered : writes the values of all tables into files, and clusters them; None if values are in the store.
     """
     if commits.identity.status != SEEDING:
         raise StateRefused(
@@ -155,7 +155,7 @@ def seed(
 def _save_tables(
     tables: Iterable[SeededTable], commits: Commits, draft: CommitDraft, *, watched: bool
 ) -> tuple[list[Maintainer], list[ColumnValues] | None]:
-    """Write tables in bulk, one after another; return them, and the values that are followed, if any are."""
+    """Write tables in bulk, one after another; return their maintainers, and the values that are followed, if any."""
     maintainers: list[Maintainer] = []
     values: list[ColumnValues] | None = None
     for number, table in enumerate(tables):
@@ -178,12 +178,12 @@ def _publish_constraints(
     cause: str | None,
     draft: CommitDraft,
 ) -> None:
-    """Add to a commit the constraints that hold, their places, and how far tables are."""
+    """Add to a commit the constraints that hold, their ranks, and the progress of tables."""
     included = {} if inclusion is None else inclusion.counts
     counts = {maintainer.name: maintainer.count + included.get(maintainer.name, 0) for maintainer in maintainers}
-    standing = Standing(store)
+    ranking = Ranking(store)
     subjects: list[Scored] = [*maintainers, *([] if inclusion is None else [inclusion])]
-    moves = [standing.seeded(subject) for subject in subjects]
+    moves = [ranking.seeded(subject) for subject in subjects]
     scores = {name: score for one in moves for name, score in one.score_of.items()}
     known = [(constraint, subject.name) for subject in subjects for constraint in subject.constraints]
     changed = draft.rows.seeded([(c, name or c.dependent.table) for c, name in known], counts, published, scores, cause)
@@ -203,7 +203,7 @@ def _publish_constraints(
             now = replace(now, changed_commit=draft.number, changed_at=at)
         draft.put_progress(name, now)
     for subject, scored in zip(subjects, moves, strict=True):
-        standing.place(subject, scored, draft)
+        ranking.place(subject, scored, draft)
 
 
 def _states_of_rules(
@@ -213,7 +213,7 @@ def _states_of_rules(
     rules: Sequence[MonitoredRule],
     draft: CommitDraft,
 ) -> list[RuleState]:
-    """Return what is known of all rules; add to a commit what is stored of those about values."""
+    """Return the states of all rules; add the stored examples of inclusions to a commit."""
     schemas = {maintainer.name: maintainer.schema for maintainer in maintainers}
     for monitored in value_rules(rules):
         form_of(monitored.rule, schemas)
@@ -236,7 +236,7 @@ def _seeded_inclusion(
     *,
     watched: bool,
 ) -> InclusionMaintainer:
-    """Write the values of all columns, the rest with the last write; return what keeps their inclusions."""
+    """Write the values of all columns, and add clusters to the last commit; return the maintainer of inclusions."""
     if clustered is not None:
         assert not values, "values are in files, or in the driver"
         clusters, files = clustered()
@@ -248,12 +248,12 @@ def _seeded_inclusion(
 
 
 def value_rules(rules: Sequence[MonitoredRule]) -> list[MonitoredRule]:
-    """Return the rules that are about values: inclusions."""
+    """Return the rules that are inclusions."""
     return [monitored for monitored in rules if isinstance(monitored.rule.body, InclusionDependency)]
 
 
 def table_rules(rules: Sequence[MonitoredRule], table: str) -> list[MonitoredRule]:
-    """Return the rules that are about the rows of a table."""
+    """Return the rules about the rows of a table."""
     about = [monitored for monitored in rules if monitored.rule.table == table]
     return [monitored for monitored in about if not isinstance(monitored.rule.body, InclusionDependency)]
 
@@ -268,7 +268,7 @@ def restore(
 
     Parameters
     ----------
-    rows : returns what takes the rows of a table over, by its name.
+    rows : returns, for the name of a table, the function that restores its rows.
     """
     return {
         name: Maintainer.restore(store, number, threads, table_rules(rules, name), rows(name))
@@ -277,12 +277,12 @@ def restore(
 
 
 def name_key(source: str, name: str) -> bytes:
-    """Return under which key it is stored that a source's file, or what else it names, was read."""
+    """Return the key under which it is stored that a file of a source was read."""
     return f"{source}\0{name}".encode()
 
 
 def _wipe(store: Store) -> None:
-    """Take away what an interrupted seed left."""
+    """Delete the remains of an interrupted seed."""
     for family, prefix in (*((name, b"") for name in _FAMILIES), ("meta", _OF_TABLES)):
         while keys := [key for key, _ in islice(store.scan(family, prefix), _WIPED_AT_ONCE)]:
             store.write(WriteBatch(family, dict.fromkeys(keys)))

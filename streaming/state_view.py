@@ -1,4 +1,4 @@
-"""What a state says of itself, read without knowing how it is stored; also beside a process that writes to it."""
+"""A read-only view of a state, for code that does not know its layout; also of a state that a process writes to."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ from holdfast.streaming.maintainers.table.stored_definition import StoredDefinit
 
 
 class StateView:
-    """A state as status, seed, rebuild and evolution see it.
+    """A state as the commands status, seed and rebuild, and edited configurations, read it.
 
     Parameters
     ----------
-    store : has the state.
+    store : the store of the state.
     """
 
     def __init__(self, store: Reader) -> None:
@@ -36,17 +36,17 @@ class StateView:
 
     @property
     def commits_to_publish(self) -> int:
-        """How many commits wait to be published."""
+        """How many commits are not published yet."""
         return unpublished_count(self._store)
 
     @property
     def rule_lines(self) -> list[Line]:
-        """What was published last of each rule."""
+        """The last published line of each rule."""
         return [line for _, line in published_lines(self._store)]
 
     @property
     def alerts(self) -> dict[str, Any]:
-        """How many alerts wait, and the last try that failed."""
+        """How many alerts wait, and the last failed attempt to send one."""
         return alert_status(self._store)
 
     @property
@@ -55,7 +55,7 @@ class StateView:
         return {column.ref for column in stored_columns(self._store) if not column.dropped}
 
     def progress(self, table: str) -> TableProgress:
-        """Return how far a table is."""
+        """Return the progress of a table."""
         return progress_of(self._store, table)
 
     def last_batch(self, table: str) -> LedgerEntry | None:
@@ -63,11 +63,11 @@ class StateView:
         return last_batch(self._store, table)
 
     def failed_batch(self, table: str) -> Attempt | None:
-        """Return the batch of a table's source that failed, if one did."""
+        """Return the failed batch of a table's source; None if no batch failed."""
         return failed_batch(self._store, table)
 
     def definition(self, table: str) -> StoredDefinition:
-        """Return what is compared, what identifies a row, which families are maintained."""
+        """Return the stored definition of a table."""
         return StoredDefinition.read(self._store, self.numbers[table])
 
     def blocks(self, table: str) -> int:

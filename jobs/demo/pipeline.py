@@ -159,7 +159,7 @@ class _Story:
 
     def done(self, done: "Done") -> None:
         """Tell of a step, once all of its records are committed."""
-        came = done.came
+        came = done.arrived
         self._left -= len(came.records) + len(came.bad) + came.skipped
         self._results.append(done.result)
         self._bad += came.bad

@@ -95,12 +95,12 @@ class ChangeFile:
         if operation == UNREADABLE:
             return f"{at}: {self._unknown(row)}"
         if operation == UPDATE and not self._key:
-            return f"{at}: an update needs a key to find its row: name one with --key, or write delete and insert"
+            return f"{at}: an update needs a key that tells its row: name one with --key, or write delete and insert"
         for wrong in self._misfits:
             if wrong.rows[row]:
                 return wrong.problem(at, row)
         null = next(name for name in self._key if not self._cells[name][row].is_valid)
-        return f"{at}: key column {null} is null: a record needs its whole key"
+        return f"{at}: key column {null} is null: a record needs all key columns"
 
     # Checks
 
@@ -125,7 +125,7 @@ class ChangeFile:
                 raise InputError(wrong.problem(self._locate(row), row))
         if numbers.null_count:
             first = int(np.argmax(_is_null(numbers)))
-            raise InputError(f"{self._locate(first)}: {SEQUENCE} is null: a record needs its place")
+            raise InputError(f"{self._locate(first)}: {SEQUENCE} is null: a record needs a sequence")
         return np.asarray(numbers.to_numpy(zero_copy_only=False), np.int64)
 
     def _bad_records(self) -> Flags:

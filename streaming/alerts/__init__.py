@@ -1,1 +1,1 @@
-"""What somebody is told of a commit, and how it reaches them."""
+"""Alerts: the messages about a commit, and how they are sent."""

@@ -1,7 +1,7 @@
-"""What somebody is told of a commit: a function of what the commit publishes, of nothing else.
+"""The messages about a commit: a function of the rows that the commit publishes, and of nothing else.
 
-Invariant: the same commit always gives the same messages with the same keys, so that deciding it again tells nobody
-anything twice. A message is as large as `_MOST_BYTES` allows, however much has changed.
+Invariant: the same commit always has the same messages with the same keys, so that a receiver recognises a repeated
+message. A message has at most `_MOST_BYTES`, however much has changed.
 """
 
 import hashlib
@@ -22,23 +22,24 @@ STATES = frozenset({BROKEN, RECOVERED})
 CHANGES = frozenset({"appeared", "disappeared"})
 NEARLY, RESTORED = "nearly", "restored"
 NEAR = frozenset({NEARLY, RESTORED, LEFT})
-"""A constraint has its first exceptions and nearly holds; it holds again without any; it nearly holds no more."""
+"""A constraint got its first exceptions; it holds again without exceptions; it does not nearly hold any more."""
 
 MOST_CHANGES = 100
 NEAR_KEY = "\0near"
-"""Tells the message about near constraints apart from those about rules, none of which is called so."""
+"""The part of the key of the message about near constraints; no rule has this name."""
 _MOST_BYTES = 256_000
+_COUNTS = ("violating_pairs", "violating_rows", "missing_values")
 
 
 @dataclass(frozen=True)
 class Alert:
-    """What somebody wants to be told.
+    """A configured alert: the changes that a receiver asks for.
 
     Parameters
     ----------
-    on : among `STATES`, `CHANGES` and `NEAR`.
-    rule, table : of which rule, or which table, alone; of an inclusion either of its tables.
-    family, kind : of which constraints alone.
+    on : words from `STATES`, `CHANGES` and `NEAR`.
+    rule, table : only this rule, or this table; of an inclusion either of its tables.
+    family, kind : only constraints of this family or kind.
     """
 
     on: frozenset[str]
@@ -49,11 +50,11 @@ class Alert:
 
     @cached_property
     def content(self) -> str:
-        """A name for what it asks, whatever its place in a configuration and whoever is told."""
+        """An id of the alert's conditions, independent of its place in the configuration and of its receiver."""
         return _hashed(sorted(self.on), self.rule, self.table, self.family, self.kind)[:32]
 
     def asks_for(self, change: Row) -> bool:
-        """Whether it is about a row of `constraint_changes`."""
+        """Whether the alert asks for a row of `constraint_changes`."""
         tables = (change["table_name"], change["referenced_table"])
         return (
             change["change"] in self.on
@@ -63,11 +64,11 @@ class Alert:
         )
 
     def asks_for_near(self, change: Row) -> bool:
-        """Whether it is about a row of `near_changes`."""
+        """Whether the alert asks for a row of `near_changes`."""
         return _near_word(change) in self.on and self.table in {None, change["table_name"]}
 
     def asks_for_rule(self, line: Line) -> bool:
-        """Whether it is about a rule that broke or recovered, by its row of `rule_status`."""
+        """Whether the alert asks for a rule that broke or recovered, given by its row of `rule_status`."""
         word = BROKEN if line["broken"] else RECOVERED
         return word in self.on and self.rule in {None, line["rule"]} and self.table in {None, line["table_name"]}
 
@@ -78,8 +79,8 @@ class Turned:
 
     Parameters
     ----------
-    line : its row of `rule_status`.
-    examples : its violations that are shown.
+    line : the row of `rule_status`.
+    examples : the examples of its violations.
     """
 
     line: Line
@@ -88,16 +89,14 @@ class Turned:
 
 @dataclass(frozen=True)
 class Message:
-    """What one receiver is told at once.
+    """A message to one receiver.
 
     Parameters
     ----------
-    alert : the content of the alert that asks for it.
-    key : the same each time it is sent.
-    body : what is sent, as plain values.
+    key : the id of the message, the same each time it is sent.
+    body : the contents, as plain values.
     """
 
-    alert: str
     key: str
     body: Mapping[str, Any]
 
@@ -107,8 +106,8 @@ def turned(states: Sequence[RuleState], lines: Sequence[Line], were_broken: Coll
 
     Parameters
     ----------
-    states, lines : what is known of rules, and what is published of them.
-    were_broken : the names of those that were broken when they were published before.
+    states, lines : the states of rules, and the lines that are published about them.
+    were_broken : the names of the rules that were broken in their last line before.
     """
     examples = {state.rule.name: state.examples for state in states}
     return [
@@ -119,14 +118,14 @@ def turned(states: Sequence[RuleState], lines: Sequence[Line], were_broken: Coll
 
 
 def messages(alerts: Sequence[Alert], rows: OutputRows, rules: Sequence[Turned]) -> list[Message]:
-    """Return what is to be told of a commit, in the order of the alerts. O(alerts x changes).
+    """Return the messages about a commit, in the order of the alerts. O(alerts x changes).
 
-    What a first seed finds has not changed, and is not told.
+    The constraints of a first seed are no changes, and are left out.
 
     Parameters
     ----------
-    rows : what the commit publishes.
-    rules : those that broke or recovered with it.
+    rows : the rows that the commit publishes.
+    rules : the rules that broke or recovered with the commit.
     """
     changes, near = (
         [row for row in rows.payload.get(table, ()) if row["cause"] != "seed"]
@@ -149,11 +148,11 @@ def messages(alerts: Sequence[Alert], rows: OutputRows, rules: Sequence[Turned])
 
 
 def _message(alert: Alert, rows: OutputRows, about: Mapping[str, Any], part: str | None = None) -> Message:
-    """Return what an alert tells of a commit; `part` tells its messages about one commit apart."""
+    """Return a message of an alert; `part` distinguishes the messages of one alert about one commit."""
     common = rows.common
     key = _hashed(common["state_id"], rows.commit, alert.content, part)
     head = {name: common[name] for name in ("application", "state_id", "commit")}
-    return Message(alert.content, key, {**head, "committed_at": rows.at, **about})
+    return Message(key, {**head, "committed_at": rows.at, **about})
 
 
 def _of_rule(rule: Turned) -> dict[str, Any]:
@@ -165,11 +164,7 @@ def _of_rule(rule: Turned) -> dict[str, Any]:
         "table": line["table_name"],
         "constraint": line["constraint"],
         "sentence": rule_sentence(line),
-        "severity": line["severity"],
-        "threshold": line["threshold"],
-        "violating_pairs": line["violating_pairs"],
-        "violating_rows": line["violating_rows"],
-        "missing_values": line["missing_values"],
+        **{name: line[name] for name in ("severity", "threshold", *_COUNTS)},
         "examples": list(_fitting(shown, lambda example: {"id": example["id"], "rows": None})),
     }
 
@@ -207,11 +202,7 @@ def _change(row: Row) -> dict[str, Any]:
         "table": row["table_name"],
         "referenced_table": row["referenced_table"],
         **_named(row),
-        "family": row["family"],
-        "kind": row["kind"],
-        "constraint_id": row["constraint_id"],
-        "constraint": row["constraint"],
-        "sentence": row["sentence"],
+        **{name: row[name] for name in ("family", "kind", "constraint_id", "constraint", "sentence")},
         "reason": row.get("reason"),
         "by": row.get("by"),
         "witness": json.loads(row.get("witness") or "[]"),
@@ -219,7 +210,7 @@ def _change(row: Row) -> dict[str, Any]:
 
 
 def _near_word(row: Row) -> str | None:
-    """Return what became of a constraint, by its row of `near_changes`; None where it has other exceptions only."""
+    """Return the word for a row of `near_changes`; None if only the number of exceptions changed."""
     if row["change"] == LEFT:
         return LEFT if row["reason"] == VIOLATED else None
     had = row["exceptions_before"] or 0
@@ -239,7 +230,7 @@ def _near_change(row: Row) -> dict[str, Any]:
 
 
 def _named(row: Row) -> dict[str, str]:
-    """Return the tables and columns of an inclusion as they are called; a row has its columns in its text only."""
+    """Return the tables and columns of an inclusion by name; the row has the columns only in its text."""
     constraint = parse_constraint(row["constraint"]) if row["family"] == Family.INCLUSION.value else None
     return constraint.named if isinstance(constraint, InclusionDependency) else {}
 
@@ -247,7 +238,7 @@ def _named(row: Row) -> dict[str, str]:
 def _fitting(
     shown: Sequence[dict[str, Any]], without_rows: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield what there is room for: all of them without their rows first, then as many with them as fit."""
+    """Yield as many entries as have room, without their rows where these do not fit."""
     bare = [without_rows(full) for full in shown]
     sizes = [len(as_json(one).encode()) for one in bare]
     left = max(0, _MOST_BYTES - sum(sizes))

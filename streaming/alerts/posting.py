@@ -1,4 +1,4 @@
-"""One HTTP request, and what came of it: bounded in time whatever the other side does, and no redirect followed."""
+"""One HTTP request and its answer: bounded in time whatever the other side does, without following redirects."""
 
 import base64
 import ssl
@@ -17,13 +17,13 @@ _READ_AT_MOST = 1_024
 
 @dataclass(frozen=True)
 class Receiver:
-    """Who is told.
+    """A receiver of messages.
 
     Parameters
     ----------
-    address : where; its user and password, if there are any, are sent as the authorization.
-    headers : sent with each message.
-    name : how lines in the log call it.
+    address : the URL; a user and a password in it are sent as the authorization.
+    headers : the headers of each message.
+    name : the name of the receiver in the log.
     """
 
     address: str = field(repr=False)
@@ -33,12 +33,12 @@ class Receiver:
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """What a receiver answered.
+    """The answer of a receiver.
 
     Parameters
     ----------
-    status : of HTTP.
-    retry_after : the header of this name.
+    status : the HTTP status.
+    retry_after : the header `Retry-After`.
     """
 
     status: int
@@ -46,15 +46,15 @@ class HttpAnswer:
 
 
 class NoAnswer(Exception):
-    """The receiver was not reached, or did not answer as HTTP does."""
+    """The receiver was not reached, or did not answer with HTTP."""
 
 
 class Post:
-    """Sends requests, one at a time; another thread may break off the one that is under way.
+    """Sends requests, one at a time; another thread may break off the current request.
 
     Parameters
     ----------
-    connect, read, whole : how many seconds each may take: connecting, one wait for bytes, all of it.
+    connect, read, whole : the most seconds for connecting, for one wait for bytes, and for the whole request.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class Post:
     def __call__(
         self, receiver: Receiver, body: bytes, headers: Mapping[str, str], at_most: float | None = None
     ) -> HttpAnswer:
-        """Send a message; raise `NoAnswer` where none comes.
+        """Send a message; raise `NoAnswer` if no answer arrives.
 
         Parameters
         ----------
-        at_most : seconds, where there is less time than usual.
+        at_most : the most seconds for the whole request, if less than usual.
         """
         whole = self._whole if at_most is None else min(self._whole, at_most)
         parts = urlsplit(receiver.address)
@@ -94,7 +94,7 @@ class Post:
         except (OSError, HTTPException) as error:
             raise NoAnswer("it took too long" if self._is_cut else _described(error)) from error
         else:
-            if self._is_cut:  # a head that ends too soon is taken for a whole one
+            if self._is_cut:  # a head that was cut off looks complete
                 raise NoAnswer("it took too long")
             return answer
         finally:
@@ -104,7 +104,7 @@ class Post:
             connection.close()
 
     def break_off(self) -> None:
-        """End the request that is under way, as if the line were cut."""
+        """End the current request, as if the connection were cut."""
         with self._lock:
             self._is_cut = True
             sock = None if self._connection is None else getattr(self._connection, "sock", None)
@@ -114,7 +114,7 @@ class Post:
 
 
 def _connection(parts: SplitResult, timeout: float) -> tuple[HTTPConnection, str]:
-    """Return a connection that is not open yet, through a proxy where the environment names one, and what to ask."""
+    """Return a connection, not open yet, through the proxy of the environment if any, and the target of the request."""
     host = parts.hostname or ""
     is_secure = parts.scheme == "https"
     port = parts.port or (443 if is_secure else 80)
@@ -134,7 +134,7 @@ def _connection(parts: SplitResult, timeout: float) -> tuple[HTTPConnection, str
 
 
 def _authorization(parts: SplitResult, name: str = "Authorization") -> dict[str, str]:
-    """Return the header that says what stands before the @ of an address."""
+    """Return the header with the user and the password before the @ of an address."""
     if parts.username is None:
         return {}
     given = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -142,6 +142,6 @@ def _authorization(parts: SplitResult, name: str = "Authorization") -> dict[str,
 
 
 def _described(error: Exception) -> str:
-    """Return an error in a few words."""
+    """Return the class and the text of an error."""
     words = getattr(error, "strerror", None) or str(error)
     return f"{type(error).__name__}: {words}" if words else type(error).__name__

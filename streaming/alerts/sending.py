@@ -1,8 +1,8 @@
-"""Sends waiting messages to their receivers: on a thread of its own, in the order of each alert, at least once.
+"""Sends waiting messages to their receivers: on a thread of its own, in order for each alert, at least once.
 
-    the oldest message of an alert that is due  ->  one try  ->  delivered or given up: it goes; else: again, later
+    the oldest message of an alert that is due  ->  one attempt  ->  delivered or given up: delete; else: again, later
 
-Invariant: nothing waits for this thread, and it ends within the seconds that `close` is given, whatever receivers do.
+Invariant: nothing waits for this thread, and it ends within the seconds given to `close`, whatever receivers do.
 """
 
 import datetime
@@ -27,20 +27,20 @@ _AGAIN = frozenset({408, 425, 429})
 
 
 class Posting(Protocol):
-    """How a message is sent: see `Post`."""
+    """Sends a message, as `Post` does."""
 
     def __call__(
         self, receiver: Receiver, body: bytes, headers: Mapping[str, str], at_most: float | None = None
     ) -> HttpAnswer:
-        """Send it."""
+        """Send a message."""
 
     def break_off(self) -> None:
-        """End what is under way."""
+        """End the current request."""
 
 
 @dataclass
 class Counts:
-    """What became of messages since the start: delivered, tries that failed, given up, dropped."""
+    """Counts since the start: delivered messages, failed attempts, messages given up, messages dropped."""
 
     sent: int = 0
     failed: int = 0
@@ -50,7 +50,7 @@ class Counts:
 
 @dataclass
 class _Pause:
-    """How often the message of an alert failed, and when it is tried again."""
+    """The failed attempts of an alert's message, and the time of the next attempt."""
 
     tries: int
     until: float
@@ -61,13 +61,13 @@ class Sender:
 
     Parameters
     ----------
-    waiting : what is to be sent.
-    receivers : by alert.
-    note : takes a line about what was given up, with its level.
-    masked : takes secrets out of what is stored or noted.
+    waiting : the messages to send.
+    receivers : the receiver of each alert.
+    note : takes a line about a failure, with its level.
+    masked : removes secrets from stored and noted texts.
     post : sends one message.
-    now, wall : the clocks, in seconds: one that only runs, one that tells the time.
-    dice : for the length of pauses.
+    now, wall : the monotonic clock and the clock of the day, in seconds.
+    dice : the random numbers for the length of pauses.
     """
 
     def __init__(
@@ -96,13 +96,13 @@ class Sender:
         self._thread = Thread(target=self._run, name="alerts", daemon=True)
 
     def start(self) -> None:
-        """Send in the background."""
+        """Send messages on the thread."""
         self._thread.start()
 
     def close(self, seconds: float = 5.0) -> int:
-        """Try once more what waits, for so long, and end; return how many are left for the next start."""
+        """Try each alert once more within the seconds, and end; return how many messages the next start has to send."""
         self._closing_at = self._now() + seconds
-        self._waiting.wake()
+        self._waiting.woken.set()
         if self._thread.ident is not None:
             self._thread.join(seconds)
             if self._thread.is_alive():
@@ -112,7 +112,7 @@ class Sender:
         return self._waiting.count
 
     def turn(self) -> float | None:
-        """Try one message that is due; return in how many seconds the next one is, None where nothing waits."""
+        """Try one message that is due; return the seconds until the next one is due, None if no message waits."""
         heads = self._waiting.heads()
         if not heads:
             return None
@@ -132,7 +132,7 @@ class Sender:
         return 0.0
 
     def _due(self, channel: Channel, now: float) -> float:
-        """Return when an alert may be tried; at the end at once, and once."""
+        """Return when an alert may be tried; while closing at once, but only once."""
         if self._closing_at is not None:
             is_over = channel in self._tried_last or now >= self._closing_at
             return math.inf if is_over else -math.inf
@@ -152,7 +152,7 @@ class Sender:
         except NoAnswer as error:
             self._again(channel, message, str(error))
             return
-        except Exception as error:  # noqa: BLE001  (one message must not end the others)
+        except Exception as error:  # noqa: BLE001  (other messages have to be sent)
             self._again(channel, message, f"{type(error).__name__}: {error}")
             return
         if 200 <= answer.status < 300:
@@ -166,7 +166,7 @@ class Sender:
             self._give_up(channel, key, message, f"answered {answer.status}{redirect}")
 
     def _again(self, channel: Channel, message: Message, reason: str, at_least: float = 0.0) -> None:
-        """Note that a try failed, and when the next one is."""
+        """Note a failed attempt, and set the time of the next one."""
         pause = self._pauses.setdefault(channel, _Pause(0, 0.0))
         longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(pause.tries, 60))
         pause.tries += 1
@@ -175,7 +175,7 @@ class Sender:
         self.counts.failed += 1
         if self._closing_at is not None:
             self._tried_last.add(channel)
-        if pause.tries == 1:  # the others of the same outage say nothing new
+        if pause.tries == 1:  # later failures of the same outage are not noted
             self._note_failure(channel, message, reason, "it is tried again")
         self._store_failure(channel, message, reason, pause.tries)
 
@@ -212,7 +212,7 @@ class Sender:
         return "an alert" if receiver is None else receiver.name
 
     def _retry_after(self, answer: HttpAnswer) -> float:
-        """Return for how long a receiver asks to be left alone: seconds, or a date."""
+        """Return the seconds until the receiver wants another attempt, given by its header as seconds or a date."""
         text = (answer.retry_after or "").strip()
         if text.isdecimal():
             seconds = float(text[:9])
@@ -225,13 +225,13 @@ class Sender:
 
     def _run(self) -> None:
         while True:
-            seen = self._waiting.version
+            self._waiting.woken.clear()
             try:
                 pause = self.turn()
-            except Exception as error:  # noqa: BLE001  (the store: the batches say so too, and end the run)
+            except Exception as error:  # noqa: BLE001  (of the store: batches fail too, and end the run)
                 self._note(self._masked(f"warning: alerts: {type(error).__name__}: {error}"), "warning")
                 pause = LONGEST_PAUSE
             if self._closing_at is not None and (pause is None or pause > 0):
                 return
             if pause is None or pause > 0:
-                self._waiting.wait(pause, seen)
+                self._waiting.woken.wait(pause)

@@ -22,7 +22,7 @@ class AppliedBatch:
     Parameters
     ----------
     source, position : the table, and the position in its source.
-    came, result : the records, and their effect on the table.
+    arrived, result : the records, and their effect on the table.
     across : the changed inclusions, of other tables too.
     counts : how many constraints each table has after the batch, inclusions included.
     took : seconds by step.
@@ -33,7 +33,7 @@ class AppliedBatch:
 
     source: str
     position: Position
-    came: Arrivals
+    arrived: Arrivals
     result: BatchResult
     across: Sequence[ConstraintChange]
     counts: Mapping[str, int]
@@ -45,7 +45,7 @@ class AppliedBatch:
     @property
     def records(self) -> int:
         """How many records the batch has."""
-        return len(self.came.records) + len(self.came.bad) + self.came.skipped
+        return len(self.arrived.records) + len(self.arrived.bad) + self.arrived.skipped
 
     @property
     def constraints(self) -> int:
@@ -54,10 +54,10 @@ class AppliedBatch:
 
     @cached_property
     def bad(self) -> list[BadRecord]:
-        """The records that could not be read, and those that keep cells of rows that do not exist."""
-        return [*self.came.bad, *(self.came.bad_record(row, _NO_ROW) for row in self.result.incomplete)]
+        """The records that could not be read, and records that keep cells of rows that do not exist."""
+        return [*self.arrived.bad, *(self.arrived.bad_record(row, _NO_ROW) for row in self.result.incomplete)]
 
     @property
     def lag_seconds(self) -> float | None:
         """The age of the oldest record."""
-        return None if self.came.oldest is None else max(0.0, self.now - self.came.oldest)
+        return None if self.arrived.oldest is None else max(0.0, self.now - self.arrived.oldest)

@@ -1,6 +1,6 @@
 """The rows of a commit about constraints that nearly hold: for `near_constraints`, `near_changes` and `exceptions`.
 
-Invariant: `near_changes` summed up is `near_constraints`; what an earlier state left there is not row again.
+Invariant: the sum of `near_changes` is `near_constraints`; rows that an earlier state published are not repeated.
 """
 
 import json

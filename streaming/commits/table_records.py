@@ -112,7 +112,7 @@ class TableProgress(_Stored):
             lag_records=self.lag_records if batch.lag_records is None else batch.lag_records,
             batches=self.batches + 1,
             records=self.records + batch.records,
-            good=self.good + len(batch.came.records) - len(result.incomplete),
+            good=self.good + len(batch.arrived.records) - len(result.incomplete),
             quarantined=self.quarantined + len(batch.bad),
             late=self.late + result.late,
             left_out={**self.left_out, **batch.left_out},

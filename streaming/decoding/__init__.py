@@ -1,7 +1,7 @@
 """From the bytes of Kafka records to drafts: one decoder for each encoding of a topic.
 
-Records travel as bytes, and are read here and nowhere before: so numbers keep their digits, and what is not exactly
-one JSON object is told apart (`tables/json_records.py`).
+Records reach this package as bytes: so numbers keep their digits, and a record that is not exactly one JSON object is
+recognised (`tables/json_records.py`).
 """
 
 from collections.abc import Callable, Mapping
@@ -12,8 +12,8 @@ from holdfast.streaming.decoding import debezium, plain, unwrapped, upsert
 from holdfast.streaming.incoming.arrivals import Draft, Target
 
 Decoder = Callable[[pa.Table | pa.RecordBatch, Target, str, Mapping[str, str]], Draft]
-"""A batch (key and value: binary, partition, offset, timestamp), its target, its topic, and how columns are written
-where no schema says so ({column: name of the encoding}), to a draft in the order of (partition, offset)."""
+"""Takes a batch (binary key and value, partition, offset, timestamp), the target, the topic, and the encodings of
+columns for records without a schema ({column: name}); returns a draft in the order of (partition, offset)."""
 
 _DECODERS: Mapping[str, Decoder] = {
     "json": plain.decode,

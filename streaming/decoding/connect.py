@@ -1,14 +1,14 @@
-"""How Kafka Connect and Debezium write values in JSON: wrapped in a schema or not, dates as numbers, decimals as bytes.
+"""Values in JSON by Kafka Connect and Debezium: with or without a schema, dates as numbers, decimals as bytes.
 
     {"schema": {"type": "struct", "fields": [...]}, "payload": {...}}
 
-Records are opened first: what is wrapped is taken out, and each distinct schema is parsed once (records that follow
-each other nearly always have the same). Then the cells of a column are made typed values, by the name that the schema
-gives the column's type, or else the configuration; never by a guess. A value that is none is null, with a reason.
+First the payload is taken out of its wrapper, and each distinct schema is parsed once (successive records nearly always
+have the same schema). Then the cells of a column get typed values, by the name of the column's type in the schema, or
+else in the configuration; never by a guess. A value that cannot be read is null, with a reason.
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -49,39 +49,35 @@ _KNOWN_SCHEMAS = 64
 
 @dataclass(frozen=True)
 class Schemas:
-    """Which schema each record has.
+    """The schema of each record.
 
     Parameters
     ----------
-    ids : its number, -1 where it has none.
-    parsed : each distinct one.
+    ids : the number of the record's schema, -1 without a schema.
+    parsed : the distinct schemas.
     """
 
     ids: NDArray[np.int64]
     parsed: Sequence[Mapping[str, Any]]
 
     def take(self, rows: RowNumbers) -> "Schemas":
-        """Return those of some records; -1 is one without."""
+        """Return the schemas of the given records; the number -1 stands for no record."""
         ids = self.ids[rows] if len(self.ids) else np.full(len(rows), -1, np.int64)
         ids[rows < 0] = -1
         return Schemas(ids, self.parsed)
 
-    def columns(self, read: Callable[[Mapping[str, Any]], Mapping[str, Written]]) -> list[Mapping[str, Written]]:
-        """Return what each distinct schema says about columns."""
-        return [read(schema) for schema in self.parsed]
-
 
 @dataclass(frozen=True)
 class Opened:
-    """Records, taken out of what they were wrapped in.
+    """Records without their wrappers.
 
     Parameters
     ----------
     fields : the wanted fields.
-    whole : each record as one cell, absent where it is not JSON.
-    counts : how many fields each one has.
-    schemas : what they were wrapped with.
-    outer : the records as they came.
+    whole : each record as one cell, absent if it is not JSON.
+    counts : how many fields each record has.
+    schemas : the schemas of the wrappers.
+    outer : the records with their wrappers.
     """
 
     fields: Mapping[str, Cells]
@@ -94,14 +90,14 @@ class Opened:
         return len(self.whole)
 
     def reason(self, row: int) -> str:
-        """Return why a record is no object."""
+        """Return why a record is not an object."""
         return self.outer.reason(row) or "its payload is not an object: expected {...} with the columns as its fields"
 
 
 def opened(records: Spans, names: Collection[str]) -> Opened:
-    """Find fields of records, or of their payload where they have a schema. O(bytes).
+    """Return the named fields of records, or of their payload if they have a schema. O(bytes).
 
-    A record is wrapped where `schema` and `payload` are all that it has.
+    A record is wrapped if it has exactly the fields `schema` and `payload`.
     """
     outer = fields_of(records, list(dict.fromkeys([*names, SCHEMA, PAYLOAD])), {SCHEMA})
     schema, payload = outer[SCHEMA], outer[PAYLOAD]
@@ -117,7 +113,7 @@ def opened(records: Spans, names: Collection[str]) -> Opened:
 
 
 def no_schemas(count: int) -> Schemas:
-    """Return what records without a schema have."""
+    """Return the schemas of records that have none."""
     return Schemas(np.full(count, -1, np.int64), ())
 
 
@@ -127,18 +123,18 @@ def _schemas(cells: Cells) -> Schemas:
     known = np.empty(_KNOWN_SCHEMAS, np.int64)
     firsts_kernel(cells.buffer, cells.kinds, cells.begins, cells.stops, OBJECT, known, firsts)
     rows, ids = np.unique(firsts, return_inverse=True)
-    none = int(np.count_nonzero(rows < 0))  # -1 comes first
+    none = int(np.count_nonzero(rows < 0))  # -1 is the first
     return Schemas(ids.reshape(-1) - none, [_parsed(text) for text in cells.take(rows[none:]).texts().to_pylist()])
 
 
 @lru_cache(maxsize=32)
 def _parsed(schema: str) -> Mapping[str, Any]:
-    parsed: Mapping[str, Any] = json.loads(schema, parse_int=str)  # Python reads no number of very many digits
+    parsed: Mapping[str, Any] = json.loads(schema, parse_int=str)  # Python refuses numbers with very many digits
     return parsed
 
 
 def struct_fields(schema: Mapping[str, Any], *names: str) -> list[Mapping[str, Any]]:
-    """Return the fields of a struct, or of the first struct with one of these names inside it."""
+    """Return the fields of a struct, or of the first struct inside it with one of the given names."""
     given = schema.get("fields")
     fields: list[Mapping[str, Any]] = [
         field for field in (given if isinstance(given, list) else []) if isinstance(field, dict)
@@ -150,12 +146,12 @@ def struct_fields(schema: Mapping[str, Any], *names: str) -> list[Mapping[str, A
 
 
 def written(fields: Sequence[Mapping[str, Any]]) -> dict[str, Written]:
-    """Return how a schema's fields are written."""
+    """Return, by name, how the fields of a schema are written."""
     return {str(field.get("field")): written_as(field) for field in fields}
 
 
 def written_as(schema: Mapping[str, Any]) -> Written:
-    """Return how values of a schema are written."""
+    """Return how the values of a schema are written."""
     name = str(schema.get("name"))
     if name != DECIMAL:
         return Written(name) if name in READERS else PLAIN
@@ -181,14 +177,14 @@ def cells_of(
     forms: Sequence[Mapping[str, Written]],
     encodings: Mapping[str, str],
 ) -> tuple[dict[str, pa.Array], Reasons]:
-    """Return the values of columns, and why records have none that can be read.
+    """Return the values of columns, and the reasons of records with values that cannot be read.
 
     Parameters
     ----------
     fields : the cells of each column.
-    columns : ours.
-    schemas, forms : which schema each record has, and how each one says that columns are written.
-    encodings : how columns are written where there is no schema.
+    columns : the columns of the target.
+    schemas, forms : the schema of each record, and how each distinct schema writes columns.
+    encodings : how columns are written in records without a schema.
     """
     arrays: dict[str, pa.Array] = {}
     reasons: Reasons = {}
@@ -211,7 +207,7 @@ def cells_of(
 
 
 def _together(parts: Sequence[tuple[RowNumbers | None, pa.Array]], count: int) -> pa.Array:
-    """Put arrays of some rows each together."""
+    """Return one array from arrays of some rows each."""
     if not parts:
         return pa.nulls(count, pa.large_string())
     if len(parts) == 1:
@@ -245,7 +241,7 @@ _NAMED_TYPES: dict[str, ColumnType] = {
 
 
 def columns_of(value: bytes) -> list[Column] | None:
-    """Return the columns that a wrapped record's schema has, None where it has no schema. `left_out` has the others.
+    """Return the columns in a record's schema that have a type here; None without a schema. See also `left_out`.
 
     >>> fields = [{"field": "id", "type": "int64"}, {"field": "at", "type": "int32", "name": "io.debezium.time.Date"}]
     >>> record = {"schema": {"type": "struct", "fields": fields}, "payload": {"id": 1, "at": 0}}
@@ -260,7 +256,7 @@ def columns_of(value: bytes) -> list[Column] | None:
 
 
 def left_out(value: bytes) -> list[str]:
-    """Return the columns of a wrapped record that have no type of ours: nested ones, maps and bytes."""
+    """Return the columns in a record's schema that have no type here: nested ones, maps and bytes."""
     return [
         f"{field.get('field')} ({field.get('name') or field.get('type')})"
         for field in _row_fields(value) or []
@@ -269,7 +265,7 @@ def left_out(value: bytes) -> list[str]:
 
 
 def _row_fields(value: bytes) -> list[Mapping[str, Any]] | None:
-    """Return the schema's fields of the row in a record; added ones (`__op`) are none."""
+    """Return the schema's fields of the row in a record, without fields that Debezium adds (`__op`)."""
     found = opened(Spans(np.frombuffer(value, np.uint8), np.zeros(1, np.int64), np.full(1, len(value))), [])
     if found.schemas.ids[0] < 0:
         return None

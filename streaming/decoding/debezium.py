@@ -1,20 +1,20 @@
-"""Encoding `debezium`: a change as the database's log has it, with the row before and after.
+"""Encoding `debezium`: a change from the log of a database, with the row before and after it.
 
     {"before": null | {...}, "after": {...}, "source": {...}, "op": "c", "ts_ms": 1700000000000}
 
-    c, r   the row after: an insert (a snapshot's row is one too)
-    u      with a key: the row after, and if the key is another one now, the end of the row before; where before is
-           missing the record's own key has to have the columns of ours, since then it is the same
-           without: the end of the row before, and the row after
-    d      the end of the row before; with a key its key is enough
-    t      the end of all rows
+    c, r   insert the row after (r: of a snapshot)
+    u      with a key: insert the row after; if the key changed, also delete the row before. If before is missing, the
+           record's own key must have the key columns of the table, since then the key did not change
+           without a key: delete the row before, and insert the row after
+    d      delete the row before; with a key its key is enough
+    t      delete all rows
     m      a message, skipped and counted, as are tombstones, heartbeats and records about transactions
 
-Invariant: of a change that makes two rows, both are drafted or none; they have one record id.
+Invariant: the two rows of one change have one record id, and one number in `Draft.changes`.
 
-A value that is `__debezium_unavailable_value` did not change and was not read: the cell is kept. It is known as a text
-and in base64 (bytes); the forms of arrays, maps and numbers, and a text of one's own (`unavailable.value.placeholder`),
-are not.
+The value `__debezium_unavailable_value` means that the value did not change and was not read: the cell is kept. The
+value is recognised as a text and in base64 (bytes), but not in its forms for arrays, maps and numbers, and not if the
+connector has another text (`unavailable.value.placeholder`).
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ _ENVELOPE = (BEFORE, AFTER, OPERATION, TIME, *_TRANSACTION)
 OPERATIONS = {"c": INSERT, "r": INSERT, "u": UPDATE, "d": DELETE, "t": TRUNCATE, "m": SKIPPED}
 
 _UNAVAILABLE = (b"__debezium_unavailable_value", b"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
-_FULL = "set REPLICA IDENTITY FULL or declare a key"
+_NEEDS_FULL_ROWS = "set REPLICA IDENTITY FULL or declare a key"
 
 
 def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodings: Mapping[str, str]) -> Draft:
@@ -65,7 +65,7 @@ def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodin
 
 @dataclass(frozen=True)
 class _Changes:
-    """Which records end the row before, and which bring the row after; `moved` ones have another key than before."""
+    """Which records delete the row before, which insert the row after, and which change the key (`moved`)."""
 
     ends: Flags
     brings: Flags
@@ -81,12 +81,12 @@ def debezium_operations(cells: Cells, reasons: Reasons, name: str, otherwise: in
 
 
 def heartbeats(found: Opened) -> Flags:
-    """Return which records say no more than that the connector lives."""
+    """Return, per record, whether it is a heartbeat of the connector."""
     return np.asarray((found.counts == 1) & (found.fields[TIME].kinds != ABSENT))
 
 
 def _operations(messages: Messages, found: Opened, reasons: Reasons) -> NDArray[np.int8]:
-    """Return what each record does, SKIPPED where it says nothing about rows."""
+    """Return the operation of each record, SKIPPED if it says nothing about rows."""
     operations = debezium_operations(found.fields[OPERATION], reasons, OPERATION, UNREADABLE)
     silent = found.fields[OPERATION].is_kind(ABSENT, NULL)
     transactions = silent & (found.whole.kinds == OBJECT)
@@ -123,7 +123,7 @@ def _keyed(
         refuse(
             reasons,
             others,
-            f"it does not say which row there was before, and its own key is not that of the table, "
+            f"the row before the change is missing, and its own key is not that of the table, "
             f"{', '.join(target.key)}: set REPLICA IDENTITY FULL or declare the source's key",
         )
         brings &= ~others
@@ -131,7 +131,7 @@ def _keyed(
 
 
 def _of_other_keys(messages: Messages, target: Target, chosen: Flags) -> Flags:
-    """Return which records have a key without some column of ours, which the change may then have changed."""
+    """Return which chosen records have a key without some key column of the table: the change may have changed it."""
     keys = opened(messages.keys.where(chosen), target.key)
     ours = np.ones(len(messages), np.bool_)
     for name in target.key:
@@ -143,14 +143,14 @@ def _keyless(found: Opened, operations: NDArray[np.int8], reasons: Reasons) -> _
     brings = _brings(found, operations, reasons)
     ends = (operations == DELETE) | (operations == UPDATE) & brings
     silent = ends & (found.fields[BEFORE].kinds != OBJECT)
-    refuse(reasons, silent, f"it does not say which row there was before: {_FULL}")
+    refuse(reasons, silent, f"the row before the change is missing: {_NEEDS_FULL_ROWS}")
     return _Changes(ends & ~silent, brings & ~silent, np.zeros(len(operations), np.bool_))
 
 
 def _brings(found: Opened, operations: NDArray[np.int8], reasons: Reasons) -> Flags:
-    """Return which records bring a row, and refuse those that should and do not."""
+    """Return which records have a row to insert; refuse inserts and updates without a row."""
     brings, has_row = (operations == INSERT) | (operations == UPDATE), found.fields[AFTER].kinds == OBJECT
-    refuse(reasons, brings & ~has_row, "it does not say which row there is now: after is missing")
+    refuse(reasons, brings & ~has_row, "the row after the change is missing")
     return np.asarray(brings & has_row)
 
 
@@ -162,7 +162,7 @@ def _same(one: Cells, other: Cells) -> Flags:
 
 @dataclass
 class _Rows:
-    """The rows of records: none, one or two of each."""
+    """The rows of records: none, one or two rows of each record."""
 
     messages: Messages
     found: Opened
@@ -175,7 +175,7 @@ class _Rows:
     def draft(self) -> Draft:
         """Read the rows; those with a reason are UNREADABLE."""
         ends, brings = self.changes.ends.copy(), self.changes.brings.copy()
-        alone = (self.operations != SKIPPED) & ~ends & ~brings  # truncations and unreadable ones
+        alone = (self.operations != SKIPPED) & ~ends & ~brings  # truncations and unreadable records
         records = np.repeat(np.arange(len(ends)), alone + ends.astype(np.int64) + brings)
         second = np.concatenate([[False], records[1:] == records[:-1]]) if len(records) else np.zeros(0, np.bool_)
         removes = ends[records] & ~second
@@ -218,7 +218,7 @@ class _Rows:
         return self.messages.record_id(int(records[row]))
 
     def _refuse_partial(self, fields: Fields, removes: Flags, records: RowNumbers, wrong: Reasons) -> None:
-        """Refuse rows before a change of which only some columns were sent, the others as null or not at all."""
+        """Refuse a row before a change if only some of its columns were sent."""
         if not removes.any():
             return
         keys = opened(self.messages.keys, fields.names)
@@ -231,13 +231,13 @@ class _Rows:
             beyond |= ~in_key
             named |= in_key
         refused = removes & (partial | only_key & beyond & named)
-        refuse(wrong, refused, f"it does not say all about the row there was before: {_FULL}")
+        refuse(wrong, refused, f"the row before the change is incomplete: {_NEEDS_FULL_ROWS}")
 
     def _cells(
         self, sent: Mapping[str, Cells], records: RowNumbers, removes: Flags, wrong: Reasons
     ) -> dict[str, pa.Array]:
         schemas = self.found.schemas.take(records)
-        forms = schemas.columns(lambda schema: written(struct_fields(schema, AFTER, BEFORE)))
+        forms = [written(struct_fields(schema, AFTER, BEFORE)) for schema in schemas.parsed]
         cells, misread = cells_of(sent, self.target.wanted, schemas, forms, self.encodings)
         by_key = removes if self.target.key else np.zeros(len(records), np.bool_)
         for row, reason in misread.items():
@@ -251,24 +251,24 @@ class _Rows:
         return cells
 
     def _fill_from_keys(self, cells: dict[str, pa.Array], missing: Flags, records: RowNumbers, wrong: Reasons) -> None:
-        """Take the key of deleted rows from the records' keys, where the row before does not have it."""
+        """Take the keys of deleted rows from the records' keys, if the row before does not have them."""
         spans = self.messages.keys.take(np.where(missing, records, -1))
         keys, misread = key_cells(spans, self.target, self.encodings)
         lost = filled_from_keys(cells, keys, self.target) & missing
-        refuse(wrong, lost, lambda row: misread.get(row, "a delete that does not say of which key"))
+        refuse(wrong, lost, lambda row: misread.get(row, "a delete without a key"))
 
 
 def not_sent(
     cells: Mapping[str, Cells], target: Target, chosen: Flags, reasons: Reasons, moved: Flags | None = None
 ) -> tuple[Flags | None, dict[str, Cells]]:
-    """Return which cells were not sent since they did not change, and the others.
+    """Return which cells were not sent since they did not change, and the cells without these.
 
     Parameters
     ----------
-    cells : by column.
-    chosen : the rows that count.
-    reasons : gets those that cannot be kept: of a table without a key, of a key, of rows whose key changed.
-    moved : rows whose key changed.
+    cells : the cells by column.
+    chosen : the rows that are examined.
+    reasons : gets the reasons of rows with cells that cannot be kept: without a key, in a key, or if the key changed.
+    moved : the rows whose key changed.
     """
     kept: Flags | None = None
     left: dict[str, Cells] = {}
@@ -289,8 +289,8 @@ def not_sent(
 def _not_kept(column: Column, target: Target) -> str:
     why = "its key changed" if target.key else "the table has no key"
     if column.name in target.key or column.name not in target.schema:
-        why = "each record is to have it"
-    advice = "set REPLICA IDENTITY FULL" if target.key else _FULL
+        why = "each record needs it"
+    advice = "set REPLICA IDENTITY FULL" if target.key else _NEEDS_FULL_ROWS
     return f"column {column.name} was not sent, and cannot be kept as it was, since {why}: {advice}"
 
 

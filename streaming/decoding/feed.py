@@ -1,7 +1,7 @@
-"""The change feed of a Delta table: whole rows that leave and enter, with the version that each is of.
+"""The change feed of a Delta table: deleted and inserted whole rows, each with its version.
 
-Nothing is promised of the order within a read: versions are put in order here, and within each what leaves comes first
-(semantics, Sequence). A version may come in several batches, what enters before what leaves; netting knows.
+A read of the feed has no defined order: records are sorted here by version, within a version deletes first (semantics,
+Sequence). The records of a version may be in several batches, inserts before deletes; netting handles that.
 """
 
 from collections.abc import Collection
@@ -18,30 +18,30 @@ KIND, VERSION, TIME = "_change_type", "_commit_version", "_commit_timestamp"
 _LEAVES, _ENTERS = ("delete", "update_preimage"), ("insert", "update_postimage")
 
 
-def draft_of(came: pa.Table, names: Collection[str], table: str, after: int = -1) -> Draft:
+def draft_of(arrived: pa.Table, names: Collection[str], table: str, after: int = -1) -> Draft:
     """Return the records of a read of the feed.
 
     Parameters
     ----------
-    came : columns of the table, and those of the feed.
+    arrived : the columns of the table, and those of the feed.
     names : the wanted columns.
-    table : what the table is called in a record's name.
-    after : versions up to this one are in the table already, and left out.
+    table : the name of the table in record ids.
+    after : the last version that the table has already; records up to this version are left out.
     """
-    came = came.filter(pc.greater(came.column(VERSION), after))
-    versions = came.column(VERSION).to_numpy()
-    kinds = came.column(KIND)
-    operations = np.full(len(came), UNREADABLE, np.int8)
+    arrived = arrived.filter(pc.greater(arrived.column(VERSION), after))
+    versions = arrived.column(VERSION).to_numpy()
+    kinds = arrived.column(KIND)
+    operations = np.full(len(arrived), UNREADABLE, np.int8)
     operations[_is_in(kinds, _LEAVES)] = DELETE
     operations[_is_in(kinds, _ENTERS)] = INSERT
     order = np.lexsort((operations != DELETE, versions))
-    rows = came.take(pa.array(order))
+    rows = arrived.take(pa.array(order))
     versions, operations = versions[order], operations[order]
     reasons = {
-        row: f"the change feed says '{rows.column(KIND)[row].as_py()}', which is no kind of change known here"
+        row: f"the change feed says '{rows.column(KIND)[row].as_py()}', which is an unknown kind of change"
         for row in np.flatnonzero(operations == UNREADABLE).tolist()
     }
-    oldest = pc.min(came.column(TIME)).as_py() if len(came) else None
+    oldest = pc.min(arrived.column(TIME)).as_py() if len(arrived) else None
     return Draft(
         operations,
         {name: rows.column(name).combine_chunks() for name in names if name in rows.column_names},

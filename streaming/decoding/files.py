@@ -1,14 +1,15 @@
-"""Files of changes, as bytes: JSON lines, CSV or Parquet, to records in their order.
+"""Files of changes, as bytes, to records in their order: JSON lines, CSV or Parquet.
 
-A record may have `_op` (insert, update or delete; without it every record is an insert) and `_seq` (its place among the
-others; without it they are in the order of the files, and of their lines). What is wrong with a line keeps only that
-line back; a file that cannot be read at all, or that has columns the table does not know, is one bad record.
+A record may have `_op` (insert, update or delete; the default is insert) and `_seq` (its place in the order of records;
+the default is the order of files and of their lines). A wrong line is one bad record; so is a whole file that cannot be
+read at all, or that has columns without a column in the table.
 """
 
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -35,18 +36,18 @@ Kind = Literal["json", "csv", "parquet"]
 SEQUENCE = "_seq"
 _COMPRESSED = frozenset({".gz", ".bz2", ".zst", ".lz4"})
 _LARGEST = 1 << 29
-"""How many bytes one file may have, once it is decompressed, and how many cells."""
+"""The most bytes of one file after decompression, and the most cells."""
 _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
 class ChangedFile:
-    """A file that came.
+    """A file of changes.
 
     Parameters
     ----------
-    path, content : its name and bytes.
-    modified : when it was written, in seconds since 1970.
+    path, content : the path and the bytes of the file.
+    modified : when the file was written, in seconds since 1970.
     """
 
     path: str
@@ -60,9 +61,9 @@ class _Part:
 
     Parameters
     ----------
-    cells : by column, `_op` and `_seq` among them where the file has them.
-    line : the number of a record's line.
-    raw : a record as it came.
+    cells : the cells by column, with `_op` and `_seq` if the file has them.
+    line : returns the line number of a record.
+    raw : returns a record in its raw form.
     """
 
     path: str
@@ -78,14 +79,14 @@ class _Part:
 def draft_of(
     files: Sequence[ChangedFile], target: Target, kind: Kind, options: ReadOptions, known: Collection[str] = ()
 ) -> Draft:
-    """Return the records of some files.
+    """Return the records of files as a draft.
 
     Parameters
     ----------
-    files : in any order.
-    target : what they are for.
-    kind, options : what the files are, and how to read them.
-    known : columns of the table that are not monitored: they are no mistake, and not read.
+    files : the files, in any order.
+    target : the table that the records are for.
+    kind, options : the format of the files, and how to read it.
+    known : columns of the table that are not monitored: they may be in files, and are not read.
     """
     wanted = {column.name for column in target.wanted} | {OPERATION, SEQUENCE}
     ordered = sorted(files, key=lambda file: (file.modified, file.path))
@@ -96,7 +97,7 @@ def draft_of(
     if SEQUENCE in cells:
         places, wrong = _sequence(cells.pop(SEQUENCE))
         wrong &= parts.has_sequence
-        refuse(reasons, wrong, f"{SEQUENCE} is missing or no whole number: a record needs its place")
+        refuse(reasons, wrong, f"{SEQUENCE} is missing or no whole number: a record needs a sequence")
         order = parts.order(places)
     operations[list(reasons)] = UNREADABLE
     draft = Draft(
@@ -131,7 +132,7 @@ class _Parts:
         return np.repeat([SEQUENCE in part.cells for part in self.parts], self._counts)
 
     def order(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the order of the records: by their sequence, within each file where some file has no sequence."""
+        """Return the order of the records by sequence; within each file, unless all files have sequences."""
         is_whole = all(SEQUENCE in p.cells or not p.count or p.count == len(p.reasons) for p in self.parts)
         group = np.zeros(self.count, np.int64) if is_whole else np.repeat(np.arange(len(self.parts)), self._counts)
         return np.lexsort((np.arange(self.count), places, group))
@@ -143,7 +144,7 @@ class _Parts:
         return f"{part.path}-{line}" if line else part.path
 
     def raw(self, row: int) -> bytes | str | None:
-        """Return a record as it came."""
+        """Return a record in its raw form."""
         part, at = self._found(row)
         return part.raw(at)
 
@@ -172,12 +173,12 @@ def _part(
 
 
 def _unread(file: ChangedFile, reason: str) -> _Part:
-    """Return a file that is one bad record."""
+    """Return a whole file as one bad record."""
     return _Part(file.path, 1, {}, lambda _: 0, lambda _: bytes(file.content[:65_536]), {0: reason})
 
 
 def _with_words(part: _Part) -> _Part:
-    """Let a column of operations with an empty cell say so: only a file without that column inserts."""
+    """Replace nulls in the column of operations by empty texts: only a file without the column inserts by default."""
     if OPERATION in part.cells:
         part.cells[OPERATION] = pc.fill_null(part.cells[OPERATION].cast(pa.large_string()), "")
     return part
@@ -185,7 +186,7 @@ def _with_words(part: _Part) -> _Part:
 
 @contextmanager
 def _written(name: str, content: bytes | memoryview) -> Iterator[Path]:
-    """Put bytes into a file of our own name for a while, in a folder that is its owner's alone."""
+    """Write bytes to a temporary file with the given name, in a folder that only its owner can read."""
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
         path = Path(folder, name)
         path.write_bytes(content)
@@ -193,7 +194,7 @@ def _written(name: str, content: bytes | memoryview) -> Iterator[Path]:
 
 
 def _content(file: ChangedFile) -> bytes | memoryview:
-    """Return a file's bytes, decompressed where its name says so; refuse those that no batch has room for."""
+    """Return a file's bytes, decompressed by the ending of its name; refuse a file that is too large for a batch."""
     content, size = file.content, len(file.content)
     if size <= _LARGEST and Path(file.path).suffix.lower() in _COMPRESSED:
         parts: list[bytes] = []
@@ -229,10 +230,10 @@ def _json(file: ChangedFile, content: bytes | memoryview, wanted: Collection[str
 
 
 def _blank(buffer: NDArray[np.uint8], starts: NDArray[np.int64]) -> Flags:
-    """Return which lines have nothing but white space."""
+    """Return which lines have only white space."""
     if not len(starts):
         return np.zeros(0, np.bool_)
-    visible = _VISIBLE[buffer]  # a byte each: sums of them would take eight times the file
+    visible = _VISIBLE[buffer]  # one byte each: sums would take eight times the memory
     return np.asarray(~np.logical_or.reduceat(visible, starts))
 
 
@@ -250,7 +251,7 @@ def _delimited(
     except InputError as error:
         try:
             return _line_by_line(file, text, options, wanted)
-        except UnicodeError:  # it is no text at all, and the error says where
+        except UnicodeError:  # the file is no text at all, and the error says where
             raise error from None
     cells = {name: table[name].values() for name in names if name in wanted}
     content = bytes(file.content)
@@ -258,11 +259,11 @@ def _delimited(
     def raw(row: int) -> str:
         return options.delimiter.join("" if v is None else str(v) for v in table.row(row).values())
 
-    return _Part(file.path, table.row_count, cells, _Lines(path.name, content, options), raw)
+    return _Part(file.path, table.row_count, cells, _line_of(path.name, content, options), raw)
 
 
 def _line_by_line(file: ChangedFile, text: DelimitedFile, options: ReadOptions, wanted: Collection[str]) -> _Part:
-    """Read a file of which some line is not as it should be. O(lines) in Python."""
+    """Read a file with wrong lines. O(lines) in Python."""
     names = text.header.names
     lines = list(text.records())
     nulls = set(options.null_tokens)
@@ -286,25 +287,21 @@ def _line_by_line(file: ChangedFile, text: DelimitedFile, options: ReadOptions, 
     return _Part(file.path, len(lines), cells, lambda row: lines[row][0], raw, reasons)
 
 
-class _Lines:
-    """The line in which a record begins, looked up when it is asked for."""
+def _line_of(name: str, content: bytes, options: ReadOptions) -> Callable[[int], int]:
+    """Return a function that gives the line in which a record begins; its first call reads the lines."""
 
-    def __init__(self, name: str, content: bytes, options: ReadOptions) -> None:
-        self._given = name, content, options
-        self._lines: list[int] = []
+    @cache
+    def lines() -> list[int]:
+        with _written(name, content) as path:
+            return [line for line, _ in DelimitedFile(path, options).records()]
 
-    def __call__(self, row: int) -> int:
-        if not self._lines:
-            name, content, options = self._given
-            with _written(name, content) as path:
-                self._lines = [line for line, _ in DelimitedFile(path, options).records()]
-        return self._lines[row]
+    return lambda row: lines()[row]
 
 
 def _parquet(
     file: ChangedFile,
     path: Path,
-    options: ReadOptions,  # noqa: ARG001  (a Parquet file says everything itself)
+    options: ReadOptions,  # noqa: ARG001  (a Parquet file needs none)
     wanted: Collection[str],
     known: Collection[str],
 ) -> _Part:
@@ -316,7 +313,7 @@ def _parquet(
 
 
 def _refuse_too_many(path: Path) -> None:
-    """Refuse a file of which a few bytes are read as more cells than a batch has room for."""
+    """Refuse a file with more cells than a batch has room for, however few its bytes are."""
     import pyarrow.parquet as pq
 
     try:
@@ -330,10 +327,12 @@ def _refuse_too_many(path: Path) -> None:
 
 
 class _UnknownColumns(InputError):
-    """A file has columns that the table has not."""
+    """A file has columns that the table does not have."""
 
     def __init__(self, path: Path, names: Sequence[str], known: Collection[str]) -> None:
-        super().__init__(unknown_name(f"{path}: it has a column that the table has not,", names[0], sorted(known)))
+        super().__init__(
+            unknown_name(f"{path}: it has a column that the table does not have,", names[0], sorted(known))
+        )
         self.names = names
 
 
@@ -344,7 +343,7 @@ def _refuse_unknown(path: Path, names: Sequence[str], known: Collection[str]) ->
 
 
 def _joined(columns: Sequence[tuple[pa.Array | None, int]]) -> pa.Array:
-    """Return one column of several files; where they write it differently, as texts."""
+    """Return one column of several files; as texts if its type is not the same in all files."""
     types = {values.type for values, _ in columns if values is not None}
     kind = types.pop() if len(types) == 1 else pa.large_string()
 
@@ -359,9 +358,5 @@ def _joined(columns: Sequence[tuple[pa.Array | None, int]]) -> pa.Array:
 
 def _sequence(cells: pa.Array) -> tuple[NDArray[np.int64], Flags]:
     places, wrong = fit(cells, Column(SEQUENCE, INTEGER))
-    missing = _flags(pc.is_null(places))
+    missing = np.asarray(pc.is_null(places))
     return pc.fill_null(places, 0).to_numpy(zero_copy_only=False), missing if wrong is None else wrong | missing
-
-
-def _flags(found: pa.Array) -> Flags:
-    return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), np.bool_)

@@ -1,9 +1,9 @@
-"""The keys of Kafka records: which row they name.
+"""The keys of Kafka records, which name the row of a record.
 
-01907                                    a text, for a key of one column: what is no JSON
+01907                                    a text that is not JSON, for a key of one column
 "01907"   1907   true                    a JSON value, for a key of one column
 {"state": "NY", "zip": "10001"}          the columns of the key
-{"schema": ..., "payload": ...}          any of the last two, with their types
+{"schema": ..., "payload": ...}          one of the last two forms, with types
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from holdfast.tables.kernels.json_cells import utf8_kernel
 
 
 def key_cells(keys: Spans, target: Target, encodings: Mapping[str, str]) -> tuple[dict[str, pa.Array], Reasons]:
-    r"""Return the key's columns as the keys have them (null where they do not), and why keys say nothing. O(bytes).
+    r"""Return the key columns that record keys have (null if missing), and the reasons of unreadable keys. O(bytes).
 
     >>> from holdfast.constraints import Column, Schema, parse_type
     >>> from holdfast.tables.json_records import spans_of
@@ -44,9 +44,10 @@ def key_cells(keys: Spans, target: Target, encodings: Mapping[str, str]) -> tupl
         fields[single] = fields[single].merged(plain).merged(whole.where(~objects & (whole.kinds != ARRAY)))
         lost = keys.present & (plain.kinds == ABSENT) & whole.is_kind(ABSENT, ARRAY)
     refuse(reasons, lost, lambda row: _reason(found, row, target))
-    forms = found.schemas.columns(
-        lambda schema: written(struct_fields(schema)) if struct_fields(schema) else {single or "": written_as(schema)}
-    )
+    forms = [
+        written(struct_fields(schema)) if struct_fields(schema) else {single or "": written_as(schema)}
+        for schema in found.schemas.parsed
+    ]
     columns = [column for column in target.wanted if column.name in target.key]
     cells, wrong = cells_of(fields, columns, found.schemas, forms, encodings)
     return cells, {**{row: f"its key: {reason}" for row, reason in wrong.items()}, **reasons}
@@ -62,7 +63,7 @@ def filled_from_keys(cells: dict[str, pa.Array], keys: Mapping[str, pa.Array], t
 
 
 def _plain(keys: Spans, found: Opened) -> Cells:
-    """Return the keys that are texts: no JSON, and not meant to be, or a number (or such) between spaces."""
+    """Return the keys that are plain texts: not JSON and not like JSON, or a JSON scalar between spaces."""
     whole, size = found.outer.whole, keys.ends - keys.starts
     spaced = whole.is_kind(NULL, NUMBER, TRUE, FALSE) & (whole.stops - whole.begins != size)
     text = np.empty(len(keys), np.bool_)
@@ -78,7 +79,7 @@ def _plain(keys: Spans, found: Opened) -> Cells:
 def _reason(found: Opened, row: int, target: Target) -> str:
     if found.whole.kinds[row] not in {ABSENT, NULL}:
         columns = ", ".join(target.key)
-        return f"its key is not what names a row: expected an object with {columns}" + (
+        return f"its key does not name a row: expected an object with {columns}" + (
             ", or one value" if len(target.key) == 1 else ""
         )
     if found.outer.status[row] != BINARY and found.outer.whole.kinds[row] == ABSENT:

@@ -1,4 +1,4 @@
-"""The records of a micro-batch from Kafka, in the order in which they count: (partition, offset)."""
+"""The records of a micro-batch from Kafka, in the order of (partition, offset)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -23,9 +23,9 @@ class Messages:
 
     Parameters
     ----------
-    topic, partitions, offsets : where they are from.
-    keys, values : their bytes.
-    oldest : when the oldest one was written, in seconds since 1970.
+    topic, partitions, offsets : the positions of the records.
+    keys, values : the bytes of the records.
+    oldest : when the oldest record was written, in seconds since 1970.
     """
 
     topic: str
@@ -39,11 +39,11 @@ class Messages:
         return len(self.offsets)
 
     def record_id(self, row: int) -> str:
-        """Return what a record is called."""
+        """Return the id of a record."""
         return f"{self.topic}-{self.partitions[row]}-{self.offsets[row]}"
 
     def raw(self, row: int) -> bytes | None:
-        """Return a record's value, or its key where it has none."""
+        """Return a record's value, or its key if it has no value."""
         value = self.values[row]
         return self.keys[row] if value is None else value
 
@@ -88,7 +88,7 @@ def _integers(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
 
 
 def _order(partitions: NDArray[np.int64], offsets: NDArray[np.int64]) -> RowNumbers | None:
-    """Return the order of (partition, offset), None where the records are in it."""
+    """Return the order of (partition, offset), None if the records are in this order already."""
     step, same = np.diff(partitions), np.diff(offsets) >= 0
     if ((step > 0) | ((step == 0) & same)).all():
         return None
@@ -96,7 +96,7 @@ def _order(partitions: NDArray[np.int64], offsets: NDArray[np.int64]) -> RowNumb
 
 
 def _oldest(timestamps: pa.Array | pa.ChunkedArray) -> float | None:
-    """Return the first of the times; a record without one has -1."""
+    """Return the earliest time in seconds; a record without a time has -1."""
     moments = timestamps.cast(pa.int64())
     first = pc.min(moments.filter(pc.greater_equal(moments, 0))).as_py()
     return None if first is None else float(first) / _PER_SECOND[timestamps.type.unit]

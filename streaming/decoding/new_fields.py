@@ -1,8 +1,8 @@
-"""Fields of records that no column has: a column that a source has got since.
+"""Fields of records without a column: new columns of a source.
 
-Counting tells at once where there are none: a record that has as many fields as were found in it has no others. Of
-those that have more one is read in Python, and its fields are looked for in the others: so Python reads about as many
-records as there are new fields.
+Counting rules most records out: a record with as many fields as were found in it has no others. One of the remaining
+records is read in Python, and its fields are searched in the others: so Python reads about as many records as there are
+new fields.
 """
 
 import json
@@ -15,7 +15,7 @@ from holdfast.tables.json_records import Cells, Spans, fields_of
 from holdfast.tables.kernels.json import ABSENT
 
 MOST_NEW = 100
-"""How many new fields of a batch are named, about: from there on there are too many to tell them all."""
+"""About the most new fields that are named of one batch."""
 
 
 def new_fields(
@@ -26,14 +26,14 @@ def new_fields(
     record_id: Callable[[int], str],
     service: str | None = None,
 ) -> dict[str, str]:
-    """Return fields that the table does not know, each with the first record that has it. O(records) where none has.
+    """Return the fields without a column, each with the first record that has it. O(records) if there are none.
 
     Parameters
     ----------
     records, counts : JSON objects, and how many fields each has.
-    found : the fields that were found in them, each once.
-    known : fields that the table knows, and those that are no columns.
-    service : how the names of further fields begin that are no columns.
+    found : the fields that were found in the records, each once.
+    known : the names of columns, and of other fields that are not new.
+    service : the beginning of the names of further fields that are not new.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def new_fields(
                 names |= dict.fromkeys(found_here)
                 new |= {name: record_id(row) for name in found_here if not (service and name.startswith(service))}
                 rows = rows[place + 1 :]
-                break  # the others may have these too: the kernel tells
+                break  # the other records may have these fields too: count again
         else:
             break
     return new

@@ -1,8 +1,8 @@
-"""Encoding `json`: the value holds the row, and in `_op` what happened to it.
+"""Encoding `json`: the value has the row, and in `_op` the operation.
 
     {"_op": "update", "name": "Ann", "salary": 30000.50}
 
-Fields that are no columns say nothing; a column that is not there is null; without `_op` a row is inserted.
+Fields without a column are ignored; a missing column is null; without `_op` the row is inserted.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from holdfast.streaming.incoming.netting import DELETE, INSERT
 from holdfast.tables.json_records import fields_of
 
 _NO_VALUE = (
-    "a record without a value says nothing in encoding json; where it deletes the row of its key, use encoding upsert"
+    "a record without a value has no meaning in encoding json; if it deletes the row of its key, use encoding upsert"
 )
 
 

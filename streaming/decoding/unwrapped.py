@@ -2,8 +2,8 @@
 
     {"id": 7, "name": "Ann", "__op": "u", "__deleted": "false"}
 
-A record without a value deletes the row of its key, as one does that says so. `kept` cells are those whose value the
-connector had not read, since it had not changed.
+A record without a value deletes the row of its key, like a record with `__deleted`. Cells are kept if the connector did
+not read their value, since it did not change.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from holdfast.tables.kernels.json import NULL, OBJECT
 
 OPERATION, DELETED = "__op", "__deleted"
 _SERVICE = "__"
-"""How fields begin that Debezium adds to rows."""
+"""The beginning of the names of fields that Debezium adds to rows."""
 
 
 def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodings: Mapping[str, str]) -> Draft:
@@ -43,7 +43,7 @@ def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodin
         operations[heartbeats(found)] = SKIPPED
     refuse(reasons, (found.whole.kinds != OBJECT) & ~ended, found.reason)
     kept, fields = not_sent(found.fields, target, operations != DELETE, reasons)
-    forms = found.schemas.columns(lambda schema: written(struct_fields(schema)))
+    forms = [written(struct_fields(schema)) for schema in found.schemas.parsed]
     cells, wrong = cells_of(fields, target.wanted, found.schemas, forms, encodings)
     deletes = operations == DELETE
     for row, reason in wrong.items():
@@ -52,7 +52,7 @@ def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodin
     if deletes.any():
         keys, wrong = key_cells(messages.keys.where(deletes), target, encodings)
         missing = filled_from_keys(cells, keys, target) & deletes
-        advice = "a delete whose key is not there: neither in its key nor its value"
+        advice = "a delete without a key, neither in the record's key nor in its value"
         refuse(reasons, missing, lambda row: wrong.get(row, advice))
     objects = found.whole.spans()
     known = [*target.known, TIME]
@@ -61,7 +61,7 @@ def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodin
 
 
 def _operations(found: Opened, reasons: Reasons) -> NDArray[np.int8]:
-    """Return what each record does; one that does not say so is the row of its key from now on."""
+    """Return the operation of each record; a record without one inserts or replaces the row of its key."""
     deleted = np.asarray(pc.fill_null(pc.equal(found.fields[DELETED].texts(), "true"), False))
     operations = debezium_operations(found.fields[OPERATION], reasons, OPERATION, INSERT)
     operations[deleted] = DELETE

@@ -1,6 +1,6 @@
-"""Encoding `upsert`: compacted topics. A record is the row of its key from now on; one without a value is its end.
+"""Encoding `upsert`: compacted topics. A record inserts or replaces the row of its key; without a value it deletes it.
 
-The value is an object, wrapped in a schema or not; key columns that it does not have are taken from the record's key.
+The value is an object, with or without a schema; key columns missing in it are taken from the record's key.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodin
     found = opened(messages.values, [column.name for column in target.wanted])
     deletes = ~messages.values.present | (found.whole.kinds == NULL)
     objects = found.whole.kinds == OBJECT
-    forms = found.schemas.columns(lambda schema: written(struct_fields(schema)))
+    forms = [written(struct_fields(schema)) for schema in found.schemas.parsed]
     cells, reasons = cells_of(found.fields, target.wanted, found.schemas, forms, encodings)
     keys, wrong = key_cells(messages.keys, target, encodings)
     refuse(reasons, ~objects & ~deletes, found.reason)
@@ -59,7 +59,7 @@ def needs_key(target: Target, encoding: str) -> None:
 
 
 def _differences(keys: pa.Array, cells: pa.Array, given: Flags, column: Column) -> Reasons:
-    """Return the records whose key says something else than their value."""
+    """Return the reasons of records whose key contradicts their value."""
     one, other = alike(keys, cells)
     same = pc.fill_null(pc.equal(one, other), False)
     rows = np.flatnonzero(given & np.asarray(pc.is_valid(one)) & ~np.asarray(same))

@@ -1,8 +1,8 @@
-"""Dates, times and decimals as Kafka Connect and Debezium write them, to typed values.
+"""Typed values from dates, times and decimals as Kafka Connect and Debezium write them.
 
-A value that is none of its type, or lies outside the years 1 to 9999, is null with a reason. There is no type for a
-time of day here: such values are texts, `12:30:00` or `12:30:00.25`. Python runs for each distinct time of day and each
-distinct decimal that has a scale of its own; all else is done in arrays.
+A value that cannot be read, or lies outside of the years 1 to 9999, is null with a reason. A time of day becomes a
+text, `12:30:00` or `12:30:00.25`. Python code runs for each distinct time of day, and each distinct decimal with a
+scale of its own; everything else is done in arrays.
 """
 
 from collections.abc import Callable
@@ -40,8 +40,8 @@ class Written:
 
     Parameters
     ----------
-    name : of the type, as a schema has it; empty where values stand for themselves.
-    scale : of a decimal; None where the column's own counts.
+    name : the name of the type in a schema; empty for plain values.
+    scale : the scale of a decimal; None for the scale of the column.
     """
 
     name: str = ""
@@ -52,24 +52,24 @@ PLAIN = Written()
 
 
 def read(cells: Cells, way: Written, column: Column) -> Read:
-    """Return the values of a column, null where a cell says none, and why some cannot be read."""
+    """Return the values of a column, and the reasons of cells that cannot be read."""
     reader = READERS.get(way.name)
     return (cells.texts(), {}) if reader is None else reader(cells, way, column)
 
 
 def either(first: pa.Array, second: pa.Array) -> pa.Array:
-    """Return the first value, or the second where there is none."""
+    """Return, per row, the first value, or the second if the first is null."""
     first, second = alike(first, second)
     return pc.coalesce(first, second)
 
 
 def alike(first: pa.Array, second: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return arrays in one type: their own, else as texts."""
+    """Return two arrays with one type: their own if it is the same, else as texts."""
     return (first, second) if first.type == second.type else (as_texts(first), as_texts(second))
 
 
 def as_texts(array: pa.Array) -> pa.Array:
-    """Return the texts of values, in the type that texts have everywhere here."""
+    """Return values as texts."""
     made = texts_of(pa.chunked_array([array])).cast(pa.large_string()).combine_chunks()
     return made if isinstance(made, pa.Array) else pa.array([], pa.large_string())
 
@@ -109,7 +109,7 @@ def _times(unit: str) -> Callable[[Cells, Written, Column], Read]:
 
 
 def _time_of_day(number: int, per_second: int) -> str:
-    """Return a time of day, or a duration, as databases write it.
+    """Return a time of day, or a duration, in the form that databases write.
 
     >>> _time_of_day(45_000_250, 1000), _time_of_day(86_400_000_000, 10**6), _time_of_day(-3_600, 1)
     ('12:30:00.25', '24:00:00', '-01:00:00')
@@ -123,7 +123,7 @@ def _time_of_day(number: int, per_second: int) -> str:
 def _numbers(
     cells: Cells, way: Written, column: Column, meaning: str, ends: tuple[int, int] = (-(2**63), 2**63 - 1)
 ) -> tuple[NDArray[np.int64], Flags, Reasons]:
-    """Return whole numbers, where there are any, and why others are not taken."""
+    """Return whole numbers, which cells have one in range, and the reasons of the others."""
     numbers, whole = np.empty(len(cells), np.int64), np.empty(len(cells), np.bool_)
     integers_kernel(cells.buffer, cells.kinds, cells.begins, cells.stops, numbers, whole)
     low, high = max(ends[0], -(2**63)), min(ends[1], 2**63 - 1)
@@ -136,7 +136,7 @@ def _numbers(
 
 
 def _shown(cells: Cells, chosen: Flags) -> list[tuple[int, str]]:
-    """Return the chosen rows that have a value, with its text, shortened."""
+    """Return the chosen rows that have a value, each with its shortened text."""
     rows = np.flatnonzero(chosen & (cells.kinds > NULL))
     texts = cells.take(rows).texts().to_pylist()
     return [
@@ -150,15 +150,13 @@ def _decimals(cells: Cells, way: Written, column: Column) -> Read:
         array, reasons = _decimals(cells.where(~numbers), way, column)
         return either(cells.where(numbers).texts(), as_texts(array)), reasons
     scale = _scale(way, column)
-    if scale is None:
-        problem = f"takes its scale from the column's type, which is {column.type}: declare it decimal(p,s)"
-        return pa.nulls(len(cells), pa.large_string()), dict.fromkeys(
-            np.flatnonzero(cells.kinds > NULL).tolist(), f"column {column.name}: {way.name} {problem}"
-        )
-    if abs(scale) > _LARGEST_SCALE:
+    if scale is None or abs(scale) > _LARGEST_SCALE:
         problem = f"has a scale of {scale}: at most {_LARGEST_SCALE:,} digits are read behind a point, or before it"
+        if scale is None:
+            problem = f"takes its scale from the column's type, which is {column.type}: declare it decimal(p,s)"
+        rows = np.flatnonzero(cells.kinds > NULL).tolist()
         return pa.nulls(len(cells), pa.large_string()), dict.fromkeys(
-            np.flatnonzero(cells.kinds > NULL).tolist(), f"column {column.name}: {way.name} {problem}"
+            rows, f"column {column.name}: {way.name} {problem}"
         )
     words, status = _words(cells)
     there = cells.strings & (status == READ)
@@ -201,7 +199,7 @@ def _variable_decimals(cells: Cells, way: Written, column: Column) -> Read:
 
 
 def _words(cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Return numbers of 128 bits, and what became of each text."""
+    """Return numbers of 128 bits, and the status of each text."""
     if (cells.kinds == ESCAPED).any():
         cells = _without_escapes(cells)
     words, status = np.empty((len(cells), 2), np.int64), np.empty(len(cells), np.uint8)
@@ -217,7 +215,7 @@ def _without_escapes(cells: Cells) -> Cells:
 
 
 def _spelled(words: NDArray[np.int64], there: Flags, scale: int | NDArray[np.int64]) -> pa.Array:
-    """Return decimals as texts. O(n), and O(distinct ones) in Python."""
+    """Return decimals as texts. O(n), and O(distinct decimals) in Python."""
     scales = np.broadcast_to(np.asarray(scale, np.int64), len(words))
     triples = np.column_stack([words, scales])
     distinct, places = np.unique(triples, axis=0, return_inverse=True)
@@ -230,7 +228,7 @@ def _integer(words: NDArray[np.int64]) -> int:
 
 
 def _decimal_text(number: int, scale: int) -> str:
-    """Return a decimal with its point.
+    """Return a decimal as a text.
 
     >>> _decimal_text(-12345, 2), _decimal_text(5, 3), _decimal_text(12, -2)
     ('-123.45', '0.005', '1200')

@@ -1,9 +1,9 @@
-"""What came with a micro-batch, whatever its source: good records, typed, and bad ones with their reasons.
+"""The records of a micro-batch, whatever its source: typed good records, and bad records with their reasons.
 
     source  ->  Draft: cells as the source has them          streaming/decoding/, streaming/spark/
             ->  Arrivals: records to apply, bad records      here, the same for every source
 
-Invariant: every record of the draft is applied, bad, or counted as skipped; a bad one does not keep the others back.
+Invariant: every record of the draft is applied, bad, or counted as skipped; a bad record does not stop the others.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,11 +33,11 @@ class Target:
 
     Parameters
     ----------
-    schema : its monitored columns.
+    schema : the monitored columns.
     key : the columns that identify a row.
-    sequence : the column that orders the records of one key, where they may come out of order.
-    store_raw : whether bad records are kept as they came.
-    others : columns that the source has and that are not monitored.
+    sequence : the column that orders the records of one key, if they may arrive out of order.
+    store_raw : whether bad records are stored in their raw form.
+    others : columns of the source that are not monitored.
     """
 
     schema: Schema
@@ -48,13 +48,13 @@ class Target:
 
     @property
     def wanted(self) -> tuple[Column, ...]:
-        """The columns that records are to bring."""
+        """The columns that are read from records."""
         extra = () if self.sequence is None or self.sequence.name in self.schema else (self.sequence,)
         return (*self.schema.columns, *extra)
 
     @property
     def known(self) -> tuple[str, ...]:
-        """All columns that the source is known to have."""
+        """All known columns of the source."""
         return (*(column.name for column in self.wanted), *self.others)
 
 
@@ -65,8 +65,8 @@ class BadRecord:
     Parameters
     ----------
     record_id : topic-partition-offset, or file-line.
-    raw : the record, as far as it may be kept.
-    reason : for people.
+    raw : the raw record, shortened; None if it may not be stored.
+    reason : the reason, for people.
     """
 
     record_id: str
@@ -76,23 +76,23 @@ class BadRecord:
 
 @dataclass(frozen=True)
 class Draft:
-    """Records in the order in which they count, their cells as the source has them.
+    """Records in their order, with cells as the source has them.
 
     Parameters
     ----------
-    operations : INSERT, UPDATE, DELETE, TRUNCATE (all rows go), or UNREADABLE.
-    cells : texts or typed values by column; a column that is not there is null. Only the key counts of a delete by key.
-    record_id : what a record is called.
-    raw : a record as it came; None where there is nothing to show.
-    reasons : why records are UNREADABLE, by their number.
+    operations : INSERT, UPDATE, DELETE, TRUNCATE (delete all rows), or UNREADABLE.
+    cells : texts or typed values by column; a missing column is null. A delete by key needs only the key columns.
+    record_id : returns the id of a record.
+    raw : returns a record in its raw form, or None.
+    reasons : the reasons of UNREADABLE records, by number.
     kept : (records, columns of the schema): cells that were not sent, since they did not change.
-    skipped : how many others came that say nothing about rows.
+    skipped : how many further records say nothing about rows.
     oldest : when the oldest record was written, in seconds since 1970.
-    versions : of a feed of signed images (removals and additions of whole rows): the version of each.
-    new_fields : those that the table does not know, each with the first record that has it.
-    refused_columns : those for which a whole file is one bad record, each with the first such file.
-    changes : the number of the change that each row is of, where a change may have two rows: both of them are applied,
-        or the change is one bad record.
+    versions : of a feed of inserted and deleted whole rows, the version of each record.
+    new_fields : fields without a column, each with the first record that has it.
+    refused_columns : columns for which a whole file is one bad record, each with the first such file.
+    changes : the number of the change that a record belongs to, if a change may have two records: both are applied, or
+        the change is one bad record.
     """
 
     operations: NDArray[np.int8]
@@ -112,7 +112,7 @@ class Draft:
         return len(self.operations)
 
     def taken(self, rows: NDArray[np.int64]) -> "Draft":
-        """Return a draft of the given records, each once, in the order given."""
+        """Return a draft of the given distinct records, in the order given."""
         taken = pa.array(rows)
         place = np.full(len(self), -1)
         place[rows] = np.arange(len(rows))
@@ -131,15 +131,15 @@ class Draft:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """What is left to do.
+    """The records of a micro-batch, ready to be applied.
 
     Parameters
     ----------
-    records : to be applied.
-    bad : to be quarantined.
+    records : the records to apply.
+    bad : the records for the quarantine.
     skipped, oldest, new_fields, refused_columns : as in the draft.
-    is_skipped : whether somebody wants all of it in quarantine.
-    bad_record : makes one of the records bad, for a reason that shows only when it is applied.
+    is_skipped : whether the whole batch goes into quarantine on request.
+    bad_record : returns one of `records` as a bad record, for a reason that is found when it is applied.
     """
 
     records: Records
@@ -159,7 +159,7 @@ def refuse(reasons: dict[int, str], records: Flags, reason: str | Callable[[int]
 
 
 def arrivals(draft: Draft, target: Target) -> Arrivals:
-    """Type a draft's cells, and tell bad records apart. O(records)."""
+    """Give the cells of a draft their types, and separate bad records. O(records)."""
     count = len(draft)
     operations = draft.operations
     reasons = dict(draft.reasons)
@@ -167,13 +167,13 @@ def arrivals(draft: Draft, target: Target) -> Arrivals:
     about_rows = operations != TRUNCATE
     for name in target.key:
         missing = _is_null(typed[name]) & about_rows
-        refuse(reasons, missing, f"key column {name} is null or missing: a record needs its whole key")
+        refuse(reasons, missing, f"key column {name} is null or missing: a record needs all key columns")
     if target.sequence is not None:
         name = target.sequence.name
         missing = _is_null(typed[name]) & about_rows
-        refuse(reasons, missing, f"sequence column {name} is null or missing: a record needs its place")
+        refuse(reasons, missing, f"sequence column {name} is null or missing: a record needs a sequence")
     if not target.key:
-        advice = "an update needs a key that tells its row: declare one, or send delete and insert"
+        advice = "an update needs a key that identifies its row: declare a key, or send a delete and an insert"
         refuse(reasons, operations == UPDATE, advice)
     refuse(reasons, ~np.isin(operations, (INSERT, UPDATE, DELETE, TRUNCATE)), "its operation is unknown")
     changes = np.arange(count) if draft.changes is None else draft.changes
@@ -213,14 +213,14 @@ def _typed(draft: Draft, target: Target, reasons: dict[int, str]) -> dict[str, p
 
 
 def all_bad(draft: Draft, target: Target, reason: str) -> Arrivals:
-    """Return a draft of which nothing is to be applied."""
+    """Return all records of a draft as bad records."""
     none = arrivals(replace(draft, operations=np.full(len(draft), UNREADABLE, np.int8), reasons={}), target)
     bad = tuple(_bad(draft, row, target, reason) for row in range(len(draft)))
     return Arrivals(none.records, bad, draft.skipped, draft.oldest, is_skipped=True)
 
 
 def readable(cell: pa.Scalar) -> object:
-    """Return a cell's value; what Python has none for, a time outside of the years 1 to 9999, as its number.
+    """Return a cell's value; a time outside of the years 1 to 9999, which Python does not have, as its number.
 
     >>> readable(pa.scalar(7)), readable(pa.scalar(4 * 10**17, pa.timestamp("us")))
     (7, '400000000000000000 (timestamp[us])')
@@ -232,7 +232,7 @@ def readable(cell: pa.Scalar) -> object:
 
 
 def _counting(draft: Draft, good: Flags) -> NDArray[np.int64]:
-    """Return the good records, but for those that a truncation takes away again."""
+    """Return the good records, without those before the last truncation."""
     truncations = np.flatnonzero((draft.operations == TRUNCATE) & good)
     first = int(truncations[-1]) + 1 if len(truncations) else 0
     return first + np.flatnonzero(good[first:])
@@ -257,7 +257,7 @@ def _records(draft: Draft, target: Target, typed: Cells, rows: NDArray[np.int64]
         kept=None if draft.kept is None else draft.kept[rows],
         sequence=sequence,
         versions=None if draft.versions is None else draft.versions[rows],
-        from_nothing=bool((draft.operations == TRUNCATE).any()),
+        truncated=bool((draft.operations == TRUNCATE).any()),
     )
 
 

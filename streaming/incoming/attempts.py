@@ -1,9 +1,9 @@
-"""Batches that failed, over restarts, and those that are to be skipped.
+"""Batches that failed, counted over restarts, and batches to be skipped.
 
-    attempts  source   query, batch, end of the batch that failed last, how often, and the error
-    skips     source   query, batch, end of the batch to put into quarantine instead of applying it
+    attempts  source   position of the batch that failed last, how often it failed, and the last error
+    skips     source   position of the batch to put into quarantine instead of applying it
 
-A batch that has failed `MOST` times is not tried again until someone says so: it would only fail again.
+A batch that failed `MOST` times is not tried again until a person asks for it: it would only fail again.
 """
 
 from dataclasses import asdict, dataclass
@@ -23,9 +23,9 @@ class Attempt:
 
     Parameters
     ----------
-    position : which one.
-    count : how often.
-    error : the last time.
+    position : the position of the batch.
+    count : how often it failed.
+    error : the last error.
     """
 
     position: Position
@@ -34,11 +34,11 @@ class Attempt:
 
 
 class BatchKeepsFailing(StateRefused):
-    """A batch has failed so often that somebody has to look."""
+    """A batch failed so often that a person has to look into it."""
 
 
 def failed_batch(store: Reader, source: str) -> Attempt | None:
-    """Return the failed batch of a source."""
+    """Return the failed batch of a source; None if no batch failed."""
     stored = store.get("attempts", source.encode())
     if stored is None:
         return None
@@ -53,7 +53,7 @@ class Attempts:
         self._store = store
 
     def refuse_hopeless(self, source: str, position: Position, configuration: str = "CONF") -> None:
-        """Raise where a batch has failed too often."""
+        """Raise if a batch failed too often."""
         last = failed_batch(self._store, source)
         if last is not None and last.position == position and last.count >= MOST:
             raise BatchKeepsFailing(
@@ -88,7 +88,7 @@ class Attempts:
         return stored is not None and Position(**codecs.read_json(stored)) == position
 
     def done(self, source: str, change: WriteBatch) -> None:
-        """Add to a commit that the source's batch succeeded."""
+        """Delete the failures of a source with the commit of its batch."""
         for family in ("attempts", "skips"):
             if self._store.get(family, source.encode()) is not None:
                 change.delete(family, source.encode())

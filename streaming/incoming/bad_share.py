@@ -1,4 +1,4 @@
-"""A stream of bad records stops the run: something else must be wrong than single records."""
+"""Stops a run if too large a share of the records cannot be read: then more is wrong than single records."""
 
 from collections import defaultdict, deque
 
@@ -7,11 +7,11 @@ from holdfast.streaming.incoming.arrivals import Arrivals
 
 
 class BadShare:
-    """How many of the last records of each table could not be read.
+    """The share of bad records among the last records of each table.
 
     Parameters
     ----------
-    most, window : no more than this share among the last `window` records.
+    most, window : the largest allowed share among the last `window` records.
     """
 
     def __init__(self, most: float, window: int) -> None:
@@ -19,17 +19,17 @@ class BadShare:
         self._window = window
         self._recent: dict[str, deque[tuple[int, int]]] = defaultdict(deque)
 
-    def check(self, source: str, came: Arrivals, *, had_good: bool) -> None:
-        """Raise where too many records are bad.
+    def check(self, source: str, arrived: Arrivals, *, had_good: bool) -> None:
+        """Raise if too many records are bad.
 
         Parameters
         ----------
-        had_good : whether some record of the table could be read before.
+        had_good : whether any earlier record of the table could be read.
         """
-        if not came.bad or came.is_skipped:
+        if not arrived.bad or arrived.is_skipped:
             return
-        bad, good = len(came.bad), len(came.records)
-        example = f"{came.bad[0].record_id}: {came.bad[0].reason}"
+        bad, good = len(arrived.bad), len(arrived.records)
+        example = f"{arrived.bad[0].record_id}: {arrived.bad[0].reason}"
         if not good and not had_good:
             raise InputError(
                 f"table {source}: none of the first {bad} record(s) could be read; the first is {example}. Check the "

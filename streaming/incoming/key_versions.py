@@ -1,8 +1,8 @@
-"""What is known of each key's last change, also of keys whose row is gone: late records are told by it.
+"""The sequence of the last change of each key, also of keys without a row, by which late records are recognised.
 
-It is a table of its own, of one row for each key: the key, the sequence of its last change, and since when it has no
-row (0 while it has one). So it is stored, undone and restored as the rows of a table are, and it is where they are: in
-memory, or in blocks.
+The versions are a table of their own, with one row a key: the key, the sequence of its last change, and the time when
+its row was deleted (0 while it has a row). So they are stored, undone and restored like the rows of a table, and are
+in the same place: in memory, or in blocks.
 """
 
 import math
@@ -32,9 +32,9 @@ class KeyVersions(TablePart):
 
     Parameters
     ----------
-    holding : the rows of that table, as `versions_definition` says.
+    holding : the rows of the table of versions (`versions_definition`).
     retention : for how many seconds keys without a row are remembered; None for ever.
-    clock : seconds since 1970.
+    clock : the clock, in seconds since 1970.
     """
 
     def __init__(
@@ -58,19 +58,19 @@ class KeyVersions(TablePart):
         self._oldest = _LEAST
 
     def undo(self) -> None:
-        """Take back what was done since `begin`."""
+        """Take back the changes since `begin`."""
         self.holding.undo()
 
     def latest(self, table: Table) -> NDArray[np.int64]:
-        """Return the last sequence known of each row's key, the least number where none is."""
+        """Return the last known sequence of each row's key; the least number if none is known."""
         nothing = np.zeros(table.row_count, np.int64)
         self._asked, _ = self._rows.encode(versions_table(self._schema, table, nothing))
         slots = self._rows.slots_with_key(self._asked)
         found = np.where(slots >= 0, self._rows.codes[slots, -2], _LEAST)
-        return np.where(found == _LEAST, _LEAST - 1, found)  # no sequence is less than what is known of a new key
+        return np.where(found == _LEAST, _LEAST - 1, found)  # less than any sequence, also of a new key
 
     def note(self, operations: NDArray[np.int8], sequence: NDArray[np.int64], which: NDArray[np.int64]) -> None:
-        """Remember some of the records that `latest` was asked about; late ones change nothing. O(records)."""
+        """Remember the records `which` of the last call of `latest`; late records change nothing. O(records)."""
         now = int(self._clock())
         codes = self._asked
         codes[:, -2], codes[:, -1] = np.maximum(sequence, _LEAST), np.where(operations == DELETE, now, 0)
@@ -83,20 +83,20 @@ class KeyVersions(TablePart):
         last[first_equal(codes, self._rows.key)] = np.arange(len(codes))
         self._replace(codes[last[last >= 0]])
         self._batches += 1
-        if self.retention is not None and self._batches % _SWEEP_EVERY == 1:  # the first, too: a run may have few
+        if self.retention is not None and self._batches % _SWEEP_EVERY == 1:  # also the first: a run may have few
             self._drop_between(-1, 1, math.ceil(now - self.retention) - 1)
-        self._rows.forget()  # at the end alone: until then `undo` needs the slots, and `encode` knows of no others
+        self._rows.forget()  # only at the end: until then `undo` needs the slots, and `encode` uses them
 
     def forget_before(self, sequence: int) -> None:
-        """Forget keys whose last change is before a sequence, with what is noted next."""
+        """Forget keys whose last change is before a sequence, with the next call of `note`."""
         self._oldest = sequence
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
-        """Yield what changed since it was last saved, or everything."""
+        """Yield what changed since the last save, or everything."""
         return self.holding.save(prefix, everything=everything)
 
     def check_invariants(self) -> None:
-        """Assert what is promised. O(n)."""
+        """Assert the invariants. O(n)."""
         self._rows.check_invariants()
 
     def _replace(self, codes: NDArray[np.int64]) -> None:
@@ -114,18 +114,18 @@ class KeyVersions(TablePart):
 
 
 def schema_of_versions(schema: Schema, key: Sequence[str]) -> Schema:
-    """Return the columns that the versions of a table's keys have."""
+    """Return the schema of the versions of a table's keys."""
     columns = [schema.columns[schema.index(name)] for name in key]
     return Schema(schema.table, (*columns, Column(_SEQUENCE, INTEGER), Column(_GONE_SINCE, INTEGER)))
 
 
 def versions_definition(schema: Schema, key: Sequence[str], threads: int = 1) -> RowsDefinition:
-    """Return what the rows that have the versions of a table's keys tell."""
+    """Return the definition of the rows with the versions of a table's keys."""
     return RowsDefinition(PredicateSpace(schema_of_versions(schema, key)), key, threads=threads)
 
 
 def first_versions(whole: WholeTable, key: Sequence[str], sequence: str | None) -> WholeTable:
-    """Return the versions of the keys of a table's first rows, where these are: none without a column of sequences."""
+    """Return the versions of the keys of a table's first rows, in the same place; none without a sequence column."""
     schema = schema_of_versions(whole.schema, key)
     if sequence is None:
         return whole.nothing(schema)
@@ -137,7 +137,7 @@ def _versions_of(schema: Schema, sequence: str, rows: Table) -> Table:
 
 
 def versions_table(schema: Schema, rows: Table, sequence: NDArray[np.int64]) -> Table:
-    """Return the versions of keys that have rows."""
+    """Return the versions of the keys of rows."""
     columns = [rows[column.name] for column in schema.columns[:-2]]
     numbers = np.maximum(sequence, _LEAST), np.zeros(rows.row_count, np.int64)
     extra = [EncodedColumn(c, values, None) for c, values in zip(schema.columns[-2:], numbers, strict=True)]

@@ -1,7 +1,7 @@
-"""From the records of a micro-batch to the rows that enter and leave the table (semantics, Rows).
+"""Netting: from the records of a micro-batch to the rows that are inserted and deleted (semantics, Rows).
 
-With a key, the last record of each key counts, against the stored row. Without one, the table is the signed sum of its
-records. What ends where it began is nothing.
+With a key, the last record of each key is compared with the stored row. Without a key, the table is the signed sum of
+its records. Changes that cancel each other have no effect.
 """
 
 from collections.abc import Sequence
@@ -23,16 +23,16 @@ _NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True)
 class Records:
-    """Changes in the order of their sequence.
+    """Records of changes, in their order.
 
     Parameters
     ----------
-    table : their rows, with the columns of the monitored table. A delete by key needs its key only.
-    operations : INSERT, UPDATE or DELETE for each.
-    kept : (records, columns): cells that were not sent, since the row's did not change; of a table with a key.
-    sequence : what orders the records of one key, where they may come out of order.
-    versions : of a feed of whole rows that leave and enter: the version that each is of, ascending.
-    from_nothing : whether the table was emptied before these records.
+    table : the rows, with the columns of the monitored table. A delete by key needs only the key columns.
+    operations : INSERT, UPDATE or DELETE for each record.
+    kept : (records, columns): cells that were not sent, since they did not change; only of a table with a key.
+    sequence : orders the records of one key, if they may arrive out of order.
+    versions : of a feed of inserted and deleted whole rows, the version of each record, ascending.
+    truncated : whether the table is truncated before these records.
     """
 
     table: Table
@@ -40,7 +40,7 @@ class Records:
     kept: NDArray[np.bool_] | None = None
     sequence: NDArray[np.int64] | None = None
     versions: NDArray[np.int64] | None = None
-    from_nothing: bool = False
+    truncated: bool = False
 
     def __len__(self) -> int:
         return self.table.row_count
@@ -48,14 +48,14 @@ class Records:
 
 @dataclass(frozen=True)
 class Netted:
-    """What a batch comes down to.
+    """The net changes of a batch.
 
     Parameters
     ----------
-    codes, signs : distinct rows, and how many copies of each come or (negative) go.
-    inserted, deleted, updated, ignored : rows of a keyed table; `ignored` are deletes of unknown keys.
-    late : records that are older than what is known of their key.
-    incomplete : numbers of records that leave cells as they were, of rows that are not there.
+    codes, signs : distinct rows, and how many copies of each are added or (negative) removed.
+    inserted, deleted, updated, ignored : counts for a table with a key; `ignored` are deletes of unknown keys.
+    late : how many records are older than the last known change of their key.
+    incomplete : numbers of records that keep cells of rows that do not exist.
     """
 
     codes: Codes
@@ -73,15 +73,15 @@ def net(records: Records, codes: Codes, rows: RowSet, latest: NDArray[np.int64] 
 
     Parameters
     ----------
-    records, codes : what came.
-    rows : what is stored.
-    latest : the last sequence (or version) known of each record's key, the least number where none is.
+    records, codes : the records, and the codes of their rows.
+    rows : the stored rows.
+    latest : the last known sequence (or version) of each record's key; the least number if none is known.
     """
     return _net_keyed(records, codes, rows, latest) if rows.key else _net_keyless(records, codes, rows)
 
 
 def check(records: Records, key: tuple[int, ...]) -> None:
-    """Refuse records that no table could take."""
+    """Refuse a record with a null in its key, or an update of a table without a key."""
     table = records.table
     _refuse_null(table, key)
     if not key and (records.operations == UPDATE).any():
@@ -103,7 +103,7 @@ def _net_keyed(records: Records, codes: Codes, rows: RowSet, latest: NDArray[np.
     codes, operations = codes[order], records.operations[order]
     incomplete = _NONE
     if records.kept is not None and records.kept.any():
-        codes, whole = _completed(codes, operations, records.kept[order], rows, from_nothing=records.from_nothing)
+        codes, whole = _completed(codes, operations, records.kept[order], rows, truncated=records.truncated)
         incomplete = np.sort(order[~whole])
         order, codes, operations = order[whole], codes[whole], operations[whole]
     first = first_equal(codes, rows.key)
@@ -114,7 +114,7 @@ def _net_keyed(records: Records, codes: Codes, rows: RowSet, latest: NDArray[np.
         )
     else:
         last = np.full(len(codes), -1, np.int64)
-        last[first] = np.arange(len(codes))  # of several, the one assigned last stays
+        last[first] = np.arange(len(codes))  # of several records the last one stays
         deciding = last[last >= 0]
         deleting, ignored = operations[deciding] == DELETE, 0
     entering = codes[deciding]
@@ -123,7 +123,7 @@ def _net_keyed(records: Records, codes: Codes, rows: RowSet, latest: NDArray[np.
     same = known & ~deleting & (rows.codes[stored] == entering).all(axis=1)
     leaves = known & ~same
     enters = ~deleting & ~same
-    others = np.setdiff1d(rows.live(), stored[known]) if records.from_nothing else _NONE
+    others = np.setdiff1d(rows.live(), stored[known]) if records.truncated else _NONE
     out, into = rows.codes[np.concatenate([stored[leaves], others])], entering[enters]
     return Netted(
         np.concatenate([out, into]),
@@ -138,14 +138,14 @@ def _net_keyed(records: Records, codes: Codes, rows: RowSet, latest: NDArray[np.
 
 
 def _completed(
-    codes: Codes, operations: NDArray[np.int8], kept: NDArray[np.bool_], rows: RowSet, *, from_nothing: bool
+    codes: Codes, operations: NDArray[np.int8], kept: NDArray[np.bool_], rows: RowSet, *, truncated: bool
 ) -> tuple[Codes, NDArray[np.bool_]]:
-    """Return codes with the cells that were not sent, from the row's version before; and which records have all theirs.
+    """Return the codes with kept cells from the earlier version of the row; and, per record, whether it is complete.
 
-    A record without them is no version of its row: those after it look further back. O(records) a column and round.
+    An incomplete record is not a version of its row: later records look further back. O(records) a column and round.
     """
     stored = rows.slots_with_key(codes)
-    stored = np.full(len(codes), -1) if from_nothing else stored
+    stored = np.full(len(codes), -1) if truncated else stored
     deletes = operations == DELETE
     kept = kept & ~deletes[:, None]
     whole = np.ones(len(codes), np.bool_)
@@ -173,7 +173,7 @@ def _completed(
             missing[grouped[filling[~usable]]] = True
         if not missing.any():
             return filled, whole
-        whole &= ~missing  # what was taken from these is looked for again
+        whole &= ~missing  # cells taken from incomplete records are searched again
 
 
 def _decided_by_images(
@@ -184,10 +184,10 @@ def _decided_by_images(
     first: NDArray[np.int64],
     rows: RowSet,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], int]:
-    """Return the record that decides about each key, whether the row goes, and how many removals say nothing.
+    """Return the deciding record of each key, whether it deletes the row, and how many removals have no effect.
 
-    Of a feed of whole rows that leave and enter, a removal counts only for the row that it shows, and not for one that
-    its own version wrote: a version may come in parts, and its additions before its removals.
+    In a feed of inserted and deleted whole rows, a removal deletes only exactly its row, and not a row that its own
+    version wrote: the records of a version may arrive in parts, additions before removals.
     """
     adds = np.flatnonzero(operations != DELETE)
     removals = np.flatnonzero(operations == DELETE)
@@ -213,7 +213,7 @@ def _decided_by_images(
 
 def _net_keyless(records: Records, codes: Codes, rows: RowSet) -> Netted:
     signs = np.where(records.operations == DELETE, -1, 1)
-    if records.from_nothing:  # what is stored, owed deletes included, ends where it is taken back
+    if records.truncated:  # all stored rows, and owed deletes, are taken back
         held = np.flatnonzero(rows.copies)
         codes, signs = np.concatenate([rows.codes[held], codes]), np.concatenate([-rows.copies[held], signs])
     first = first_equal(codes, range(codes.shape[1]))
@@ -224,7 +224,7 @@ def _net_keyless(records: Records, codes: Codes, rows: RowSet) -> Netted:
 
 
 def no_key_is_twice(table: Table, key: tuple[int, ...]) -> None:
-    """Refuse a seed with two rows of one key, or with a null in it."""
+    """Refuse a seed with two rows of one key, or with a null in a key."""
     if not key:
         return
     _refuse_null(table, key)
@@ -244,12 +244,12 @@ def _refuse_null(table: Table, key: tuple[int, ...]) -> None:
 
 
 def null_in_key(where: str, column: str) -> InputError:
-    """Return what is to be said of a row without a key."""
+    """Return the error for a row with a null in its key."""
     return InputError(f"{where}: the key column {column} is null; expected a value that identifies the row")
 
 
 def key_twice(where: str, before: str, key: Sequence[str]) -> InputError:
-    """Return what is to be said of a row whose key an earlier one has."""
+    """Return the error for a row whose key an earlier row has."""
     return InputError(
         f"{where}: the same key ({', '.join(key)}) as {before}; expected each key once: choose other key columns, or "
         "take one of the rows out"

@@ -1,1 +1,1 @@
-"""What keeps constraints exact from batch to batch."""
+"""The maintainers, which keep constraints and rules exact from batch to batch."""

@@ -87,8 +87,8 @@ class Maintainer(TableMaintainer):
         near : the share of rows that may be exceptions of a constraint that nearly holds, such as "1%" or 0.01; None
             for no such constraints.
         near_context : the most columns in the context of such a constraint; 0 for any number.
-        near_orders : whether order compatibilities are searched too, beside keys and functional dependencies; refused
-            where rows are in blocks.
+        near_orders : whether order compatibilities are searched too, beside keys and functional dependencies;
+            refused where rows are in blocks.
         rules : the declared rules whose violations are counted, or their texts such as `Zip -> City`; one or several.
         space : the column pairs that are compared; by default measured on the table.
         threads : by default as many as there are cores.

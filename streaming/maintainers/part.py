@@ -1,9 +1,9 @@
-"""A part of a table's maintainer: the constraints of one family, the rules, or what is known of keys.
+"""A part of a table's maintainer: the constraints of one family, the rules, or the versions of keys.
 
-begin      remember the part as it is before the batch
-...        follow the batch, each part by a method of its own
-undo       become what `begin` remembered, once the rows are as they were; or
-save       yield what the batch changed, for its commit
+begin      remember the state before the batch
+...        apply the batch, each part by a method of its own
+undo       restore the state that `begin` remembered, once the rows are restored; or
+save       yield the changes of the batch, for its commit
 """
 
 from abc import ABC, abstractmethod
@@ -42,4 +42,4 @@ class TablePart(ABC):
 
     @abstractmethod
     def check_invariants(self) -> None:
-        """Assert what the part promises. May be exponential in the columns."""
+        """Assert the invariants. May be exponential in the columns."""

@@ -1,1 +1,1 @@
-"""The output tables: their shapes, who writes them, and the publisher that does so in order and once."""
+"""The output tables: their columns, their writers, and the publisher, which publishes each commit in order and once."""

@@ -1,6 +1,6 @@
-"""Which engine writes the output tables: delta-rs where it reaches the storage, Spark everywhere else.
+"""The engine that writes the output tables: delta-rs if it reaches the storage, else Spark.
 
-Both write the same tables and go on where the other ended, so the choice may change from start to start.
+Both write the same tables, and each continues where the other ended, so the choice may change from start to start.
 """
 
 import re
@@ -20,7 +20,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
 def writer_for(place: str, writer: Writer = "auto") -> Literal["deltalake", "spark"]:
-    """Return which engine writes to a place.
+    """Return the engine that writes to an address.
 
     >>> [writer_for(place) for place in ("var/tables", "s3://bucket/tables", "dbfs:/tables", "hdfs://host/tables")]
     ['deltalake', 'deltalake', 'spark', 'spark']
@@ -46,16 +46,16 @@ def open_tables(
     retentions: Mapping[str, Retention] | None = None,
     shapes: Mapping[str, Shape] = SHAPES,
 ) -> dict[str, OutputTable]:
-    """Open the output tables, or make those that are not there.
+    """Open the output tables, and create those that do not exist.
 
     Parameters
     ----------
     output : the folder of all tables.
-    application, state_id : whose they are.
-    writer : which engine is wanted.
-    spark_table : makes a table that Spark writes; called only where Spark is to write.
+    application, state_id : the owner of the tables.
+    writer : the engine that the configuration asks for.
+    spark_table : opens a table that Spark writes; called only if Spark is to write.
     storage : options of the object store, for delta-rs.
-    retentions : how long versions and rows of a table stay, where it is not as `Retention()` says.
+    retentions : how long versions and rows of tables stay; by default `Retention()`.
     shapes : the tables.
     """
     chosen = writer_for(output, writer)

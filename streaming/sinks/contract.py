@@ -1,15 +1,14 @@
-"""What every writer of output tables promises, and what is the same for all of them.
+"""The contract of the writers of output tables, and everything that is the same for all writers.
 
-A table is one application's, has the columns of its shape, and knows the last commit that it has of a state: its
-*transaction*, named `<state id>/<table>`, whose version is the commit's number. A writer writes rows and that version
-in one Delta commit, and leaves out rows of commits that the table has. So writers can take over from each other at
-any commit, and doing something again changes nothing. The state that was started last is the table's: another one that
-still writes is refused.
+A table belongs to one application, has the columns of its shape, and knows its last commit of each state: a Delta
+*transaction* with the name `<state id>/<table>`, whose version is the number of the commit. A writer writes rows and
+this version in one Delta commit, and leaves out rows of commits that the table has already. So writers can take over
+from each other at any commit, and a repeated write changes nothing. The state that was started last owns the table:
+another state that still writes is refused.
 """
 
 import datetime
 import logging
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ import pyarrow as pa
 from holdfast.constraints import ExternalError, StateRefused
 from holdfast.state.room import way_out
 from holdfast.streaming.sinks.shapes import Shape
+from holdfast.streaming.spark.errors import first_line
 
 APPLICATION, STATE = "holdfast.application", "holdfast.state"
 CHECKPOINT_EVERY = 20
@@ -38,12 +38,12 @@ _PLAIN_LOG = datetime.timedelta(hours=1)
 
 @dataclass(frozen=True)
 class Retention:
-    """How long things stay.
+    """How long versions and rows of tables stay.
 
     Parameters
     ----------
-    log : versions of the table, so that others can follow its change feed from where they are.
-    rows : rows of a table whose shape says when they are of age; None: for ever.
+    log : how long versions of the table stay, so that readers can follow its change feed.
+    rows : how long rows stay, in a table whose shape has a column with their age; None for ever.
     """
 
     log: datetime.timedelta = datetime.timedelta(days=2)
@@ -52,29 +52,29 @@ class Retention:
     def of_log(self, shape: Shape) -> datetime.timedelta:
         """Return how long versions of a table stay.
 
-        Each commit lists the log's folder, so a long log makes all commits slow, and nobody follows tables without a
-        change feed: their versions stay an hour at most, for those who are just reading one.
+        Each commit lists the folder of the log, so a long log makes all commits slow. Versions of tables without a
+        change feed stay at most an hour, for readers that are reading one.
         """
         return self.log if shape.change_feed else min(self.log, _PLAIN_LOG)
 
     def hours_of_log(self, shape: Shape) -> int:
-        """Return `of_log` in whole hours, as vacuuming wants it."""
+        """Return `of_log` in whole hours, as VACUUM takes it."""
         return -(-self.of_log(shape) // datetime.timedelta(hours=1))
 
     def oldest_day(self, shape: Shape, now: datetime.datetime) -> datetime.date | None:
-        """Return the first day whose rows stay; None where all do. Rows go by whole days, so that files do."""
+        """Return the first day whose rows stay; None if all stay. Rows are deleted by whole days, so that files are."""
         if self.rows is None or shape.aged_by is None:
             return None
         return (now.astimezone(datetime.UTC) - self.rows).date()
 
 
 def transactions(state_id: str, shape: Shape) -> str:
-    """Return the name under which a state's commits are counted in a table."""
+    """Return the name of the transaction of a state in a table."""
     return f"{state_id}/{shape.name}"
 
 
 def properties(shape: Shape, retention: Retention) -> dict[str, str]:
-    """Return the properties that make a table one that delta-rs and Spark both write, and that stays fast."""
+    """Return the settings of a table that delta-rs and Spark can both write, and that stays fast."""
     log = f"interval {max(1, int(retention.of_log(shape).total_seconds()))} seconds"
     return {
         "delta.enableChangeDataFeed": str(shape.change_feed).lower(),
@@ -87,7 +87,7 @@ def properties(shape: Shape, retention: Retention) -> dict[str, str]:
 
 
 def check_owner(uri: str, configuration: Mapping[str, str | None], application: str) -> None:
-    """Refuse a table of somebody else."""
+    """Refuse a table of another application, or one that Holdfast did not create."""
     owner = configuration.get(APPLICATION)
     if owner == application:
         return
@@ -100,11 +100,11 @@ def check_owner(uri: str, configuration: Mapping[str, str | None], application: 
 
 
 def missing_columns(uri: str, shape: Shape, found: Mapping[str, str], partition_by: Iterable[str]) -> list[str]:
-    """Return the columns to add to a table of an earlier version; refuse one that differs otherwise.
+    """Return the columns to add to a table of an earlier version; refuse a table that differs in other ways.
 
     Parameters
     ----------
-    found : Delta's name of the type of each column that is there.
+    found : Delta's name of the type of each column of the table.
     """
     expected = {name: delta_type(kind) for name, kind, _ in shape.columns}
     wrong = [f"column '{name}' is not of this version" for name in found if name not in expected]
@@ -139,10 +139,10 @@ PUT, GONE, AMENDED = 0, 1, 2
 
 
 def netted(rows: Iterable[Row], shape: Shape) -> tuple[pa.Table, pa.Array]:
-    """Return what the rows of a merged table come to, one a key, and for each which of `PUT`, `GONE`, `AMENDED` it is.
+    """Return the net row of each key of a merged table, and whether each is `PUT`, `GONE` or `AMENDED`.
 
-    A row with `_gone` takes the row of its key away; one with `_amends` changes the columns `shape.amendable` of the
-    row that is there, and nothing where there is none.
+    A row with `_gone` deletes the row of its key. A row with `_amends` sets the columns `shape.amendable` of the
+    existing row, and does nothing if there is none.
     """
     assert shape.key is not None
     last: dict[Any, tuple[int, dict[str, Any]]] = {}
@@ -163,27 +163,21 @@ def netted(rows: Iterable[Row], shape: Shape) -> tuple[pa.Table, pa.Array]:
 
 @contextmanager
 def storage_errors(uri: str, doing: str, kinds: Errors) -> Iterator[None]:
-    """Turn errors of an engine or the file system into one that says what to do."""
+    """Turn errors of an engine or the file system into an `ExternalError` that says what to do."""
     try:
         yield
     except ExternalError:
         raise
     except kinds as error:
+        problem = first_line(str(error)) or type(error).__name__
         raise ExternalError(
-            f"{uri} could not be {doing} ({first_line(error)}). Nothing is lost: check the storage behind "
-            f"`output` ({way_out(first_line(error), uri)}), and start again"
+            f"{uri} could not be {doing} ({problem}). Nothing is lost: check the storage behind `output` "
+            f"({way_out(problem, uri)}), and start again"
         ) from error
 
 
-def first_line(error: BaseException) -> str:
-    """Return what an error says on one line, without the pages that engines add."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).partition("JVM stacktrace")[0]
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
-    return " ".join(lines[:3])[:500] or type(error).__name__
-
-
 class OutputTable(ABC):
-    """One output table: takes rows of commits, and leaves out the rows that it has already.
+    """One output table, to which rows of commits are written once.
 
     Parameters
     ----------
@@ -289,7 +283,7 @@ class OutputTable(ABC):
                     raise
                 _log.warning(
                     "%s: left untidy till next time, since another process writes to it: %s",
-                    *(self.uri, first_line(error)),
+                    *(self.uri, first_line(str(error))),
                 )
             self._reopen()
 

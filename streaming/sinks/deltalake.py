@@ -1,11 +1,11 @@
 """Output tables written by delta-rs: milliseconds a commit, no JVM.
 
-A commit costs a listing of the log's folder and the commits since the last checkpoint. So checkpoints come every
-`CHECKPOINT_EVERY` commits, the handle is opened again as often, and the log is kept short: `compact` removes expired
-versions, which would otherwise be looked for after every commit (8 ms for each thousand of files in the log).
+A commit costs a listing of the log's folder, and reading the commits since the last checkpoint. So there is a
+checkpoint every `CHECKPOINT_EVERY` commits, the handle is opened again as often, and the log is kept short: `compact`
+removes expired versions, instead of a search for them after every commit (8 ms for each thousand files in the log).
 
-delta-rs writes transaction records and never refuses a repeat, so the version of the last one is compared before each
-write. Where two processes write all the same, its check for conflicts refuses the later one.
+delta-rs writes transaction records but does not refuse a repeated one, so the version of the last transaction is
+compared before each write. If two processes write nevertheless, the conflict check of delta-rs refuses the later write.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ from holdfast.streaming.sinks.contract import (
 )
 from holdfast.streaming.sinks.shapes import Shape
 
-_AFTERWARDS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+_HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 
 
 class DeltaLakeTable(OutputTable):
@@ -89,7 +89,7 @@ class DeltaLakeTable(OutputTable):
             self.shape.rows(rows),
             mode="append",
             commit_properties=commit,
-            post_commithook_properties=_AFTERWARDS,
+            post_commithook_properties=_HOOKS,
         )
 
     def _merge(self, rows: Sequence[Row], commit: CommitProperties) -> None:
@@ -102,7 +102,7 @@ class DeltaLakeTable(OutputTable):
                 source_alias="new",
                 target_alias="old",
                 commit_properties=commit,
-                post_commithook_properties=_AFTERWARDS,
+                post_commithook_properties=_HOOKS,
             )
             .when_matched_delete(f"new._what = {GONE}")
             .when_matched_update(every, f"new._what = {PUT}")
@@ -116,14 +116,14 @@ class DeltaLakeTable(OutputTable):
         return isinstance(error, CommitFailedError)
 
     def _join(self, size: int) -> None:
-        self._table.optimize.compact(target_size=size, post_commithook_properties=_AFTERWARDS)
+        self._table.optimize.compact(target_size=size, post_commithook_properties=_HOOKS)
 
     def _delete(self, condition: str) -> None:
-        self._table.delete(condition, post_commithook_properties=_AFTERWARDS)
+        self._table.delete(condition, post_commithook_properties=_HOOKS)
 
     def _vacuum(self, hours: int) -> None:
         self._table.vacuum(
-            hours, dry_run=False, enforce_retention_duration=False, full=True, post_commithook_properties=_AFTERWARDS
+            hours, dry_run=False, enforce_retention_duration=False, full=True, post_commithook_properties=_HOOKS
         )
         self._reopen()
         self._table.cleanup_metadata()

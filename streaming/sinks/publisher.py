@@ -1,12 +1,11 @@
-"""From the outbox to the output tables: in order, once, behind the backup, on a thread of its own.
+"""Publishes commits from the outbox to the output tables: in order, once, after the backup, on a thread of its own.
 
-For each commit: its log record goes to the backup and leaves the store; then its rows go to the tables, those of
-commits that follow each other in one write each; then it leaves the outbox. Tables know the last commit they have, so
-doing any of this again changes nothing. A crash between two steps is repaired by the next start, which drains
-everything first.
+For each commit, its log record is written to the backup and deleted from the store. Then its rows are written to the
+tables, those of successive commits together; then the commit is deleted from the outbox. Tables know their last commit,
+so a repeated step changes nothing. After a crash between two steps, the next start publishes the rest first.
 
-The tables are looked after behind what was published, so that upkeep holds nobody up who may still run ahead: small
-files are joined every some dozen commits, old rows and files go while nothing waits.
+Tables are maintained after the publication, so that upkeep does not delay the stream unless it is too far ahead: small
+files are joined every `compact_every` writes, old rows and files are removed when nothing waits.
 """
 
 import datetime
@@ -23,7 +22,7 @@ from holdfast.streaming.sinks.contract import OutputTable
 from holdfast.streaming.sinks.shapes import SHAPES
 
 _ROWS_AT_ONCE = 100_000
-_HAVE_ROWS = ("constraint_changes", "constraints")
+_ALWAYS_FILLED = ("constraint_changes", "constraints")
 _ROWS_STAY = frozenset(name for name, shape in SHAPES.items() if shape.aged_by is None)
 
 
@@ -32,13 +31,17 @@ class Publisher:
 
     Parameters
     ----------
-    commits : the store's way in; its outbox payloads are `{table: [row, ...]}`, each row with its `commit`.
-    log : where records go first.
-    tables : by name.
+    commits : the commits of the store; payloads in its outbox are `{table: [row, ...]}`, each row with its `commit`.
+    log : the log in the backup.
+    tables : the output tables by name.
     most_behind : how many commits may wait before `wait_for_room` blocks.
-    compact_every : writes of a table between two compactions.
-    tidy_every : seconds after which a table is tidied, when nothing waits; after twice as many, in any case.
+    compact_every : the writes of a table between two compactions.
+    tidy_every : the seconds after which a table is tidied when nothing waits; after twice as many in any case.
     now : the clock.
+
+    Attributes
+    ----------
+    published : the last commit that is in all tables, as far as this process knows.
     """
 
     def __init__(
@@ -62,7 +65,7 @@ class Publisher:
         self._tidied = dict.fromkeys(tables, -math.inf)
         self._changed = Condition()
         self._logging = Lock()
-        self._published = 0
+        self.published = 0
         self._is_closing = False
         self._is_abandoned = False
         self._failed: BaseException | None = None
@@ -70,26 +73,21 @@ class Publisher:
 
     @property
     def behind(self) -> int:
-        """How many commits wait."""
-        return self.commits.last - self._published
-
-    @property
-    def published(self) -> int:
-        """The last commit that is in all tables, as far as this process knows."""
-        return self._published
+        """How many commits are not published yet."""
+        return self.commits.last - self.published
 
     @property
     def has_failed(self) -> bool:
-        """Whether the thread was stopped by an error."""
+        """Whether an error ended the thread."""
         return self._failed is not None
 
     def start(self) -> None:
-        """Publish what was left, then go on in the background."""
+        """Publish all commits that wait, then continue on the thread."""
         self._refuse_lost_tables()
         self._refuse_other_copies()
         while self.step():
             pass
-        self._published = self.commits.last
+        self.published = self.commits.last
         self._thread.start()
 
     def notify(self) -> None:
@@ -98,20 +96,20 @@ class Publisher:
             self._changed.notify_all()
 
     def check(self) -> None:
-        """Raise what stopped the thread."""
+        """Raise the error that ended the thread, if any."""
         with self._changed:
             if self._failed is not None:
                 raise self._failed
 
     def wait_for_room(self) -> None:
-        """Block while too many commits wait; raise what stopped the thread."""
+        """Block while too many commits wait; raise the error that ended the thread, if any."""
         with self._changed:
             while self._failed is None and self.behind > self._most_behind:
                 self._changed.wait(1.0)
         self.check()
 
     def close(self) -> None:
-        """Publish everything, and end; raise what stopped the thread."""
+        """Publish everything, and end the thread; raise the error that ended it before, if any."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
@@ -119,16 +117,16 @@ class Publisher:
         self.check()
 
     def abandon(self) -> None:
-        """End after what is being written; the next start publishes the rest."""
+        """End the thread after the current write; the next start publishes the rest."""
         with self._changed:
             self._is_abandoned = True
             self._changed.notify_all()
         self._thread.join()
 
     def log(self) -> None:
-        """Put the records of all commits into the backup that are not there yet.
+        """Write the records of all commits into the backup that are not there yet.
 
-        Whoever acknowledges a commit calls this first: a state that is lost comes back with all that was acknowledged.
+        This is called before a commit is acknowledged: so a lost state is restored with all acknowledged commits.
         """
         with self._logging:
             for number, record in self.commits.unlogged():
@@ -136,7 +134,7 @@ class Publisher:
                 self.commits.logged(number)
 
     def step(self) -> bool:
-        """Publish a run of commits that wait; say whether there were any."""
+        """Publish some successive commits that wait; return whether there were any."""
         self.log()
         rows: dict[str, list[Mapping[str, Any]]] = {}
         last, count = 0, 0
@@ -154,7 +152,7 @@ class Publisher:
             self._tables[name].publish(rows[name], last)
         self.commits.published(last, {name: max(row["commit"] for row in rows[name]) for name in written})
         with self._changed:
-            self._published = last
+            self.published = last
             self._changed.notify_all()
         for name in written:
             self._since_compaction[name] += 1
@@ -164,7 +162,7 @@ class Publisher:
         return True
 
     def tidy(self, after: float = 0.0) -> bool:
-        """Tidy the table whose turn it is, if that is `after` seconds ago; say whether there was one."""
+        """Tidy the table that was tidied longest ago, if at least `after` seconds ago; return whether one was."""
         name = min(self._tidied, key=self._tidied.__getitem__, default=None)
         if name is None or time.monotonic() - self._tidied[name] < after:
             return False
@@ -173,18 +171,18 @@ class Publisher:
         return True
 
     def _refuse_lost_tables(self) -> None:
-        """Refuse to go on with new tables where they had rows that stay: they would never have them again.
+        """Refuse new tables in place of lost ones whose rows have to stay: nothing would write these rows again.
 
-        Tables whose rows go with time may begin anew. The seed gives every state rows in `tables`, so it also shows
-        when this was refused before.
+        Tables whose rows expire may be created anew. The seed of every state writes rows to `tables`, so a missing
+        commit there shows that new tables were refused before.
         """
         first = next((number for number, _ in self.commits.unpublished()), self.commits.last + 1)
         if first <= self.commits.first:
             return
-        had_rows = {*_HAVE_ROWS, *(_ROWS_STAY & self.commits.published_to.keys())}
+        had_rows = {*_ALWAYS_FILLED, *(_ROWS_STAY & self.commits.published_to.keys())}
         lost = [name for name, table in self._tables.items() if name in had_rows and table.is_new]
         if "tables" in self._tables and not self._tables["tables"].published:
-            lost = [*_HAVE_ROWS, "tables"]
+            lost = [*_ALWAYS_FILLED, "tables"]
         if lost:
             raise StateRefused(
                 f"output tables are gone that had commits up to {first - 1} ({', '.join(lost)}): restore the folder "
@@ -192,7 +190,7 @@ class Publisher:
             )
 
     def _refuse_other_copies(self) -> None:
-        """Refuse tables that are older than they were: they lack commits; and newer ones: they would leave some out."""
+        """Refuse older copies of tables, which lack commits, and newer ones, which would leave commits out."""
         for name, commit in self.commits.published_to.items():
             table = self._tables.get(name)
             if table is not None and not table.is_new and table.published < commit:
@@ -217,14 +215,14 @@ class Publisher:
                     self.tidy(2 * self._tidy_every)
                     continue
                 with self._changed:
-                    if self._is_closing and self._published == self.commits.last:
+                    if self._is_closing and self.published == self.commits.last:
                         return
                 if self.tidy(self._tidy_every):
                     continue
                 with self._changed:
-                    if self._published == self.commits.last and not self._is_closing:
+                    if self.published == self.commits.last and not self._is_closing:
                         self._changed.wait(1.0)
-        except BaseException as error:  # noqa: BLE001  (raised again where somebody waits)
+        except BaseException as error:  # noqa: BLE001  (raised by `check`)
             with self._changed:
                 self._failed = error
                 self._changed.notify_all()

@@ -1,7 +1,7 @@
-"""What the output tables look like: columns, their meaning, how they are kept.
+"""The output tables: their columns, the meaning of the columns, and how rows are kept.
 
-Every table says of which commit, application and state a row is. The commit number is the total order: clocks and batch
-numbers of a source are not. Timestamps are UTC.
+Every row has its commit, its application and its state. The number of the commit is the total order of rows, unlike
+clocks and batch numbers of a source. Timestamps are UTC.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,33 +15,42 @@ _COUNT = pa.int64()
 _TEXT = pa.string()
 
 _EVERYWHERE = (
-    ("commit", _COUNT, "number of the commit: the order of everything in these tables"),
-    ("application", _TEXT, "name of the pipeline"),
-    ("state_id", _TEXT, "which state wrote it"),
+    ("commit", _COUNT, "number of the commit: the order of all rows in the output tables"),
+    ("application", _TEXT, "name of the application"),
+    ("state_id", _TEXT, "id of the state that wrote the row"),
+)
+_COMMITTED = (
+    ("committed_at", _TIME, "time of the commit"),
+    ("date", pa.date32(), "the day of committed_at"),
+)
+_OF_CHANGES = (
+    ("source", _TEXT, "the table whose batch caused the change"),
+    ("batch_id", _COUNT, "the batch of that table's source"),
+    *_COMMITTED,
 )
 _CONSTRAINT = (
-    ("constraint_id", _TEXT, "SHA-256 of family, table and text: the same as long as the text is"),
-    ("table_name", _TEXT, "the table it holds on; of an inclusion, the dependent one"),
-    ("referenced_table", _TEXT, "of an inclusion, the table referred to"),
+    ("constraint_id", _TEXT, "SHA-256 of family, table and text of the constraint"),
+    ("table_name", _TEXT, "the table of the constraint; of an inclusion, the dependent table"),
+    ("referenced_table", _TEXT, "of an inclusion, the referenced table"),
     ("family", _TEXT, "dc, od or ind"),
     ("constraint", _TEXT, "the constraint as a text that can be parsed"),
     ("sentence", _TEXT, "the constraint in plain words"),
-    ("predicates", _TEXT, "its predicates as JSON"),
+    ("predicates", _TEXT, "the predicates of the constraint, as JSON"),
     ("kind", _TEXT, "key, constant, functional_dependency, ..."),
-    ("size", _COUNT, "how many column pairs it constrains"),
+    ("size", _COUNT, "number of column pairs of the constraint"),
 )
 _NEAR = (
-    ("constraint_id", _TEXT, "SHA-256 of family, table and text: the same whatever its exceptions are"),
-    ("table_name", _TEXT, "the table on which it nearly holds"),
-    ("shape", _TEXT, "key, constant (a functional dependency too), order or order_desc"),
-    ("context", _TEXT, "the columns on which rows agree, of a key its own columns, as JSON"),
-    ("target", _TEXT, "no column (key), one, or the two that are ordered, as JSON"),
+    ("constraint_id", _TEXT, "SHA-256 of family, table and text of the constraint, without its exceptions"),
+    ("table_name", _TEXT, "the table on which the constraint nearly holds"),
+    ("shape", _TEXT, "key, constant (functional dependencies too), order or order_desc"),
+    ("context", _TEXT, "the columns whose values agree in a group of rows; of a key its columns; as JSON"),
+    ("target", _TEXT, "no column (key), one column, or the two ordered columns, as JSON"),
     ("constraint", _TEXT, "the constraint without its exceptions, as a text that can be parsed"),
-    ("sentence", _TEXT, "the constraint in plain words, with how many exceptions it has"),
+    ("sentence", _TEXT, "the constraint in plain words, with its number of exceptions"),
 )
 _COUNTS = (
-    ("exceptions", _COUNT, "the least number of rows without which it holds, as of the commit"),
-    ("rows", _COUNT, "rows of the table, as of the commit"),
+    ("exceptions", _COUNT, "the least number of rows without which the constraint holds, as of the commit"),
+    ("rows", _COUNT, "number of rows of the table, as of the commit"),
     ("share", pa.float64(), "exceptions as a share of the rows"),
 )
 
@@ -52,13 +61,13 @@ class Shape:
 
     Parameters
     ----------
-    name, description : for people and catalogs.
-    columns : name, type and meaning of each.
-    partition_by : the columns that split its files.
-    change_feed : whether others can follow its changes.
-    key : of a table that is merged, the column that identifies a row; of one that is appended to, None.
-    amendable : of a table that is merged, the columns that can be set without the others.
-    aged_by : the column that says how old a row is, where old rows may go; None where all have to stay.
+    name, description : the name and the description of the table.
+    columns : name, type and meaning of each column.
+    partition_by : the columns that partition the files.
+    change_feed : whether the table has a change feed.
+    key : the column that identifies a row, if rows are merged; None if rows are appended.
+    amendable : the columns that can be set without the others, if rows are merged.
+    aged_by : the column with the age of a row, if old rows may be deleted; None if all rows have to stay.
     """
 
     name: str
@@ -76,17 +85,17 @@ class Shape:
 
     @property
     def arrow(self) -> pa.Schema:
-        """The schema, meanings included."""
+        """The schema, with the meanings as comments."""
         return pa.schema([pa.field(name, kind, metadata={"comment": text}) for name, kind, text in self.columns])
 
     def rows(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-        """Return rows as Arrow; what a row does not have is null, what the table does not have is a defect."""
+        """Return rows as Arrow; missing values are null, and unknown columns are a defect."""
         for row in rows:
             assert row.keys() <= self.names, f"{self.name} has no column {min(row.keys() - self.names)}"
         columns = {}
         for name, kind, _ in self.columns:
             values = [row.get(name) for row in rows]
-            if pa.types.is_timestamp(kind) or pa.types.is_date(kind):  # kept as texts in the outbox
+            if pa.types.is_timestamp(kind) or pa.types.is_date(kind):  # texts in the outbox
                 columns[name] = pa.array(values, _TEXT).cast(kind)
             else:
                 columns[name] = pa.array(values, kind)
@@ -98,18 +107,15 @@ CONSTRAINT_CHANGES = Shape(
     "Every constraint that appeared or disappeared. The set as of a commit is the sum of the changes up to it.",
     (
         *_EVERYWHERE,
-        ("source", _TEXT, "the table whose changes brought it about"),
-        ("batch_id", _COUNT, "batch of that source"),
-        ("committed_at", _TIME, "when"),
-        ("date", pa.date32(), "the day of committed_at"),
+        *_OF_CHANGES,
         *_CONSTRAINT,
         ("change", _TEXT, "appeared or disappeared"),
         ("reason", _TEXT, "violated, implied, weakened or released"),
-        ("by", _TEXT, "the constraint that implies it now, or whose loss exposed it"),
-        ("witness", _TEXT, "the rows that prove it, as JSON"),
+        ("by", _TEXT, "the constraint that implies it now, or that implied it before"),
+        ("witness", _TEXT, "the rows that prove the change, as JSON"),
         ("cause", _TEXT, "data, seed, rebuild or config"),
-        ("constraints_after", _COUNT, "how many constraints the table had then"),
-        ("exceptions", _COUNT, "of a constraint that is violated and nearly holds: how many exceptions it has"),
+        ("constraints_after", _COUNT, "number of constraints of the table after the commit"),
+        ("exceptions", _COUNT, "number of exceptions of a violated constraint that nearly holds"),
     ),
     partition_by=("date",),
     change_feed=True,
@@ -120,11 +126,11 @@ CONSTRAINTS = Shape(
     (
         *_EVERYWHERE,
         *_CONSTRAINT,
-        ("since_commit", _COUNT, "the commit that brought it"),
-        ("since", _TIME, "when that was"),
-        ("score", pa.float64(), "how much it told as of the commit, from 0 to 1"),
-        ("rank", _COUNT, "its place by score within its table and family; null behind the first thousand"),
-        ("nulls_rule", _TEXT, "what null means in it"),
+        ("since_commit", _COUNT, "the commit with which the constraint appeared"),
+        ("since", _TIME, "the time of that commit"),
+        ("score", pa.float64(), "the score as of the commit, from 0 to 1"),
+        ("rank", _COUNT, "rank by score within table and family; null after the first thousand"),
+        ("nulls_rule", _TEXT, "how the constraint treats null"),
     ),
     change_feed=True,
     key="constraint_id",
@@ -132,28 +138,28 @@ CONSTRAINTS = Shape(
 )
 BATCHES = Shape(
     "batches",
-    "Every micro-batch: what came in, what it did, and how long that took.",
+    "Every micro-batch: its records, its effect on the table, and its duration.",
     (
         *_EVERYWHERE,
         ("source", _TEXT, "the table"),
-        ("query_id", _TEXT, "the streaming query"),
-        ("batch_id", _COUNT, "its batch"),
-        ("start_offsets", _TEXT, "where it began"),
-        ("end_offsets", _TEXT, "where it ended"),
-        ("rows_in", _COUNT, "records"),
-        ("inserted", _COUNT, "rows that came"),
-        ("deleted", _COUNT, "rows that went"),
-        ("updated", _COUNT, "rows that changed"),
+        ("query_id", _TEXT, "id of the streaming query"),
+        ("batch_id", _COUNT, "number of the batch in the query"),
+        ("start_offsets", _TEXT, "offsets before the batch"),
+        ("end_offsets", _TEXT, "offsets after the batch"),
+        ("rows_in", _COUNT, "number of records"),
+        ("inserted", _COUNT, "inserted rows"),
+        ("deleted", _COUNT, "deleted rows"),
+        ("updated", _COUNT, "updated rows"),
         ("ignored", _COUNT, "deletes of unknown keys"),
-        ("owed", _COUNT, "deletes of copies that were not there"),
-        ("late", _COUNT, "records older than what is stored of their key"),
+        ("owed", _COUNT, "deletes of copies that the table did not have"),
+        ("late", _COUNT, "records older than the last known change of their key"),
         ("quarantined", _COUNT, "records that could not be read"),
-        ("table_rows", _COUNT, "rows of the table afterwards"),
-        ("constraints", _COUNT, "constraints afterwards"),
-        ("seconds", _TEXT, "by step, as JSON"),
-        ("lag_records", _COUNT, "records not read yet, where the source tells"),
+        ("table_rows", _COUNT, "rows of the table after the batch"),
+        ("constraints", _COUNT, "constraints of the table after the batch"),
+        ("seconds", _TEXT, "seconds by step, as JSON"),
+        ("lag_records", _COUNT, "records not read yet, if the source tells"),
         ("lag_seconds", pa.float64(), "age of the oldest record of the batch"),
-        ("committed_at", _TIME, "when"),
+        ("committed_at", _TIME, "time of the commit"),
     ),
     aged_by="committed_at",
 )
@@ -163,26 +169,26 @@ TABLES = Shape(
     (
         *_EVERYWHERE,
         ("table_name", _TEXT, "its name"),
-        ("columns", _TEXT, "names and types, as JSON"),
-        ("excluded", _TEXT, "columns left out, as JSON"),
-        ("fingerprint", _TEXT, "of types, orders and column pairs"),
-        ("rows", _COUNT, "rows at the last change of this line"),
-        ("bounds", _TEXT, "largest constraints looked for, as JSON"),
-        ("nulls_rule", _TEXT, "what null means"),
+        ("columns", _TEXT, "names and types of the columns, as JSON"),
+        ("excluded", _TEXT, "columns that are not monitored, as JSON"),
+        ("fingerprint", _TEXT, "digest of types, orders and column pairs"),
+        ("rows", _COUNT, "number of rows when this line was written"),
+        ("bounds", _TEXT, "bounds of the constraints that are searched, as JSON"),
+        ("nulls_rule", _TEXT, "how constraints treat null"),
     ),
     key="table_name",
 )
 QUARANTINE = Shape(
     "quarantine",
-    "Records that could not be read, with their reason.",
+    "Records that could not be read, with the reason.",
     (
         *_EVERYWHERE,
         ("source", _TEXT, "the table"),
         ("table_name", _TEXT, "the table"),
         ("record_id", _TEXT, "topic-partition-offset, or file-line"),
-        ("raw", _TEXT, "the record, at most 64 kB"),
-        ("reason", _TEXT, "why"),
-        ("seen_at", _TIME, "when"),
+        ("raw", _TEXT, "the raw record, at most 64 kB"),
+        ("reason", _TEXT, "why it could not be read"),
+        ("seen_at", _TIME, "time of the commit"),
         ("date", pa.date32(), "the day of seen_at"),
     ),
     partition_by=("date",),
@@ -193,11 +199,10 @@ METRICS = Shape(
     "Figures of the pipeline, every few seconds.",
     (
         *_EVERYWHERE,
-        ("metric", _TEXT, "which"),
-        ("value", pa.float64(), "how much"),
-        ("labels", _TEXT, "of what, as JSON"),
-        ("committed_at", _TIME, "when"),
-        ("date", pa.date32(), "the day"),
+        ("metric", _TEXT, "name of the figure"),
+        ("value", pa.float64(), "value of the figure"),
+        ("labels", _TEXT, "the table, as JSON"),
+        *_COMMITTED,
     ),
     partition_by=("date",),
     aged_by="date",
@@ -205,48 +210,48 @@ METRICS = Shape(
 
 RULE_STATUS = Shape(
     "rule_status",
-    "Monitored rules: a line when the counts of one change and every few minutes; without counts when it is left out.",
+    "Monitored rules: a line when the counts of a rule change, and every few minutes; without counts when it ends.",
     (
         *_EVERYWHERE,
-        ("rule", _TEXT, "its name"),
-        ("table_name", _TEXT, "the table it is about; of an inclusion, the dependent one"),
-        ("constraint", _TEXT, "what must hold, as a text that can be parsed"),
-        ("sentence", _TEXT, "what must hold, in plain words"),
-        ("source", _TEXT, "the table whose changes brought it about; null at a start"),
-        ("violating_pairs", _COUNT, "ordered pairs of rows that break it; null where it is not about pairs"),
+        ("rule", _TEXT, "name of the rule"),
+        ("table_name", _TEXT, "the table of the rule; of an inclusion, the dependent table"),
+        ("constraint", _TEXT, "the constraint of the rule, as a text that can be parsed"),
+        ("sentence", _TEXT, "the constraint of the rule in plain words"),
+        ("source", _TEXT, "the table whose batch caused the line; null at a start"),
+        ("violating_pairs", _COUNT, "ordered pairs of rows that violate the rule; null if it is not about pairs"),
         ("violating_rows", _COUNT, "rows in at least one violation, as of rows_as_of"),
         ("rows_as_of", _COUNT, "the commit as of which violating_rows was counted"),
-        ("missing_values", _COUNT, "of an inclusion, distinct values that are missing"),
-        ("change_in_pairs", _COUNT, "how many pairs more than in the line before"),
-        ("holds", pa.bool_(), "whether nothing breaks it; null when it is monitored no more"),
-        ("broken", pa.bool_(), "whether more breaks it than its threshold accepts"),
-        ("threshold", _TEXT, "what it accepts"),
+        ("missing_values", _COUNT, "of an inclusion, number of distinct missing values"),
+        ("change_in_pairs", _COUNT, "violating_pairs minus that of the line before"),
+        ("holds", pa.bool_(), "whether there is no violation; null if the rule is not monitored any more"),
+        ("broken", pa.bool_(), "whether there are more violations than the threshold accepts"),
+        ("threshold", _TEXT, "the violations that the rule accepts"),
         ("severity", _TEXT, "error or warning"),
-        ("committed_at", _TIME, "when"),
+        ("committed_at", _TIME, "time of the commit"),
     ),
     aged_by="committed_at",
 )
 VIOLATIONS = Shape(
     "violations",
-    "Examples of what breaks monitored rules: added while they do, removed when they do no longer.",
+    "Examples of violations of monitored rules: added when they are found, removed when they end.",
     (
         *_EVERYWHERE,
-        ("rule", _TEXT, "the rule"),
-        ("table_name", _TEXT, "its table"),
-        ("example_id", _TEXT, "SHA-256 of the rule and of what is shown"),
-        ("left_key", _TEXT, "key of the row, of a pair of the first one, as JSON"),
-        ("left_row", _TEXT, "its values, as JSON; of an inclusion, the missing value"),
+        ("rule", _TEXT, "name of the rule"),
+        ("table_name", _TEXT, "the table of the rule"),
+        ("example_id", _TEXT, "SHA-256 of the rule and of the rows of the example"),
+        ("left_key", _TEXT, "key of the row, or of the first row of a pair, as JSON"),
+        ("left_row", _TEXT, "values of that row, as JSON; of an inclusion, the missing value"),
         ("right_key", _TEXT, "key of the second row of a pair, as JSON"),
-        ("right_row", _TEXT, "its values, as JSON"),
+        ("right_row", _TEXT, "values of that row, as JSON"),
         ("change", _TEXT, "added or removed"),
-        ("committed_at", _TIME, "when"),
+        ("committed_at", _TIME, "time of the commit"),
     ),
     aged_by="committed_at",
 )
 
 NEAR_CONSTRAINTS = Shape(
     "near_constraints",
-    "The constraints that nearly hold now: for all rows but a few, their exceptions.",
+    "The constraints that nearly hold now: for all rows except a few, the exceptions.",
     (
         *_EVERYWHERE,
         *_NEAR,
@@ -254,10 +259,10 @@ NEAR_CONSTRAINTS = Shape(
         (
             "strength",
             pa.float64(),
-            "how far exceptions are below chance, 0 to 1, as of since_commit; null of order shapes",
+            "how far exceptions are below chance, 0 to 1, as of since_commit; null for order shapes",
         ),
-        ("since_commit", _COUNT, "the commit with which it entered"),
-        ("since", _TIME, "when that was"),
+        ("since_commit", _COUNT, "the commit with which the constraint entered"),
+        ("since", _TIME, "the time of that commit"),
     ),
     change_feed=True,
     key="constraint_id",
@@ -265,19 +270,20 @@ NEAR_CONSTRAINTS = Shape(
 )
 NEAR_CHANGES = Shape(
     "near_changes",
-    "Every constraint that entered or left what nearly holds, or has another number of exceptions.",
+    "Every change of constraints that nearly hold: entered, left, or another number of exceptions.",
     (
         *_EVERYWHERE,
-        ("source", _TEXT, "the table whose changes brought it about"),
-        ("batch_id", _COUNT, "batch of that source"),
-        ("committed_at", _TIME, "when"),
-        ("date", pa.date32(), "the day of committed_at"),
+        *_OF_CHANGES,
         *_NEAR,
         ("change", _TEXT, "entered, left or exceptions"),
-        ("reason", _TEXT, "of one that left: violated (too many), implied (by one that says more); null: not sought"),
-        ("exceptions_before", _COUNT, "its exceptions before; null where it entered"),
+        (
+            "reason",
+            _TEXT,
+            "why it left: violated (too many), implied (by a wider one); null: not searched",
+        ),
+        ("exceptions_before", _COUNT, "number of exceptions before the commit; null if the constraint entered"),
         *_COUNTS,
-        ("examples", _TEXT, "rows that are exceptions since this commit, as JSON: a few of them"),
+        ("examples", _TEXT, "a few rows that are exceptions since this commit, as JSON"),
         ("cause", _TEXT, "data, seed, rebuild or config"),
     ),
     partition_by=("date",),
@@ -285,17 +291,17 @@ NEAR_CHANGES = Shape(
 )
 EXCEPTIONS = Shape(
     "exceptions",
-    "Examples of rows that are exceptions of constraints that nearly hold now: at most ten of each.",
+    "Examples of exceptions of the constraints that nearly hold now: at most ten rows for each constraint.",
     (
         *_EVERYWHERE,
         ("example_id", _TEXT, "SHA-256 of the constraint and of the row"),
-        ("constraint_id", _TEXT, "the constraint, as in near_constraints"),
-        ("table_name", _TEXT, "its table"),
+        ("constraint_id", _TEXT, "id of the constraint, as in near_constraints"),
+        ("table_name", _TEXT, "the table of the constraint"),
         ("constraint", _TEXT, "the constraint as a text that can be parsed"),
-        ("row_key", _TEXT, "key of the row, as JSON; null where the table has none"),
-        ("row", _TEXT, "its values, as JSON"),
-        ("undecided", pa.bool_(), "whether another row could go in its place"),
-        ("since", _TIME, "since when it is shown"),
+        ("row_key", _TEXT, "key of the row, as JSON; null if the table has no key"),
+        ("row", _TEXT, "values of the row, as JSON"),
+        ("undecided", pa.bool_(), "whether another row could be removed instead"),
+        ("since", _TIME, "time since when the row is shown"),
     ),
     key="example_id",
 )

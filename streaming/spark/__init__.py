@@ -1,1 +1,1 @@
-"""The Spark edge: Java, jars and sessions, and what runs inside Spark."""
+"""The Spark edge: Java, jars and sessions, and the code that runs inside Spark."""

@@ -1,8 +1,8 @@
-"""Files that are made once and then shared by every process of a user: jars, and a Java folder.
+"""Files that are made once and shared by all processes of a user: jars, and a wrapper of Java.
 
-Invariant: what stands under its final name is whole. It is made in a staging folder beside it,
-under a lock that the operating system drops with the process, and moved into place by one rename.
-HOLDFAST_CACHE names the folder; otherwise it is `holdfast` in the user's cache folder.
+Invariant: a file or folder under its final name is complete. It is made in a staging folder beside it, under a lock
+that the operating system releases with the process, and moved into place by one rename. HOLDFAST_CACHE names the
+folder; by default it is `holdfast` in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STAGING = ".staging-"
 
 
 def cache_folder() -> Path:
-    """Return the cache folder; it may not exist yet."""
+    """Return the cache folder, which may not exist yet."""
     if named := os.environ.get("HOLDFAST_CACHE"):
         return Path(named).expanduser().absolute()
     shared = os.environ.get("XDG_CACHE_HOME")
@@ -33,14 +33,10 @@ def cache_folder() -> Path:
 
 @contextmanager
 def staging(folder: Path) -> Iterator[Path]:
-    """Give an empty folder inside `folder`, from which finished things are renamed into `folder`.
+    """Give an empty folder inside `folder`, from which finished files are renamed into `folder`.
 
-    One process at a time is inside; the others wait. What a killed process left is removed here.
-
-    Raises
-    ------
-    CacheUnwritable
-        Where `folder` cannot be written.
+    Only one process at a time is inside; the others wait. Remains of killed processes are removed. Raises
+    `CacheUnwritable` if `folder` cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,8 +1,8 @@
-"""What is looked at before a cluster is trusted with work: that it answers, gives executors, and that they fit.
+"""Checks of a cluster before work is sent to it: it answers, it gives executors, and the executors fit.
 
-Invariant: each wait has an end, and says what was found and what to do. An executor fits if its Python is of the
-driver's version, imports what tasks import, and has the driver's own code of Holdfast, byte for byte: otherwise the
-two could come to different answers.
+Invariant: each wait is bounded, and its error says what was found and what to do. An executor fits if its Python has
+the driver's version, imports the modules of tasks, and has the driver's code of Holdfast, byte for byte: otherwise the
+two could compute different answers.
 """
 
 from __future__ import annotations
@@ -43,14 +43,9 @@ _PACK = (
 
 
 def check_reachable(master: str) -> None:
-    """See whether somebody listens at a master's address, before Spark tries it for a minute.
+    """Raise `ClusterUnreachable` if no master listens at an address, instead of trying for a minute as Spark does.
 
-    Raises
-    ------
-    UsageError
-        Where it is no address of a cluster.
-    ClusterUnreachable
-        Where nobody listens.
+    Raises `UsageError` if it is not the address of a cluster.
     """
     failures = []
     for host, port in addresses(master):
@@ -68,7 +63,7 @@ def check_reachable(master: str) -> None:
 
 
 def addresses(master: str) -> list[tuple[str, int]]:
-    """Return where a master listens; none for YARN, whose configuration knows.
+    """Return the addresses of a master; none for YARN, whose configuration has them.
 
     >>> addresses("spark://one:7077,two:7078"), addresses("k8s://https://api:6443"), addresses("yarn")
     ([('one', 7077), ('two', 7078)], [('api', 6443)], [])
@@ -91,13 +86,7 @@ def addresses(master: str) -> list[tuple[str, int]]:
 
 
 def check_jars() -> None:
-    """See whether Java has Delta's classes, which `spark-submit` has to be given from the start.
-
-    Raises
-    ------
-    JarUnavailable
-        Where it has not.
-    """
+    """Raise `JarUnavailable` if Java lacks Delta's classes, which `spark-submit` has to get from the start."""
     from py4j.protocol import Py4JJavaError
     from pyspark import SparkContext
 
@@ -114,13 +103,7 @@ _DELTA = "io.delta.sql.DeltaSparkSessionExtension"
 
 
 def connected(builder: SparkSession.Builder, master: str) -> SparkSession:
-    """Return the session, once the cluster has taken the application.
-
-    Raises
-    ------
-    ClusterUnreachable
-        Where it does not take it.
-    """
+    """Return the session once the cluster accepted the application; raise `ClusterUnreachable` if it does not."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -135,13 +118,7 @@ def connected(builder: SparkSession.Builder, master: str) -> SparkSession:
 
 
 def check_version(spark: SparkSession) -> None:
-    """Refuse a Spark of another version than the installed pyspark, as `spark-submit` may be; stop its session.
-
-    Raises
-    ------
-    SparkMismatch
-        Where they differ.
-    """
+    """Stop a session and raise `SparkMismatch` if its Spark, as of `spark-submit`, has not PySpark's version."""
     if spark.version != version("pyspark"):
         found = spark.version
         spark.stop()
@@ -151,16 +128,10 @@ def check_version(spark: SparkSession) -> None:
 
 
 def check_executors(spark: SparkSession) -> None:
-    """Run a small task on as many cores as there are, and look whether executors fit; stop the session if not.
+    """Run a small task on every core, and check that executors fit; stop the session if not.
 
-    Waits for the first answer as long as `spark.holdfast.executorWaitSeconds` says (120).
-
-    Raises
-    ------
-    ClusterUnreachable
-        Where no executor has answered by then.
-    ExecutorsUnfit
-        Where they answer that they do not fit.
+    Raises `ClusterUnreachable` if no executor answers within `spark.holdfast.executorWaitSeconds` (120), and
+    `ExecutorsUnfit` if an executor does not fit.
     """
     try:
         seconds = int(spark.conf.get(WAIT, str(_WAIT_SECONDS)) or 0)
@@ -174,13 +145,7 @@ def check_executors(spark: SparkSession) -> None:
 
 
 def refuse_unfit(answers: Iterable[dict[str, str]], code: str) -> None:
-    """Refuse executors that lack something, or have other code than `code`.
-
-    Raises
-    ------
-    ExecutorsUnfit
-        With what was found where.
-    """
+    """Raise `ExecutorsUnfit` if an executor lacks a module, or has other code than `code`."""
     for answer in answers:
         where = f"the executor on {answer['host']} with {answer['program']} (Python {answer['python']})"
         if lacking := answer.get("lacking"):
@@ -190,7 +155,7 @@ def refuse_unfit(answers: Iterable[dict[str, str]], code: str) -> None:
 
 
 def code_digest() -> str:
-    """Return what tells this installation's code of Holdfast from another; costs reading it (10 ms)."""
+    """Return a digest of this installation's code of Holdfast; costs reading the code (10 ms)."""
     root = Path(str(files("holdfast")))
     digest = hashlib.sha256()
     for file in sorted(_sources(root)):
@@ -199,7 +164,7 @@ def code_digest() -> str:
 
 
 def _answers(spark: SparkSession, seconds: int) -> list[dict[str, str]]:
-    """Return what executors say of themselves, within a time."""
+    """Return the answers of executors about themselves, within a time."""
     context = spark.sparkContext
     parts = max(2, context.defaultParallelism)
     found: list[dict[str, str]] = []
@@ -210,7 +175,7 @@ def _answers(spark: SparkSession, seconds: int) -> list[dict[str, str]]:
         try:
             context.setJobGroup(_GROUP, "Holdfast looks whether executors fit", interruptOnCancel=True)
             found.extend(context.parallelize(range(parts), parts).mapPartitions(task).collect())
-        except Exception as error:  # noqa: BLE001  # told to who waits
+        except Exception as error:  # noqa: BLE001  # raised by the waiting thread
             failed.append(error)
 
     thread = threading.Thread(target=ask, name="executors", daemon=True)
@@ -229,7 +194,7 @@ _GROUP = "holdfast-executors"
 
 
 def _task(imported: tuple[str, ...]) -> Any:
-    """Return a function that needs nothing of Holdfast to run: pickled by value, since it is a local one."""
+    """Return a function that runs without Holdfast: as a local function it is pickled by value."""
 
     def look(_: Iterable[int]) -> Iterator[dict[str, str]]:
         import importlib
@@ -242,7 +207,7 @@ def _task(imported: tuple[str, ...]) -> Any:
             for name in imported:
                 importlib.import_module(name)
             answer["code"] = importlib.import_module("holdfast.streaming.spark.cluster").code_digest()
-        except Exception as error:  # noqa: BLE001  # whatever it is, it is the answer
+        except Exception as error:  # noqa: BLE001  # any error is the answer
             answer["lacking"] = f"{name} ({type(error).__name__}: {error})"
         yield answer
 
@@ -280,7 +245,7 @@ def _unfit(error: Exception, python: str, master: str) -> ExecutorsUnfit | Clust
 
 
 def _sources(root: Path) -> Iterator[Path]:
-    """Return the sources below `root`, those behind links too, which `rglob` passes over."""
+    """Return the sources below `root`, also those behind links, which `rglob` leaves out."""
     for path in root.iterdir():
         if path.is_dir():
             yield from _sources(path)

@@ -1,7 +1,8 @@
-"""Output tables written by Spark, where delta-rs does not reach the storage: half a second a commit and more.
+"""Output tables written by Spark, if delta-rs does not reach the storage: half a second a commit or more.
 
-Spark itself leaves out a write whose transaction version the table has. Its settings for that are a session's, so each
-table has a session of its own. Tables are the same as those delta-rs writes, and either goes on where the other ended.
+Spark itself leaves out a write whose transaction version the table has already. The settings for that belong to a
+session, so each table has its own session. The tables are the same as those of delta-rs, and each of the two continues
+where the other ended.
 """
 
 import json
@@ -99,7 +100,7 @@ class SparkTable(OutputTable):
         self._session.conf.set(_VERSION, str(upto))
         try:
             self._session.sql(self._merging())
-        finally:  # they would make the next statement look like a repeat
+        finally:  # with these settings the next statement would look like a repeated one
             self._session.conf.unset(_APPLICATION)
             self._session.conf.unset(_VERSION)
             self._session.catalog.dropTempView(_NEWS)
@@ -143,7 +144,7 @@ class SparkTable(OutputTable):
         )
 
     def _clear_the_place(self) -> None:
-        """Refuse a folder with files; take away a log in which a crash left no version."""
+        """Refuse a folder with files; remove a log without any version, as a crash leaves it."""
         path = self._jvm.org.apache.hadoop.fs.Path(self.uri)
         files = path.getFileSystem(self._session._jsparkSession.sessionState().newHadoopConf())
         if not files.exists(path):
@@ -175,7 +176,7 @@ class SparkTable(OutputTable):
         self._session.sql(f"ALTER TABLE {self._table} SET TBLPROPERTIES ({_listed(settings)})")
 
     def _snapshot(self) -> Any:
-        """Return the table as it is now."""
+        """Return the newest version of the table."""
         given = [getattr(self._log, f"update$default${i}")() for i in (1, 2, 3)]
         return self._log.update(*given)
 
@@ -196,7 +197,7 @@ def _quoted(name: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a text as SQL has it."""
+    """Return a text as a literal of SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

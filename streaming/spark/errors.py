@@ -1,4 +1,4 @@
-"""What can go wrong before Spark runs. Invariant: each error says what was found and what to do."""
+"""Errors before Spark runs. Invariant: each error says what was found and what to do."""
 
 import re
 
@@ -6,11 +6,11 @@ from holdfast.constraints.errors import ExternalError
 
 
 class SetUpError(ExternalError):
-    """A part that Spark needs is not to be had.
+    """A part that Spark needs is not available.
 
     Attributes
     ----------
-    found, action : what was found, and what to do; the message is both.
+    found, action : what was found, and what to do; the message has both.
     """
 
     def __init__(self, found: str, action: str = "") -> None:
@@ -24,37 +24,38 @@ class CacheUnwritable(SetUpError):
 
 
 class JavaMissing(SetUpError):
-    """No Java that can run Spark was found, and none could be made."""
+    """No Java that can run Spark was found or could be made."""
 
 
 class JarUnavailable(SetUpError):
-    """A pinned jar could not be had from the repository."""
+    """The repository does not provide a pinned jar."""
 
 
 class JarMismatch(SetUpError):
-    """A jar is not the one that was pinned; it was not put on any class path."""
+    """A jar differs from the pinned one; it was not put on any class path."""
 
 
 class SparkMismatch(SetUpError):
-    """SPARK_HOME names a Spark of another version than the PySpark that is installed."""
+    """SPARK_HOME names a Spark of another version than the installed PySpark."""
 
 
 class ClusterUnreachable(SetUpError):
-    """The cluster does not answer, does not take the application, or gives it no executor in time."""
+    """The cluster does not answer, does not accept the application, or gives it no executor in time."""
 
 
 class ExecutorsUnfit(SetUpError):
-    """Executors run, but cannot do this program's work: another Python, or without what it imports."""
+    """Executors run, but cannot do the work: they have another Python, or lack modules."""
 
 
 def first_line(text: str) -> str:
-    r"""Return the sentence that says most, without stacks.
+    r"""Return the most informative sentence of an error, without stack traces.
 
     >>> first_line("[STREAM_FAILED] Query [id = 1] terminated with exception: no such file\n at x.y(z.scala)")
     'no such file'
     >>> first_line("An error occurred while calling o1.\n: x.E: y\n at x.y\nCaused by: java.io.IOError: no disk")
     'no disk'
     """
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text)  # colours
     causes = re.findall(r"^Caused by: (?:[\w.$]+: )?(.+)$", text, re.MULTILINE)
     if text.startswith("An error occurred while calling") and causes:
         return str(causes[-1])[:600]

@@ -1,10 +1,10 @@
 """Tasks on Spark's executors.
 
-A job has as many partitions as tasks, each of one row: the task's number. The tasks themselves travel with the work, so
-that Spark's own scheduler decides where each runs, and runs it again where an executor is lost. What goes wrong with
-the data or with a storage comes back as an answer, and is raised here as what it is.
+A job has one partition for each task, with one row: the number of the task. The tasks themselves are sent with the
+work, so Spark's scheduler decides where each task runs, and repeats it if an executor is lost. Errors of the data or of
+a storage are sent back as answers, and raised here with their own class.
 
-Invariant: an executor writes nothing here; what it is given and answers are values.
+Invariant: tasks and answers are plain values; executors change nothing in this process.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SparkExecutors:
     Parameters
     ----------
     spark : the session.
-    cores : how many tasks run at a time; what Spark says where it is not given.
+    cores : how many tasks run at a time; by default as Spark says.
     """
 
     def __init__(self, spark: SparkSession, cores: int | None = None) -> None:
@@ -62,7 +62,7 @@ class SparkExecutors:
         return self._cores or max(1, self.spark.sparkContext.defaultParallelism)
 
     def run(self, work: Callable[[Task], Answer], tasks: Sequence[Task], *, light: bool = False) -> Iterator[Answer]:
-        """Yield the answer to each task; those that are light go in as many tasks of Spark as run at a time."""
+        """Yield the answer of each task; light tasks are grouped into as many Spark tasks as run at a time."""
         if light and len(tasks) > self.cores:
             tasks = [task for first in range(self.cores) for task in tasks[first :: self.cores]]
             numbered = self._numbered(tasks, self.cores)
@@ -78,9 +78,9 @@ class SparkExecutors:
         parts: int,
         take: Callable[[Taken], Iterator[Answer]],
     ) -> Iterator[Answer]:
-        """Yield what `take` makes of each of so many parts that got rows.
+        """Yield the answers of `take` for each of `parts` parts that got rows from `give`.
 
-        The rows that a task has for a part go as one value: Spark moves them, and looks at none.
+        The rows of a task for a part are one value, which Spark moves without reading it.
         """
         if tasks:
             given = self._numbered(tasks, len(tasks)).mapInArrow(partial(_given, give, tasks), "part int, rows binary")
@@ -92,7 +92,7 @@ class SparkExecutors:
 
 
 def answers(frame: DataFrame) -> Iterator[Any]:
-    """Yield what tasks answered, or raise what one of them refused."""
+    """Yield the answers of tasks, or raise the error that one of them returned."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -101,14 +101,14 @@ def answers(frame: DataFrame) -> Iterator[Any]:
     except (PySparkException, Py4JError) as error:
         raise _explained(error) from error
     for answer in given.column(_ANSWER):
-        found = pickle.loads(answer.as_buffer())  # noqa: S301  (made by our own code on executors of this session)
+        found = pickle.loads(answer.as_buffer())  # noqa: S301  (made by Holdfast on executors of this session)
         if isinstance(found, _Refused):
             raise found.error
         yield found
 
 
 class _Refused:
-    """What a task raised that says something to people."""
+    """An error of a task with a message for people."""
 
     def __init__(self, error: HoldfastError) -> None:
         self.error = error
@@ -147,8 +147,8 @@ _ended_tasks = count(1)
 def _keep_what_stays() -> None:
     """Exempt the objects of this worker from garbage collection after its first, second, fourth, eighth ... task.
 
-    PySpark collects garbage after every task of a worker that it uses again. Modules and compiled kernels stay as long
-    as the worker does; to go through them each time takes 60 ms, which is more than a small task takes.
+    PySpark collects garbage after every task of a reused worker. Modules and compiled kernels live as long as the
+    worker; traversing them each time takes 60 ms, more than a small task takes.
     """
     number = next(_ended_tasks)
     if not number & (number - 1):
@@ -156,12 +156,12 @@ def _keep_what_stays() -> None:
 
 
 def answer_batch(answer: Any) -> pa.RecordBatch:
-    """Return an answer as tasks give it out."""
+    """Return an answer in the form in which tasks return it."""
     return pa.record_batch([pa.array([pickle.dumps(answer)], pa.binary())], schema=_ANSWERS)
 
 
 def answered(made: Iterator[Any]) -> Batches:
-    """Yield answers as tasks give them out, and what ends them."""
+    """Yield answers in the form in which tasks return them, and the error that ends them, if any."""
     while True:
         with _refusing() as refused:
             answer = next(made, _END)
@@ -178,7 +178,7 @@ _END = object()
 
 @contextmanager
 def _refusing() -> Iterator[list[pa.RecordBatch]]:
-    """Keep what is raised that says something to people, as tasks give it out."""
+    """Catch an error with a message for people, and give it in the form in which tasks return it."""
     refused: list[pa.RecordBatch] = []
     try:
         yield refused
@@ -196,14 +196,14 @@ def _out_of_reach(what: str) -> ExternalError:
 
 
 def _explained(error: Exception) -> Exception:
-    """Return what ended a job, as far as it says something to people; else the error as it is."""
+    """Return the error of a job as one with a message for people."""
     from pyspark.errors import PythonException
 
     raised = _RAISED.findall(str(error))
     if raised:
         kind, text = raised[-1]
-        if kind in _OURS:
-            return _OURS[kind](text)
+        if kind in _OWN_ERRORS:
+            return _OWN_ERRORS[kind](text)
         if not kind:
             return _out_of_reach(text)
         if kind == TooManyEvidences.__name__:
@@ -217,7 +217,7 @@ def _explained(error: Exception) -> Exception:
     )
 
 
-_OURS: dict[str, type[HoldfastError]] = {kind.__name__: kind for kind in (UsageError, InputError, ExternalError)}
+_OWN_ERRORS: dict[str, type[HoldfastError]] = {kind.__name__: kind for kind in (UsageError, InputError, ExternalError)}
 _RAISED = re.compile(
     r"^(?:holdfast\.[\w.]+\.(\w+)|(?:\w*OSError|PermissionError|FileNotFoundError)): (.*)$", re.MULTILINE
 )

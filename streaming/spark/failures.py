@@ -1,11 +1,11 @@
-"""What ended a streaming query, and what to do about it.
+"""Errors of streaming queries: what they mean, and what to do about them.
 
-An error of Spark is a chain of causes: classes of Java, conditions of Spark and Delta (`[DELTA_...]`), and texts that
-name files. What it means depends on the source, and on whether a file that is missing is one of the source, of the
-checkpoint, or of Spark itself.
+An error of Spark is a chain of causes: classes of Java, conditions of Spark and Delta (`[DELTA_...]`), and texts with
+names of files. Its meaning depends on the kind of source, and on whether a missing file belongs to the source, to the
+checkpoint, or to Spark itself.
 
-Invariant: an error names its table and its place, and says nothing of another kind of source; to seed anew is the
-advice only where nothing that costs less helps.
+Invariant: an error names its table and its place, and does not mention other kinds of sources; the advice to seed anew
+is given only if nothing cheaper helps.
 """
 
 import re
@@ -24,15 +24,15 @@ _DEEPEST = 10
 
 @dataclass(frozen=True)
 class FollowedSource:
-    """What a query follows.
+    """The source that a query follows.
 
     Parameters
     ----------
-    table : its name.
-    kind : of its source.
+    table : the name of the table.
+    kind : the kind of source.
     place : the folder, the Delta table, or the topic and its servers.
-    checkpoint : where the query notes how far it is.
-    configuration : what messages call the configuration file.
+    checkpoint : the folder with the progress of the query.
+    configuration : the name of the configuration file in messages.
     """
 
     table: str
@@ -43,36 +43,15 @@ class FollowedSource:
 
 
 class SourceRefused(InputError):
-    """Changes that were not read yet cannot be read from a source.
-
-    Attributes
-    ----------
-    followed : which source.
-    """
-
-    followed: FollowedSource
+    """Changes that were not read yet cannot be read from the source any more."""
 
 
 class SourceFailed(ExternalError):
-    """A source, or what it takes to follow it, does not answer at the moment.
-
-    Attributes
-    ----------
-    followed : which source.
-    """
-
-    followed: FollowedSource
+    """The source, or another part that the query needs, does not answer at the moment."""
 
 
 class CheckpointLost(StateRefused):
-    """Files of a checkpoint are missing, or cannot be read.
-
-    Attributes
-    ----------
-    followed : which source.
-    """
-
-    followed: FollowedSource
+    """Files of the checkpoint are missing, or cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +60,9 @@ class Cause:
 
     Parameters
     ----------
-    kind : its class in Java; empty where it is not known.
-    condition : as Spark and Delta name it; empty where it has none.
-    text : what it says.
+    kind : the class in Java; empty if unknown.
+    condition : the error condition of Spark or Delta; empty if there is none.
+    text : the text of the error.
     """
 
     kind: str
@@ -92,7 +71,7 @@ class Cause:
 
     @property
     def name(self) -> str:
-        """The class without its package."""
+        """The name of the class without its package."""
         return self.kind.rpartition(".")[2]
 
 
@@ -101,15 +80,15 @@ Failure = type[SourceRefused] | type[SourceFailed] | type[CheckpointLost]
 
 @dataclass(frozen=True)
 class _Meaning:
-    """What a cause means.
+    """The meaning of a group of causes.
 
     Parameters
     ----------
-    failure : the class of the error.
-    action : what to do.
-    names : classes in Java, as one pattern.
-    conditions : as one pattern.
-    texts : for errors that have no class of their own, as one pattern.
+    failure : the class of the error to raise.
+    action : what to do about it.
+    names : a pattern of classes in Java.
+    conditions : a pattern of error conditions.
+    texts : a pattern of texts, for errors without a class of their own.
     """
 
     failure: Failure
@@ -119,7 +98,7 @@ class _Meaning:
     texts: str = ""
 
     def __call__(self, cause: Cause, followed: FollowedSource) -> tuple[Failure, str] | None:
-        """Return the class of the error and what to do; None where the cause is none of these."""
+        """Return the class of the error and what to do; None if this is not the meaning of the cause."""
         text = _without_places(cause.text, followed)
         fits = (
             (self.names and re.fullmatch(self.names, cause.name))
@@ -130,16 +109,14 @@ class _Meaning:
 
 
 def explained(error: BaseException, followed: FollowedSource) -> HoldfastError:
-    """Return what an error of a streaming query means to a person."""
+    """Return an error of a streaming query as one with a message for people."""
     causes = causes_of(error)
     failure, action, text = _meaning(causes, followed)
-    found = failure(f"table {followed.table}: {masked(text)}\n{masked(_filled(action, followed))}")
-    found.followed = followed
-    return found
+    return failure(f"table {followed.table}: {masked(text)}\n{masked(_filled(action, followed))}")
 
 
 def causes_of(error: BaseException) -> list[Cause]:
-    """Return the chain of causes of an error of Spark or Py4J, the outermost first."""
+    """Return the causes of an error of Spark or Py4J, the outermost first."""
     texts, seen = [], 0
     cause: Any = error
     while cause is not None and seen < _DEEPEST:
@@ -152,7 +129,7 @@ def causes_of(error: BaseException) -> list[Cause]:
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Whether a commit of a Delta table failed since another one came between."""
+    """Whether a commit of a Delta table failed because of a concurrent commit."""
     return any(
         cause.condition.startswith("DELTA_CONCURRENT") or _CONFLICT.fullmatch(cause.kind) for cause in causes_of(error)
     )
@@ -160,7 +137,7 @@ def is_conflict(error: BaseException) -> bool:
 
 _CONFLICT = re.compile(r"(org\.apache\.spark\.sql\.delta|io\.delta\.exceptions)\.Concurrent\w+")
 _QUERY = re.compile(r"\n=== Streaming Query ===.*?(?=\n\nJVM stacktrace:|\Z)", re.DOTALL)
-"""What Spark adds on a query: its plan and its offsets, with the names of its source and its checkpoint."""
+"""The text that Spark adds about a query: plan and offsets, with the names of the source and the checkpoint."""
 _CAUSE = re.compile(
     r"^(?:Caused by: |: )?(?P<name>(?:[a-z_]\w*\.)+[A-Z][\w$]*)(?:: (?P<text>.*?))?(?=\n\s*at |\nCaused by: |\n: |\Z)",
     re.MULTILINE | re.DOTALL,
@@ -169,7 +146,7 @@ _CONDITION = re.compile(r"\s*\[([A-Z][A-Z0-9_.]+)\]")
 
 
 def _causes(text: str) -> Iterator[Cause]:
-    """Yield the causes in a text with the stacks of Java."""
+    """Yield the causes in a text with stack traces of Java."""
     text = _QUERY.sub("", text)
     message = re.split(r"\n\nJVM stacktrace:|\n\s*at ", text)[0]
     if _CAUSE.match(message) is None and not message.startswith("An error occurred while calling"):
@@ -185,9 +162,9 @@ def _cause(kind: str, text: str) -> Cause:
 
 
 def _meaning(causes: Sequence[Cause], followed: FollowedSource) -> tuple[Failure, str, str]:
-    """Return the class of an error, what to do, and what to say of it."""
+    """Return the class of the error to raise, what to do, and the text of the error."""
     meanings: list[Callable[[Cause, FollowedSource], tuple[Failure, str] | None]]
-    meanings = [*_ANYWHERE, *_OF_KIND[followed.kind], _checkpoint_lost, _file_missing, *_AFTER]
+    meanings = [*_OF_EVERY_KIND, *_OF_KIND[followed.kind], _checkpoint_lost, _file_missing, *_AT_LAST]
     for meaning in meanings:
         for cause in reversed(causes):
             if found := meaning(cause, followed):
@@ -197,7 +174,7 @@ def _meaning(causes: Sequence[Cause], followed: FollowedSource) -> tuple[Failure
 
 
 def _checkpoint_lost(cause: Cause, followed: FollowedSource) -> tuple[Failure, str] | None:
-    """Return what to do about a file of the checkpoint that is missing, or cannot be read."""
+    """Return the meaning of a file of the checkpoint that is missing or cannot be read; None for other causes."""
     is_flawed = _is_missing(cause) or _UNREADABLE.search(cause.text) is not None
     if not (
         re.fullmatch(_OF_CHECKPOINTS, cause.condition)
@@ -209,7 +186,7 @@ def _checkpoint_lost(cause: Cause, followed: FollowedSource) -> tuple[Failure, s
 
 
 def _file_missing(cause: Cause, followed: FollowedSource) -> tuple[Failure, str] | None:
-    """Return what a missing file means that is not a file of the checkpoint."""
+    """Return the meaning of a missing file that does not belong to the checkpoint; None for other causes."""
     if not _is_missing(cause):
         return None
     if not _names(cause.text, followed.place):
@@ -231,7 +208,7 @@ _OF_CHECKPOINTS = (
     r"BATCH_METADATA_NOT_FOUND|CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED|STREAMING_CHECKPOINT_MISSING_METADATA_FILE"
 )
 _NO_BATCH = re.compile(r"batch \d+ doesn't exist")
-"""What Spark says where a file below `offsets` is gone."""
+"""The error of Spark if a file below `offsets` is missing."""
 _NOT_THERE = re.compile(r"\b(does not exist|doesn't exist|No such file or directory)\b")
 _UNREADABLE = re.compile(
     r"[Ff]ailed to read log file|[Ii]ncomplete log file|Log file was malformed|[Mm]alformed|[Uu]nsupported log version|"
@@ -245,12 +222,12 @@ def _spellings(place: str) -> list[str]:
 
 
 def _names(text: str, place: str) -> bool:
-    """Whether a text names a place, or what is in it."""
+    """Whether a text names a place, or a file in it."""
     return any(re.search(re.escape(spelled) + r"(?![\w-])", text) for spelled in _spellings(place))
 
 
 def _ends_with(text: str, place: str) -> bool:
-    """Whether a text names a place itself, or the folder of its log, and nothing that is in them."""
+    """Whether a text names only a place itself, or the folder of its log, and no file in them."""
     within = r"/+(?!_delta_log(?![\w/]))[^\s/]"
     return not any(re.search(re.escape(spelled) + within, text) for spelled in _spellings(place))
 
@@ -300,7 +277,7 @@ _SPARKS_OWN = (
     "surroundings: see that nothing tidies that folder up, then start again: nothing is lost"
 )
 
-_ANYWHERE = (
+_OF_EVERY_KIND = (
     _Meaning(
         SourceFailed,
         "The disk of the checkpoint (checkpoint {checkpoint}), or of Spark's own files (spark.local.dir), is full: "
@@ -416,7 +393,7 @@ _KAFKA = (
 
 _OF_KIND: dict[Kind, tuple[_Meaning, ...]] = {"files": (), "delta": _DELTA, "kafka": _KAFKA}
 
-_AFTER = (
+_AT_LAST = (
     _Meaning(
         SourceRefused,
         "A file of {place} cannot be read: bring it back whole from a copy, then start again; or go on without its "

@@ -1,6 +1,6 @@
-"""Data frames of Spark into blocks: each partition is written where it is.
+"""Data frames of Spark as blocks: each executor writes its partitions.
 
-Invariant: rows get the types that the same rows have as an Arrow table; each has a number of its own.
+Invariant: rows get the types that the same rows have as an Arrow table, and distinct numbers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _MOST_ROWS_OF_LIMIT = 2**31 - 1
 _PARTITION = 40
-"""The bits of a row's number that say where it is in its partition."""
+"""The bits of a row's number for its position in its partition."""
 
 
 def frame_at(spark: SparkSession, address: str, version: int | None = None) -> DataFrame:
@@ -59,7 +59,7 @@ def frame_at(spark: SparkSession, address: str, version: int | None = None) -> D
 
 
 def only_columns(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Return a data frame with some of its columns, so that Spark reads no others."""
+    """Return a data frame with only the named columns, so that Spark reads no others."""
     return frame.select(*(frame["`" + name.replace("`", "``") + "`"] for name in names))
 
 
@@ -71,7 +71,7 @@ def blocks_of_frame(
     most: int,
     report: Report = lambda _: None,
 ) -> tuple[BlockTable, tuple[str, ...]]:
-    """Write a data frame into blocks of at most so many rows; return the table, and what was odd about it."""
+    """Write a data frame into blocks of at most `most` rows; return the table, and warnings."""
     if options.limit is not None:
         if options.limit > _MOST_ROWS_OF_LIMIT:
             raise UsageError(f"a limit of {options.limit} rows: Spark takes {_MOST_ROWS_OF_LIMIT} at most, or none")
@@ -79,14 +79,14 @@ def blocks_of_frame(
     about = encode_arrow(frame.limit(0).toArrow(), name, name, options)
     report(f"reading {name}")
     source = Source(storage, about.schema, most)
-    numbered = frame.toDF(*map(str, range(len(frame.columns))))  # PySpark takes a dot in a name for a field's
+    numbered = frame.toDF(*map(str, range(len(frame.columns))))  # PySpark reads a dot in a name as a field
     written = numbered.mapInArrow(partial(_written, source, options, frame.columns), "answer binary")
     blocks = [block for some in answers(written) for block in some]
     return BlockTable(source, blocks, SparkExecutors(frame.sparkSession), report), about.warnings
 
 
 def place_in_frame(name: str, row: int) -> str:
-    """Return where a row came from.
+    """Return the origin of a row, for messages.
 
     >>> place_in_frame("orders", (2 << 40) + 6)
     'orders, partition 2, row 7'

@@ -1,9 +1,9 @@
-"""The jars that Spark needs beside its own, and those of a broker for tests, by pinned list.
+"""The jars that Spark needs beside its own, and those of a broker for tests, by pinned lists.
 
-Invariant: a path that leaves this module was just read whole and has the pinned SHA-256, so that no
-jar gets on a class path unchecked. Jars are fetched by the Ivy that PySpark ships, run by plain
-Java, from Ivy's built-in default (Maven Central) or from the Maven repository that
-HOLDFAST_REPOSITORY names; neither descriptors nor transitive dependencies are read, the list is all.
+Invariant: a path that this module returns was just read completely and has the pinned SHA-256, so no jar gets on a
+class path unchecked. Jars are fetched by the Ivy that PySpark contains, run by plain Java, from Ivy's default (Maven
+Central) or from the Maven repository that HOLDFAST_REPOSITORY names; descriptors and transitive dependencies are not
+read.
 
 A pin is a line `group:name:version sha256` of a file in `holdfast.conf`; a jar is kept as
 `<cache folder>/jars/<group>_<name>-<version>.jar`.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _log = logging.getLogger(__name__)
-_PATIENCE_SECONDS = 900
+_TIMEOUT_SECONDS = 900
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +48,17 @@ class JarPin:
 
     @property
     def file_name(self) -> str:
-        """The name it is kept under."""
+        """The name of the file in the cache."""
         return f"{self.group}_{self.name}-{self.version}.jar"
 
 
 def spark_jars() -> list[Path]:
-    """Return the jars for Delta tables and Kafka, fetched where they are not in the cache."""
+    """Return the jars for Delta tables and Kafka, fetched if they are not in the cache."""
     return fetch(pins("jars-spark.txt"))
 
 
 def broker_jars() -> list[Path]:
-    """Return the jars of a whole Kafka broker, as tests and the demo start one."""
+    """Return the jars of a Kafka broker, for tests and the demo."""
     return fetch(pins("jars-broker.txt"))
 
 
@@ -75,28 +75,20 @@ def pins(file: str) -> list[JarPin]:
 
 
 def fetch(wanted: Sequence[JarPin], repository: str | None = None) -> list[Path]:
-    """Return the jars of `wanted`, in that order, each checked; fetch those the cache has not.
+    """Return the jars of `wanted`, in that order, each checked; fetch jars that are not in the cache.
 
-    Costs reading them all (20 MB: 0.1 s) where they are in the cache; otherwise a run of Ivy.
+    Costs reading all of them (20 MB: 0.1 s) if they are in the cache; otherwise a run of Ivy. Raises `JarUnavailable`
+    if the repository lacks a jar or cannot be reached, and `JarMismatch` if it has another jar than the pinned one.
 
     Parameters
     ----------
-    wanted
-        What to return.
-    repository
-        The address of a Maven repository; None takes HOLDFAST_REPOSITORY, or Maven Central.
-
-    Raises
-    ------
-    JarUnavailable
-        Where the repository does not have one, or cannot be reached.
-    JarMismatch
-        Where the repository has another one than was pinned.
+    wanted : the pins of the jars.
+    repository : the address of a Maven repository; by default HOLDFAST_REPOSITORY, or Maven Central.
     """
     folder = cache_folder() / "jars"
     if _unfit(wanted, folder):
         with staging(folder) as made:
-            if missing := _unfit(wanted, folder):  # another process may have been faster
+            if missing := _unfit(wanted, folder):  # another process may have fetched them
                 source = repository or os.environ.get("HOLDFAST_REPOSITORY", "")
                 _download(missing, source, made)
                 for pin in missing:
@@ -111,7 +103,7 @@ def _pin(line: str) -> JarPin:
 
 
 def _unfit(wanted: Iterable[JarPin], folder: Path) -> list[JarPin]:
-    """Return the pins whose jar is not in `folder`, or is not what was pinned."""
+    """Return the pins whose jar is missing in `folder`, or differs from the pinned one."""
     return [pin for pin in wanted if _sha256(folder / pin.file_name) != pin.sha256]
 
 
@@ -124,7 +116,7 @@ def _sha256(file: Path) -> str | None:
 
 
 def _download(missing: Sequence[JarPin], repository: str, into: Path) -> None:
-    """Put the jars of `missing` in `into`/jars, checked."""
+    """Fetch the jars of `missing` into `into`/jars, and check them."""
     shown = _masked(repository) or "Maven Central"
     _log.info("fetching %d jars from %s", len(missing), shown)
     root = f" root={quoteattr(repository)}" if repository else ""
@@ -161,8 +153,8 @@ def _module(wanted: Iterable[JarPin]) -> str:
 
 
 def _run_ivy(folder: Path) -> str:
-    """Let Ivy do what the files in `folder` say; return what it prints."""
-    pyspark = find_spec("pyspark")  # not imported: that takes a second
+    """Run Ivy with the files in `folder`; return its output."""
+    pyspark = find_spec("pyspark")  # not imported, which takes a second
     places = pyspark.submodule_search_locations if pyspark else None
     shipped = sorted(Path(place) for top in places or () for place in Path(top, "jars").glob("ivy-*.jar"))
     if not shipped:
@@ -179,11 +171,11 @@ def _run_ivy(folder: Path) -> str:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            timeout=_PATIENCE_SECONDS,
+            timeout=_TIMEOUT_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"no answer within {_PATIENCE_SECONDS} seconds"
+        return f"no answer within {_TIMEOUT_SECONDS} seconds"
     return ran.stdout
 
 
@@ -195,12 +187,12 @@ def _unavailable(absent: Sequence[JarPin], repository: str, output: str) -> JarU
         advice = "name the file with your authority's certificates in SSL_CERT_FILE, or add them to Java's own"
     elif cause != "not found":
         advice = f"check the network (a proxy goes in JAVA_TOOL_OPTIONS, as -Dhttps.proxyHost=...), or {advice}"
-    # Where one fails Ivy retrieves none; its summary, in a frame of colons, names those that failed.
+    # If one jar fails Ivy retrieves none; its summary, in a frame of colons, names those that failed.
     failed = set(re.findall(r"^\s*:: (\S+?#\S+?;[^\s!:]+)", output, re.MULTILINE))
     listed = ", ".join(str(pin) for pin in absent if not failed or f"{pin.group}#{pin.name};{pin.version}" in failed)
     return JarUnavailable(f"could not fetch {listed} from {repository} ({_masked(cause)})", advice)
 
 
 def _masked(address: str) -> str:
-    """Return `address` without the user and the password that it may hold."""
+    """Return `address` without its user and password."""
     return re.sub(r"(?<=://)[^/@\s]+@", "***@", address)

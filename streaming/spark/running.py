@@ -1,9 +1,9 @@
-"""The streaming queries of one application: one for each table with a source, all ending with the first that fails.
+"""The streaming queries of one application: one for each table with a source; the first failure ends all of them.
 
-    Spark calls back with a micro-batch  ->  collect, decode (side by side)  ->  pipeline (one at a time)
+    Spark calls back with a micro-batch  ->  collect, decode (in parallel)  ->  pipeline (one at a time)
 
-Invariant: a batch that was begun ends, committed or not, before its query is stopped; what a callback raises is what
-the run raises.
+Invariant: a batch that was begun ends, committed or not, before its query is stopped; the run raises the error that a
+callback raised.
 """
 
 import time
@@ -36,13 +36,13 @@ _LAG_EVERY = 10.0
 
 @dataclass(frozen=True)
 class Stream:
-    """One table's source.
+    """The stream of one table.
 
     Parameters
     ----------
-    table : its name.
-    source, target : where records come from, and what they are for.
-    checkpoint : where Spark notes how far it is.
+    table : the name of the table.
+    source, target : the source of records, and the table that they are for.
+    checkpoint : the folder where Spark stores the progress of the query.
     """
 
     table: str
@@ -53,38 +53,38 @@ class Stream:
 
 @dataclass(frozen=True)
 class Done:
-    """A batch that was committed.
+    """A committed batch.
 
     Parameters
     ----------
-    table, position : which.
-    result : what it did.
-    came : what it was.
-    seconds : what it took, by step.
+    table, position : the table, and the position of the batch in its source.
+    result : the result.
+    arrived : the records.
+    seconds : the seconds, by step.
     """
 
     table: str
     position: Position
     result: BatchResult
-    came: Arrivals
+    arrived: Arrivals
     seconds: Mapping[str, float]
 
 
 class _Stopping(Exception):
-    """A batch came after the run was told to stop; the next run gets it again."""
+    """A batch arrived after the run was stopped; the next run gets it again."""
 
 
 class Running:
-    """Runs the queries.
+    """Runs the streaming queries.
 
     Parameters
     ----------
     spark : a session.
-    pipeline : applies and commits.
-    streams : one for each table with a source.
-    trigger : as Spark's `trigger` takes it.
-    done : is told of each committed batch.
-    configuration : what messages call the configuration file.
+    pipeline : applies and commits batches.
+    streams : one stream for each table with a source.
+    trigger : the arguments of Spark's `trigger`.
+    done : called with each committed batch.
+    configuration : the name of the configuration file in messages.
     """
 
     def __init__(
@@ -113,11 +113,11 @@ class Running:
         return self._failure is not None
 
     def run(self, stop: Event, watch: Callable[[], object] = lambda: None) -> None:
-        """Run until `stop` is set, all sources are drained (with such a trigger), or something fails.
+        """Run until `stop` is set, all sources are read to their end (with such a trigger), or a query fails.
 
         Parameters
         ----------
-        watch : called now and then; what it raises ends the run.
+        watch : called several times a second; an error that it raises ends the run.
         """
         queries: dict[str, Any] = {}
         try:
@@ -157,17 +157,17 @@ class Running:
             raise self._explained(error, stream) from error
 
     def _explained(self, error: Exception, stream: Stream) -> HoldfastError:
-        """Return what an error of Spark means to a person."""
+        """Return an error of Spark as one with a message for people."""
         source = stream.source
         followed = FollowedSource(stream.table, source.kind, source.place, stream.checkpoint, self._configuration)
         return explained(error, followed)
 
     def _stop(self, queries: Mapping[str, Any]) -> None:
-        """Let batches that were begun end, then stop the queries."""
+        """Wait for the end of batches that were begun, then stop the queries."""
         self._is_stopping = True
         for gate in self._gates.values():
             gate.acquire()
-        for gate in self._gates.values():  # those that wait now see that it is over
+        for gate in self._gates.values():  # batches that wait find that the run is stopping
             gate.release()
         for query in queries.values():
             query.stop()
@@ -195,9 +195,9 @@ class Running:
         if not is_skipped:
             attempts.refuse_hopeless(stream.table, position, self._configuration)
         try:
-            came, names, seconds = self._collected(stream, frame, position, is_skipped=is_skipped)
-            behind = self._behind.pop(stream.table, None)  # as fresh as this batch, told once
-            result = self._pipeline.batch(stream.table, position, came, seconds, behind, names)
+            arrived, names, seconds = self._collected(stream, frame, position, is_skipped=is_skipped)
+            behind = self._behind.pop(stream.table, None)  # each figure is published once
+            result = self._pipeline.batch(stream.table, position, arrived, seconds, behind, names)
         except (PySparkException, Py4JError) as error:
             meant = self._explained(error, stream)
             self._note_failure(stream.table, position, meant)
@@ -222,18 +222,18 @@ class Running:
                 f"{type(error).__name__}: {error}"
             ) from error
         if result is not None:
-            self._done(Done(stream.table, position, result, came, seconds))
+            self._done(Done(stream.table, position, result, arrived, seconds))
 
     def _note_failure(self, table: str, position: Position, error: Exception) -> None:
-        if isinstance(error, ExternalError | CheckpointLost):  # not a fault of the batch: it may be tried again
+        if isinstance(error, ExternalError | CheckpointLost):  # not an error of the batch, which may be tried again
             return
-        with suppress(Exception):  # where even this cannot be written, the first error says more
+        with suppress(Exception):  # if this write fails too, the first error says more
             self._pipeline.failed(table, position, masked(f"{type(error).__name__}: {error}"))
 
     def _collected(
         self, stream: Stream, frame: "DataFrame", position: Position, *, is_skipped: bool
     ) -> tuple[Arrivals, list[str], dict[str, float]]:
-        """Return the records of a batch, names of what was read, and what reading and decoding took."""
+        """Return the records of a batch, the names of the files read, and the seconds for reading and decoding."""
         if is_skipped:
             return *self._skipped(stream, frame, position), {}
         began = time.perf_counter()
@@ -245,13 +245,13 @@ class Running:
                 f"table {stream.table}: {lost[0]}{more} came, and is not there any more: put it back where it was, or "
                 f"go on without its batch: `holdfast skip-batch {self._configuration} {stream.table}`"
             )
-        came = arrivals(stream.source.draft(rows, stream.target), stream.target)
-        return came, names, {"read": read - began, "decode": time.perf_counter() - read}
+        arrived = arrivals(stream.source.draft(rows, stream.target), stream.target)
+        return arrived, names, {"read": read - began, "decode": time.perf_counter() - read}
 
     def _sifted(
         self, stream: Stream, frame: "DataFrame", position: Position
     ) -> "tuple[pa.Table, list[str], list[str]]":
-        """Return what belongs to a batch, the names of what that is, and of what is not there any more."""
+        """Return the rows of a batch, the names of its files, and the names of files that are missing."""
         rows, lost = stream.source.sifted(self._spark, frame.toArrow(), stream.checkpoint, position)
         names = stream.source.names(rows)
         read = self._pipeline.was_read(stream.table, names)
@@ -262,23 +262,23 @@ class Running:
         return rows, names, [name for name, known in gone if not known]
 
     def _skipped(self, stream: Stream, frame: "DataFrame", position: Position) -> tuple[Arrivals, list[str]]:
-        """Return a batch as bad records; where not even reading it succeeds, as one that says which it was."""
+        """Return a batch as bad records; if it cannot even be read, as one bad record with its position."""
         reason = "skipped: the batch kept failing"
         nothing = Draft(np.zeros(0, np.int8), {}, str)
         try:
             rows, names, lost = self._sifted(stream, frame, position)
             draft = stream.source.draft(rows, stream.target)
-        except Exception as error:  # noqa: BLE001  (it is what made somebody skip it)
+        except Exception as error:  # noqa: BLE001  (probably the reason why the batch is skipped)
             name = f"{stream.table}: {position.start or 'the start'} to {position.end}"
             meant = self._explained(error, stream)
             bad = (BadRecord(name, None, f"{reason} ({meant})"),)
             return Arrivals(arrivals(nothing, stream.target).records, bad, is_skipped=True), []
-        came = all_bad(draft, stream.target, reason)
+        arrived = all_bad(draft, stream.target, reason)
         gone = tuple(BadRecord(name, None, f"{reason}, and this is not there any more") for name in lost)
-        return replace(came, bad=came.bad + gone), [*names, *lost]
+        return replace(arrived, bad=arrived.bad + gone), [*names, *lost]
 
     def _position(self, stream: Stream, frame: "DataFrame", batch_id: int) -> Position:
-        """Return where a batch stands: the checkpoint says so before the batch begins."""
+        """Return the position of a batch, from the checkpoint, which has it before the batch begins."""
         query = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         start, end = (self._offsets(stream, number) for number in (batch_id - 1, batch_id))
         return Position(str(query), batch_id, start, end)
@@ -289,7 +289,7 @@ class Running:
 
 
 def _records_behind(query: Any) -> int | None:
-    """Return how many records a source had beyond the last batch, where it tells (Kafka does)."""
+    """Return how many records a source had beyond the last batch; None if it does not tell (Kafka does)."""
     progress = query.lastProgress
     if not progress or not progress["sources"]:
         return None

@@ -1,10 +1,9 @@
-"""Spark sessions as Holdfast needs them: Delta and Kafka work, in this process or on a cluster.
+"""Spark sessions for Holdfast, with Delta and Kafka, in this process or on a cluster.
 
-Invariant: nothing here is fetched, changed or imported before it is asked for; what a caller sets
-wins over what is set here, and the master that `spark-submit` was given wins over both. A session
-on a cluster has run a task on executors when it is returned, and they fit. Spark takes its Java and
-its Python from the environment of the process, so `session` sets JAVA_HOME and PYSPARK_PYTHON there
-before it starts the JVM.
+Invariant: nothing is fetched, changed or imported before a session is started. Settings of the caller override those of
+this module, and the master of `spark-submit` overrides both. When a session on a cluster is returned, executors have
+run a task, and they fit. Spark takes its Java and its Python from the environment of the process, so `session` sets
+JAVA_HOME and PYSPARK_PYTHON there before it starts the JVM.
 """
 
 from __future__ import annotations
@@ -35,19 +34,14 @@ def session_for(
     *,
     name: str = "holdfast",
 ) -> SparkSession:
-    """Start a Spark session on the cluster of `master`, or return the one that runs there.
+    """Start a Spark session on the cluster of `master`, or return the session that runs already.
+
+    Raises `UsageError` if `spark-submit`, or the running session of this process, has another master.
 
     Parameters
     ----------
-    master
-        What `--master` says; None leaves it to `settings`, to `spark-submit`, or to this machine.
-    settings, name
-        As `session` takes them.
-
-    Raises
-    ------
-    UsageError
-        Where `spark-submit`, or a session that runs in this process, has another master.
+    master : the option `--master`; None for the master of `settings` or `spark-submit`, or else this machine.
+    settings, name : as for `session`.
     """
     given = dict(settings or {})
     if master is None:
@@ -61,24 +55,15 @@ def session_for(
 
 
 def session(name: str, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Start a Spark session, or return the one that runs in this process.
+    """Start a Spark session, or return the session that runs in this process.
 
-    Costs 5 to 7 s, and the jars where they are not in the cache; on a cluster also what it takes to
-    get executors, to send them their Python, and to run one task there.
+    Costs 5 to 7 s, and fetching jars that are not in the cache; on a cluster also the time to get executors, to send
+    them their Python, and to run one task there. Raises a `SetUpError` if a part is not available.
 
     Parameters
     ----------
-    name
-        The application's name.
-    settings
-        Settings of Spark that win over those of `session_settings`.
-
-    Raises
-    ------
-    JavaMissing, JarUnavailable, JarMismatch, SparkMismatch
-        Where the parts of a session are not to be had.
-    ClusterUnreachable, ExecutorsUnfit
-        Where a cluster gives no executors, or they cannot do this program's work.
+    name : the name of the application.
+    settings : settings of Spark that override those of `session_settings`.
     """
     submitted = submitted_settings()
     if not submitted:
@@ -88,7 +73,7 @@ def session(name: str, settings: Mapping[str, str] | None = None) -> SparkSessio
     os.environ.update(python_environment(chosen) if submitted else launch_environment(chosen))
     from pyspark.sql import SparkSession
 
-    # `builder` is one object for the whole process: a new one keeps earlier settings out.
+    # `SparkSession.builder` is one object for the whole process: a new builder has no earlier settings.
     builder = SparkSession.Builder().appName(name).config(map=dict(chosen))
     if is_local(master):
         start_java(chosen)
@@ -107,7 +92,7 @@ def session(name: str, settings: Mapping[str, str] | None = None) -> SparkSessio
 
 
 def submitted_settings() -> dict[str, str]:
-    """Return the settings that `spark-submit` started this process with; empty where it did not."""
+    """Return the settings with which `spark-submit` started this process; empty if it did not."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
     from pyspark import SparkConf, SparkContext
@@ -119,11 +104,11 @@ def submitted_settings() -> dict[str, str]:
 def session_settings(
     settings: Mapping[str, str] | None = None, submitted: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the settings a session starts with.
+    """Return the settings with which a session starts.
 
-    Those in `settings` win over those that `spark-submit` was given, as Spark has it for what a program sets, and
-    both over what is set here. The master is always that of `spark-submit`, which has asked it for its driver.
-    What is right for one machine only, is left to Spark on a cluster.
+    `settings` override the settings of `spark-submit`, as usual in Spark for settings of a program, and both override
+    those of this module. The master is always that of `spark-submit`, which runs the driver there. Settings that are
+    right only for one machine are left out on a cluster.
     """
     given, outer = dict(settings or {}), dict(submitted or {})
     master = outer.get("spark.master") or given.get("spark.master") or f"local[{cores()}]"
@@ -132,8 +117,8 @@ def session_settings(
     else:
         chosen = _SETTINGS | (_YARN_SETTINGS if master.startswith("yarn") else {})
     if master.startswith("yarn") and (archives := given.pop("spark.archives", "")):
-        chosen["spark.yarn.dist.archives"] = archives  # as YARN has it, which unpacks them by itself
-    if outer:  # its Java runs already, with its options and its class path
+        chosen["spark.yarn.dist.archives"] = archives  # YARN unpacks archives itself
+    if outer:  # Java runs already, with its options and its class path
         return chosen | outer | given | {"spark.master": master}
     if "spark.jars" not in given:
         chosen["spark.jars"] = ",".join(map(str, spark_jars()))
@@ -143,7 +128,7 @@ def session_settings(
 
 
 def is_local(master: str) -> bool:
-    """Whether everything runs in one process on this machine.
+    """Whether a master means that everything runs in one process on this machine.
 
     >>> [is_local(master) for master in ("local[2]", "local", "local-cluster[2,1,1024]", "spark://one:7077")]
     [True, True, False, False]
@@ -152,7 +137,7 @@ def is_local(master: str) -> bool:
 
 
 def running_master() -> str | None:
-    """Return the master of the session that runs in this process."""
+    """Return the master of the session that runs in this process; None without a session."""
     if "pyspark" not in sys.modules:
         return None
     from pyspark import SparkContext
@@ -162,7 +147,7 @@ def running_master() -> str | None:
 
 
 def _quiet_logging() -> str:
-    """Return the option that makes Spark write errors only: what matters is raised, and told once."""
+    """Return the option that lets Spark log only errors, as errors are raised and reported once."""
     file = Path(str(files("holdfast.conf"))) / "log4j2.xml"
     return f'"-Dlog4j2.configurationFile={file.as_uri()}"'
 
@@ -171,17 +156,15 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"  # a smaller stack overflows whi
 
 
 def launch_environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables that Spark's launcher and its Python workers read."""
-    java = {"JAVA_HOME": str(java_home().path)}
-    if is_local(settings["spark.master"]):
-        return java | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    return java | python_environment(settings)
+    """Return the environment variables for Spark's launcher and its Python workers."""
+    local = {"SPARK_LOCAL_IP": "127.0.0.1"} if is_local(settings["spark.master"]) else {}
+    return {"JAVA_HOME": str(java_home().path), **python_environment(settings), **local}
 
 
 def python_environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variable that says which Python tasks run.
+    """Return the environment variable with the Python of tasks.
 
-    On a cluster it stands elsewhere: it is what `spark.pyspark.python` says, or PYSPARK_PYTHON.
+    On a cluster it is the setting `spark.pyspark.python`, or PYSPARK_PYTHON.
     """
     if is_local(settings["spark.master"]):
         return {"PYSPARK_PYTHON": sys.executable}
@@ -197,13 +180,7 @@ def cores() -> int:
 
 
 def check_spark_home() -> None:
-    """Refuse a SPARK_HOME that PySpark would start in place of its own Spark, and that differs.
-
-    Raises
-    ------
-    SparkMismatch
-        Where SPARK_HOME is set and has no Spark of the installed version.
-    """
+    """Raise `SparkMismatch` if SPARK_HOME has another version of Spark, which PySpark would start instead."""
     named = os.environ.get("SPARK_HOME")
     installed = version("pyspark")
     if named and not Path(named, "jars", f"spark-core_2.13-{installed}.jar").is_file():
@@ -219,7 +196,7 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # What plans, event logs and pages do not show: by default not the keys of accounts.
+    # Values that plans, event logs and pages do not show; the default of Spark shows the keys of accounts.
     "spark.redaction.regex": (
         "(?i)secret|passw|token|credential|signature|sas|jaas|(access|account|private|api|shared|encryption)[._-]?key"
     ),
@@ -227,10 +204,10 @@ _SETTINGS = {
 _LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    # The default of 50 makes a table's first use take 15 s on two processors.
+    # With the default of 50 the first use of a table takes 15 s on two processors.
     "spark.databricks.delta.snapshotPartitions": "2",
     # A local disk needs no checksum file beside each checkpoint file.
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
-# YARN unpacks archives where they cannot be written, and its containers' HOME is nobody's.
+# YARN unpacks archives into folders that cannot be written, and its containers have no HOME.
 _YARN_SETTINGS = {"spark.executorEnv.NUMBA_CACHE_DIR": "./numba-cache"}

@@ -1,8 +1,8 @@
-"""The Java process of Spark, started so that what it says of its own start does not drown what matters.
+"""Starts the Java process of Spark, without the lines that it prints about its own start.
 
-Invariant: every line that it writes gets to standard error, but for those of `_SAYS_NOTHING`; standard output is for
-results. Of the settings only those that Java needs to start are on its command line, which everybody on the machine may
-read; a session sets all of them later.
+Invariant: every line that it writes is copied to standard error, except those of `_NOISE`; standard output is
+for results. Only the settings that Java needs to start are on its command line, which every user of the machine can
+read; a session sets all settings later.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from holdfast.display.secrets import masked
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_SAYS_NOTHING = re.compile(
+_NOISE = re.compile(
     rb"WARNING: |(NOTE: )?Picked up |Setting default log level|To adjust logging level|Using Spark's default log4j"
     rb"|Deleted \d+ files and directories"
 )
-"""Java's own notes on modules and options that Spark asked for, Spark's on its log level, Delta's on a vacuum."""
+"""Lines of Java about modules and options of Spark, of Spark about its log level, and of Delta about a vacuum."""
 
 _lock = Lock()
 
 
-_FOR_THE_LAUNCHER = re.compile(
+_LAUNCHER_SETTINGS = re.compile(
     r"spark\.(master|app\.name|jars.*|files|archives|driver\..*|submit\..*|pyspark\..*|kubernetes\..*|yarn\..*)"
 )
 _SECRET = re.compile(r"(?i)secret|passw|token|credential|jaas|(access|account|private|api)[._-]?key")
 
 
 def launch_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that are given to the launcher, whose arguments are no secret.
+    """Return the settings for the launcher, whose arguments are not secret.
 
     >>> launch_settings({"spark.driver.memory": "1g", "spark.hadoop.fs.s3a.secret.key": "x", "spark.sql.x": "y"})
     {'spark.driver.memory': '1g'}
     """
-    return {n: v for n, v in settings.items() if _FOR_THE_LAUNCHER.fullmatch(n) and not _SECRET.search(n)}
+    return {n: v for n, v in settings.items() if _LAUNCHER_SETTINGS.fullmatch(n) and not _SECRET.search(n)}
 
 
 def start_java(settings: Mapping[str, str]) -> None:
-    """Start the Java process that a session of this process will use; nothing where there is one."""
+    """Start the Java process for the sessions of this process, unless it runs already."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
@@ -62,9 +62,9 @@ def start_java(settings: Mapping[str, str]) -> None:
 
 
 def _pass_on(descriptor: int) -> None:
-    """Copy lines to standard error, past Python's own buffer: this may still run while Python ends."""
+    """Copy lines to standard error, bypassing Python's buffer: this may still run while Python ends."""
     with os.fdopen(descriptor, "rb") as stream:
         for line in stream:
-            if not _SAYS_NOTHING.match(line):
+            if not _NOISE.match(line):
                 with suppress(OSError):
                     os.write(2, masked(line.decode(errors="replace")).encode())

@@ -221,7 +221,7 @@ def test_where_a_topic_is_read_from(spark: SparkSession, broker: str, tmp_path: 
 def test_topics_that_cannot_be_followed(
     spark: SparkSession, broker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka, "_PATIENCE_MS", 3_000)
+    monkeypatch.setattr(kafka, "_TIMEOUT_MS", 3_000)
     topic = Topic(broker, "run.lost")
     topic.json_changes(8)
     app = Application(tmp_path, [table(topic)])

@@ -172,7 +172,7 @@ def test_a_table_in_blocks_is_followed_as_one_in_memory(
             anew = data.draw(st.sampled_from([False, False, False, True]))
             deleted = [] if anew else [one for i, one in enumerate(current) if i in goes]
             operations = np.repeat(np.array([DELETE, INSERT], np.int8), [len(deleted), len(inserted)])
-            records = Records(table_like(like, [*deleted, *inserted]), operations, from_nothing=anew)
+            records = Records(table_like(like, [*deleted, *inserted]), operations, truncated=anew)
             new = {_cell(one[0]) for one in inserted} if keyed else set()  # a row with a key takes its place
             left = [one for i, one in enumerate(current) if i not in goes and _cell(one[0]) not in new]
             current = inserted if anew else left + inserted

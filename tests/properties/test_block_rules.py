@@ -234,7 +234,7 @@ def test_rules_over_blocks_are_those_of_one_machine(
             anew = data.draw(st.sampled_from([False, False, False, True]))
             deleted = [] if anew else [one for i, one in enumerate(current) if i in goes]
             operations = np.repeat(np.array([DELETE, INSERT], np.int8), [len(deleted), len(inserted)])
-            records = Records(table_like(like, [*deleted, *inserted]), operations, from_nothing=anew)
+            records = Records(table_like(like, [*deleted, *inserted]), operations, truncated=anew)
             new = {_cell(one[0]) for one in inserted} if keyed else set()  # a row with a key takes its place
             left = [one for i, one in enumerate(current) if i not in goes and _cell(one[0]) not in new]
             current = inserted if anew else left + inserted
@@ -269,7 +269,7 @@ class _Pair:
             assert not any(state.added or state.removed for state in self.ours.rules)
         self.ours.apply_records(records)
         self.theirs.apply_records(records)
-        self._has_emptied |= records.from_nothing
+        self._has_emptied |= records.truncated
         self._compare()
 
     def recount(self) -> None:
@@ -382,7 +382,7 @@ def test_rows_that_nobody_knew_are_gone() -> None:
             for row in example.violation.rows
         }
         back = table.taken(np.array(sorted(map(int, shown))))
-        ours.apply_records(Records(back, np.full(len(shown), INSERT, np.int8), from_nothing=True))
+        ours.apply_records(Records(back, np.full(len(shown), INSERT, np.int8), truncated=True))
         assert _counts(ours) == [(None, len(shown)), (len(shown) * (len(shown) - 1), len(shown))]
         ours.check_invariants()
 

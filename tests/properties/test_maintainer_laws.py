@@ -264,7 +264,7 @@ class Law:
         before = self.model.versions
         self.model = Model(self.setting, ())
         self.model.apply(batch)
-        result = self.maintainer.apply_records(replace(self.setting.records(batch), from_nothing=True))
+        result = self.maintainer.apply_records(replace(self.setting.records(batch), truncated=True))
         self.compare()
         self.check_changes(before, result.changes)
         after = self.model.versions

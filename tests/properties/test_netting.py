@@ -432,7 +432,7 @@ def test_versions_of_the_seed_are_left_out() -> None:
 def test_a_kind_of_change_that_is_not_known_is_a_bad_record() -> None:
     came = fed([Image(6, "merge", ("x", "p", 0)), Image(6, "insert", ("y", "q", 1))], key=True, after=5)
     assert len(came.records) == 1
-    assert [bad.reason for bad in came.bad] == ["the change feed says 'merge', which is no kind of change known here"]
+    assert [bad.reason for bad in came.bad] == ["the change feed says 'merge', which is an unknown kind of change"]
 
 
 def test_a_time_that_python_has_not_is_a_bad_record() -> None:

@@ -372,7 +372,7 @@ class Process:
         found = json.loads(body)
         assert found["commit"] in self.world.backup, "sent before the log record is in the backup"
         if status == 200:
-            message = Message("", headers["Idempotency-Key"], found)
+            message = Message(headers["Idempotency-Key"], found)
             self.world.received.append((int(receiver.address), message))
             self.crashes("sent")
         return HttpAnswer(status)

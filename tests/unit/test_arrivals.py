@@ -121,8 +121,8 @@ def test_keys_and_operations() -> None:
     assert came.records.operations.tolist() == [INSERT, UPDATE, DELETE]
     assert came.records.table["v"].values().to_pylist() == [1, 2, None]
     assert [(bad.record_id, bad.reason) for bad in came.bad] == [
-        ("r3", "key column k is null or missing: a record needs its whole key"),
-        ("r4", "key column k is null or missing: a record needs its whole key"),
+        ("r3", "key column k is null or missing: a record needs all key columns"),
+        ("r4", "key column k is null or missing: a record needs all key columns"),
         ("r5", "the decoder's reason"),
         ("r6", "its operation is unknown"),
         ("r7", "column v: 'x' is not a whole number within 64 bits (integer)"),
@@ -163,13 +163,13 @@ def test_all_before_the_last_truncation_is_void_but_bad_records_stay() -> None:
     operations = [INSERT, UNREADABLE, TRUNCATE, INSERT, TRUNCATE, INSERT, UNREADABLE]
     cells = {"k": ["a", "b", None, "c", None, "d", "e"], "v": ["1"] * 7}
     came = arrivals(draft(operations, cells), target("integer"))
-    assert came.records.from_nothing
+    assert came.records.truncated
     assert came.records.table["k"].values().to_pylist() == ["d"]
     assert [bad.record_id for bad in came.bad] == ["r1", "r6"]
     assert came.bad_record(0, "why").record_id == "r5"
-    assert not arrivals(draft([INSERT], {"k": ["a"]}), target("integer")).records.from_nothing
+    assert not arrivals(draft([INSERT], {"k": ["a"]}), target("integer")).records.truncated
     alone = arrivals(draft([TRUNCATE], {}), target("integer", sequence="integer"))
-    assert (len(alone.records), alone.records.from_nothing, alone.bad) == (0, True, ())
+    assert (len(alone.records), alone.records.truncated, alone.bad) == (0, True, ())
 
 
 def test_a_draft_of_nothing() -> None:
@@ -180,7 +180,7 @@ def test_a_draft_of_nothing() -> None:
 def test_a_batch_that_is_skipped_is_bad_as_a_whole() -> None:
     operations = [INSERT, UNREADABLE, TRUNCATE, DELETE]
     came = all_bad(draft(operations, {"k": ["a", "b", None, "c"]}), target("integer"), "because")
-    assert (len(came.records), came.records.from_nothing) == (0, False)
+    assert (len(came.records), came.records.truncated) == (0, False)
     assert [(bad.record_id, bad.reason) for bad in came.bad] == [(f"r{i}", "because") for i in range(4)]
 
 

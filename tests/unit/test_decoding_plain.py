@@ -36,7 +36,7 @@ def test_rows_and_operations() -> None:
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (None, "a record without a value says nothing in encoding json; where it deletes the row of its key, use "),
+        (None, "a record without a value has no meaning in encoding json; if it deletes the row of its key, use "),
         (b"", "not JSON: it is empty"),
         (b"null", "JSON, but not an object: expected {...} with the columns as its fields"),
         (b"[1]", "JSON, but not an object: "),

@@ -68,7 +68,7 @@ def test_keys_of_one_column(key: Any, code: str) -> None:
         (b"\xff", "its key is not UTF-8"),
         (b'{"code": ', "its key: not JSON: it ends at byte 9"),
         (b'"NY', "its key: not JSON: it ends at byte 3"),
-        (b"[1]", "its key is not what names a row: expected an object with code, or one value"),
+        (b"[1]", "its key does not name a row: expected an object with code, or one value"),
         (b"null", "key column code is null or missing"),
         ({"other": 1}, "key column code is null or missing"),
     ],
@@ -126,7 +126,7 @@ def test_keys_of_several_columns() -> None:
         ("insert", 1, "z", Decimal("2.00")),
     ]
     assert bad["4"].startswith("key column b is null or missing")
-    assert bad["5"] == "its key is not what names a row: expected an object with a, b"
+    assert bad["5"] == "its key does not name a row: expected an object with a, b"
 
 
 def test_types_of_keys_and_values() -> None:
@@ -202,7 +202,7 @@ def test_unwrapped(wrap: bool) -> None:
     ]
     assert sorted(bad) == ["10", "8", "9"]
     assert bad["8"] == "__op is 'x': expected c, r, u, d, t or m"
-    assert bad["9"] == "a delete whose key is not there: neither in its key nor its value"
+    assert bad["9"] == "a delete without a key, neither in the record's key nor in its value"
     assert bad["10"].startswith("column since: 'rubbish' is no whole number of days")
 
 

@@ -88,7 +88,7 @@ def test_bad_lines_of_json_are_named_and_kept() -> None:
     reasons = bad(found)
     assert list(reasons) == [f"/in/0.json-{line}" for line in (2, 4, 5, 6, 7, 8)]
     assert reasons["/in/0.json-5"] == "column n: '1.5' is not a whole number within 64 bits (integer)"
-    assert reasons["/in/0.json-7"] == "key column k is null or missing: a record needs its whole key"
+    assert reasons["/in/0.json-7"] == "key column k is null or missing: a record needs all key columns"
     assert reasons["/in/0.json-8"] == "_op is 'x': expected insert, update or delete"
     assert [record.raw for record in found.bad][:2] == ['{"k": "a"', "[]"]
     assert found.bad[3].raw == '{"k": "\\xff"}'
@@ -170,7 +170,7 @@ def test_other_delimiters_null_tokens_and_compression() -> None:
     assert rows(found) == [("insert", "b,c", 2, None)]
     assert bad(found) == {
         "/in/x.csv.gz-2": "column d: '' is not a date such as 2024-02-29 (date)",
-        "/in/x.csv.gz-3": "key column k is null or missing: a record needs its whole key",
+        "/in/x.csv.gz-3": "key column k is null or missing: a record needs all key columns",
     }
 
 
@@ -188,7 +188,7 @@ def test_columns_that_the_table_has_not() -> None:
     found = came("csv", text, b"k\nb\n", known=("note",))
     assert rows(found) == [("insert", "b", None, None)]
     assert list(bad(found)) == ["/in/0.csv"]
-    assert bad(found)["/in/0.csv"].startswith("/in/0.csv: it has a column that the table has not, 'extra'")
+    assert bad(found)["/in/0.csv"].startswith("/in/0.csv: it has a column that the table does not have, 'extra'")
     assert rows(came("csv", text, known=("note", "extra"))) == [("insert", "a", 1, None)]
     assert rows(came("parquet", parquet({"k": ["a"], "note": [1]}), known=("note",))) == [("insert", "a", None, None)]
     assert list(bad(came("parquet", parquet({"k": ["a"], "note": [1]})))) == ["/in/0.parquet"]
@@ -247,7 +247,7 @@ def test_the_sequence_orders_records_of_all_files() -> None:
     assert [row[1] for row in rows(found)] == ["b", "c", "d", "a"]
     assert bad(found) == {
         "/in/0.json-4": "not JSON: expected a value at byte 0",
-        **{f"/in/1.json-{line}": "_seq is missing or no whole number: a record needs its place" for line in (2, 3, 4)},
+        **{f"/in/1.json-{line}": "_seq is missing or no whole number: a record needs a sequence" for line in (2, 3, 4)},
     }
     assert found.bad[0].raw == "bad"
 

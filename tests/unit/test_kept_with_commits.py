@@ -11,8 +11,8 @@ from holdfast.state.commits import Commits
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.commits.draft import CommitDraft
 from holdfast.streaming.commits.output_rows import Described
+from holdfast.streaming.commits.ranking import RankChanges, Ranking
 from holdfast.streaming.commits.rule_reports import RuleReports
-from holdfast.streaming.commits.standing import Moves, Standing
 from holdfast.streaming.maintainers.rules.state import RuleState
 
 
@@ -75,11 +75,11 @@ def _told(change: str, text: str) -> Described:
 
 
 def _id(text: str) -> str:
-    (found,) = Standing(MemoryStore()).seeded(Subject(text)).score_of
+    (found,) = Ranking(MemoryStore()).seeded(Subject(text)).score_of
     return found
 
 
-def _placed(standing: Standing, subject: Subject, moves: Moves, draft: CommitDraft) -> dict[str, int]:
+def _placed(standing: Ranking, subject: Subject, moves: RankChanges, draft: CommitDraft) -> dict[str, int]:
     standing.place(subject, moves, draft)
     return {row["constraint_id"]: row["rank"] for row in draft.rows.payload.get("constraints", ())}
 
@@ -88,7 +88,7 @@ def _placed(standing: Standing, subject: Subject, moves: Moves, draft: CommitDra
 def test_places_move_with_commits_that_are_kept(now: float) -> None:
     a, b, c = "not(t.a = s.a)", "not(t.a = s.a and t.b = s.b)", "not(t.c = s.c and t.dd = s.dd)"
     store = MemoryStore()
-    subject, standing, drafts = Subject(a, c), Standing(store, every=100.0), Drafts(store)
+    subject, standing, drafts = Subject(a, c), Ranking(store, every=100.0), Drafts(store)
     first = drafts.at(5_000.0)
     assert _placed(standing, subject, standing.seeded(subject), first) == {_id(a): 1, _id(c): 2}
     first.commit()
@@ -107,10 +107,10 @@ def test_places_move_with_commits_that_are_kept(now: float) -> None:
 def test_places_are_right_after_a_start() -> None:
     a, b = "not(t.a = s.a)", "not(t.a = s.a and t.b = s.b)"
     store = MemoryStore()
-    standing, subject, drafts = Standing(store), Subject(a, b), Drafts(store)
+    standing, subject, drafts = Ranking(store), Subject(a, b), Drafts(store)
     first = drafts.at(1_000.0)
     standing.place(subject, standing.seeded(subject), first)
     first.commit()
-    again = Standing(store)
+    again = Ranking(store)
     moves = again.scored(subject, [_told("appeared", b)])  # its row is a new one, without a place
     assert _placed(again, subject, moves, drafts.at(2_000.0)) == {_id(b): 2}

@@ -129,7 +129,7 @@ def test_a_file_in_quarantine_is_said_to_be_there() -> None:
     table = from_arrow(pa.table({"k": pa.array([], pa.int64())}), "t")
     came = Arrivals(
         Records(table, np.array([], np.int8)),
-        (BadRecord("a.csv", None, "it has a column that the table has not, 'new'"),),
+        (BadRecord("a.csv", None, "it has a column that the table does not have, 'new'"),),
         new_fields={"hat": "r-1"},
         refused_columns={"new": "a.csv"},
     )

@@ -1,15 +1,23 @@
 """Ranks of constraints: the rows that are written come to the places that are right, and no others are written."""
 
+import datetime
 import random
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
 from holdfast import Maintainer, PredicateSpace, discover, from_arrow
+from holdfast.constraints import Constraint, ConstraintChange, Reason, Violation, parse_constraint
 from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.discovery.evidence.current import current_codes
 from holdfast.discovery.ranking import PairSample, scores, scores_on
-from holdfast.streaming.sinks.ranks import Ranks
+from holdfast.state.commits import Commits
+from holdfast.state.memory import MemoryStore
+from holdfast.streaming.commits.draft import CommitDraft
+from holdfast.streaming.commits.output_rows import Described, described
+from holdfast.streaming.commits.ranking import Ranking, ranked
 from holdfast.tables.taxes import tax_records
 
 
@@ -17,7 +25,6 @@ from holdfast.tables.taxes import tax_records
 def test_what_is_written_is_the_order_by_score(seed: int) -> None:
     dice = random.Random(seed)
     places = dice.choice([1, 3, 100])
-    ranks = Ranks(places=places)
     current: dict[str, float] = {}
     table: dict[str, int | None] = {}  # rows as a merged table has them
     for _ in range(40):
@@ -25,35 +32,98 @@ def test_what_is_written_is_the_order_by_score(seed: int) -> None:
             key = dice.choice("abcdefgh")
             if key in current and dice.random() < 0.5:
                 del current[key], table[key]
-                ranks.disappeared([key])
             else:
                 current[key], table[key] = dice.choice([0.25, 0.5, 0.75]), None
-                ranks.appeared([(key, current[key])])
-        if dice.random() < 0.2:  # a start: the scores of all are known again, the places from where they were kept
-            ranks = Ranks(ranks.written, places)
-            ranks.restored(current.items())
         if dice.random() < 0.5:
             continue
-        for key, score, place in ranks.changed():
+        published = {key: place for key, place in table.items() if place is not None}
+        ranks, moved = ranked(current, published, places)
+        for key, score, place in moved:
             assert score == current[key]
             assert table[key] != place
             table[key] = place
         order = sorted(current, key=lambda key: (-current[key], key))
         assert table == {key: place if place <= places else None for place, key in enumerate(order, 1)}
-        assert ranks.changed() == []
+        assert ranks == {key: place for key, place in table.items() if place is not None}
+        assert ranked(current, ranks, places) == (ranks, [])
 
 
 def test_a_change_in_front_rewrites_no_more_than_the_places() -> None:
-    ranks = Ranks(places=10)
-    ranks.appeared((f"{n:05}", 0.5) for n in range(5_000))
-    assert len(ranks.changed()) == 10
-    ranks.appeared([("best", 0.9)])
-    moved = ranks.changed()
+    scores = {f"{n:05}": 0.5 for n in range(5_000)}
+    ranks, moved = ranked(scores, {}, 10)
+    assert len(moved) == 10
+    ranks, moved = ranked(scores | {"best": 0.9}, ranks, 10)
     assert moved[0] == ("best", 0.9, 1)
     assert moved[-1] == ("00009", 0.5, None)
     assert len(moved) == 11
-    ranks.appeared([("worst", 0.1)])
-    assert ranks.changed() == []
+    assert ranked(scores | {"best": 0.9, "worst": 0.1}, ranks, 10) == (ranks, [])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_published_ranks_are_those_of_the_scores_after_any_commits(seed: int) -> None:
+    """Commits with and without ranks, kept or not, and restarts: the rows end with the ranks of their scores."""
+    dice, store = random.Random(seed), MemoryStore()
+    commits, standing, now = Commits(store, "app"), Ranking(store, every=100.0), 1_000.0
+    texts = [f"not(t.{name} = s.{name})" for name in "abcdefgh"]
+    rows: dict[str, int | None] = {}
+    held: dict[str, Described] = {}
+    for _ in range(40):
+        now += dice.choice([1.0, 60.0])
+        draft = CommitDraft(commits, datetime.datetime.fromtimestamp(now, datetime.UTC))
+        after, due = dict(held), []
+        for text in dice.sample(texts, dice.randint(0, 3)):
+            row = next(described("t", 1, [_change(text, appeared=text not in after)], {"t": 1}))
+            due.append(row)
+            if after.pop(text, None) is None:
+                after[text] = row
+        subject = _Subject([one.constraint for one in after.values()])
+        standing.publish(subject, due, draft)
+        if dice.random() < 0.3:
+            continue  # not kept
+        draft.commit()
+        held = after
+        for published in draft.rows.payload.get("constraints", ()):
+            name = published["constraint_id"]
+            if published.get("_gone"):
+                del rows[name]
+            elif not published.get("_amends"):
+                rows[name] = None
+            elif name in rows:
+                rows[name] = published["rank"]
+        if dice.random() < 0.2:
+            standing = Ranking(store, every=100.0)
+    now += 1_000.0
+    draft = CommitDraft(commits, datetime.datetime.fromtimestamp(now, datetime.UTC))
+    text = next(text for text in texts if text not in held)
+    row = next(described("t", 1, [_change(text, appeared=True)], {"t": 1}))
+    standing.publish(_Subject([row.constraint, *(one.constraint for one in held.values())]), [row], draft)
+    rows[row.about["constraint_id"]] = None
+    for moved in draft.rows.payload["constraints"]:
+        if moved.get("_amends"):
+            rows[moved["constraint_id"]] = moved["rank"]
+    scores = {one.about["constraint_id"]: _score(one.constraint) for one in (row, *held.values())}
+    order = sorted(scores, key=lambda name: (-scores[name], name))
+    assert rows == {name: rank for rank, name in enumerate(order, 1)}
+
+
+class _Subject:
+    name = "t"
+
+    def __init__(self, constraints: list[Constraint]) -> None:
+        self.constraints = constraints
+
+    def scores(self, constraints: Sequence[Any]) -> list[float]:
+        return [_score(constraint) for constraint in constraints]
+
+
+def _score(constraint: Constraint) -> float:
+    return (ord(str(constraint)[6]) % 3) / 10
+
+
+def _change(text: str, *, appeared: bool) -> ConstraintChange:
+    if appeared:
+        return ConstraintChange(parse_constraint(text), "t", Reason.RELEASED)
+    return ConstraintChange(parse_constraint(text), "t", Reason.VIOLATED, witness=Violation(value=1))
 
 
 def test_scores_of_live_rows_are_those_of_the_table() -> None:

@@ -90,10 +90,10 @@ class DenialMaintainer(CertifiedMaintainer):
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since the last save, or everything, in batches of bounded size."""
         yield from self.certificate.save(prefix, everything=everything)
-        gone, come = differences(self._saved, self.covers.sets)
+        removed, added = differences(self._saved, self.covers.sets)
         if everything:
-            come = self.covers.sets
-        changed = [(cover, None) for cover in gone] + [(cover, b"") for cover in come]
+            added = self.covers.sets
+        changed = [(cover, None) for cover in removed] + [(cover, b"") for cover in added]
         yield WriteBatch("covers", {prefix + codecs.words(cover): value for cover, value in changed})
         self._saved = self.covers.sets
 

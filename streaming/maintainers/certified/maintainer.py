@@ -38,13 +38,13 @@ class FamilyChanges:
 
     Parameters
     ----------
-    gone, come : the reported boxes that disappeared, and those that appeared; the box of everything included.
+    disappeared, appeared : reported boxes that disappeared, or appeared; the box of everything included.
     found, found_pairs : the evidences that appeared, and a live pair (slots) of each.
     lost, lost_pairs : the evidences that disappeared, and a former pair of each. An evidence may be in both.
     """
 
-    gone: Words
-    come: Words
+    disappeared: Words
+    appeared: Words
     found: Words
     found_pairs: Pairs
     lost: Words
@@ -84,7 +84,7 @@ class CertifiedMaintainer(TablePart):
         self.certificate = certificate
         self.effort = Counter[str]()
 
-    # What a family defines
+    # Defined by each family
 
     @property
     @abstractmethod
@@ -130,13 +130,13 @@ class CertifiedMaintainer(TablePart):
 
     @abstractmethod
     def _memo(self) -> Any:
-        """Return what `_take_back` needs."""
+        """Return the state that `_take_back` restores."""
 
     @abstractmethod
     def _take_back(self, memo: Any) -> None:
-        """Restore what `_memo` returned; the certificate is restored already."""
+        """Restore the state that `_memo` returned; the certificate is restored already."""
 
-    # What all families share
+    # The same for all families
 
     @property
     def held(self) -> Slots:
@@ -175,11 +175,11 @@ class CertifiedMaintainer(TablePart):
         self._prove(batch)
         found = np.concatenate([lost[:0], *batch.found])
         found = found[self.certificate.witnesses_left(found) > 0]
-        gone, come = differences(before, self.standing)
+        disappeared, appeared = differences(before, self.standing)
         none = np.zeros((0, 2), np.int64)
         return FamilyChanges(
-            gone,
-            come,
+            disappeared,
+            appeared,
             *self._images(self.certificate.words[found], self.certificate.a_witness(found)),
             *self._images(
                 np.concatenate([self._every[None][:0], *batch.lost]), np.concatenate([none, *batch.lost_pairs])

@@ -94,9 +94,9 @@ class WholeTable(ABC):
     def made_anew(self, schema: Schema, make: Callable[[Table], Table]) -> "WholeTable":
         """Return the rows with other columns; `make` converts some rows at a time."""
 
-    @abstractmethod
     def replaced_by(self, schema: Schema, make: Callable[[Table], Table]) -> "WholeTable":
         """Return the rows with other columns as `made_anew` does, and remove the old rows."""
+        return self.made_anew(schema, make)
 
     @abstractmethod
     def refuse_key_twice(self, key: tuple[int, ...]) -> None:
@@ -109,7 +109,7 @@ class WholeTable(ABC):
     def seed(
         self, definition: RowsDefinition, families: Bounded, report: Report
     ) -> tuple["Holding", dict[Family, Seed]]:
-        """Return a holding of the rows, and what holds on them by family; witnesses are slots."""
+        """Return a holding of the rows, and the discovered constraints by family; witnesses are slots."""
 
     @abstractmethod
     def held(self, definition: RowsDefinition) -> "Holding":
@@ -139,23 +139,23 @@ class Holding(ABC):
 
     Attributes
     ----------
-    has_emptied : whether the last batch deleted rows whose values are unknown.
+    truncated : whether the last batch deleted rows whose values are unknown.
     """
 
     def __init__(self, rows: RowSet, threads: int = 1) -> None:
         self.rows = rows
         self.threads = threads
-        self.has_emptied = False
+        self.truncated = False
 
     # A batch, in calling order
 
-    def begin(self, held: Callable[[], Slots] = lambda: NO_SLOTS, *, from_nothing: bool = False) -> None:  # noqa: ARG002 (see subclasses)
+    def begin(self, held: Callable[[], Slots] = lambda: NO_SLOTS, *, truncated: bool = False) -> None:  # noqa: ARG002 (see subclasses)
         """Begin a batch: `undo` leads back to here.
 
         Parameters
         ----------
         held : returns the slots that the parts of the maintainer refer to.
-        from_nothing : whether the table was emptied before the batch.
+        truncated : whether the table was truncated before the batch.
         """
         self.rows.begin()
 
@@ -163,7 +163,7 @@ class Holding(ABC):
     def serve(self, families: Sequence["CertifiedMaintainer"]) -> None:
         """Search for violations of these families' boxes from now on; everything derived from rows is made anew."""
 
-    def rebuild(self) -> None:  # noqa: B027 (nothing, where executors have what is derived)
+    def rebuild(self) -> None:  # noqa: B027 (nothing, where only executors derive anything)
         """Derive everything anew from the codes of the rows, which were relabelled."""
 
     @abstractmethod
@@ -177,7 +177,7 @@ class Holding(ABC):
         """Search for violations of the boxes that the families have after a batch."""
 
     def with_values(self, delta: RowDelta) -> RowDelta:
-        """Return the rows whose values a batch added and removed, as far as they are known (see `has_emptied`)."""
+        """Return the rows whose values a batch added and removed, as far as they are known (see `truncated`)."""
         return delta
 
     def undo(self) -> None:
@@ -211,7 +211,7 @@ class Holding(ABC):
     def whole(self) -> WholeTable:
         """Return all current rows. In memory O(n)."""
 
-    # What is stored
+    # Saving
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since the last save, or everything."""

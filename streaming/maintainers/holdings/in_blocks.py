@@ -156,7 +156,7 @@ class WholeInBlocks(WholeTable):
     def seed(
         self, definition: RowsDefinition, families: Bounded, report: Report
     ) -> tuple["RowsInBlocks", dict[Family, Seed]]:
-        """Return a holding of the blocks, and what holds on their rows by family."""
+        """Return a holding of the blocks, and the discovered constraints by family."""
         order = self._arranged_for_lookup(definition.key)
         seeds = {
             family: seed_blocks(self.table, theirs, bound, threads=definition.threads, report=report)
@@ -202,11 +202,11 @@ class RowsInBlocks(Holding):
         """The blocks."""
         return self.rows.blocks
 
-    def begin(self, held: Callable[[], Slots] = lambda: NO_SLOTS, *, from_nothing: bool = False) -> None:
+    def begin(self, held: Callable[[], Slots] = lambda: NO_SLOTS, *, truncated: bool = False) -> None:
         """Begin a batch; residents that no part refers to may be removed."""
         self.rows.held = held
         self.rows.begin()
-        self.rows.starts_anew = self.has_emptied = from_nothing
+        self.rows.truncated = self.truncated = truncated
 
     def serve(self, families: Sequence["CertifiedMaintainer"]) -> None:
         """Search for violations of these families' boxes from now on; only executors derive anything from rows."""
@@ -223,8 +223,8 @@ class RowsInBlocks(Holding):
         return [(seen_in(words, here, family.space), pairs[:, None, :]) for family in self._families]
 
     def with_values(self, delta: RowDelta) -> RowDelta:
-        """Return the rows whose values a batch added and removed; all live rows if the table was emptied."""
-        if not self.has_emptied:
+        """Return the rows whose values a batch added and removed; all live rows if the table was truncated."""
+        if not self.truncated:
             return delta
         live = self.rows.live()
         return replace(delta, changed=live, copies=self.rows.copies[live])

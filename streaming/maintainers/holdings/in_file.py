@@ -101,8 +101,6 @@ class WholeInFile(WholeTable):
         """Return the rows with other columns, converted by `make`."""
         return self._in_memory.made_anew(schema, make)
 
-    replaced_by = made_anew
-
     def refuse_key_twice(self, key: tuple[int, ...]) -> None:
         """Do nothing: `seed` and `held` refuse such rows when all rows are read, without another pass."""
 

@@ -87,8 +87,6 @@ class WholeInMemory(WholeTable):
         """Return the rows with other columns, converted by `make`."""
         return WholeInMemory(make(self.table))
 
-    replaced_by = made_anew
-
     def refuse_key_twice(self, key: tuple[int, ...]) -> None:
         """Raise `InputError` if two rows have one key, or a row has a null in its key. O(n log n)."""
         no_key_is_twice(self.table, key)
@@ -96,7 +94,7 @@ class WholeInMemory(WholeTable):
     def seed(
         self, definition: RowsDefinition, families: Bounded, report: Report
     ) -> tuple["RowsInMemory", dict[Family, Seed]]:
-        """Return a holding of the rows, and what holds on them by family."""
+        """Return a holding of the rows, and the discovered constraints by family."""
         rows = definition.empty()
         rows.fill(self.table)
         seeds = {}

@@ -50,7 +50,7 @@ class Residents(RowSet):
         self._many = _FEW_RESIDENTS
         self._met_slots: list[Slots] = []
         self._met_numbers: list[RowNumbers] = []
-        self.starts_anew = False
+        self.truncated = False
         self.threads = definition.threads
         self.held: Callable[[], Slots] = lambda: np.zeros(0, np.int64)
 
@@ -100,11 +100,11 @@ class Residents(RowSet):
     def change(self, codes: Codes, signs: np.ndarray) -> RowDelta:
         """Add and remove copies of rows, in the blocks too.
 
-        If the batch `starts_anew`, only residents stay in the table.
+        If the batch truncated the table, only residents stay in the table.
         """
         before, delta = len(self), super().change(codes, signs)
         entering = np.maximum(delta.copies, 0)
-        if self.starts_anew:
+        if self.truncated:
             self.blocks.empty()
             staying = self.copies.copy()
             staying[delta.changed] -= entering

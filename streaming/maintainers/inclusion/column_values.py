@@ -1,4 +1,4 @@
-"""The distinct values of the columns of one table: those that a batch added and removed, and those of all live rows."""
+"""The distinct values of the columns of one table: added and removed by a batch, or of all live rows."""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass

@@ -182,7 +182,7 @@ class HeldValues:
         touched = self.written.changes
         return [key for key in self._of_cluster(cluster) if (VALUES, key) not in touched]
 
-    def empty_files(self, clusters: Clusters, columns: Ints) -> list[Emptied]:
+    def truncate_files(self, clusters: Clusters, columns: Ints) -> list[Emptied]:
         """Remove all occurrences in the given columns from the files; return the changes of clusters."""
         if not self.parts.parts:
             return []

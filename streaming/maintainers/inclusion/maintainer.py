@@ -53,7 +53,7 @@ Load = Callable[[str, Iterable[tuple[bytes, bytes]]], object]
 class Moved:
     """Values that a batch changed: their bytes, and which columns had them before and have them after the batch.
 
-    Of values in files whose columns were emptied, only one of each cluster.
+    Of values in files whose columns were truncated, only one of each cluster.
     """
 
     keys: list[bytes]
@@ -63,10 +63,10 @@ class Moved:
 
 @dataclass
 class _Batch:
-    """A batch: the number of clusters before it, the emptied columns, the moved values, and the changes of clusters."""
+    """A batch: the number of clusters before it, truncated columns, moved values, and changes of clusters."""
 
     clusters: int
-    emptied: Ints
+    truncated: Ints
     moved: list[Moved] = field(default_factory=list)
     counted: list[tuple[Ints, Ints, Ints]] = field(default_factory=list)
 
@@ -110,7 +110,7 @@ class InclusionMaintainer:
 
     @staticmethod
     def seed_files(clusters: Clusters, parts: ValueParts, *, texts: bool = False, watched: bool = False) -> WriteBatch:
-        """Return what the last write of a seed needs whose values are in files."""
+        """Return the last write of a seed whose values are in files."""
         last = _everything(clusters, texts=texts, watched=watched)
         put_parts(parts, last)
         return last
@@ -170,9 +170,9 @@ class InclusionMaintainer:
         return self._batch.moved
 
     @property
-    def emptied(self) -> Ints:
-        """The columns that were emptied before the last batch."""
-        return self._batch.emptied
+    def truncated(self) -> Ints:
+        """The columns that were truncated before the last batch."""
+        return self._batch.truncated
 
     def save(self) -> WriteBatch:
         """Return the changes of the batch for the store."""
@@ -190,18 +190,18 @@ class InclusionMaintainer:
         self._values.undo()
         self._batch = self._begun()
 
-    def apply(self, changes: Sequence[ColumnChange], emptied: Collection[str] = ()) -> list[ConstraintChange]:
+    def apply(self, changes: Sequence[ColumnChange], truncated: Collection[str] = ()) -> list[ConstraintChange]:
         """Apply the changed values of a batch; return the changed inclusions. O(distinct values + C^2).
 
         The changes saved before have to be in the store. Where this raises, nothing is changed.
 
         Parameters
         ----------
-        changes : the added and removed values; of emptied tables only the values added afterwards.
-        emptied : the tables that lost all their rows before. O(their values), on executors if values are in files.
+        changes : the added and removed values; of truncated tables only the values added afterwards.
+        truncated : the tables that lost all their rows before. O(their values), on executors if values are in files.
         """
         self._values.begin()
-        self._batch = self._begun(emptied)
+        self._batch = self._begun(truncated)
         try:
             return self._applied([change for change in changes if len(change.counts)])
         except BaseException:
@@ -209,12 +209,12 @@ class InclusionMaintainer:
             raise
 
     def _applied(self, changes: Sequence[ColumnChange]) -> list[ConstraintChange]:
-        if not changes and not len(self.emptied):
+        if not changes and not len(self.truncated):
             return []
         before = self.clusters.holding
         if changes:
             self._follow(changes)
-        self._empty_others()
+        self._truncate_others()
         self._finish()
         return self._changes(before, self.clusters.holding)
 
@@ -233,9 +233,9 @@ class InclusionMaintainer:
             keys = pooled.dictionary.slice(start, size).to_pylist()
             self._move(keys, places[some] - start, columns[some], counts[some])
 
-    def _empty_others(self) -> None:
-        """Empty the columns of `emptied` for all values that the batch has not moved yet."""
-        columns, nothing = self.emptied, np.zeros(0, np.int64)
+    def _truncate_others(self) -> None:
+        """Empty the columns of `truncated` for all values that the batch has not moved yet."""
+        columns, nothing = self.truncated, np.zeros(0, np.int64)
         if not len(columns):
             return
         size = at_once(self.clusters)
@@ -244,7 +244,7 @@ class InclusionMaintainer:
             for start in range(0, len(keys), size):
                 self._move(keys[start : start + size], nothing, nothing, nothing)
         examples: dict[int, bytes] = {}
-        for part in self._values.empty_files(self.clusters, columns):
+        for part in self._values.truncate_files(self.clusters, columns):
             for counted, sign in ((part.before, -1), (part.after, 1)):
                 numbers = self.clusters.numbers(counted.sets)
                 self._count(numbers, sign * counted.values, sign * counted.occurrences)
@@ -278,16 +278,16 @@ class InclusionMaintainer:
         self.clusters.check_invariants()
         self._values.check_invariants(self.clusters)
 
-    def _begun(self, emptied: Collection[str] = ()) -> _Batch:
+    def _begun(self, truncated: Collection[str] = ()) -> _Batch:
         """Return a batch without changes."""
-        numbers = [number for (table, _), number in self._numbers.items() if table in emptied]
+        numbers = [number for (table, _), number in self._numbers.items() if table in truncated]
         return _Batch(self.clusters.count, np.array(numbers, np.int64))
 
     def _move(self, keys: list[bytes], places: Ints, columns: Ints, counts: Ints) -> None:
         """Move values to their new clusters."""
         old, before = self._values.looked_up(self.clusters, keys)
         after = before.copy()
-        after[:, self.emptied] = 0
+        after[:, self.truncated] = 0
         np.add.at(after, (places, columns), counts)
         if (after < 0).any():
             value, column = np.argwhere(after < 0)[0].tolist()

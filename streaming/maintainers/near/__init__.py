@@ -1,4 +1,4 @@
-"""Constraints that nearly hold, kept exact as rows come and go.
+"""Constraints that nearly hold, kept exact as rows are inserted and deleted.
 
 border            the largest contexts in which targets are not near, each with a lower bound of its exceptions
 counts            the contract of a counter of exceptions

@@ -3,7 +3,7 @@
 Constants and keys are counted on numbers of values, which follow the rows. Order compatibilities need ranks. These are
 made for a sample first: all rows have at least the exceptions of the sample, so more than enough of them end the count.
 
-A candidate that stays for some batches is followed row by row (`indexes/exceptions.py`), if that is quicker.
+A candidate that stays for several batches is followed row by row (`indexes/exceptions.py`), if that is quicker.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -253,7 +253,7 @@ class LiveCounts(NearCounts):
         return NearRows(codes, np.maximum(known, 1), middles, columns, self.ordered, rows, columns)
 
     def _forget(self) -> None:
-        """Forget what was derived from the rows before a batch."""
+        """Forget everything derived from the rows before a batch."""
         self._live, self._ranks = None, {}
 
     def _random_rows(self) -> Rows:

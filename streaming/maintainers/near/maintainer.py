@@ -3,7 +3,7 @@
 They depend on nothing but the rows, the share of exceptions and the bound of contexts.
 
     members   the constraints that nearly hold; their exceptions are counted with every batch
-    others    former members, which are counted for some batches more: constraints near the limit alternate
+    others    former members, which are counted for several batches more: constraints near the limit alternate
     border    the largest contexts that are not near; a candidate is counted anew when its floor does not prove that
     search    needed where a member is not near any more, or a candidate of the border is near: level by level from
               the empty context, as on a new table, but known counts are not counted again
@@ -61,12 +61,11 @@ class NearEffort:
 
     Parameters
     ----------
-    border, followed : how many candidates are in the border, and how many are counted with every batch.
+    border : how many candidates are in the border.
     counted_anew, searches : how many candidates of the border were counted anew, and searches made, since the start.
     """
 
     border: int
-    followed: int
     counted_anew: int
     searches: int
 
@@ -190,7 +189,7 @@ class NearMaintainer(TablePart):
     @property
     def effort(self) -> NearEffort:
         """The costs of batches."""
-        return NearEffort(len(self._border), len(self._followed), self._counted_anew, self._searches)
+        return NearEffort(len(self._border), self._counted_anew, self._searches)
 
     @property
     def changes(self) -> tuple[NearChange, ...]:

@@ -6,7 +6,7 @@ row know whether the example is still right; the examples of other members are r
 searched, a few with every batch.
 
 Invariant: between batches every row that is shown is an exception of its constraint, and it is marked undecided exactly
-if some smallest set of rows to remove does not contain it.
+if a smallest set of rows to remove exists that does not contain it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -119,12 +119,12 @@ class ShownExceptions:
         self._batches += 1
         self._images = row_images(self._rows)
         is_known = int(delta.copies.sum()) == delta.copies_in - delta.copies_out  # else rows without slots were deleted
-        came = delta.changed[(self._rows.copies[delta.changed] > 0) & (delta.copies > 0)]
+        inserted = delta.changed[(self._rows.copies[delta.changed] > 0) & (delta.copies > 0)]
         shown: dict[Candidate, Found] = {}
         for one, member in members.items():
             kept = self._kept(one, member, delta) if is_known and one in self.shown else {}
-            if len(came) and len(kept) < min(MOST_SHOWN, member.count):
-                kept = self._with_rows(one, kept, came, self._counts.standing(member, came))
+            if len(inserted) and len(kept) < min(MOST_SHOWN, member.count):
+                kept = self._with_rows(one, kept, inserted, self._counts.standing(member, inserted))
             if kept:
                 shown[one] = kept
         self.shown = self._with_searched(shown, members, self.rows_a_batch)

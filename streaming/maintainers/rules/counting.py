@@ -169,8 +169,8 @@ class CountingInMemory(Counting):
     def _quicker_anew(self, batch: ChangedRows) -> set[int]:
         """Return the rules for which counting all rows is quicker than counting the partners of each changed row.
 
-        Decided by what earlier counts took; for a rule without earlier counts, and many changed rows, by counting the
-        partners of a few of them.
+        Decided by the duration of earlier counts; for a rule without earlier counts, and many changed rows, by counting
+        the partners of a few of them.
         """
         slots = batch.delta.changed
         unknown = [number for number, seconds in enumerate(self._seconds_a_row) if not seconds]

@@ -88,7 +88,7 @@ class ValueRules:
                     watch.show(value)
                 else:
                     watch.drop(value)
-            if watch.left in self._inclusion.emptied:
+            if watch.left in self._inclusion.truncated:
                 for value in watch.examples.keys() - touched.keys():
                     watch.drop(value)
             if touched and not watch.examples:

@@ -93,7 +93,7 @@ class RuleWatch:
         return self.pairs, self.breaking, self.is_recent, self.counted_at, dict(self.examples)
 
     def take_back(self, memo: Any) -> None:
-        """Restore what `memo` returned."""
+        """Restore the state that `memo` returned."""
         self.pairs, self.breaking, self.is_recent, self.counted_at, examples = memo
         self.examples = dict(examples)
 
@@ -176,7 +176,7 @@ class PartnersWatch(PairsWatch):
 
     @property
     def seconds_anew(self) -> float:
-        """How long it takes to count all rows anew, by what it took last."""
+        """The seconds to count all rows anew, estimated from the last such count."""
         return self.seconds_a_row * len(self._rows)
 
     def follow(self, batch: ChangedRows, partners: Ints) -> None:

@@ -28,7 +28,7 @@ class BatchResult:
     late : how many records were older than the last known change of their key.
     incomplete : numbers of the records left out, since they keep cells of rows that do not exist.
     values : the changed values of each column, where values are followed.
-    emptied : whether all earlier rows were deleted, so that `values` has all values of the table.
+    truncated : whether all earlier rows were deleted, so that `values` has all values of the table.
     rules : the state of each monitored rule.
     near : the changes of constraints that nearly hold.
     near_counts : how many constraints nearly hold, and how many of these have exceptions.
@@ -51,7 +51,7 @@ class BatchResult:
     late: int = 0
     incomplete: tuple[int, ...] = ()
     values: tuple[ColumnChange, ...] = ()
-    emptied: bool = False
+    truncated: bool = False
     rules: tuple[RuleState, ...] = ()
     near: NearChanges[NearChange] = field(default_factory=NearChanges)
     near_counts: tuple[int, int] | None = None

@@ -143,7 +143,7 @@ class TableMaintainer:
     def _prepare(cls, bounds: Bounds, rules: Sequence[MonitoredRule]) -> None:
         """Prepare for the first batch; subclasses compile kernels here."""
 
-    # What is stored
+    # Saving and restoring
 
     def save(self, table: int = 0, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since the last save, or `everything`, as the first save into a store needs.
@@ -322,7 +322,7 @@ class TableMaintainer:
 
     @property
     def effort(self) -> Counter[str]:
-        """The counts of what the batches since the seed cost, all families together."""
+        """The costs of the batches since the seed, in counts, all families together."""
         return sum((family.effort for family in self._families), Counter[str]())
 
     @property
@@ -372,7 +372,7 @@ class TableMaintainer:
 
     def _begin(self, records: Records) -> None:
         """Begin a batch: `_undo` leads back to here."""
-        self.holding.begin(self._held, from_nothing=records.from_nothing)
+        self.holding.begin(self._held, truncated=records.truncated)
         for part, _ in self._parts:
             part.begin()
 
@@ -394,7 +394,7 @@ class TableMaintainer:
         return [(part, prefix) for part, prefix in parts if part is not None]
 
     def _held(self) -> Slots:
-        """Return the slots of the rows that some part refers to."""
+        """Return the slots of the rows that parts refer to."""
         held = np.unique(np.concatenate([part.held for part, _ in self._parts]))
         return held[held >= 0]
 
@@ -467,7 +467,7 @@ class TableMaintainer:
             near_counts=self.near_counts,
             exceptions_shown=() if near is None else near.shown.added,
             exceptions_hidden=() if near is None else near.shown.removed,
-            emptied=self.holding.has_emptied,
+            truncated=self.holding.truncated,
         )
 
     def check_invariants(self) -> None:

@@ -31,16 +31,16 @@ class Reasons:
         """Return the changes of a family, each with its reason and its proof."""
         space = family.space
         changes = []
-        for mask in _in_order(step.gone, space):
+        for mask in _in_order(step.disappeared, space):
             violating = _lies_in(step.found, mask)
             if violating.any():
                 pair = step.found_pairs[int(violating.argmax())]
                 witness = Violation(tuple(self._images(int(slot)) for slot in pair))
                 changes.append(_change(space, mask, Reason.VIOLATED, witness=witness))
             else:
-                changes.append(_change(space, mask, Reason.IMPLIED, by=family.wider(mask, step.come)))
-        for mask in _in_order(step.come, space):
-            wider = family.wider(mask, step.gone)
+                changes.append(_change(space, mask, Reason.IMPLIED, by=family.wider(mask, step.appeared)))
+        for mask in _in_order(step.appeared, space):
+            wider = family.wider(mask, step.disappeared)
             if wider is not None:
                 changes.append(_change(space, mask, Reason.WEAKENED, by=wider))
                 continue

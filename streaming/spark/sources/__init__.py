@@ -1,7 +1,7 @@
-"""Sources as Spark reads them: one module a format.
+"""Sources of changes that Spark reads: one module a kind.
 
-A source makes a streaming frame and says what of a micro-batch is collected; `draft` then reads it, without Spark. What
-is wrong with a source is found before its first batch (`check`), and named.
+A source makes a streaming frame, and selects the rows of a micro-batch that are collected; `draft` then reads them
+without Spark. Problems of a source are found before its first batch (`check`), and named.
 """
 
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -32,30 +32,30 @@ class StreamSource(Protocol):
     place: str
 
     def check(self, spark: "SparkSession") -> None:
-        """Raise a named error where the source cannot be read."""
+        """Raise an error that names the problem if the source cannot be read."""
 
     def frame(self, spark: "SparkSession") -> "DataFrame":
-        """Return the stream, from its start; a checkpoint goes on where it was."""
+        """Return the stream from its start; with a checkpoint Spark continues from there."""
 
     def sifted(
         self,
         spark: "SparkSession",  # noqa: ARG002
-        came: "pa.Table",
+        arrived: "pa.Table",
         checkpoint: str,  # noqa: ARG002
         position: "Position",  # noqa: ARG002
     ) -> "tuple[pa.Table, Sequence[str]]":
-        """Return what belongs to a micro-batch of what Spark read, and the names of what it lacks.
+        """Return the rows that belong to a micro-batch, and the names of files that are missing.
 
-        Everything and nothing, unless a source says otherwise: Spark fails where records are gone.
+        By default all rows that Spark read, and no names: Spark fails if records are missing.
         """
-        return came, []
+        return arrived, []
 
-    def names(self, came: "pa.Table") -> list[str]:  # noqa: ARG002
-        """Return the name of what each row of a micro-batch is: what has one is read only once, whatever Spark knows.
+    def names(self, arrived: "pa.Table") -> list[str]:  # noqa: ARG002
+        """Return the name of the file of each row of a micro-batch: a named file is read only once.
 
-        Nothing has one, unless a source says otherwise: its offsets tell what was read.
+        By default there are no names: the offsets of the source say what was read.
         """
         return []
 
-    def draft(self, came: "pa.Table", target: "Target") -> "Draft":
+    def draft(self, arrived: "pa.Table", target: "Target") -> "Draft":
         """Return the records of a micro-batch."""

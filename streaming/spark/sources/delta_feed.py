@@ -1,7 +1,7 @@
 """The change feed of a Delta table, from the version that its state was seeded with.
 
-The stream begins with that version, since the next may not exist yet; what it brings of it is left out. Where the feed
-cannot be followed from there, nothing is guessed: the error says why.
+The stream begins with that version, since the next one may not exist yet; the records of that version are left out. If
+the feed cannot be followed from there, the error says why.
 """
 
 from collections.abc import Mapping
@@ -20,15 +20,15 @@ _FEED = "delta.enableChangeDataFeed"
 
 
 class FeedSource(StreamSource):
-    """One table's feed.
+    """The change feed of one Delta table.
 
     Parameters
     ----------
-    path, table : where it is; what it is called here.
-    seeded : the version that the state has.
-    table_id : the identity of the Delta table that was seeded; None where it is not known.
-    columns : the names that are read.
-    max_bytes : how much a micro-batch takes at most.
+    path, table : the address of the Delta table, and the name of the monitored table.
+    seeded : the version that was seeded.
+    table_id : the id of the Delta table that was seeded; None if unknown.
+    columns : the names of the columns that are read.
+    max_bytes : the most bytes of a micro-batch.
     options : further options for Spark.
     """
 
@@ -52,7 +52,7 @@ class FeedSource(StreamSource):
         self._options = {"maxBytesPerTrigger": str(max_bytes), **(options or {})}
 
     def check(self, spark: "SparkSession") -> None:
-        """Raise where the table is not there, is another one, or has no feed from the seeded version on."""
+        """Raise if the table does not exist, is another one, or has no feed from the seeded version on."""
         from delta.tables import DeltaTable
 
         if not DeltaTable.isDeltaTable(spark, self.place):
@@ -82,6 +82,6 @@ class FeedSource(StreamSource):
         frame = stream.option("startingVersion", self._seeded).load(self.place)
         return frame.select(*(f"`{name.replace('`', '``')}`" for name in (*self._columns, KIND, VERSION, TIME)))
 
-    def draft(self, came: "pa.Table", target: Target) -> Draft:
+    def draft(self, arrived: "pa.Table", target: Target) -> Draft:
         """Return the records of a micro-batch."""
-        return draft_of(came, [column.name for column in target.wanted], self._table, after=self._seeded)
+        return draft_of(arrived, [column.name for column in target.wanted], self._table, after=self._seeded)

@@ -1,11 +1,11 @@
-"""A folder of files of changes: each is written elsewhere, then renamed in.
+"""A folder with files of changes; a file is written elsewhere, then moved into the folder.
 
-Spark lists the folder and remembers which files were read; their bytes are read here, so that a line that is wrong can
-be named.
+Spark lists the folder and remembers which files were read; the bytes of files are decoded here, so that a wrong line
+can be named.
 
-No file is ever too old. Spark counts the age of a file from the newest time that it has seen: with a limit that can be
-reached, a file with a time in the future would hide all others. The price: a query remembers each file that it has
-read, in Java's memory and in the list of its checkpoint.
+No file is too old. Spark computes the age of a file from the newest time that it has seen: with a real limit, one file
+with a time in the future would hide all others. In exchange, a query remembers each file that it has read, in Java's
+memory and in its checkpoint.
 """
 
 import json
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _FOREVER = f"{2**63 - 1}ms"
-"""The greatest age that Spark takes: no time is so far behind another one."""
-_SHAPE = "path string, modificationTime timestamp, length long, content binary"
+"""The greatest age that Spark accepts, greater than any difference of two times."""
+_FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 
 
 class FolderSource(StreamSource):
-    """Files in a folder.
+    """A folder with files of changes.
 
     Parameters
     ----------
     path : the folder.
-    kind, reading : what the files are, and how to read them.
+    kind, reading : the format of the files, and how to read it.
     known : columns of the table that are not monitored.
-    max_bytes : how much a micro-batch takes at most; a larger file makes one of its own.
+    max_bytes : the most bytes of a micro-batch; a larger file is a micro-batch of its own.
     options : further options for Spark.
     """
 
@@ -65,23 +65,26 @@ class FolderSource(StreamSource):
         self._options = {**limit, **(options or {}), "maxFileAge": _FOREVER}
 
     def check(self, spark: "SparkSession") -> None:
-        """Raise `UsageError` where the folder is not there."""
+        """Raise `UsageError` if the folder does not exist."""
         if not exists(spark, self.place):
             raise UsageError(f"the folder of changes {self.place} does not exist: make it, or correct 'source.path'")
 
     def frame(self, spark: "SparkSession") -> "DataFrame":
         """Return the stream of files."""
         return (
-            spark.readStream.format("binaryFile").schema(_SHAPE).options(**self._options).load(_no_pattern(self.place))
+            spark.readStream.format("binaryFile")
+            .schema(_FILE_SCHEMA)
+            .options(**self._options)
+            .load(_no_pattern(self.place))
         )
 
     def sifted(
-        self, spark: "SparkSession", came: "pa.Table", checkpoint: str, position: Position
+        self, spark: "SparkSession", arrived: "pa.Table", checkpoint: str, position: Position
     ) -> "tuple[pa.Table, list[str]]":
-        """Return the files that Spark listed, each once, and the names of those that are gone.
+        """Return the files that Spark listed, each once, and the names of files that are missing.
 
-        Spark takes a name such as `?.json` for a pattern: all files that it fits come too, and perhaps not the file
-        itself; and it leaves files that are gone out without a word.
+        Spark reads a name such as `?.json` as a pattern: it returns all files that match, and perhaps not the file
+        itself. Missing files are left out without an error.
         """
         import pyarrow as pa
 
@@ -89,10 +92,10 @@ class FolderSource(StreamSource):
         last = json.loads(position.end)["logOffset"]
         lacking = dict.fromkeys(p for number in range(first, last + 1) for p in _listed(spark, checkpoint, number))
         wanted = []
-        for path in map(_plain, came.column("path").to_pylist()):
+        for path in map(_plain, arrived.column("path").to_pylist()):
             wanted.append(path in lacking)
             lacking.pop(path, None)
-        parts = [came if all(wanted) else came.filter(wanted)]
+        parts = [arrived if all(wanted) else arrived.filter(wanted)]
         lost = []
         for path in lacking:
             found = read_file(spark, path)
@@ -101,22 +104,22 @@ class FolderSource(StreamSource):
             else:
                 content, modified = found
                 row = {"path": path, "modificationTime": modified, "length": len(content), "content": content}
-                parts.append(pa.Table.from_pylist([row], came.schema))
+                parts.append(pa.Table.from_pylist([row], arrived.schema))
         return parts[0] if len(parts) == 1 else pa.concat_tables(parts), lost
 
-    def names(self, came: "pa.Table") -> list[str]:
-        """Return the paths of files: in a new checkpoint Spark begins with all that are there."""
-        return [_plain(path) for path in came.column("path").to_pylist()]
+    def names(self, arrived: "pa.Table") -> list[str]:
+        """Return the paths of files: with a new checkpoint Spark reads all files of the folder again."""
+        return [_plain(path) for path in arrived.column("path").to_pylist()]
 
-    def draft(self, came: "pa.Table", target: Target) -> Draft:
+    def draft(self, arrived: "pa.Table", target: Target) -> Draft:
         """Return the records of a micro-batch."""
-        rows = zip(came.column("path"), came.column("content"), came.column("modificationTime"), strict=True)
+        rows = zip(arrived.column("path"), arrived.column("content"), arrived.column("modificationTime"), strict=True)
         files = [ChangedFile(_plain(p.as_py()), c.as_py(), t.as_py().timestamp()) for p, c, t in rows]
         return draft_of(files, target, self._kind, self._reading, self._known)
 
 
 def _listed(spark: "SparkSession", checkpoint: str, number: int) -> list[str]:
-    """Return the files of one entry of Spark's list; every tenth has those before it as well."""
+    """Return the files of one entry of Spark's list; every tenth entry also has the files of those before it."""
     place = f"{checkpoint}/sources/0/{number}"
     text = read_text(spark, place) or read_text(spark, f"{place}.compact") or ""
     entries = [json.loads(line) for line in text.split("\n")[1:] if line]
@@ -124,7 +127,7 @@ def _listed(spark: "SparkSession", checkpoint: str, number: int) -> list[str]:
 
 
 def _no_pattern(path: str) -> str:
-    r"""Return a path in which nothing stands for something else.
+    r"""Return a path with all characters of patterns escaped.
 
     >>> print(_no_pattern("/data/changes"), _no_pattern("/data/[new] {a,b}"))
     /data/changes /data/\[new\] \{a,b\}
@@ -133,7 +136,7 @@ def _no_pattern(path: str) -> str:
 
 
 def _plain(path: str) -> str:
-    """Return a path as people write it.
+    """Return a path without Spark's prefix `file:`.
 
     >>> _plain("file:/data/100%20.json"), _plain("file:///data/#1.json"), _plain("s3a://lake/1.json")
     ('/data/100%20.json', '/data/#1.json', 's3a://lake/1.json')

@@ -1,7 +1,7 @@
-"""A topic of Kafka. Only committed records are read, in the order of partition and offset, and losing some is an error.
+"""A topic of Kafka. Only committed records are read, in the order of (partition, offset); lost records are an error.
 
-Where the stream starts is pinned before the first batch: `latest` and times become offsets, so that what is written
-between two starts is not skipped.
+The start of the stream is pinned before the first batch: `latest` and times become offsets, so that records written
+between two starts are not skipped.
 """
 
 import json
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 Decoder = Callable[["pa.Table", Target, str, Mapping[str, str]], Draft]
 Start = str | datetime | Mapping[int, int]
 
-_PATIENCE_MS = 15_000
+_TIMEOUT_MS = 15_000
 _EARLIEST = -2
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 
 
 class TopicSource(StreamSource):
-    """One topic.
+    """One topic of Kafka.
 
     Parameters
     ----------
-    servers, topic : which.
-    decode : from messages to records.
-    encodings : how columns are written where the messages do not say it.
-    start : offsets as Spark writes them (`pinned_start` gives them).
-    max_records : how many a micro-batch takes at most.
-    options : further options for Spark's source; those that begin with `kafka.` for the client.
+    servers, topic : the servers, and the topic.
+    decode : turns messages into a draft.
+    encodings : how columns are written in messages without a schema.
+    start : offsets in Spark's form (see `pinned_start`).
+    max_records : the most records of a micro-batch.
+    options : further options for Spark's source; those that begin with `kafka.` are for the client.
     """
 
     kind: Kind = "kafka"
@@ -68,12 +68,12 @@ class TopicSource(StreamSource):
         }
 
     def check(self, spark: "SparkSession") -> None:
-        """Raise `ExternalError` where no broker answers, `UsageError` where the topic is not there."""
+        """Raise `ExternalError` if no broker answers, `UsageError` if the topic does not exist."""
         with _Client(spark, self.servers, self._options) as client:
             client.partitions(self.topic)
 
     def pinned_start(self, spark: "SparkSession", start: Start) -> str:
-        """Return a start as offsets of every partition there is now."""
+        """Return a start as offsets of every current partition."""
         with _Client(spark, self.servers, self._options) as client:
             return client.offsets(self.topic, start)
 
@@ -84,7 +84,7 @@ class TopicSource(StreamSource):
         return stream.load().select("key", "value", "partition", "offset", "timestamp")
 
     def _whole_start(self, spark: "SparkSession") -> str:
-        """Return the start with the partitions that came since it was noted, from their beginning."""
+        """Return the start, with newer partitions from their beginning."""
         if not self.start.startswith("{"):
             return self.start
         known = json.loads(self.start)[self.topic]
@@ -93,20 +93,20 @@ class TopicSource(StreamSource):
         return json.dumps({self.topic: {**every, **known}})
 
     def first_value(self, spark: "SparkSession") -> bytes | None:
-        """Return the first message that has a value, None where the topic is empty."""
+        """Return the first message that has a value; None if the topic is empty."""
         reading = {k: v for k, v in self._options.items() if k != "maxOffsetsPerTrigger"}
         start = self.start if self.start != "latest" else "earliest"
         messages = spark.read.format("kafka").options(**reading).option("startingOffsets", start).load()
         found = messages.where("value is not null").select("value").limit(1).collect()
         return bytes(found[0][0]) if found else None
 
-    def draft(self, came: "pa.Table", target: Target) -> Draft:
+    def draft(self, arrived: "pa.Table", target: Target) -> Draft:
         """Return the records of a micro-batch."""
-        return self._decode(came, target, self.topic, self._encodings)
+        return self._decode(arrived, target, self.topic, self._encodings)
 
 
 class _Client:
-    """A Kafka consumer of the JVM, used to ask about a topic."""
+    """A Kafka consumer in the JVM, for questions about a topic."""
 
     def __init__(self, spark: "SparkSession", servers: str, options: Mapping[str, str]) -> None:
         self._servers = servers
@@ -114,7 +114,7 @@ class _Client:
         self._jvm = jvm
         settings = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
         settings |= {"key.deserializer": _BYTES, "value.deserializer": _BYTES, "allow.auto.create.topics": "false"}
-        settings |= {"default.api.timeout.ms": str(_PATIENCE_MS)}
+        settings |= {"default.api.timeout.ms": str(_TIMEOUT_MS)}
         properties = jvm.java.util.Properties()
         for name, value in settings.items():
             properties.put(name, value)
@@ -136,7 +136,7 @@ class _Client:
         return sorted(int(info.partition()) for info in found)
 
     def offsets(self, topic: str, start: Start) -> str:
-        """Return where to start as Spark's source takes it."""
+        """Return a start as offsets in Spark's form."""
         partitions = self.partitions(topic)
         places = {p: self._jvm.org.apache.kafka.common.TopicPartition(topic, p) for p in partitions}
         every = self._jvm.java.util.ArrayList()

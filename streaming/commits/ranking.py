@@ -3,12 +3,15 @@
     ranks  family NUL table   the published ranks by constraint id, as JSON
 
 Constraints of one table and family are ranked among each other; inclusions, which are across tables, all together. The
-score of a constraint is published with its row; ranks are published from time to time, where the order has changed
-(see `sinks/ranks.py`).
+score of a constraint is measured when it appears, on the rows of that moment, and published with its row: it is right
+as of the `commit` of the row. After a restart the scores are measured again. Ranks are published from time to time, and
+only where they changed; only the first ones, so that a constraint that appears at the front changes at most a thousand
+rows.
 
 Invariant: the remembered scores and ranks were published with written commits.
 """
 
+import heapq
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +24,8 @@ from holdfast.state import codecs
 from holdfast.state.store import Reader
 from holdfast.streaming.commits.draft import CommitDraft
 from holdfast.streaming.commits.output_rows import Described
-from holdfast.streaming.sinks.ranks import Ranks
+
+PLACES = 1_000
 
 
 class Scored(Protocol):
@@ -40,20 +44,22 @@ class Scored(Protocol):
 
 
 @dataclass
-class Moves:
+class RankChanges:
     """The changes of the scores and ranks of one subject with a commit.
 
     Parameters
     ----------
     scores : the scores of the constraints published as appeared, by group and id.
     gone : the ids of the constraints published as disappeared, by group.
-    ranks : the groups whose ranks are published with the commit.
+    is_seed : whether `scores` has all constraints of the subject.
+    ranked : all scores after the commit of the groups whose ranks are published with it.
     at : the time, in seconds, if ranks are published; else None.
     """
 
     scores: Mapping[str, Mapping[str, float]]
     gone: Mapping[str, Sequence[str]]
-    ranks: dict[str, Ranks] = field(default_factory=dict)
+    is_seed: bool = False
+    ranked: dict[str, dict[str, float]] = field(default_factory=dict)
     at: float | None = None
 
     @property
@@ -66,14 +72,12 @@ class Moves:
         """The groups with constraints that appeared or disappeared."""
         return {*self.scores, *self.gone}
 
-    def move(self, group: str, ranks: Ranks) -> Ranks:
-        """Apply the changes of a group to its ranks."""
-        ranks.disappeared(self.gone.get(group, ()))
-        ranks.appeared(self.scores.get(group, {}).items())
-        return ranks
+    def renewed(self, group: str) -> set[str]:
+        """Return the constraints of a group that appeared or disappeared: their rows, if any, have no rank."""
+        return {*self.scores.get(group, ()), *self.gone.get(group, ())}
 
 
-class Standing:
+class Ranking:
     """The scores and ranks of the constraints of one store.
 
     Parameters
@@ -85,23 +89,21 @@ class Standing:
     def __init__(self, store: Reader, every: float = 300.0) -> None:
         self._store = store
         self._every = every
-        self._ranks: dict[str, Ranks] = {}
+        self._scores: dict[str, dict[str, float]] = {}
+        self._renewed: dict[str, set[str]] = defaultdict(set)  # since the last publication of ranks
         self._at: dict[str, float] = {}
-        self._changed: dict[str, set[str]] = defaultdict(set)
 
-    def seeded(self, subject: Scored) -> Moves:
+    def seeded(self, subject: Scored) -> RankChanges:
         """Return the changes of a seeded subject: all constraints appeared. O(constraints)."""
-        moves = Moves(_scores(subject, subject.constraints), {})
-        moves.ranks = {group: moves.move(group, Ranks()) for group in moves.groups}
-        return moves
+        return RankChanges(_scores(subject, subject.constraints), {}, is_seed=True)
 
-    def scored(self, subject: Scored, due: Sequence[Described]) -> Moves:
+    def scored(self, subject: Scored, due: Sequence[Described]) -> RankChanges:
         """Return the changes of a commit; scores are measured on the current rows."""
         gone: dict[str, list[str]] = defaultdict(list)
         for one in due:
             if one.row["change"] == "disappeared":
                 gone[_group(one.about["family"], subject.name)].append(one.about["constraint_id"])
-        return Moves(_scores(subject, [one.constraint for one in due if one.row["change"] == "appeared"]), gone)
+        return RankChanges(_scores(subject, [one.constraint for one in due if one.row["change"] == "appeared"]), gone)
 
     def publish(self, subject: Scored, due: Sequence[Described], draft: CommitDraft) -> None:
         """Add changed constraints to a commit, with scores of those that appeared, and ranks when it is time."""
@@ -111,40 +113,69 @@ class Standing:
             draft.rows.change(one.row, one.about, scores.get(one.about["constraint_id"]))
         self.place(subject, moves, draft)
 
-    def place(self, subject: Scored, moves: Moves, draft: CommitDraft) -> None:
+    def place(self, subject: Scored, moves: RankChanges, draft: CommitDraft) -> None:
         """Add the changed ranks to a commit, when it is time. O(constraints)."""
         draft.when_kept(partial(self._keep, subject, moves))
-        groups = self._changed[subject.name] | moves.groups
+        groups = moves.groups | {group for group in self._renewed if group.partition("\0")[2] == subject.name}
         if not groups or 0 <= draft.seconds - self._at.get(subject.name, 0.0) < self._every:
             return
-        unknown = groups - self._ranks.keys() - moves.ranks.keys()
-        known = _scores(subject, subject.constraints) if unknown else {}
-        moved = []
-        for group in sorted(groups):
-            if group in unknown:
-                stored = self._store.get("ranks", group.encode())
-                ranks = Ranks({} if stored is None else codecs.read_json(stored))
-                ranks.restored(known.get(group, {}).items())
-                moves.move(group, ranks)
-            else:
-                ranks = moves.ranks.get(group) or moves.move(group, self._ranks[group].copy())
-            moved += ranks.changed()
-            moves.ranks[group] = ranks
-            draft.change.put("ranks", group.encode(), codecs.json_bytes(dict(ranks.written)))
+        is_known = moves.is_seed or groups <= self._scores.keys()
+        every = self._scores if is_known else _scores(subject, subject.constraints) | self._scores
         moves.at = draft.seconds
-        for name, score, place in moved:
-            row = {"constraint_id": name, "score": score, "rank": place, "_amends": True}
-            draft.rows.add("constraints", row)
+        for group in sorted(groups):
+            gone, appeared = set(moves.gone.get(group, ())), moves.scores.get(group, {})
+            scores = {**{name: score for name, score in every.get(group, {}).items() if name not in gone}, **appeared}
+            renewed = self._renewed.get(group, set()) | moves.renewed(group)
+            stored = codecs.read_json(self._store.get("ranks", group.encode()) or b"{}")
+            ranks, changed = ranked(scores, {name: rank for name, rank in stored.items() if name not in renewed})
+            moves.ranked[group] = scores
+            draft.change.put("ranks", group.encode(), codecs.json_bytes(ranks))
+            for name, score, rank in changed:
+                row = {"constraint_id": name, "score": score, "rank": rank, "_amends": True}
+                draft.rows.add("constraints", row)
 
-    def _keep(self, subject: Scored, moves: Moves) -> None:
-        for group in moves.groups & (self._ranks.keys() - moves.ranks.keys()):
-            moves.move(group, self._ranks[group])
-        self._ranks |= moves.ranks
-        if moves.at is None:
-            self._changed[subject.name] |= moves.groups
-        else:
-            self._changed[subject.name] = set()
+    def _keep(self, subject: Scored, moves: RankChanges) -> None:
+        self._scores |= moves.ranked
+        if moves.at is not None:
             self._at[subject.name] = moves.at
+            for group in moves.ranked:
+                self._renewed.pop(group, None)
+            return
+        for group in moves.groups:
+            self._renewed[group] |= moves.renewed(group)
+            if group in self._scores:
+                for name in moves.gone.get(group, ()):
+                    self._scores[group].pop(name, None)
+                self._scores[group].update(moves.scores.get(group, {}))
+
+
+def ranked(
+    scores: Mapping[str, float], published: Mapping[str, int], places: int = PLACES
+) -> tuple[dict[str, int], list[tuple[str, float, int | None]]]:
+    """Return the ranks by constraint id, and (id, score, rank) of each row whose rank changed. O(n).
+
+    Equal scores are ordered by id.
+
+    Parameters
+    ----------
+    scores : the scores of all constraints of one table and family, by id.
+    published : the ranks of their rows; rows that are not in it have none.
+    places : how many ranks are published.
+
+    Examples
+    --------
+    >>> ranked({"a": 0.5, "b": 0.9}, {})
+    ({'b': 1, 'a': 2}, [('b', 0.9, 1), ('a', 0.5, 2)])
+    >>> ranked({"a": 0.5}, {"a": 2})
+    ({'a': 1}, [('a', 0.5, 1)])
+    """
+    best = heapq.nsmallest(places, scores.items(), key=lambda item: (-item[1], item[0]))
+    ranks = {constraint_id: rank for rank, (constraint_id, _) in enumerate(best, 1)}
+    moved: list[tuple[str, float, int | None]] = [
+        (name, scores[name], rank) for name, rank in ranks.items() if published.get(name) != rank
+    ]
+    moved += [(name, scores[name], None) for name in published if name in scores and name not in ranks]
+    return ranks, moved
 
 
 def _group(family: str, name: str) -> str:
