@@ -1,6 +1,6 @@
-"""`holdfast doctor`: what was found on this machine, and what to do about it.
+"""`holdfast doctor`: check this machine, and print the findings with their actions.
 
-Invariant: the exit code is that of an external failure exactly when a finding failed; warnings do not count.
+Invariant: the exit code is that of an external failure exactly when a check failed; warnings do not count.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 def diagnose(conf: Path | None, answering: Answering, *, spark: bool, kafka: str | None) -> int:
-    """Examine the machine and the places that `conf` names, print what was found, return the exit code."""
+    """Check the machine and the folders and servers of a configuration, print the findings, return the exit code."""
     paths: dict[str, str | Path] = {}
     servers = [kafka] if kafka else []
     more: dict[str, Any] = {}

@@ -262,7 +262,7 @@ def test_a_new_column_may_be_an_old_one(tmp_path: Path) -> None:
 def test_what_is_owed_is_told_anew(tmp_path: Path) -> None:
     state = State(tmp_path)
     state.note(owed=3)
-    state.refused("what is remembered of the old key", key=["id"])
+    state.refused("remembered by the old key", key=["id"])
     state.to(exclude=["b"])
     assert progress_of(state.store, "t").owed == 0
     state.to(exclude=["b"], key=["id"])
