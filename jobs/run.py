@@ -207,16 +207,16 @@ def _limits(settings: Settings) -> Limits:
 
 def _report(progress: Progress, done: "Done") -> None:
     """Note a batch: its figures in one line, the seconds of its steps, warnings, and its first changes."""
-    result, came = done.result, done.came
+    result, arrived = done.result, done.came
     appeared = sum(1 for change in result.changes if change.appeared)
     took = sum(done.seconds.values()) + result.seconds
     fields = {
         "table": done.table,
         "batch": done.position.batch_id,
-        "records": len(came.records) + len(came.bad) + came.skipped,
+        "records": len(arrived.records) + len(arrived.bad) + arrived.skipped,
         "in": result.rows_in,
         "out": result.rows_out,
-        "bad": len(came.bad) + len(result.incomplete),
+        "bad": len(arrived.bad) + len(result.incomplete),
         "late": result.late,
         "rows": result.rows,
         "constraints": result.constraints,

@@ -25,8 +25,8 @@ _LINE = (
     *("missing_values", "change_in_pairs", "holds", "broken", "threshold", "severity", "committed_at"),
 )
 _PASSED = ("commit", "rule", "violating_pairs", "violating_rows", "missing_values", "broken", "committed_at")
-_SAID = ("commit", "rule", "example_id", "change")
-_EXAMPLE = (*_SAID, "left_key", "left_row", "right_key", "right_row", "committed_at")
+_EXAMPLE_CHANGE = ("commit", "rule", "example_id", "change")
+_EXAMPLE = (*_EXAMPLE_CHANGE, "left_key", "left_row", "right_key", "right_row", "committed_at")
 
 
 class Rules:
@@ -68,7 +68,7 @@ class Rules:
         self._last_commits[0] = pc.max(self._passed["commit"]).as_py() or -1
 
     def _read_examples(self) -> None:
-        found = self._outputs.read(VIOLATIONS, _SAID, ds.field("commit") > self._last_commits[1])
+        found = self._outputs.read(VIOLATIONS, _EXAMPLE_CHANGE, ds.field("commit") > self._last_commits[1])
         order = pc.sort_indices(found["commit"])
         for row in found.take(order).to_pylist():
             key = (row["rule"], row["example_id"])
@@ -77,7 +77,7 @@ class Rules:
                 continue  # in one commit an example may be removed and added, in any order of rows
             self._shown[key] = row["commit"], row["change"]
             self._last_commits[1] = max(self._last_commits[1], row["commit"])
-        self._shown = {key: said for key, said in self._shown.items() if said[1] == "added"}
+        self._shown = {key: last for key, last in self._shown.items() if last[1] == "added"}
 
     def _made(self) -> list[dict[str, Any]]:
         if not len(self._passed):

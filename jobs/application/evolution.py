@@ -44,7 +44,7 @@ class TablePlan:
     definition : its new definition; None where the table stays unchanged.
     known : all columns of its source.
     declared : the columns whose type a configuration declared at any time.
-    said : the changes, for people.
+    changes : the changes, for people.
     """
 
     table: TableSettings
@@ -53,7 +53,7 @@ class TablePlan:
     definition: Definition | None = None
     known: tuple[str, ...] = ()
     declared: tuple[str, ...] = ()
-    said: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ class Plan:
     ----------
     tables : the plans for the configured tables.
     left_out : the names of the tables that are removed.
-    said : the changes, for people; empty where the state fits the configuration.
+    changes : the changes, for people; empty where the state fits the configuration.
     """
 
     tables: tuple[TablePlan, ...]
     left_out: tuple[str, ...]
-    said: tuple[str, ...]
+    changes: tuple[str, ...]
 
 
 def planned(settings: Settings, rules: Sequence[MonitoredRule], store: Reader, arrived: Arrived) -> Plan:
@@ -81,7 +81,7 @@ def planned(settings: Settings, rules: Sequence[MonitoredRule], store: Reader, a
     plans, refused = [], []
     for table in settings.tables:
         if table.name not in view.tables:
-            plans.append(TablePlan(table, said=(f"table {table.name} is new: it is seeded",)))
+            plans.append(TablePlan(table, changes=(f"table {table.name} is new: it is seeded",)))
             continue
         change = _Change(settings, table, view)
         plans.append(change.plan(rules, arrived))
@@ -93,10 +93,12 @@ def planned(settings: Settings, rules: Sequence[MonitoredRule], store: Reader, a
             + "\nChange it back, or seed anew: holdfast seed --replace"
         )
     gone = tuple(name for name in view.tables if name not in {table.name for table in settings.tables})
-    said = [f"table {one.table.name}: {text}" if one.number is not None else text for one in plans for text in one.said]
-    said += [f"table {name} is not in the configuration any more: it is left out" for name in gone]
-    said += _of_values(settings, rules, view)
-    return Plan(tuple(plans), gone, tuple(said))
+    changes = []
+    for plan in plans:
+        changes += plan.changes if plan.number is None else [f"table {plan.table.name}: {t}" for t in plan.changes]
+    changes += [f"table {name} is not in the configuration any more: it is left out" for name in gone]
+    changes += _of_values(settings, rules, view)
+    return Plan(tuple(plans), gone, tuple(changes))
 
 
 def _of_values(settings: Settings, rules: Sequence[MonitoredRule], view: StateView) -> Iterator[str]:
@@ -125,35 +127,35 @@ class _Change:
         """Return the plan for the table."""
         table, now, then = self._table, self._now, self._then
         differing = [key for key in now if now[key] != then.get(key)]
-        said = [f"'{key}' is {_shown(now[key])}, and was {_shown(then.get(key))}" for key in differing]
+        changes = [f"'{key}' is {_shown(now[key])}, and was {_shown(then.get(key))}" for key in differing]
         for key in ("source", "sequence"):
             if key in differing:
-                self.refused.append(said[differing.index(key)])
+                self.refused.append(changes[differing.index(key)])
         if (engine := self._record.engine) != self._settings.engine:
             self.refused.append(f"'engine' is {self._settings.engine}, and was {engine}: rows are held elsewhere")
         if "key" in differing and (self._progress.owed or table.sequence or isinstance(table.source, DeltaSource)):
             self.refused.append(
-                f"{said[differing.index('key')]}: the deletes of rows to come, sequences or versions that are "
+                f"{changes[differing.index('key')]}: the deletes of rows to come, sequences or versions that are "
                 "remembered by the old key cannot be found by another key"
             )
         self._refuse_other_sequence()
         columns, known, more = self._columns(arrived(table), self._progress.left_out)
-        said += more
+        changes += more
         its_rules = table_rules(rules, table.name)
         if self.refused:
-            return TablePlan(table, self._number, self._record, said=tuple(said))
+            return TablePlan(table, self._number, self._record, changes=tuple(changes))
         bounds = bounds_of(table, self._settings)
         is_new = [made.column for made in columns] != list(self._schema.columns)
         is_new |= any(key in differing for key in ("key", "max_predicates", "max_context", "near", "cross_columns"))
         if not is_new:
             wide = uncoded(self._definition.coding, self._schema, its_rules)
-            said += [f"rule {one.rule.name} compares what nothing compared before" for one in wide]
+            changes += [f"rule {one.rule.name} compares what nothing compared before" for one in wide]
             is_new = bool(wide)
         if not is_new and self._definition.reports_otherwise:
-            said.append("constraints that no table can break are not reported any more")
+            changes.append("constraints that no table can break are not reported any more")
             is_new = True
         definition = Definition(columns, table.key or (), bounds, self._cross(columns), its_rules) if is_new else None
-        return TablePlan(table, self._number, self._record, definition, known, self._declared(), tuple(said))
+        return TablePlan(table, self._number, self._record, definition, known, self._declared(), tuple(changes))
 
     def _refuse_other_sequence(self) -> None:
         """Refuse a new type of a sequence column that is not monitored."""

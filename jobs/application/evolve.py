@@ -55,10 +55,10 @@ def evolved(
     if commits.identity.status != READY:
         return False
     plan = planned(settings, rules, store, arrived_columns(settings))
-    if not plan.said:
+    if not plan.changes:
         return False
     progress.note("changes to the state:")
-    for text in plan.said:
+    for text in plan.changes:
         progress.note(f"  {text}")
     place = rows_of(settings, commits.identity.state_id, session)
     place.refuse_missing(store)

@@ -42,9 +42,9 @@ _SHOWN = """
 """
 
 _BROKEN = """
-    SELECT told.rule FROM {published} told
+    SELECT status.rule FROM {published} status
     JOIN (SELECT rule, max(commit) AS last FROM {published} GROUP BY rule) lasts
-    ON told.rule = lasts.rule AND told.commit = lasts.last WHERE told.broken
+    ON status.rule = lasts.rule AND status.commit = lasts.last WHERE status.broken
 """
 
 
@@ -164,7 +164,7 @@ def published(settings: Settings, commits: Commits, session: Callable[[], "Spark
         return Earlier()
     is_spark = writer_for(settings.output, settings.publish.writer) == "spark"
 
-    def asked(table: str, query: str) -> list[dict[str, Any]]:
+    def queried(table: str, query: str) -> list[dict[str, Any]]:
         place = f"{settings.output}/{table}"
         if is_spark:
             frame = session().read.format("delta").load(place)
@@ -175,14 +175,14 @@ def published(settings: Settings, commits: Commits, session: Callable[[], "Spark
             batches = QueryBuilder().register("published", opened).execute(query.replace("{published}", "published"))
             return list(pa.table(batches.read_all()).to_pylist())
 
-    lasts = [asked(name, "SELECT max(commit) AS last FROM {published}")[0]["last"] or 0 for name in outputs]
-    broken = {row["rule"] for row in asked("rule_status", _BROKEN)}
+    lasts = [queried(name, "SELECT max(commit) AS last FROM {published}")[0]["last"] or 0 for name in outputs]
+    broken = {row["rule"] for row in queried("rule_status", _BROKEN)}
     merged = {
-        name: asked(name, "SELECT * FROM {published}") for name in ("constraints", "near_constraints", "exceptions")
+        name: queried(name, "SELECT * FROM {published}") for name in ("constraints", "near_constraints", "exceptions")
     }
     return Earlier(
         constraints=merged["constraints"],
-        examples=asked("violations", _SHOWN),
+        examples=queried("violations", _SHOWN),
         near=merged["near_constraints"],
         exceptions=merged["exceptions"],
         broken=broken,

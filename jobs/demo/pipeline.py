@@ -159,10 +159,10 @@ class _Story:
 
     def done(self, done: "Done") -> None:
         """Print a step, once all its records are committed."""
-        came = done.came
-        self._left -= len(came.records) + len(came.bad) + came.skipped
+        arrived = done.came
+        self._left -= len(arrived.records) + len(arrived.bad) + arrived.skipped
         self._results.append(done.result)
-        self._bad += came.bad
+        self._bad += arrived.bad
         if self._left > 0:
             return
         took = time.monotonic() - self._sent_at

@@ -1,4 +1,4 @@
-"""Files of changes: records for one table, read with the types of its base.
+"""Reads files of changes: records for one table, with the types of its base.
 
 A file has the base's columns in any order (a missing column is null, except in the key), and optionally two more:
 

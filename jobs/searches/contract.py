@@ -1,4 +1,4 @@
-"""What every search of `holdfast discover` does: search files, and write the constraints that it found.
+"""The interface of all searches of `holdfast discover`: search files, and write the constraints that were found.
 
     functional_dependency  not(t.Zip = s.Zip and t.City != s.City)       a line for each constraint
     0.871  constant    {Zip}: [] -> City  (2 of 300 rows, 0.667 %)       with its score, kind and note
@@ -97,7 +97,7 @@ class FileSearch(ABC):
 
     @abstractmethod
     def notes(self) -> Iterator[str]:
-        """Yield how many constraints were found; before that the steps of the search, where they were asked for."""
+        """Yield how many constraints were found; with `explain`, before that the steps of the search."""
 
     @property
     def space(self) -> PredicateSpace:
@@ -144,7 +144,7 @@ class SearchOfTables(FileSearch):
 
     @abstractmethod
     def search(self, engine: Engine, table: Any, task: "ProgressTask") -> None:
-        """FileSearch one table."""
+        """Search one table."""
 
 
 def note_warnings(warnings: Iterable[str], progress: "Progress") -> None:

@@ -62,7 +62,7 @@ class NearSearch(SearchOfTables):
         super().run(engine, progress)
 
     def search(self, engine: Engine, table: Any, task: "ProgressTask") -> None:
-        """FileSearch one table, and list the exceptions of the constraints that are written."""
+        """Search one table, and list the exceptions of the constraints that are written."""
         name, request = table.schema.table, self.request
         options = NearSearchOptions(
             request.near or Fraction(0),
@@ -107,7 +107,7 @@ class NearSearch(SearchOfTables):
         return {one: counts.violating_rows or 0 for one, counts in zip(inexact, checked, strict=True)}
 
     def notes(self) -> Iterator[str]:
-        """Yield the steps of each search, where they were asked for, and how many near constraints were found."""
+        """Yield how many near constraints were found; with `explain`, before that the steps of each search."""
         for near in (found.near for found in self._found):
             table = near.table
             if self.request.explain:

@@ -68,7 +68,7 @@ class State:
         configuration = self._read(table)
         settings = configuration.settings
         plan = planned(settings, self.rules, self.store, lambda _: arrived or {})
-        if plan.said:
+        if plan.changes:
             self.number += 1
             new = RocksStore(self.folder / f"state {self.number}")
             place = RowsOfProcess(self._no_spark)
@@ -129,7 +129,7 @@ def state(tmp_path: Path) -> Iterator[State]:
 
 
 def test_nothing_is_done_where_nothing_changed(state: State) -> None:
-    assert state.to().said == ()
+    assert state.to().changes == ()
     assert state.number == 0
 
 
@@ -139,19 +139,19 @@ def test_what_an_earlier_version_reported_and_no_table_can_break_goes(tmp_path: 
     state = State(tmp_path, "a,b,c\n" + "".join(f"{a},{b},{c}\n" for a, b, c in numbers), bound)
     key = codecs.number(0) + b"table"
     meta = codecs.read_json(state.store.get("meta", key) or b"")
-    assert state.to().said == ()
+    assert state.to().changes == ()
     earlier = WriteBatch()
     earlier.put("meta", key, codecs.json_bytes({name: value for name, value in meta.items() if name != "definition"}))
     state.store.write(earlier)
-    assert ["constraints that no table can break" in text for text in state.to().said] == [True] * is_new
-    assert state.to().said == ()
+    assert ["constraints that no table can break" in text for text in state.to().changes] == [True] * is_new
+    assert state.to().changes == ()
     state.close()
 
 
 def test_names_go_there_and_back(state: State) -> None:
     state.to(columns={"c": {"was": "a"}})
     assert state.rows[0] == {"c": 1, "b": 10, "id": "x"}
-    assert state.to(columns={"c": {"was": "a"}}).said == ()
+    assert state.to(columns={"c": {"was": "a"}}).changes == ()
     state.to(columns={"a": {"was": "c"}})
     assert state.rows[0] == {"a": 1, "b": 10, "id": "x"}
 
@@ -242,10 +242,10 @@ ALL = {"a": INTEGER, "b": INTEGER, "id": parse_type("string")}
 
 
 def test_columns_that_a_source_says_itself(state: State) -> None:
-    assert state.to(ALL).said == ()
+    assert state.to(ALL).changes == ()
     state.to({**ALL, "new": INTEGER, "nested": None})
     assert state.rows[0] == {"a": 1, "b": 10, "id": "x", "new": None}
-    assert state.to({**ALL, "new": INTEGER, "nested": None}).said == ()
+    assert state.to({**ALL, "new": INTEGER, "nested": None}).changes == ()
 
 
 def test_a_new_column_may_be_an_old_one(tmp_path: Path) -> None:
