@@ -93,7 +93,7 @@ def planned(settings: Settings, rules: Sequence[MonitoredRule], store: Reader, a
             + "\nChange it back, or seed anew: holdfast seed --replace"
         )
     gone = tuple(name for name in view.tables if name not in {table.name for table in settings.tables})
-    changes = []
+    changes: list[str] = []
     for plan in plans:
         changes += plan.changes if plan.number is None else [f"table {plan.table.name}: {t}" for t in plan.changes]
     changes += [f"table {name} is not in the configuration any more: it is left out" for name in gone]
