@@ -1,6 +1,6 @@
 """The configuration of Sphinx, with which `make docs` builds the site from `docs/`.
 
-Invariant: the site loads no fonts, scripts or pictures of other hosts. The pages stay plain Markdown: tables of contents
+Invariant: the site loads no fonts, scripts or pictures of other hosts. Pages stay plain Markdown: tables of contents
 and the reference are inserted while Sphinx reads them.
 """
 
