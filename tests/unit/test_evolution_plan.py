@@ -13,6 +13,7 @@ import pytest
 from holdfast.constraints import ColumnType, StateRefused, parse_type
 from holdfast.jobs.application import evolve
 from holdfast.jobs.application.evolution import Plan, planned
+from holdfast.jobs.application.opening import OpenState
 from holdfast.jobs.application.seeding import TableSeeder, monitored_rules
 from holdfast.jobs.application.state_rows import RowsOfProcess
 from holdfast.jobs.configuration.reading import read_configuration
@@ -73,7 +74,7 @@ class State:
             new = RocksStore(self.folder / f"state {self.number}")
             place = RowsOfProcess(self._no_spark)
             seeder = TableSeeder(settings, self.rules, self._no_spark, place, Quiet())  # type: ignore[arg-type]
-            evolution = evolve._Evolution(seeder, plan, self.store, self.commits)
+            evolution = evolve._Evolution(seeder, plan, OpenState(settings, self.store, self.commits, self._no_spark))
             earlier = Earlier(kept=evolve._taken_over(self.store, plan))
             tables = map(evolution.seeded, plan.tables)
             seed(new, Commits.succeeding(new, self.commits), tables, earlier, cause="config")
