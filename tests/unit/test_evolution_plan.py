@@ -59,9 +59,8 @@ class State:
         settings, self.rules = configuration.settings, monitored_rules(configuration)
         self._open()
         place = RowsOfProcess(self._no_spark)
-        (table,) = settings.tables
         seeder = TableSeeder(settings, self.rules, self._no_spark, place, Quiet())  # type: ignore[arg-type]
-        tables = [seeder.seeded(table)]
+        tables = [seeder.seeded(settings.tables[0])]
         seed(self.store, self.commits, tables)
 
     def to(self, arrived: Mapping[str, ColumnType | None] | None = None, **table: Any) -> Plan:
