@@ -149,7 +149,7 @@ class _Change:
         is_new |= any(key in differing for key in ("key", "max_predicates", "max_context", "near", "cross_columns"))
         if not is_new:
             wide = uncoded(self._definition.coding, self._schema, its_rules)
-            changes += [f"rule {one.rule.name} compares what nothing compared before" for one in wide]
+            changes += [f"rule {one.rule.name} compares columns that were not compared before" for one in wide]
             is_new = bool(wide)
         if not is_new and self._definition.reports_otherwise:
             changes.append("constraints that no table can break are not reported any more")
@@ -241,9 +241,9 @@ class _Change:
         unclear = [name for name in arrived if name not in configured and self._table.monitors(name)]
         if gone and unclear:
             self.refused.append(
-                f"the source has new columns ({', '.join(unclear)}), and lacks {', '.join(gone)}: whether one of them "
-                "is one of those cannot be told. Under 'columns' say {new: {was: old}} of one that is, or give the "
-                "type of one that is new; name the others under 'exclude'"
+                f"the source has new columns ({', '.join(unclear)}), and lacks {', '.join(gone)}: a column may have "
+                "been renamed. Under 'columns' write {new: {was: old}} for a renamed column, or the type of a new one; "
+                "name the others under 'exclude'"
             )
         return arrived
 

@@ -145,9 +145,9 @@ _TABLE_FIGURES: Mapping[str, tuple[str, str, Any]] = {
     "holdfast_batches": ("batches", "Batches since the seed.", CounterMetricFamily),
     "holdfast_records": ("records", "Records since the seed.", CounterMetricFamily),
     "holdfast_quarantined": ("quarantined", "Records put into quarantine since the seed.", CounterMetricFamily),
-    "holdfast_late": ("late", "Records older than what is known of their key, since the seed.", CounterMetricFamily),
+    "holdfast_late": ("late", "Records older than the last record of their key, since the seed.", CounterMetricFamily),
     "holdfast_lag_seconds": ("lag_seconds", "Age of the oldest record of the last batch.", GaugeMetricFamily),
-    "holdfast_lag_records": ("lag_records", "Records not read yet, where the source tells.", GaugeMetricFamily),
+    "holdfast_lag_records": ("lag_records", "Records not read yet, if the source reports them.", GaugeMetricFamily),
 }
 
 
@@ -217,7 +217,7 @@ class Endpoint:
         except OSError as error:
             raise ExternalError(
                 f"prometheus: {settings.address}:{settings.port} cannot be served ({error.strerror or error}): stop "
-                "what uses the port, or name another `port`"
+                "the program that uses the port, or name another `port`"
             ) from error
         headers = [("Server", f"holdfast/{holdfast.__version__}")]
         self._server = Background(_application(figures, registry), listening, "metrics", http=_Patient, headers=headers)

@@ -150,7 +150,9 @@ class _Story:
     def seeded(self, tables: Mapping[str, "Maintainer"]) -> None:
         """Print the constraints that hold on the first records."""
         for maintainer in tables.values():
-            self._account.heading(1, f"{maintainer.row_count:,} tax records are there; what holds on them is found.")
+            self._account.heading(
+                1, f"{maintainer.row_count:,} tax records are read; the constraints that hold on them are found."
+            )
             self._account.seeded(maintainer)
 
     def ready(self, _spark: "SparkSession") -> None:

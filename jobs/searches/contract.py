@@ -38,10 +38,10 @@ class Line:
     Parameters
     ----------
     table, constraint : the constraint, and the name of its table.
-    kind : stands before the constraint, for people; empty for a family of one kind.
+    kind : written before the constraint, for people; empty for a family of one kind.
     rank : its place and score; None where all constraints are written.
     fields : further fields of the line for programs.
-    note : stands behind the constraint, for people.
+    note : written after the constraint, for people.
     below : further lines for people.
     holds : whether the constraint holds, so that a sentence can state it.
     """

@@ -108,7 +108,7 @@ def test_families_and_rules_are_switched_again_and_again(spark: SparkSession, tm
     app.drained(ALL, "'inclusion' is False, and was True")
     app.configure(rules=[*RULES, crossing])
     app.come()
-    app.drained(ALL, "rule grows compares what nothing compared before")
+    app.drained(ALL, "rule grows compares columns that were not compared before")
 
 
 def test_near_constraints_are_switched_on_widened_and_off(spark: SparkSession, tmp_path: Path) -> None:
