@@ -37,7 +37,7 @@ class Line:
 
     Parameters
     ----------
-    table, constraint : the constraint, and the name of its table.
+    table, constraint : the name of the table, and the constraint on it.
     kind : written before the constraint, for people; empty for a family of one kind.
     rank : its place and score; None where all constraints are written.
     fields : further fields of the line for programs.
