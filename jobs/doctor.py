@@ -3,6 +3,7 @@
 Invariant: the exit code is that of an external failure exactly when a check failed; warnings do not count.
 """
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def diagnose(conf: Path | None, answering: Answering, *, spark: bool, kafka: str
         findings = examine(paths=paths, kafka=",".join(dict.fromkeys(servers)) or None, start_spark=spark, **more)
     with results_to(answering.output) as stream:
         if answering.as_json:
-            stream.writelines(json_line(masked_settings(finding.as_record())) for finding in findings)
+            stream.writelines(json_line(masked_settings(asdict(finding))) for finding in findings)
         else:
             width = max(len(finding.check) for finding in findings)
             colour = answering.output is None and stream.isatty()

@@ -14,7 +14,7 @@ import struct
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -49,10 +49,6 @@ class Finding:
     status: Status
     found: str
     action: str = ""
-
-    def as_record(self) -> dict[str, str]:
-        """Return the fields of the finding."""
-        return asdict(self)
 
 
 def examine(
