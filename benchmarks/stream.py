@@ -143,7 +143,7 @@ constraints: {{denial: {{max_predicates: 4, cross_columns: none}}}}
     @contextmanager
     def running(self, done: Callable[[Any], object]) -> Iterator[Any]:
         """Run until the block ends; give the publisher."""
-        from holdfast.jobs.application.opening import log_of, outputs_of
+        from holdfast.jobs.application.opening import OpenState
         from holdfast.jobs.application.session import Session
         from holdfast.jobs.application.streams import streams
         from holdfast.jobs.configuration.reading import load
@@ -162,8 +162,9 @@ constraints: {{denial: {{max_predicates: 4, cross_columns: none}}}}
         store = RocksStore(Path(settings.state))
         commits = Commits(store, settings.name)
         session = Session(settings)
-        tables = seed_tables(configuration, commits, session, progress)
-        publisher = Publisher(commits, log_of(settings, commits), outputs_of(settings, commits, session))
+        state = OpenState(settings, store, commits, session)
+        tables = seed_tables(configuration, state, progress)
+        publisher = Publisher(commits, state.log(), state.outputs())
         publisher.start()
         pipeline = Pipeline(tables, publisher)
         found = streams(settings, pipeline.schemas, StateView(store))

@@ -1,6 +1,6 @@
-"""The questions of the page, and their answers as plain values: what the browser is served, and what a report holds.
+"""Answers the questions of the page with plain values, for the browser and for a report.
 
-Invariant: a parameter is checked before anything is read; a question has the same answer until a commit arrives.
+Invariant: parameters are checked before anything is read; a question has the same answer until a commit arrives.
 """
 
 import datetime
@@ -44,9 +44,9 @@ class Answers:
 
     Parameters
     ----------
-    outputs : what is read.
-    near : tells which inclusions nearly hold.
-    every : seconds after which commits are looked for again.
+    outputs : the output tables.
+    near : returns the inclusions that nearly hold.
+    every : the seconds between two checks for new commits.
     """
 
     def __init__(self, outputs: Outputs, near: Near = lambda: None, every: float = 1.0) -> None:
@@ -75,11 +75,11 @@ class Answers:
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """What can be asked."""
+        """The names of all questions."""
         return tuple(self._questions)
 
     def look(self) -> str:
-        """Look for commits, where that was not done just now; return a text that differs once some have arrived."""
+        """Check for new commits, unless checked just before; return a text that changes when commits arrive."""
         with self._lock:
             if time.monotonic() - self._looked >= self.every:
                 self.outputs.refresh()
@@ -92,23 +92,23 @@ class Answers:
         Raises
         ------
         UsageError
-            Where there is no such question, or it has no such parameter.
+            Where the question does not exist, or a parameter is not valid.
         """
-        asked = self._questions.get(question)
-        if asked is None:
+        answer = self._questions.get(question)
+        if answer is None:
             raise UsageError(f"no question '{question[:100]}': expected one of {', '.join(self._questions)}")
         state = self.look()
         try:
-            found = self._answered(asked, given)
-        except ExternalError:  # a file that went while it was read; where the storage is gone, this fails too
+            found = self._answered(answer, given)
+        except ExternalError:  # a file was removed while it was read; where the storage fails, the second try fails too
             self.outputs.reopen()
-            found = self._answered(asked, given)
+            found = self._answered(answer, given)
         return {**found, "application": self.outputs.application, "state": state}
 
-    def _answered(self, asked: Callable[[Parameters], Answer], given: Parameters) -> Answer:
+    def _answered(self, answer: Callable[[Parameters], Answer], given: Parameters) -> Answer:
         for part in (self._changes, self._held, self._rules, self._near_held, self._near_changes):
             part.refresh()
-        return asked(given)
+        return answer(given)
 
     def _overview(self, given: Parameters) -> Answer:
         span = _one_of(given, "span", tuple(SPANS), "day")
@@ -179,7 +179,7 @@ class Answers:
         }
 
     def _near_constraint(self, given: Parameters) -> Answer:
-        """Return one constraint: as it nearly holds now, its course, its changes, and rows that are exceptions."""
+        """Return a near constraint: its current counts, its exceptions over time, its changes, and example rows."""
         identity = _identity(given)
         if identity is None:
             raise UsageError("id is missing: expected the constraint_id of a near constraint")
@@ -193,7 +193,7 @@ class Answers:
         }
 
     def _near_overview(self, span: datetime.timedelta) -> Answer | None:
-        """Return how many near constraints there are and whose exceptions moved most; None where there are none."""
+        """Return the number of near constraints, and those whose exceptions changed most; None without any."""
         return self._near_totals(span) if self._near_held.total or self._near_changes.total else None
 
     def _near_totals(self, span: datetime.timedelta) -> Answer:
@@ -204,7 +204,7 @@ class Answers:
         return {"near": self._near_held.total, "with_exceptions": self._near_held.with_exceptions, "moved": moved}
 
     def _naming_near(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return changes, with how constraints that nearly held then do now: identity and exceptions, or None."""
+        """Add to changes of near constraints their current identity and exceptions; None where they left."""
         for row in rows:
             held = None if row["exceptions"] is None else self._near_held.of(row["table_name"], row["constraint"])
             row["near"] = None if held is None else {name: held[name] for name in ("constraint_id", "exceptions")}
@@ -225,7 +225,7 @@ class Answers:
         return quarantined(self.outputs, given.get("table_name") or None, given.get("reason") or None, *_slice(given))
 
     def _newest(self) -> datetime.datetime | None:
-        """Return when the newest commit was that any table tells of."""
+        """Return the time of the newest commit in any table."""
         places = ((CHANGES, "committed_at"), (BATCHES, "committed_at"), (STATUS, "committed_at"))
         others = ((METRICS, "committed_at"), (NEAR_CHANGES, "committed_at"))
         known = [self.outputs.newest(*place) for place in (*places, *others)]
@@ -236,7 +236,7 @@ class Answers:
 
 
 def _within(until: datetime.datetime, span: datetime.timedelta) -> tuple[int, int]:
-    """Return the first and the last microsecond of a span; statistics of files are cut to milliseconds."""
+    """Return the first and the last microsecond of a span; statistics of files are truncated to milliseconds."""
     return _microseconds(until - span), _microseconds(until) + 1_000
 
 

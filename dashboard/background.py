@@ -1,4 +1,4 @@
-"""An application of ASGI, served by a thread of its own while the process does something else."""
+"""Serves an ASGI application from a thread of its own."""
 
 import socket
 import threading
@@ -15,10 +15,10 @@ class Background:
 
     Parameters
     ----------
-    app : what answers.
-    listening : a socket that listens; it is closed with the server.
-    name : of the thread.
-    settings : more of uvicorn's.
+    app : the application.
+    listening : a listening socket; it is closed with the server.
+    name : the name of the thread.
+    settings : further settings of uvicorn.
     """
 
     def __init__(self, app: ASGIApp, listening: socket.socket, name: str, **settings: Any) -> None:
@@ -38,11 +38,11 @@ class Background:
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
 
     def start(self) -> None:
-        """Serve from now on."""
+        """Start serving."""
         self._thread.start()
 
     def close(self) -> None:
-        """Serve no more, and give the port up; clients that are slow are let go."""
+        """Stop serving, and release the port; connections of slow clients are closed."""
         self._server.should_exit = True
         if self._thread.is_alive():
             self._thread.join(timeout=3 * PATIENCE_SECONDS)

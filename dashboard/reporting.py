@@ -1,9 +1,9 @@
-"""The page as one file, with answers written into it: style, modules and data in the HTML, nothing loaded.
+"""Writes the page as one file with style, modules and answers in the HTML, which loads nothing else.
 
     index.html  +  style.css  +  the modules, joined in the order of their imports  +  answers as JSON
 
-Invariant: text of the data stands in the file as JSON in which no `<`, `>` or `&` is left, so that nothing in it ends
-its element; the file's own policy lets its one script and its one style run, by their checksums, and nothing else.
+Invariant: the file has values of the data as JSON without `<`, `>` or `&`, so that no value ends its element; the
+policy of the file allows its script and its style, by their checksums, and nothing else.
 """
 
 import base64
@@ -27,11 +27,11 @@ _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028",
 
 
 def page_with(answers: Answers, now: datetime.datetime) -> str:
-    """Return the page with what the output tables say now.
+    """Return the page with the current rows of the output tables.
 
     Parameters
     ----------
-    now : when it is written.
+    now : the time that the page shows as its own.
     """
     style = (PAGE / "style.css").read_text("utf-8")
     script = joined("app.js")
@@ -50,7 +50,7 @@ def page_with(answers: Answers, now: datetime.datetime) -> str:
 
 
 def written(answers: Answers) -> dict[str, Any]:
-    """Return the answers that a file holds: short ones whole, of long lists the first rows and how many there are."""
+    """Return the answers for a file: short answers whole, long lists with their first rows and their length."""
     overview = answers.ask("overview", {})
     nearly = {} if overview["near"] is None else _near(answers)
     tables = ["", *(row["table_name"] for row in overview["tables"][:_MOST_COURSES])]
@@ -68,7 +68,7 @@ def written(answers: Answers) -> dict[str, Any]:
 
 
 def _near(answers: Answers) -> dict[str, Any]:
-    """Return what nearly holds; of those that moved most or have fewest exceptions, changes and rows too."""
+    """Return the near constraints; with changes and rows those that changed most, or have the fewest exceptions."""
     listed = _first(answers, "near", MOST_NEAR)
     moved = [] if listed["moved"] is None else listed["moved"]["rows"]
     first = [row["constraint_id"] for row in (*moved, *listed["rows"]) if row["exceptions"]]
@@ -77,7 +77,7 @@ def _near(answers: Answers) -> dict[str, Any]:
 
 
 def as_data(value: Any) -> str:
-    r"""Return JSON that can stand in HTML.
+    r"""Return JSON that can be written into HTML.
 
     >>> as_data({"city": "</script><b>"})
     '{"city":"\\u003c/script\\u003e\\u003cb\\u003e"}'
@@ -88,7 +88,7 @@ def as_data(value: Any) -> str:
 
 
 def joined(first: str) -> str:
-    """Return a module and all that it imports as one, each behind what it needs; names are unique across them."""
+    """Return a module and its imports as one text, each module after its imports; names are unique across modules."""
     return "".join(f"// {name}\n{text}" for name, text in _ordered(first, set()))
 
 
@@ -102,7 +102,7 @@ def _ordered(name: str, seen: set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _first(answers: Answers, question: str, most: int) -> Answer:
-    """Return the first rows of a list, asked for in pages of one moment."""
+    """Return the first rows of a list, read in pages up to the same commit."""
     whole = answers.ask(question, {"limit": "0"})
     rows: list[Any] = []
     until = {"until": str(whole["until"])} if "until" in whole else {}

@@ -1,13 +1,12 @@
-"""The page over HTTP: its files, the answers as JSON, and word of each commit while a browser listens.
+"""Serves the page over HTTP: its files, the answers as JSON, and an event for each commit.
 
     /                   the page
     /page/...           its style and its modules
     /api/<question>     an answer; parameters in the query
     /api/events         server-sent events: one when commits have arrived
 
-Invariant: nothing can be changed from here. Only requests that name this machine are answered, so that a page from
-elsewhere whose name was pointed here reads nothing, and only to the page itself; a browser loads nothing from anywhere
-else.
+Invariant: no request changes anything. Only requests whose Host header names this machine are answered, which stops
+DNS rebinding, and only requests of the page itself; a browser loads nothing from other servers.
 """
 
 import asyncio
@@ -57,8 +56,8 @@ class Site:
 
     Parameters
     ----------
-    answers : what is served.
-    host, port : where; port 0 is any free one, and one that is taken gives way to the next that is free.
+    answers : the answers to serve.
+    host, port : the address to listen on; port 0 for any free port. A port in use is replaced by the next free port.
     """
 
     def __init__(self, answers: Answers, host: str, port: int) -> None:
@@ -70,27 +69,27 @@ class Site:
         self.address = f"http://{_in_address(host)}:{self.port}/"
 
     def start(self) -> None:
-        """Serve, in a thread of its own; the tables are read before anybody asks."""
+        """Start serving in a thread of its own, and read the tables in advance."""
         self._server.start()
         threading.Thread(target=self._read_first, name="first look", daemon=True).start()
 
     def close(self) -> None:
-        """Serve no more."""
+        """Stop serving."""
         self._ended.set()
         self._server.close()
 
     def _read_first(self) -> None:
-        with contextlib.suppress(HoldfastError):  # told to whoever asks
+        with contextlib.suppress(HoldfastError):  # the first request reports the error
             self._answers.ask("overview", {})
 
 
 def application(answers: Answers, *, allowed: frozenset[str], ended: threading.Event | None = None) -> ASGIApp:
-    """Return the page as an application of ASGI.
+    """Return the page as an ASGI application.
 
     Parameters
     ----------
-    allowed : the names that a request may call this machine by; without any, all that are addresses, and its own.
-    ended : is set when it is to end; listeners are let go then.
+    allowed : the names of this machine that requests may use; empty for all addresses, and the name of the machine.
+    ended : ends the event streams when it is set.
     """
     stopping = ended or threading.Event()
 
@@ -110,7 +109,9 @@ def application(answers: Answers, *, allowed: frozenset[str], ended: threading.E
 
     async def events(request: Request) -> Response:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(_told(answers, request, stopping), media_type="text/event-stream", headers=headers)
+        return StreamingResponse(
+            _state_events(answers, request, stopping), media_type="text/event-stream", headers=headers
+        )
 
     async def refused(_request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -127,7 +128,7 @@ def application(answers: Answers, *, allowed: frozenset[str], ended: threading.E
 
 
 class _Guarded:
-    """Refuses what does not come from the page itself, and says on every answer what a browser may do with it."""
+    """Refuses requests that do not come from the page itself, and adds security headers to every response."""
 
     def __init__(self, app: ASGIApp, allowed: frozenset[str]) -> None:
         self._app = app
@@ -135,7 +136,7 @@ class _Guarded:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            return  # neither web sockets nor anything else
+            return  # no web sockets
         refusal = self._refusal(scope)
 
         async def guarded(message: Message) -> None:
@@ -152,13 +153,13 @@ class _Guarded:
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         given: Mapping[bytes, bytes] = dict(scope["headers"])
         if scope["method"] not in {"GET", "HEAD"}:
-            return 405, "nothing can be changed here: GET or HEAD"
+            return 405, "only GET and HEAD are allowed"
         hosts = [value for name, value in scope["headers"] if name == b"host"]
         if len(hosts) != 1 or not self._is_own(_host_name(hosts[0].decode("latin-1"))):
-            return 421, "this machine is not called so here: open the address that holdfast dashboard printed"
+            return 421, "unknown host name: open the address that holdfast dashboard printed"
         is_foreign = given.get(b"sec-fetch-site", b"none") not in {b"same-origin", b"none"}
         if is_foreign and scope["path"] != "/":
-            return 403, "only the page itself may ask"
+            return 403, "only requests of the page itself are allowed"
         return None
 
     def _is_own(self, name: str) -> bool:
@@ -167,16 +168,16 @@ class _Guarded:
         return not self._allowed and (_is_address(name) or name == socket.gethostname().lower())
 
 
-async def _told(answers: Answers, request: Request, stopping: threading.Event) -> AsyncIterator[bytes]:
-    """Yield an event for the state that is there, and one for each that follows; a remark now and then shows life."""
-    told, quiet = None, 0.0
+async def _state_events(answers: Answers, request: Request, stopping: threading.Event) -> AsyncIterator[bytes]:
+    """Yield an event for the current state and for each new one, and regularly a comment that keeps the stream open."""
+    sent, quiet = None, 0.0
     while not stopping.is_set():
         try:
             state = await run_in_threadpool(answers.look)
         except HoldfastError:
-            state = told or ""  # the storage may come back; a question says what is wrong
-        if state != told:
-            told, quiet = state, 0.0
+            state = sent or ""  # the storage may recover; questions report the error
+        if state != sent:
+            sent, quiet = state, 0.0
             yield f"event: state\ndata: {json.dumps(state)}\n\n".encode()
         elif quiet >= _STILL_THERE_SECONDS:
             quiet = 0.0
@@ -200,7 +201,7 @@ def _json(answer: Mapping[str, Any], status: int) -> Response:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on a port, or on one of the next where it is taken."""
+    """Return a socket that listens on a port, or on one of the next ports where the port is in use."""
     tried = range(port, min(port + _TRIES, 65_536) if port else 1)
     problem: OSError | None = None
     for number in tried:
@@ -222,7 +223,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _names(host: str) -> frozenset[str]:
-    """Return what this machine is called by requests; nothing where all of its addresses are served."""
+    """Return the names of this machine in requests; none where it listens on all addresses."""
     if _is_address(host) and ipaddress.ip_address(host).is_unspecified:
         return frozenset()
     return frozenset({host.lower(), *_OWN_NAMES})

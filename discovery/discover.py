@@ -1,5 +1,7 @@
 """Discovery on a table as it stands: the one way in for all families.
 
+`discover` has the options of `holdfast.discover` as keyword parameters, however many there are.
+
 Invariant: `discover` is a function of the table's rows, types and space alone.
 """
 

@@ -1,14 +1,15 @@
-"""What people see of constraints, changes and rules in a notebook: tables, data frames, plots.
+"""Shows constraints, changes and rules in notebooks, as tables, data frames and plots; and makes texts safe to print.
 
-    listing.py      a list that shows itself, and becomes a data frame
-    html.py         the one place that writes HTML, and escapes whatever it is given
-    witness.py      the rows that prove something, side by side
-    constraints.py  constraints, and those that tell most
-    near.py         constraints that nearly hold
-    changes.py      what appeared and disappeared, and why
-    verdicts.py     rules, and what breaks them
-    texts.py        how many of what; texts without anything that a reader would obey
-    plots.py        figures, by matplotlib where it is there
+    listing.py      a list that notebooks show as a table, with a method that returns a data frame
+    html.py         the only module that writes HTML; it escapes all texts
+    witness.py      rows that prove a change or a violation, side by side
+    constraints.py  constraints, and ranked constraints
+    near.py         near constraints and their changes
+    changes.py      constraints that appeared and disappeared, with reasons and proofs
+    verdicts.py     rules with their violations
+    texts.py        numbers with nouns, columns of cells, and texts without control characters
+    secrets.py      masks secrets in texts
+    plots.py        plots, by matplotlib if it is installed
 
-Invariant: what is shown is a `list` of the values it was made of, so that nothing depends on being shown.
+Invariant: each list is a `list` of its values, so that no value depends on being shown.
 """

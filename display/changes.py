@@ -1,4 +1,4 @@
-"""Constraints that appeared and disappeared, as a notebook shows them: why, with the rows that prove it."""
+"""Constraints that appeared and disappeared, as a notebook shows them: with the reason, and the rows that prove it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ from holdfast.display.witness import Witness, compared_columns
 
 
 class Changes(Listing[ConstraintChange]):
-    """What a batch changed.
+    """The constraints that appeared and disappeared with a batch.
 
     Examples
     --------
@@ -36,12 +36,12 @@ class Changes(Listing[ConstraintChange]):
     }
 
     def heading(self, total: int) -> str:
-        """Say how many constraints came and went."""
+        """Return how many constraints appeared and disappeared."""
         appeared = sum(change.appeared for change in self)
         return f"{counted(total, 'change')}: {appeared:,} appeared, {len(self) - appeared:,} disappeared"
 
     def cells(self, item: ConstraintChange) -> Sequence[TableCell]:
-        """Return sign, words and text, and why."""
+        """Return the change, the constraint in words and as text, and the reason with its proof."""
         names_its_tables = item.constraint.family is Family.INCLUSION
         text = f"{item.constraint}" if names_its_tables else f"{item.table}: {item.constraint}"
         sign = TableCell("+ appeared", tone="good") if item.appeared else TableCell("− disappeared", tone="bad")
@@ -54,21 +54,21 @@ class Changes(Listing[ConstraintChange]):
         )
 
     def record(self, item: ConstraintChange) -> Mapping[str, Any]:
-        """Return what changed, why, and the proof as plain values."""
+        """Return the change, the reason and the proof as plain values."""
         fields = {**item.fields(), "kind": kind_of(item.constraint), "sentence": sentence(item.constraint)}
         return {name: fields[name] for name in self.dtypes}
 
 
 def _why(change: ConstraintChange) -> str:
-    """Return in words what stands above the constraint or the rows that a change is due to."""
+    """Return the heading of the constraint or the rows that caused a change."""
     match change.reason:
         case Reason.IMPLIED:
-            return "implied by one that says more:"
+            return "implied by a more general constraint:"
         case Reason.WEAKENED:
-            return "seen since this one is gone, which said more:"
+            return "remains of a constraint that disappeared:"
         case Reason.VIOLATED:
             is_value = change.witness is not None and not change.witness.rows
             return "violated by a value that is missing:" if is_value else "violated by these rows:"
     if change.witness is None:
-        return "nothing breaks it any more"
-    return "what broke it is gone:" if change.witness.rows else "no longer missing:"
+        return "no row violates it any more"
+    return "the rows that violated it are gone:" if change.witness.rows else "no longer missing:"

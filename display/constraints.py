@@ -1,4 +1,4 @@
-"""Constraints, and those that tell most, as a notebook shows them: kind, plain words, and the exact text."""
+"""Constraints and ranked constraints, as a notebook shows them: with kind, plain words, and the exact text."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -28,7 +28,7 @@ _DTYPES = {
 
 
 def kind_of(constraint: Constraint) -> str:
-    """Return what a person calls a constraint: `key`, `functional dependency`, `inclusion`."""
+    """Return the kind of a constraint in words: `key`, `functional dependency`, `inclusion`."""
     if isinstance(constraint, InclusionDependency):
         return "inclusion"
     if isinstance(constraint, NearConstraint):
@@ -41,8 +41,8 @@ class Constraints(Listing[Kept]):
 
     Parameters
     ----------
-    constraints : in the order in which they are shown.
-    table : which table they are of; inclusions name theirs.
+    constraints : the constraints, in the order in which they are shown.
+    table : the name of their table; inclusions name their tables.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Constraints(Listing[Kept]):
         self.table = table
 
     def heading(self, total: int) -> str:
-        """Say how many there are, and of which table."""
+        """Return the number of constraints and the name of their table."""
         families = {constraint.family for constraint in self}
         noun = NOUNS[families.pop()] if len(families) == 1 else ("constraint", "constraints")
         return f"{counted(total, *noun)}{f' of {self.table}' if self.table else ''}"
@@ -82,19 +82,19 @@ class Constraints(Listing[Kept]):
         return {name: fields[name] for name in _DTYPES}
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw how many there are of each kind, with matplotlib; return where."""
+        """Draw the number of constraints of each kind with matplotlib; return the axes."""
         from holdfast.display.plots import bars
 
         return bars(by_count(self, kind_of), "constraints", ax)
 
 
 class Ranked(Listing[tuple[float, Kept]]):
-    """Constraints, best first, each behind its score.
+    """Constraints with their scores, best first.
 
     Parameters
     ----------
     scored : scores and constraints.
-    table : which table they are of.
+    table : the name of their table.
     """
 
     headings: ClassVar[Sequence[str]] = ("score", "kind", "constraint")
@@ -105,7 +105,7 @@ class Ranked(Listing[tuple[float, Kept]]):
         self.table = table
 
     def heading(self, total: int) -> str:
-        """Say how many there are, and of which table."""
+        """Return the number of constraints and the name of their table."""
         return f"{counted(total, 'constraint')}{f' of {self.table}' if self.table else ''}, best first"
 
     def line(self, item: tuple[float, Kept]) -> str:

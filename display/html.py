@@ -1,11 +1,11 @@
-"""HTML for notebooks: tables that are read in dark and in light ones, without scripts and without foreign content.
+"""HTML for notebooks: tables for dark and light themes, without scripts and external content.
 
-    heading                                      what there is, and how many
-    table        headings; a line an item        cells: words, a text as code below them, rows side by side
-    note         what was left out
+    heading                                      the number and kind of the items
+    table        headings; a row per item        cells: words, a text as code below them, rows side by side
+    note         the number of items left out
 
-Invariant: every text goes through `escaped`: no value of the data becomes markup, turns the direction of what stands
-beside it, or makes a cell longer than a person reads; what is cut is whole in `title`.
+Invariant: every text is escaped by `escaped`: no value of the data becomes markup, changes the direction of the text
+around it, or makes a cell too long to read; the full text of a truncated value is in `title`.
 """
 
 import html
@@ -40,15 +40,15 @@ _STYLE = """
 
 @dataclass(frozen=True)
 class TableCell:
-    """One cell of a table.
+    """A cell of a table.
 
     Parameters
     ----------
-    text : its words.
-    code : a text that can be parsed, below them.
-    tone : `good`, `bad` or nothing.
-    is_number : whether it stands on the right.
-    witnesses : rows that prove it.
+    text : the words of the cell.
+    code : a text that can be parsed, shown below the words.
+    tone : `good`, `bad` or empty.
+    is_number : whether the cell is aligned to the right.
+    witnesses : rows that are shown as a proof.
     """
 
     text: str = ""
@@ -59,7 +59,7 @@ class TableCell:
 
 
 def listed(heading: str, headings: Sequence[str], lines: Sequence[Sequence[TableCell]], note: str = "") -> str:
-    """Return a table of items as one piece of HTML.
+    """Return a table of items as HTML.
 
     >>> shown = listed("1 rule", ["rule"], [[TableCell("<script>alert(1)</script>")]])
     >>> "<script" in shown, "&lt;script&gt;" in shown
@@ -76,7 +76,7 @@ def listed(heading: str, headings: Sequence[str], lines: Sequence[Sequence[Table
 
 
 def escaped(text: str, longest: int) -> str:
-    r"""Return a text as HTML, cut where it is longer; what no one would see, or a reader would obey, is named.
+    r"""Return a text as HTML: truncated to a length, with invisible and control characters as escapes.
 
     >>> print(escaped("a < b\u202e\0", 80))
     <bdi>a &lt; b\u202e\u0000</bdi>
@@ -104,7 +104,7 @@ def _cell(cell: TableCell) -> str:
 
 
 def _witness(witness: Witness) -> str:
-    """Return rows side by side: a line a column, those that are compared first, the others folded away."""
+    """Return rows side by side, a line per column: compared columns first, the others folded."""
     if not witness.rows:
         return f'<div class="v">{_value(witness.value)}</div>'
     names = witness.names
@@ -134,5 +134,5 @@ def _value(value: Value) -> str:
     if value is None:
         return '<span class="q"><i>null</i></span>'
     if isinstance(value, bool):
-        return str(value).lower()  # as in the constraint's text
+        return str(value).lower()  # as in texts of constraints
     return escaped(str(json_value(value)) or '""', LONGEST_VALUE)

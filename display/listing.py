@@ -1,7 +1,6 @@
-"""A list that shows itself in a notebook, and becomes a data frame.
+"""A list that notebooks show as a table, with a method that returns a data frame.
 
-Invariant: it is a `list`; a slice of it is one that shows itself too. However long it is, `MOST` items are shown, and
-how many there are is said.
+Invariant: a slice of such a list is such a list too. A notebook shows at most `MOST` items, and the number of all.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,10 +18,10 @@ MOST = 30
 
 
 class Listing(list[Item]):
-    """Items of one kind.
+    """A list of items of one kind.
 
-    A class of such items says what they are called, what the table's headings are, and of each item its cells, its
-    line of text, and its record in a data frame.
+    A subclass defines the noun, the headings of the table, and for each item its cells, its line of text, and its
+    record in a data frame.
     """
 
     noun: ClassVar[tuple[str, str]] = ("item", "items")
@@ -43,20 +42,20 @@ class Listing(list[Item]):
         return str(item)
 
     def heading(self, total: int) -> str:
-        """Return what stands above a table of `total` items."""
+        """Return the heading of a table of `total` items."""
         return counted(total, *self.noun)
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Return all items as a data frame, a row an item. O(items)."""
+        """Return all items as a data frame, a row per item. O(items)."""
         return frame(map(self.record, self), self.dtypes)
 
     def bundle(self, total: int | None = None, heading: str = "") -> dict[str, str]:
-        """Return the first items as notebooks show them.
+        """Return the first items as text and as HTML.
 
         Parameters
         ----------
-        total : how many there are, where the list has only the first of them.
-        heading : what is said above them, in place of how many there are.
+        total : the number of all items, where the list has only the first of them.
+        heading : the heading of the table, in place of the default.
         """
         total = len(self) if total is None else total
         shown = self[:MOST]
@@ -75,7 +74,7 @@ class Listing(list[Item]):
         return self.bundle()
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002 - IPython's protocol
-        """Print the text; as a list it would be every item, whatever its bundle says."""
+        """Print the text of the first items; IPython would print all items of a list."""
         printer.text(self.bundle()["text/plain"])
 
     def _like(self, items: Iterable[Item]) -> Self:
@@ -95,14 +94,14 @@ class Listing(list[Item]):
 
 
 def frame(records: Iterable[Mapping[str, Any]], dtypes: Mapping[str, str]) -> "pd.DataFrame":
-    """Return records as a data frame with these columns, of these types, also where there are none."""
+    """Return records as a data frame with these columns and types, also without records."""
     import pandas as pd
 
     return pd.DataFrame(list(records), columns=list(dtypes)).astype(dict(dtypes))
 
 
 def by_count(items: Iterable[Item], name: Callable[[Item], str]) -> dict[str, int]:
-    """Return how many items have each name, in order of first appearance."""
+    """Return the number of items by name, in order of first appearance."""
     counts: dict[str, int] = {}
     for item in items:
         counts[name(item)] = counts.get(name(item), 0) + 1

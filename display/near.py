@@ -1,4 +1,4 @@
-"""Near constraints, and what batches did to them, as a notebook shows them: with how many rows are exceptions."""
+"""Near constraints and their changes, as a notebook shows them: with the number of exceptions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
@@ -30,7 +30,7 @@ OneChange = TypeVar("OneChange", bound=NearChanged)
 
 
 def but_for(near: NearConstraint) -> str:
-    """Return how many rows are exceptions, in words.
+    """Return the number of exceptions and their share of the rows, in words.
 
     >>> from holdfast.constraints import NearShape
     >>> but_for(NearConstraint(NearShape.CONSTANT, ("Zip",), ("City",), 3, 55_000))
@@ -66,26 +66,26 @@ class NearConstraints(Constraints[NearConstraint]):
     }
 
     def line(self, item: NearConstraint) -> str:
-        """Return the text, and how many rows are exceptions."""
+        """Return the text, and the number of exceptions."""
         return f"{item}  ({but_for(item)})"
 
     def cells(self, item: NearConstraint) -> Sequence[TableCell]:
-        """Return kind, words and text, and how many rows are exceptions."""
+        """Return kind, words and text, and the number of exceptions."""
         return *super().cells(item), TableCell(but_for(item))
 
     def record(self, item: NearConstraint) -> Mapping[str, Any]:
-        """Return family, kind, text, words and identity, and how many rows are exceptions."""
+        """Return family, kind, text, words and identity, and the number of exceptions."""
         fields = item.fields()
         return {**super().record(item), **{name: fields[name] for name in ("exceptions", "rows", "share")}}
 
 
 class NearChanges(Listing[OneChange]):
-    """What a batch did to the near constraints of one table.
+    """The changes of a table's near constraints with a batch.
 
     Parameters
     ----------
-    changes : in the order in which they are shown.
-    table : which table they are of.
+    changes : the changes, in the order in which they are shown.
+    table : the name of the table.
 
     Examples
     --------
@@ -113,24 +113,24 @@ class NearChanges(Listing[OneChange]):
         self.table = table
 
     def heading(self, total: int) -> str:
-        """Say how many constraints entered and left the near set, and how many have other exceptions."""
+        """Return how many constraints entered and left, and how many have another number of exceptions."""
         counts = by_count(self, lambda item: item.change)
         entered, left, others = (counts.get(name, 0) for name in ("entered", "left", "exceptions"))
         return f"{counted(total, 'near change')}: {entered:,} entered, {left:,} left, {others:,} with other exceptions"
 
     def cells(self, item: OneChange) -> Sequence[TableCell]:
-        """Return sign and change, words and text, and how many rows were and are exceptions."""
+        """Return the change, words and text, and the number of exceptions before and now."""
         text = f"{self.table}: {item.constraint}" if self.table else str(item.constraint)
         return _change_of(item), TableCell(sentence(item.constraint.exact), text), TableCell(_course_of(item))
 
     def record(self, item: OneChange) -> Mapping[str, Any]:
-        """Return the change, the constraint's values, and how many rows were exceptions before."""
+        """Return the change, the constraint's values, and the number of exceptions before."""
         near = NearConstraints([], self.table).record(item.constraint)
         return {"change": item.change, **near, "exceptions_before": item.before}
 
 
 def _change_of(item: NearChanged) -> TableCell:
-    """Return in a few words what happened to a near constraint, and whether that is good or bad."""
+    """Return the cell of a change: a few words, marked as good or bad."""
     if item.change == "entered":
         return TableCell("+ entered", tone="good")
     if item.change == "left":
@@ -141,6 +141,6 @@ def _change_of(item: NearChanged) -> TableCell:
 
 
 def _course_of(item: NearChanged) -> str:
-    """Return how many rows were exceptions, where that is another number, and how many are."""
+    """Return the number of exceptions, with the number before where it differs."""
     now = but_for(item.constraint)
     return now if item.before in {None, item.constraint.exceptions} else f"{item.before:,} before, now {now}"

@@ -1,6 +1,6 @@
-"""Plots for notebooks, drawn with matplotlib, which is imported when something is drawn.
+"""Plots for notebooks, drawn with matplotlib, which is imported by the first plot.
 
-Invariant: whoever gives axes gets them back, and nothing is shown or saved here.
+Invariant: given axes are returned; plots are neither shown nor saved here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 _LONGEST_NAME = 40
 
 
-def bars(counts: Mapping[str, int], what: str, ax: "Axes | None" = None) -> "Axes":
-    """Draw a number for each name, the first at the top; return where."""
+def bars(counts: Mapping[str, int], label: str, ax: "Axes | None" = None) -> "Axes":
+    """Draw a bar for each name, the first at the top; return the axes."""
     ax = _axes(ax, height=0.8 + 0.35 * len(counts))
     drawn = ax.barh(range(len(counts)), list(counts.values()))
     ax.bar_label(drawn, [f"{count:,}" for count in counts.values()], padding=3)
     ax.set_yticks(range(len(counts)), [_plain(name) for name in counts])
     ax.invert_yaxis()
     ax.margins(x=0.12)
-    ax.set_xlabel(what)
+    ax.set_xlabel(label)
     return ax
 
 
-def lines(values: Mapping[str, Sequence[int | None]], what: str, ax: "Axes | None" = None) -> "Axes":
-    """Draw a line for each name, over batches from 1; return where."""
+def lines(values: Mapping[str, Sequence[int | None]], label: str, ax: "Axes | None" = None) -> "Axes":
+    """Draw a line for each name over batches, from 1; return the axes."""
     ax = _axes(ax, height=3.2)
     from matplotlib.ticker import MaxNLocator
 
@@ -35,13 +35,13 @@ def lines(values: Mapping[str, Sequence[int | None]], what: str, ax: "Axes | Non
         known = [(batch, number) for batch, number in enumerate(numbers, 1) if number is not None]
         ax.plot([batch for batch, _ in known], [number for _, number in known], marker=".", label=_plain(name))
     ax.set_xlabel("batch")
-    ax.set_ylabel(what)
+    ax.set_ylabel(label)
     ax.margins(y=0.1)
     ax.autoscale_view()
     ax.set_ylim(bottom=0)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True))
-    if values.keys() - {what}:  # one line of that name needs no explanation
+    if values.keys() - {label}:  # a single line of that name needs no legend
         ax.legend()
     return ax
 
@@ -59,11 +59,11 @@ def _axes(ax: "Axes | None", height: float) -> "Axes":
 
 
 def _plain(name: str) -> str:
-    r"""Return a name as it is drawn: short, and no formula between dollar signs.
+    r"""Return a name for a plot: short, without formulas between dollar signs.
 
     >>> _plain("a$b$"), _plain("_x")
     ('a\\$b\\$', ' _x')
     """
     short = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
     shown = "".join(c if c.isprintable() else " " for c in short).replace("$", r"\$")
-    return f" {shown}" if shown.startswith("_") else shown  # matplotlib leaves labels with an underscore out
+    return f" {shown}" if shown.startswith("_") else shown  # matplotlib leaves out labels that start with an underscore

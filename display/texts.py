@@ -4,13 +4,13 @@ import re
 from collections.abc import Sequence
 
 
-def counted(count: int, what: str, several: str = "") -> str:
+def counted(count: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun, in the plural unless the number is 1.
 
     >>> counted(1, "row"), counted(1200, "row")
     ('1 row', '1,200 rows')
     """
-    return f"{count:,} {what if count == 1 else several or what + 's'}"
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def columns(lines: Sequence[Sequence[str]]) -> list[str]:

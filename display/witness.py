@@ -1,4 +1,4 @@
-"""Rows that prove something, as a person compares them: side by side, what matters first, what differs marked."""
+"""Rows that prove a change or a violation, to be compared side by side."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,14 +17,14 @@ from holdfast.constraints import (
 
 @dataclass(frozen=True)
 class Witness:
-    """Two rows, or one; or a value.
+    """A proof: one or two rows, or a value.
 
     Parameters
     ----------
-    rows : values by column name.
-    places : where each row is, or what it is called.
-    compared : the columns that identify the rows or are compared; none where all matter alike.
-    value : where there are no rows, a value that is missing.
+    rows : the values of each row, by column.
+    places : the position or the name of each row.
+    compared : the columns that identify the rows or are compared; empty where all columns matter alike.
+    value : the missing value, where there are no rows.
     """
 
     rows: Sequence[Mapping[str, Value]] = ()
@@ -34,7 +34,7 @@ class Witness:
 
     @classmethod
     def of(cls, violation: Violation, compared: Collection[str]) -> "Witness":
-        """Return a violation, of which some columns are compared."""
+        """Return the witness of a violation, of which some columns are compared."""
         rows = [{**row.key, **row.values} for row in violation.rows]
         keys = [name for row in violation.rows for name in row.key]
         return cls(rows, (), (*keys, *compared) if compared else (), violation.value)
@@ -46,13 +46,13 @@ class Witness:
 
     @property
     def headings(self) -> list[str]:
-        """What is said above each row: `t` and `s`, as in the constraint's text, and where it is."""
+        """The heading of each row: `t` or `s`, as in the constraint's text, and its position."""
         letters = "ts" if len(self.rows) > 1 else ("row",)
         places = [*self.places, *[""] * len(self.rows)]
         return [f"{letter}: {place}" if place else letter for letter, place in zip(letters, places, strict=False)]
 
     def differs(self, name: str) -> bool:
-        """Whether two rows have different values there.
+        """Whether two rows have different values in a column.
 
         >>> two = Witness([{"a": 1, "b": None}, {"a": 2, "b": None}])
         >>> two.differs("a"), two.differs("b")

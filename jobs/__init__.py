@@ -1,1 +1,1 @@
-"""The command line, and one file a job."""
+"""The command line, with a module for each command."""

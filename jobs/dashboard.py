@@ -7,7 +7,6 @@ import os
 import sys
 import threading
 import webbrowser
-from contextlib import nullcontext
 from ipaddress import ip_address
 
 import click
@@ -20,27 +19,24 @@ from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.terminal.progress import progress_on
 
 
-def show_dashboard(
-    configuration: Configuration, host: str, port: int, *, browser: bool, ended: threading.Event | None = None
-) -> None:
+def show_dashboard(configuration: Configuration, host: str, port: int, *, browser: bool) -> None:
     """Serve the page until a signal comes.
 
     Parameters
     ----------
     browser : whether the page is opened in a browser, where this machine has a screen.
-    ended : an event that ends the page in place of signals.
     """
     progress = progress_on(sys.stderr)
     answers = answers_of(configuration)
     site = Site(answers, host, port)
-    end = ended or threading.Event()
+    end = threading.Event()
     site.start()
     try:
         if port not in {0, site.port}:
             progress.note(f"port {port} is taken: {site.port} is used")
         if not _is_local(host):
             progress.note(
-                f"whoever reaches {host} can read these tables, values of rows included: there is no password",
+                f"everybody who can reach {host} can read these tables, values of rows included: there is no password",
                 level="warning",
                 event="open",
             )
@@ -48,7 +44,7 @@ def show_dashboard(
         sys.stdout.flush()
         if browser and _has_screen():
             threading.Thread(target=webbrowser.open, args=(site.address,), daemon=True).start()
-        with handling_signals(lambda _: end.set()) if ended is None else nullcontext():
+        with handling_signals(lambda _: end.set()):
             end.wait()
     finally:
         site.close()

@@ -15,7 +15,7 @@ from holdfast.jobs.terminal.output import one_line, results_to
 
 
 def discover_files(request: SearchRequest) -> None:
-    """FileSearch files as requested, write the constraints, and note how many there are."""
+    """Search files as requested, write the constraints, and note how many there are."""
     if request.as_rules:
         from holdfast.tables import table_names
 

@@ -1,8 +1,9 @@
-"""`holdfast doctor`: what was found on this machine, and what to do about it.
+"""`holdfast doctor`: check this machine, and print the findings with their actions.
 
-Invariant: the exit code is that of an external failure exactly when a finding failed; warnings do not count.
+Invariant: the exit code is that of an external failure exactly when a check failed; warnings do not count.
 """
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 def diagnose(conf: Path | None, answering: Answering, *, spark: bool, kafka: str | None) -> int:
-    """Examine the machine and the places that `conf` names, print what was found, return the exit code."""
+    """Check the machine and the folders and servers of a configuration, print the findings, return the exit code."""
     paths: dict[str, str | Path] = {}
     servers = [kafka] if kafka else []
     more: dict[str, Any] = {}
@@ -41,7 +42,7 @@ def diagnose(conf: Path | None, answering: Answering, *, spark: bool, kafka: str
         findings = examine(paths=paths, kafka=",".join(dict.fromkeys(servers)) or None, start_spark=spark, **more)
     with results_to(answering.output) as stream:
         if answering.as_json:
-            stream.writelines(json_line(masked_settings(finding.as_record())) for finding in findings)
+            stream.writelines(json_line(masked_settings(asdict(finding))) for finding in findings)
         else:
             width = max(len(finding.check) for finding in findings)
             colour = answering.output is None and stream.isatty()

@@ -132,7 +132,7 @@ def _write_exceptions(
 
 def _refuse_unknown_format(output: Path | None) -> None:
     if output is not None and output.suffix.lower() not in _FORMATS:
-        raise UsageError(f"--output {output}: the ending tells the format: expected .csv or .parquet")
+        raise UsageError(f"--output {output}: the ending names the format: expected .csv or .parquet")
 
 
 def _write(stream: BinaryIO, rows: "pa.Table", ending: str) -> None:

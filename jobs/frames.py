@@ -1,6 +1,7 @@
 """`holdfast.discover` and `holdfast.check`: tables in memory and files are searched here, Spark data frames on Spark.
 
-Both functions are the public interface: their options are keyword parameters, however many there are.
+Both functions are the public interface: their options are keyword parameters, however many there are, and described in
+their docstrings, however long.
 Invariant: the rows of a Spark data frame never come to this process; blocks written for it are removed with the answer.
 """
 

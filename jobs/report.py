@@ -1,6 +1,6 @@
-"""`holdfast report`: the page as one file, with what the output tables say now.
+"""`holdfast report`: write the dashboard as one file, with the current rows of the output tables.
 
-Invariant: the file is whole or not there, as with every `--output`.
+Invariant: the file is complete, or not written, as with every `--output`.
 """
 
 import datetime

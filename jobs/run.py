@@ -16,10 +16,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.jobs.application.alerting import sender_of, waiting_of
-from holdfast.jobs.application.blocks import rows_of
 from holdfast.jobs.application.checkpoints import refuse_damaged
 from holdfast.jobs.application.evolve import evolved
-from holdfast.jobs.application.opening import opened, prepare, publisher_of, refuse_lost, snapshotter_of
+from holdfast.jobs.application.opening import OpenState, opened, prepare, refuse_lost
 from holdfast.jobs.application.replacing import recovered
 from holdfast.jobs.application.seeding import monitored_rules
 from holdfast.jobs.application.session import Session
@@ -30,7 +29,6 @@ from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.seed import seed_tables
 from holdfast.jobs.terminal.progress import DEFAULT_LOG, LogOptions, Progress, progress_on
-from holdfast.state.commits import READY, Commits
 from holdfast.state.rocks import RocksStore
 from holdfast.streaming.alerts.sending import Sender
 from holdfast.streaming.commits.output_rows import time_text
@@ -92,21 +90,21 @@ class _Run:
         refuse_lost(self.configuration)
         session = Session(settings, self.log)
 
-        def fitted(store: RocksStore, commits: Commits) -> bool:
-            return evolved(self.configuration, store, commits, session, progress)
+        def fitted(state: OpenState) -> bool:
+            return evolved(self.configuration, state, progress)
 
-        with stopped_by_signals(self.observer.stop) as stop, opened(settings, fitted) as (store, commits):
-            place = rows_of(settings, commits.identity.state_id, session)
-            if commits.identity.status == READY:
+        with stopped_by_signals(self.observer.stop) as stop, opened(settings, session, fitted) as state:
+            store, commits, place = state.store, state.commits, state.place
+            if state.is_seeded:
                 session.begin()  # while the state is restored
                 place.refuse_missing(store)
-                publisher = publisher_of(settings, commits, session)
+                publisher = state.publisher()
                 tables = self._restored(store, place)
             else:
-                tables = seed_tables(self.configuration, commits, session, progress)
-                publisher = publisher_of(settings, commits, session)
+                tables = seed_tables(self.configuration, state, progress)
+                publisher = state.publisher()
             self.observer.seeded(tables)
-            snapshotter = snapshotter_of(settings, store, commits)
+            snapshotter = state.snapshotter()
             snapshotter.first()
             place.sweep(store, tables.values())  # which no backup of an earlier state needs from here on
             publisher.start()
@@ -120,8 +118,8 @@ class _Run:
                     RunParts(commits, pipeline, publisher, snapshotter, tables, waiting, sender.counts)
                 )
                 sender.start()
-                for state in pipeline.announce():
-                    _note_rule(progress, state)
+                for rule in pipeline.announce():
+                    _note_rule(progress, rule)
                 self._follow(pipeline, StateView(store), session, publisher, stop, available_now=available_now)
                 pipeline.announce()
                 publisher.close()
@@ -205,16 +203,16 @@ def _limits(settings: Settings) -> Limits:
 
 def _report(progress: Progress, done: "Done") -> None:
     """Note a batch: its figures in one line, the seconds of its steps, warnings, and its first changes."""
-    result, came = done.result, done.arrived
+    result, arrived = done.result, done.arrived
     appeared = sum(1 for change in result.changes if change.appeared)
     took = sum(done.seconds.values()) + result.seconds
     fields = {
         "table": done.table,
         "batch": done.position.batch_id,
-        "records": len(came.records) + len(came.bad) + came.skipped,
+        "records": len(arrived.records) + len(arrived.bad) + arrived.skipped,
         "in": result.rows_in,
         "out": result.rows_out,
-        "bad": len(came.bad) + len(result.incomplete),
+        "bad": len(arrived.bad) + len(result.incomplete),
         "late": result.late,
         "rows": result.rows,
         "constraints": result.constraints,

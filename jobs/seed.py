@@ -4,7 +4,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace as replaced_fields
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from holdfast.constraints import (
     StateBehindBackup,
@@ -16,9 +15,9 @@ from holdfast.constraints import (
 )
 from holdfast.jobs.application.alerting import alerts_of
 from holdfast.jobs.application.backup import backup_of
-from holdfast.jobs.application.blocks import address_of, rows_of
+from holdfast.jobs.application.blocks import address_of
 from holdfast.jobs.application.moving import undo_swap
-from holdfast.jobs.application.opening import opened, prepare, publish_what_waits, published, refuse_lost
+from holdfast.jobs.application.opening import OpenState, opened, prepare, refuse_lost
 from holdfast.jobs.application.replacing import Old, old_state, recovered, replaced
 from holdfast.jobs.application.seeding import TableSeeder, monitored_rules
 from holdfast.jobs.application.session import Session
@@ -26,7 +25,6 @@ from holdfast.jobs.configuration.quantities import is_remote
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.terminal.progress import DEFAULT_LOG, LogOptions, Progress, progress_on
-from holdfast.state.commits import READY, Commits
 from holdfast.state.judging import refuse_unusable
 from holdfast.state.rocks import RocksReader
 from holdfast.state.snapshots import backups
@@ -34,9 +32,6 @@ from holdfast.streaming.alerts.waiting import carried
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.seeding import Earlier, seed
 from holdfast.streaming.state_view import StateView
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def seed_state(configuration: Configuration, *, replace: bool, log: LogOptions = DEFAULT_LOG) -> None:
@@ -63,35 +58,29 @@ def _seed_anew(
     complete: Callable[[], None] = lambda: None,
 ) -> None:
     settings = configuration.settings
-    with opened(settings) as (store, commits):
-        if commits.identity.status == READY:
+    with opened(settings, Session(settings, log)) as state:
+        if state.is_seeded:
             raise StateRefused(
-                f"{settings.state} holds a state already: follow its sources with holdfast run, or throw it away with "
+                f"{settings.state} holds a state already: follow its sources with holdfast run, or replace it with "
                 "holdfast seed --replace"
             )
-        session = Session(settings, log)
-        seed_tables(configuration, commits, session, progress, left)
-        publish_what_waits(settings, store, commits, session, complete)
+        seed_tables(configuration, state, progress, left)
+        state.publish_waiting(complete)
         progress.note(f"seeded: {settings.state} is ready, outputs are in {settings.output}")
 
 
 def seed_tables(
-    configuration: Configuration,
-    commits: Commits,
-    session: Callable[[], "SparkSession"],
-    progress: Progress,
-    left: Earlier | None = None,
+    configuration: Configuration, state: OpenState, progress: Progress, left: Earlier | None = None
 ) -> dict[str, Maintainer]:
     """Seed the tables of an empty state; `left` has the rules and alerts that the replaced state had published."""
-    settings, rules = configuration.settings, monitored_rules(configuration)
-    place = rows_of(settings, commits.identity.state_id, session)
+    settings, rules, place = configuration.settings, monitored_rules(configuration), state.place
     place.begin()
-    earlier = published(settings, commits, session)
+    earlier = state.published()
     if left is not None:
         earlier = replaced_fields(earlier, broken=left.broken, waiting=left.waiting)
     return seed(
-        commits,
-        map(TableSeeder(settings, rules, session, place, progress).seeded, settings.tables),
+        state.commits,
+        map(TableSeeder(settings, rules, state.session, place, progress).seeded, settings.tables),
         earlier,
         rules=rules,
         alerts=alerts_of(settings),

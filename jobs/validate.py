@@ -1,7 +1,7 @@
-"""`holdfast validate`: says whether a configuration can be used, and how it was understood.
+"""`holdfast validate`: check a configuration, and print how its settings were understood.
 
-Invariant: what is shown is what would run, defaults filled in, and no secret is among it. Options are shown by
-their names only, since nobody can tell which of them are secrets.
+Invariant: the printed settings are those that would run, defaults included, without secrets. Options are printed by
+name only, since any of them may be a secret.
 """
 
 import datetime
@@ -24,9 +24,9 @@ from holdfast.jobs.terminal.output import json_line, results_to
 
 
 def validate_file(file: Path, answering: Answering) -> int:
-    """Check `file`, print what was found, and return the exit code.
+    """Check a configuration, print its settings, and return the exit code.
 
-    As text, errors are raised and so go to standard error; as JSON they are the result.
+    As text, errors are raised, and so written to standard error; as JSON they are the result.
     """
     try:
         configuration = load(file)
@@ -49,7 +49,7 @@ def validate_file(file: Path, answering: Answering) -> int:
 
 
 def summary(configuration: Configuration) -> Iterator[str]:
-    """Yield what a configuration was understood to say, in lines for people."""
+    """Yield the settings of a configuration, as lines for people."""
     settings = configuration.settings
     yield f"{configuration.file} is valid."
     yield ""
@@ -132,7 +132,7 @@ def _source_text(table: TableSettings) -> str:
 
 
 def start_text(source: KafkaSource) -> str:
-    """Return where a topic is read from, as people write it."""
+    """Return the start of a topic as the configuration writes it."""
     if source.start is None:
         return "earliest"
     if isinstance(source.start, Mapping):

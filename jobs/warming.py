@@ -1,13 +1,13 @@
-"""Compiles the loops before somebody waits for them: `python -m holdfast.jobs.warming`, once after an installation.
+"""Compiles all loops in advance: `python -m holdfast.jobs.warming`, once after an installation.
 
-numba keeps what it compiled beside the modules; without this the first command that needs a loop compiles it.
+numba stores compiled loops beside the modules; otherwise the first command that needs a loop compiles it.
 """
 
 import pyarrow as pa
 
 
 def warm() -> None:
-    """Run everything compiled once on next to nothing."""
+    """Run every compiled loop once on a few rows."""
     from holdfast.constraints import Column, Schema, parse_near, parse_type
     from holdfast.discovery.discover import discover
     from holdfast.streaming.decoding import decoder

@@ -1,4 +1,4 @@
-// The page: shows the view that the address names, and again when commits arrive.
+// The page: shows the view of the address, and updates it when commits arrive.
 
 import { el, link, morphChildren, value } from "./dom.js";
 import { source } from "./source.js";
@@ -76,7 +76,7 @@ function arrived(version) {
   tell();
 }
 
-// The address that a form of filters stands for.
+// The address of the view with the values of a form of filters.
 function filtered(form) {
   const [view, parameters] = where();
   const { limit, offset, until, ...kept } = parameters;
@@ -136,7 +136,7 @@ if (!answers.isLive) {
 }
 tell();
 show();
-// A page that nobody sees does not listen: a browser has few connections for all of its tabs.
+// A hidden page does not listen for commits, since a browser has few connections for all its tabs.
 let stop = null;
 function listen() {
   stop?.();

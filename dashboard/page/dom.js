@@ -1,6 +1,5 @@
-// Elements, and texts in them. Invariant: a value of the data gets into the page as the content of a text node, or as an
-// attribute that is no address and no code; what a reader would not see, or what turns the direction of writing, is
-// shown by its number.
+// Creates elements. Invariant: a value of the data becomes the content of a text node, or of an attribute that is neither
+// an address nor code; characters that are invisible, or change the direction of writing, are shown as escapes.
 
 const SVG = "http://www.w3.org/2000/svg";
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
@@ -23,7 +22,7 @@ export function svg(name, attributes, ...children) {
   return made(document.createElementNS(SVG, name), attributes, children);
 }
 
-// A value of the data: set apart from the direction of what is around it.
+// A value of the data, whose direction of writing does not affect the text around it.
 export function value(given, attributes) {
   const place = el("bdi", attributes);
   const text = String(given ?? "");
@@ -38,7 +37,7 @@ export function value(given, attributes) {
   return place;
 }
 
-// The place in the page that a question's parameters stand for.
+// The address of a view with parameters.
 export function link(view, parameters) {
   const query = new URLSearchParams();
   for (const [name, given] of Object.entries(parameters ?? {})) {
@@ -48,7 +47,7 @@ export function link(view, parameters) {
   return `#/${view}${text ? `?${text}` : ""}`;
 }
 
-// Bring what is there to what it should be, touching no more than that: focus, selection and open details stay.
+// Change the old elements to the new ones with as few changes as possible, so that focus, selection and open details stay.
 export function morph(old, fresh, arrived) {
   if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName) {
     old.replaceWith(fresh);

@@ -1,4 +1,4 @@
-// What nearly holds: the list, one constraint with the course of its exceptions, and those whose exceptions moved most.
+// Near constraints: the list, one constraint with its exceptions over time, and those whose exceptions changed most.
 
 import { el, link, value } from "./dom.js";
 import { FIRST, constraint, filters, more, scrolled, spans, tableLink, title } from "./parts.js";
@@ -22,7 +22,7 @@ async function nearList(ask, parameters) {
   const followed = Object.values(answer.followed).some((share) => share !== null);
   const isEmpty = !answer.near && !answer.moved?.rows.length;
   return [
-    title("What nearly holds", el("p", { class: "quiet" }, isEmpty && !followed ? "Constraints that hold but for few rows, and which rows these are."
+    title("What nearly holds", el("p", { class: "quiet" }, isEmpty && !followed ? "Constraints that hold except for few rows, and these rows."
       : `${counted(answer.near, "constraint")} ${answer.near === 1 ? "nearly holds" : "nearly hold"} now, ${count(answer.with_exceptions)} of them with exceptions: rows without which they hold.`)),
     isEmpty && !followed ? howTo() : [
       isNarrowed(parameters) ? null : movers(answer.moved, answer.span, spans("near", answer.span, parameters)),
@@ -43,16 +43,16 @@ function isNarrowed(parameters) {
 }
 
 function howTo() {
-  return el("div", { class: "card" }, el("h2", {}, "Nothing is followed yet"),
-    el("p", {}, "No table of this application is followed for what nearly holds. With ", el("code", {}, "near: {share: 1%}"),
-      " under a table in the configuration, keys, functional dependencies and orders that hold but for at most 1 % of its rows are kept exact, batch by batch."));
+  return el("div", { class: "card" }, el("h2", {}, "No near constraints are maintained yet"),
+    el("p", {}, "With ", el("code", {}, "near: {share: 1%}"),
+      " under a table in the configuration, keys, functional dependencies and orders that hold except for at most 1 % of its rows are maintained exactly, batch by batch."));
 }
 
 function notFollowed(followed, having) {
   const others = Object.keys(followed).filter((name) => followed[name] === null && !(name in having));
   if (!others.length) return null;
-  return el("p", { class: "quiet" }, "Not followed on ", others.map((name, place) => [place ? ", " : "", value(name)]),
-    ": ", el("code", {}, "near: {share: 1%}"), " under a table in the configuration switches it on.");
+  return el("p", { class: "quiet" }, "Not maintained on ", others.map((name, place) => [place ? ", " : "", value(name)]),
+    ": ", el("code", {}, "near: {share: 1%}"), " under a table in the configuration switches them on.");
 }
 
 function amount(row) {
@@ -63,7 +63,7 @@ function about(row) {
   return [
     tableLink(row, "near"), el("span", {}, SHAPES[row.shape] ?? value(row.shape)),
     el("span", { class: row.exceptions ? "strong" : null, title: `as of commit ${count(row.commit)}` }, amount(row)),
-    row.strength === null ? null : el("span", { class: "score", title: "how far its exceptions are below what chance would make, up to 1" },
+    row.strength === null ? null : el("span", { class: "score", title: "how far the number of its exceptions is below that of random values, up to 1" },
       "strength ", el("meter", { min: 0, max: 1, value: row.strength, "aria-label": "strength" }), row.strength.toFixed(2)),
     el("span", {}, "near for ", ago(row.since, "held")),
   ];
@@ -80,10 +80,10 @@ async function oneNear(ask, parameters) {
   const known = held ?? changes[0];
   const all = el("a", { href: link("near") }, "all that nearly holds");
   if (!known) {
-    return [title("One near constraint", el("p", { class: "quiet" }, "Nothing is known of a near constraint of this address. ", all))];
+    return [title("One near constraint", el("p", { class: "quiet" }, "There is no near constraint with this address. ", all))];
   }
   return [
-    title("One near constraint", held ? null : el("p", { class: "quiet" }, "It does not nearly hold any more, or another one says it.")),
+    title("One near constraint", held ? null : el("p", { class: "quiet" }, "It does not nearly hold any more, or another near constraint implies it.")),
     el("div", { class: "card" }, constraint(known), el("p", { class: "about" }, held ? about(held) : tableLink(known, "near"), all)),
     answer.course.length ? plot("Exceptions over time", [{ name: "", points: answer.course }]) : null,
     held?.exceptions ? el("section", {}, el("h2", {}, "Rows that are exceptions"), exceptionRows(exceptions, held)) : null,
@@ -94,12 +94,12 @@ async function oneNear(ask, parameters) {
 }
 
 function exceptionRows(found, held) {
-  if (!found) return el("p", { class: "quiet" }, "No rows are told of yet.");
+  if (!found) return el("p", { class: "quiet" }, "No rows are listed yet.");
   const undecided = found.about.some((row) => row.undecided);
   return [
     listed(found, "Rows that are exceptions", scrolled),
     el("p", { class: "quiet" }, found.rows.length < held.exceptions ? `${count(found.rows.length)} of ${counted(held.exceptions, "exception")} are shown. ` : null,
-      undecided ? "Of an undecided row it is not known whether it is wrong: another row of its group could go in its place. " : null),
+      undecided ? "An undecided row may be right: another row of its group could be the exception in its place. " : null),
   ];
 }
 
@@ -121,31 +121,31 @@ function item(row, kind, ...inside) {
     el("p", { class: "badge" }, el("span", { "aria-hidden": "true" }, sign), word), el("div", { class: "body" }, inside));
 }
 
-const CAME_BY = { seed: "found on the first rows", rebuild: "when the state was made anew", config: "when the configuration was edited" };
+const CAUSE_TEXTS = { seed: "found on the first rows", rebuild: "when the state was rebuilt", config: "when the configuration was edited" };
 
 function nearChange(row) {
   return item(row, kindOfChange(row),
     el("p", {}, changed(row)),
     el("p", { class: "about" }, el("span", {}, moment(row.at), " ", ago(row.at)), el("span", {}, `commit ${count(row.commit)}`),
-      CAME_BY[row.cause] ? el("span", {}, CAME_BY[row.cause]) : el("span", {}, "after a batch of ", value(row.source))),
+      CAUSE_TEXTS[row.cause] ? el("span", {}, CAUSE_TEXTS[row.cause]) : el("span", {}, "after a batch of ", value(row.source))),
     fresh(row));
 }
 
-// Rows that are exceptions since a change.
+// Rows that became exceptions with a change.
 function fresh(row) {
   if (!row.examples) return null;
   return el("details", {}, el("summary", {}, counted(row.examples.rows.length, "row that became an exception", "rows that became exceptions")),
     listed(row.examples, "Rows that became exceptions", scrolled));
 }
 
-// Those whose exceptions moved most in a span of time, by the difference.
+// The constraints whose number of exceptions changed most in a span of time.
 function movers(moved, span, choice) {
   if (!moved) return null;
   const { entered, left, moved: others } = moved;
-  const told = entered || left || others
-    ? `${count(entered)} entered and ${count(left)} left in the ${SPANS[span]}; exceptions moved of ${counted(others, "constraint")}.` : `No exceptions moved in the ${SPANS[span]}.`;
+  const summary = entered || left || others
+    ? `${count(entered)} entered and ${count(left)} left in the ${SPANS[span]}; the exceptions of ${counted(others, "constraint")} changed.` : `No exceptions changed in the ${SPANS[span]}.`;
   const rest = moved.rows.slice(FEW_MOVERS);
-  return el("section", { class: "movers" }, el("h2", {}, "Moved most"), el("p", { class: "quiet" }, told), choice, moverList(moved.rows.slice(0, FEW_MOVERS)),
+  return el("section", { class: "movers" }, el("h2", {}, "Changed most"), el("p", { class: "quiet" }, summary), choice, moverList(moved.rows.slice(0, FEW_MOVERS)),
     rest.length ? el("details", {}, el("summary", {}, `The next ${count(rest.length)}`), moverList(rest)) : null);
 }
 
@@ -160,12 +160,12 @@ function mover(row) {
       el("a", { href: link("near", { id: row.constraint_id }) }, "its exceptions")), fresh(row));
 }
 
-// What the overview says of it.
+// The part of the overview.
 export function nearSummary(found, span) {
   const rows = found.moved?.rows.slice(0, FEW_MOVERS) ?? [];
   if (!rows.length && !found.with_exceptions) return null;
   return el("section", {}, el("h2", {}, "What nearly holds"),
     el("p", { class: "quiet" }, `${counted(found.near, "constraint")}, ${count(found.with_exceptions)} with exceptions. `,
-      rows.length ? `Moved most in the ${SPANS[span]}:` : `No exceptions moved in the ${SPANS[span]}.`),
+      rows.length ? `Changed most in the ${SPANS[span]}:` : `No exceptions changed in the ${SPANS[span]}.`),
     moverList(rows), el("p", {}, el("a", { href: link("near") }, "All that nearly holds")));
 }

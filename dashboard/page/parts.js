@@ -1,4 +1,4 @@
-// What several views are made of: filters, a constraint with its sentence, a rule, a change, and the end of a list.
+// Parts of several views: filters, a constraint with its sentence, a rule, a change, and the end of a list.
 
 import { el, link, value } from "./dom.js";
 import { plot, spark } from "./plot.js";
@@ -45,7 +45,7 @@ export function tableLink(row, view) {
   return el("a", { href: link(view, { table_name: row.table_name }) }, value(row.table_name));
 }
 
-// A constraint in plain words, and as it is written.
+// A constraint in plain words, and its text.
 export function constraint(row) {
   return el("div", { class: "constraint" },
     row.sentence ? el("p", { class: "sentence" }, value(row.sentence)) : null,
@@ -54,27 +54,27 @@ export function constraint(row) {
 
 const REASONS = {
   violated: (row) => (row.witness?.rows.length === 1 ? "Broken by this row:" : row.witness?.columns.length ? "Broken by these two rows:" : "Broken:"),
-  implied: (row) => ["A wider one says it too now: ", value(row.by_sentence ?? row.by)],
-  weakened: (row) => ["It is what is left of one that went: ", value(row.by_sentence ?? row.by)],
-  released: (row) => (row.witness ? "It holds since this row is gone:" : "It holds since the rows that broke it are gone."),
+  implied: (row) => ["A more general constraint implies it now: ", value(row.by_sentence ?? row.by)],
+  weakened: (row) => ["It remains of a constraint that disappeared: ", value(row.by_sentence ?? row.by)],
+  released: (row) => (row.witness ? "It holds since this row is gone:" : "It holds since the rows that violated it are gone."),
 };
 const CAUSES = {
-  data: "after a batch of ", seed: "found on the first rows of ", rebuild: "when the state was made anew, of ",
+  data: "after a batch of ", seed: "found on the first rows of ", rebuild: "when the state was rebuilt, of ",
   config: "when the configuration was edited, of ",
 };
 
 function reason(row) {
-  const told = REASONS[row.reason];
-  return told ? el("p", { class: "reason" }, told(row)) : null;
+  const text = REASONS[row.reason];
+  return text ? el("p", { class: "reason" }, text(row)) : null;
 }
 
-// A constraint that went, and holds but for few rows.
+// A constraint that disappeared, and holds except for few rows.
 function nearly(row) {
   if (row.exceptions === null || row.exceptions === undefined) return null;
   const then = counted(row.exceptions, "row");
-  if (!row.near) return el("p", { class: "reason" }, `It held but for ${then} then.`);
+  if (!row.near) return el("p", { class: "reason" }, `It held except for ${then} then.`);
   const now = row.near.exceptions === row.exceptions ? "" : `, ${count(row.near.exceptions)} by now`;
-  return el("p", { class: "reason" }, `It still holds but for ${then}${now}: `, el("a", { href: link("near", { id: row.near.constraint_id }) }, "its exceptions"));
+  return el("p", { class: "reason" }, `It still holds except for ${then}${now}: `, el("a", { href: link("near", { id: row.near.constraint_id }) }, "its exceptions"));
 }
 
 function keysOf(witness) {
@@ -91,7 +91,7 @@ export function change(row, before) {
       nearly(row), proof(row, before, appeared ? "The row that is gone" : "The rows that break it, side by side")));
 }
 
-// The rows that were just seen are there for who wants them again.
+// Rows that the change before has shown already are folded.
 function proof(row, before, label) {
   const shown = rows(row.witness, label);
   if (shown && before && before.reason === row.reason && keysOf(before.witness) === keysOf(row.witness) && row.witness.columns.some((column) => column.key)) {
@@ -141,13 +141,13 @@ export function rule(row, { open = 1, level = "h3" } = {}) {
     el("p", { class: "about" }, value(row.table_name),
       state !== "ok" && el("span", { class: "strong" }, violations(row)),
       row.change_in_pairs ? el("span", {}, `${row.change_in_pairs > 0 ? "+" : "−"}${count(Math.abs(row.change_in_pairs))} pairs with the last change`) : null,
-      el("span", {}, state === "broken" ? "broken for " : "so for ", ago(row.since, "held")),
+      el("span", {}, state === "broken" ? "broken for " : "unchanged for ", ago(row.since, "held")),
       row.threshold && el("span", {}, value(row.threshold)),
       row.passed.length > 1 && spark(row.passed, `Violations over time, ${count(row.passed.at(-1)[1])} now`)),
     examples.length ? el("ol", { class: "examples" }, examples) : null);
 }
 
-// Where a list stands, and the way on: longer, then by pages of one moment.
+// The position in a list, with links to more rows: first a longer list, then pages up to the same commit.
 export function more(answer, parameters, view, one, many) {
   const { offset: given, ...others } = parameters;
   const offset = Number(given ?? 0);
@@ -156,7 +156,7 @@ export function more(answer, parameters, view, one, many) {
   const rest = answer.total - end;
   const at = (start) => link(view, { ...others, offset: start || null, until: start ? parameters.until ?? answer.until : null });
   return el("p", { class: "end", "data-key": "end" },
-    answer.total === 0 ? `No ${many ?? `${one}s`} that fit.` : offset ? `${count(offset + 1)} to ${count(end)} of ${counted(answer.total, one, many)}. `
+    answer.total === 0 ? `No matching ${many ?? `${one}s`}.` : offset ? `${count(offset + 1)} to ${count(end)} of ${counted(answer.total, one, many)}. `
       : `${count(end)} of ${counted(answer.total, one, many)} shown. `,
     offset > 0 && el("a", { class: "more", href: at(Math.max(0, offset - length)) }, "Previous"),
     rest > 0 && length < LONGEST && el("a", { class: "more", href: link(view, { ...parameters, limit: Math.min(length + 50, LONGEST) }), "data-stay": true },

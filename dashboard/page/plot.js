@@ -1,4 +1,4 @@
-// Lines over time, drawn as SVG: an axis of counts, an axis of times, a table of the same for those who do not see it.
+// Lines over time as SVG: an axis of counts, an axis of times, and a table of the same values for screen readers.
 
 import { el, svg } from "./dom.js";
 import { clock, count, day } from "./words.js";
@@ -20,8 +20,7 @@ function timeText(ms, wide) {
   return wide > 2 * 86400000 ? day(ms) : clock(ms);
 }
 
-// lines: [{name, points: [[ms, number]]}]; stepped lines stay where they are until the next point, and end where the
-// number is null.
+// lines: [{name, points: [[ms, number]]}]; stepped lines keep a number until the next point, and end where it is null.
 export function plot(title, lines, { format = count, stepped = true, narrow = false } = {}) {
   const width = narrow || innerWidth < 640 ? NARROW : WIDE;
   const drawn = lines.filter((line) => known(line).length);
@@ -33,7 +32,7 @@ export function plot(title, lines, { format = count, stepped = true, narrow = fa
   const [low, high] = [ticks[0], Math.max(ticks.at(-1), ticks[0] + 1e-9)];
   const x = (ms) => LEFT + ((ms - first) / (last - first)) * (width - LEFT - RIGHT);
   const y = (number) => TOP + (1 - (number - low) / (high - low)) * DEEP;
-  const picture = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": told(title, drawn, format) });
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": summary(title, drawn, format) });
   for (const tick of ticks) {
     picture.append(svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y(tick), y2: y(tick) }));
     picture.append(svg("text", { class: "axis", x: LEFT - 6, y: y(tick) + 4, "text-anchor": "end" }, format(tick)));
@@ -70,21 +69,21 @@ function legend(drawn) {
   return el("span", { class: "legend" }, drawn.map((line, number) => el("span", { class: `key-${number % 4}` }, line.name)));
 }
 
-function told(what, drawn, format) {
+function summary(name, drawn, format) {
   const parts = drawn.map((line) => `${line.name || "value"} from ${format(known(line)[0][1])} to ${format(known(line).at(-1)[1])}`);
-  return `${what}: ${parts.join("; ")}`;
+  return `${name}: ${parts.join("; ")}`;
 }
 
-function table(what, drawn, format) {
+function table(name, drawn, format) {
   const rows = drawn.flatMap((line) => known(line).slice(-50).map((point) => [line.name, ...point]));
   return el("details", { class: "as-table" }, el("summary", {}, "As a table"),
-    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${what}, as a table` }, el("table", {},
+    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${name}, as a table` }, el("table", {},
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "When"), el("th", { scope: "col" }, "What"), el("th", { scope: "col" }, "How much"))),
-      el("tbody", {}, rows.reverse().map(([name, ms, amount]) =>
-        el("tr", {}, el("td", {}, `${day(ms)}, ${clock(ms)}`), el("td", {}, name || ""), el("td", { class: "number" }, format(amount))))))));
+      el("tbody", {}, rows.reverse().map(([line, ms, amount]) =>
+        el("tr", {}, el("td", {}, `${day(ms)}, ${clock(ms)}`), el("td", {}, line || ""), el("td", { class: "number" }, format(amount))))))));
 }
 
-// A small course of a number, beside its text.
+// A small plot of a number over time, beside its text.
 export function spark(points, label) {
   const most = Math.max(...points.map((point) => point[1]), 1);
   const [first, last] = [points[0][0], Math.max(points.at(-1)[0], points[0][0] + 1)];

@@ -1,4 +1,4 @@
-// Rows that prove something, side by side: a line for each column, those first that the constraint speaks of.
+// Rows as a proof, side by side: a line for each column, first the columns that the constraint names.
 
 import { el, value } from "./dom.js";
 import { counted } from "./words.js";
@@ -33,7 +33,7 @@ function heading(witness, number) {
   return keys.map(([column, text], place) => [place ? ", " : "", value(column.name), " ", value(text === null ? "null" : text, { class: "strong" })]);
 }
 
-// Rows one below the other, the columns spoken of and the key first; `about` says of each row whether it is certain.
+// Rows below one another, first the named columns and the key; `about` has for each row whether it is certain.
 export function listed(found, label, table) {
   const [shown, others] = [[], []];
   found.columns.forEach((column, place) => (column.spoken || column.key ? shown : others).push(place));

@@ -1,4 +1,4 @@
-// Where answers come from: the machine that serves the page, or, in a file that was mailed, what is written in it.
+// The source of answers: the server of the page, or, in a report, the data in the file.
 
 const WORDS = ["table_name", "family", "kind", "change", "reason", "cause"];
 
@@ -17,7 +17,7 @@ class Served {
     try {
       response = await fetch(`api/${question}?${query}`, { cache: "no-store" });
     } catch {
-      throw new Error("holdfast dashboard does not answer: it was ended, or its machine cannot be reached.");
+      throw new Error("holdfast dashboard does not answer: it was stopped, or its machine cannot be reached.");
     }
     const answer = await response.json();
     if (!response.ok) throw new Error(answer.error);
@@ -28,7 +28,7 @@ class Served {
     return true;
   }
 
-  // Tell of each commit, and of each change between being connected and not.
+  // Call a function for each commit, and another one when the connection is made or lost.
   follow(arrived, connected) {
     const events = new EventSource("api/events");
     events.addEventListener("open", () => connected(true));
@@ -73,7 +73,7 @@ class Written {
     return { held: row, total: 0, rows: [], course: [], exceptions: null, isShort: true };
   }
 
-  // Whether a view has what it shows; most need nothing.
+  // Whether the file has the data of a view; most views need none.
   has(question) {
     return !question || question in this.data.answers;
   }

@@ -1,4 +1,4 @@
-// The views: each asks its questions and returns what the page is to show.
+// The views: each asks its questions, and returns the elements of the page.
 
 import { el, link, value } from "./dom.js";
 import { near, nearSummary } from "./near.js";
@@ -27,15 +27,15 @@ async function overview(ask, parameters) {
   const { broken, all, violated } = about.rules;
   const came = Object.values(about.changed).reduce((sum, one) => sum + one.appeared, 0);
   const went = Object.values(about.changed).reduce((sum, one) => sum + one.disappeared, 0);
-  const news = came || went ? `${counted(went, "constraint")} went and ${count(came)} came in the ${SPANS[about.span]}.` : `Nothing has changed in the ${SPANS[about.span]}.`;
+  const news = came || went ? `${counted(went, "constraint")} disappeared and ${count(came)} appeared in the ${SPANS[about.span]}.` : `Nothing has changed in the ${SPANS[about.span]}.`;
   const verdict = !all ? news : broken.length ? `${count(broken.length)} of ${counted(all, "rule")} ${broken.length === 1 ? "is" : "are"} broken.`
-    : violated ? `No rule is broken; ${counted(violated, "rule")} ${violated === 1 ? "is" : "are"} violated within what is accepted.` : all === 1 ? "The one rule holds." : `All ${count(all)} rules hold.`;
+    : violated ? `No rule is broken; ${counted(violated, "rule")} ${violated === 1 ? "is" : "are"} violated within the accepted threshold.` : all === 1 ? "The one rule holds." : `All ${count(all)} rules hold.`;
   return [
     title(verdict, about.until ? el("p", { class: "quiet" }, "As of ", ago(about.until), `, ${moment(about.until)}`) : null),
     el("ul", { class: "tiles" },
       tile(count(broken.length), broken.length === 1 ? "broken rule" : "broken rules", link("rules"), broken.length ? "bad" : "good"),
-      tile(`−${count(went)}`, `constraints went, ${SPANS[about.span]}`, link("changes", { change: "disappeared", cause: "data" }), went ? "gone" : ""),
-      tile(`+${count(came)}`, `came, ${SPANS[about.span]}`, link("changes", { change: "appeared", cause: "data" }), came ? "come" : ""),
+      tile(`−${count(went)}`, `constraints disappeared, ${SPANS[about.span]}`, link("changes", { change: "disappeared", cause: "data" }), went ? "gone" : ""),
+      tile(`+${count(came)}`, `appeared, ${SPANS[about.span]}`, link("changes", { change: "appeared", cause: "data" }), came ? "come" : ""),
       tile(count(about.held), "constraints hold", link("constraints")),
       about.near ? tile(count(about.near.with_exceptions), "nearly hold, with exceptions", link("near", { having: "some" })) : null,
       tile(count(about.quarantined), "records in quarantine", link("quarantine"), about.quarantined ? "warn" : "")),
@@ -43,7 +43,7 @@ async function overview(ask, parameters) {
       el("div", {},
         broken.length ? el("section", {}, el("h2", {}, "Broken rules"), broken.map((row) => rule(row))) : null,
         el("section", {}, el("h2", {}, "Latest changes"),
-          about.recent.length ? changes(about.recent) : el("p", { class: "quiet" }, "Nothing has changed since the tables were first looked at."),
+          about.recent.length ? changes(about.recent) : el("p", { class: "quiet" }, "No constraint has changed since the first rows."),
           about.recent.length ? el("p", {}, el("a", { href: link("changes") }, "All changes")) : null),
         about.near ? nearSummary(about.near, about.span) : null),
       el("aside", { "aria-label": "How many hold" },
@@ -51,7 +51,7 @@ async function overview(ask, parameters) {
         el("h2", {}, "Tables"),
         el("table", { class: "plain" }, el("thead", {}, el("tr", {}, ["Table", "Rows", "Hold", "Changed"].map((name, place) => el("th", { scope: "col", class: place ? "number" : null }, name)))),
           el("tbody", {}, about.tables.map((row) => tableLine(row, about)))),
-        el("p", { class: "quiet" }, `Changed: came and went, ${SPANS[about.span]}.`),
+        el("p", { class: "quiet" }, `Changed: appeared and disappeared, ${SPANS[about.span]}.`),
         spans("overview", about.span, parameters))),
   ];
 }
@@ -100,7 +100,7 @@ async function rules(ask, parameters) {
   ];
 }
 
-const ORDERS = { score: "most telling first", newest: "newest first", oldest: "longest held first", text: "by table and text" };
+const ORDERS = { score: "highest rank first", newest: "newest first", oldest: "oldest first", text: "by table and text" };
 
 async function constraints(ask, parameters) {
   const answer = await ask("constraints", { ...parameters, limit: parameters.limit ?? FIRST });
@@ -123,7 +123,7 @@ function held(row) {
   return el("li", { "data-key": row.constraint_id }, constraint(row),
     el("p", { class: "about" }, tableLink(row, "constraints"), el("span", {}, kindOf(row)),
       el("span", {}, "held for ", ago(row.since, "held")),
-      score === null ? null : el("span", { class: "score", title: "how much it tells, from 0 to 1" },
+      score === null ? null : el("span", { class: "score", title: "rank score, from 0 to 1" },
         el("meter", { min: 0, max: 100, value: score, "aria-label": "score" }), (score / 100).toFixed(2), row.rank ? `, place ${count(row.rank)}` : null),
       el("a", { href: link("changes", { id: row.constraint_id }) }, "history")));
 }
@@ -131,15 +131,15 @@ function held(row) {
 async function inclusions(ask) {
   const answer = await ask("inclusions", {});
   return [
-    title("Inclusions that nearly hold", el("p", { class: "quiet" }, "Every order should have a customer: where a few do not, that is worth a look.")),
-    el("section", {}, el("h2", {}, "Declared, with values missing"),
+    title("Inclusions that nearly hold", el("p", { class: "quiet" }, "Inclusions of which few values are missing, such as orders of unknown customers.")),
+    el("section", {}, el("h2", {}, "Declared rules with missing values"),
       answer.declared.length ? el("div", { class: "rules" }, answer.declared.map((row) => rule(row, { open: 3 })))
         : el("p", { class: "quiet" }, "No rule on an inclusion is declared. One under ", el("code", {}, "rules:"), ", such as ",
           el("code", {}, "{name: known_customer, inclusion: \"orders.customer in customers.id\"}"), ", has its missing values counted and shown after every batch.")),
-    el("section", {}, el("h2", {}, "Held until a value came that is missing"),
+    el("section", {}, el("h2", {}, "Held until a missing value was inserted"),
       answer.lost.length ? el("ol", { class: "changes" }, answer.lost.map((row) => change(row))) : el("p", { class: "quiet" }, "None.")),
     el("section", {}, el("h2", {}, "Nearly hold now"), answer.near === null
-      ? el("p", { class: "quiet" }, "The output tables do not tell how much of a column is missing in another one; the state does, where it is on this machine and the configuration has ",
+      ? el("p", { class: "quiet" }, "The output tables do not have the missing values of all pairs of columns; the state has them, if it is on this machine and the configuration has ",
         el("code", {}, "inclusion: {}"), ". On files, ", el("code", {}, "holdfast discover FILE... --family ind --min-coverage 0.9"), " lists them.")
       : nearTable(answer.near)),
   ];
@@ -164,9 +164,9 @@ async function pipeline(ask, parameters) {
     title("Pipeline", el("p", { class: "quiet" }, answer.until ? ["Last batch ", ago(answer.until), `, ${moment(answer.until)}`] : "No batch has been committed yet.")),
     el("div", { class: "bar" }, spans("pipeline", answer.span, parameters), filters(parameters, [{ name: "table_name", label: "Table", values: sources }])),
     el("ul", { class: "tiles four" },
-      tileText(count(answer.batches), answer.batches === 1 ? "batch" : "batches"), tileText(count(sums.rows_in), "records came"),
-      tileText(seconds ? duration(seconds.half) : "–", "half of the batches took at most"), tileText(seconds ? duration(seconds.most) : "–", "19 of 20 took at most"),
-      tileText(last ? duration(last.lag_seconds) : "–", "old was the oldest record of the last batch"),
+      tileText(count(answer.batches), answer.batches === 1 ? "batch" : "batches"), tileText(count(sums.rows_in), "records read"),
+      tileText(seconds ? duration(seconds.half) : "–", "median time of a batch"), tileText(seconds ? duration(seconds.most) : "–", "95 % of the batches took at most"),
+      tileText(last ? duration(last.lag_seconds) : "–", "age of the oldest record of the last batch"),
       tileText(last?.lag_records === null || !last ? "–" : count(last.lag_records), "records not read yet"),
       tileText(count(sums.quarantined), "in quarantine"), tileText(count(sums.late), "late")),
     el("div", { class: "plots" },
@@ -184,7 +184,7 @@ function tileText(number, text) {
 }
 
 function batchTable(list) {
-  const names = ["Commit", "When", "Table", "Records", "Inserted", "Updated", "Deleted", "Bad", "Late", "Rows then", "Hold then", "Took", "Lag"];
+  const names = ["Commit", "When", "Table", "Records", "Inserted", "Updated", "Deleted", "Bad", "Late", "Rows after", "Constraints after", "Time", "Lag"];
   return scrolled("Newest batches", el("table", { class: "plain" },
     el("thead", {}, el("tr", {}, names.map((name, place) => el("th", { scope: "col", class: place > 2 ? "number" : null }, name)))),
     el("tbody", {}, list.map((row) => el("tr", { "data-key": `batch-${row.commit}` },
@@ -223,7 +223,7 @@ async function quarantine(ask, parameters) {
     el("ol", { class: "bad" }, answer.rows.map((row) => el("li", { "data-key": `${row.commit}-${row.record_id}` },
       el("p", { class: "sentence" }, value(row.reason)),
       el("p", { class: "about" }, value(row.table_name), value(row.record_id), ago(row.seen_at), el("span", {}, `commit ${count(row.commit)}`)),
-      row.raw === null ? el("p", { class: "quiet" }, "The record itself is not kept.") : el("pre", { tabindex: 0, "aria-label": "The record" }, value(row.raw))))),
+      row.raw === null ? el("p", { class: "quiet" }, "The text of the record is not stored.") : el("pre", { tabindex: 0, "aria-label": "The record" }, value(row.raw))))),
     answer.from ? more(answer, parameters, "quarantine", "record") : null,
   ];
 }

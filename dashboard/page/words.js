@@ -1,4 +1,4 @@
-// Numbers, times and the words that the tables use, for people.
+// Numbers, times, and the words of the tables, for people.
 
 import { el } from "./dom.js";
 
@@ -19,7 +19,7 @@ export const SPANS = { hour: "last hour", day: "last day", week: "last week", mo
 
 let writtenAt = null;
 
-// A file that was written some time ago tells ages as of then.
+// A report shows ages as of the time when it was written.
 export function tellAsOf(moment) {
   writtenAt = new Date(moment).getTime();
 }
@@ -76,7 +76,7 @@ function since(text, form) {
   return form === "held" ? passed : `${passed} ago`;
 }
 
-// A time, told by how long ago it was; `form` held: how long it has been.
+// A time as how long ago it was; with `form` held, as how long it has lasted.
 export function ago(text, form) {
   if (!text) return el("span", {}, "unknown");
   return el("time", { datetime: text, title: moment(text), "data-form": form ?? "ago" }, since(text, form));
@@ -84,8 +84,8 @@ export function ago(text, form) {
 
 export function tick(root) {
   for (const time of root.querySelectorAll("time[data-form]")) {
-    const told = since(time.dateTime, time.dataset.form);
-    if (time.textContent !== told) time.textContent = told;
+    const text = since(time.dateTime, time.dataset.form);
+    if (time.textContent !== text) time.textContent = text;
   }
 }
 

@@ -1,4 +1,4 @@
-"""The output tables, read: one module a view, each with an index in memory of what it is asked for.
+"""Readers of the output tables, a module for each view, with indexes in memory.
 
-Invariant: what was read is of one moment of each table; a reader never writes.
+Invariant: a reader sees one version of each table, and never writes.
 """

@@ -1,4 +1,4 @@
-"""Columns of output tables as numpy arrays: integers, times and identities."""
+"""Columns of output tables as numpy arrays: integers, times, and the first digits of identities."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def short_ids(column: Any) -> NDArray[np.uint64]:
 
 
 def last_of_each(times: NDArray[np.int64], points: int) -> Positions:
-    """Return the last position of each of some equal spans of time.
+    """Return the last position in each of at most `points` equal spans of time.
 
     >>> last_of_each(np.array([0, 1, 2, 9, 10]), 2).tolist()
     [2, 4]

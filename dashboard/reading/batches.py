@@ -1,6 +1,6 @@
-"""Batches over a span of time: what came, how long it took, how far behind the source it was; and the last figures.
+"""Batches in a span of time: their records, seconds and lag; and the last figures.
 
-Invariant: a span ends with the newest batch that is there, not now: a pipeline that rests is shown as it was.
+Invariant: a span ends with the newest batch, not now, so that a stopped pipeline shows its last batches.
 """
 
 import datetime
@@ -31,7 +31,7 @@ _COLUMNS = (
 
 
 def batches(outputs: Outputs, span: str, source: str | None) -> dict[str, Any]:
-    """Return the batches of a span: sums, a course of at most `_POINTS` points, the newest. O(batches of the span)."""
+    """Return the batches of a span: sums, at most `_POINTS` points over time, the newest. O(batches of the span)."""
     newest = outputs.newest(BATCHES, "committed_at")
     where = lately("committed_at", None if newest is None else newest - SPANS[span])
     if source is not None:
@@ -40,7 +40,7 @@ def batches(outputs: Outputs, span: str, source: str | None) -> dict[str, Any]:
     found = outputs.read(BATCHES, _COLUMNS, where)
     found = found.take(pc.sort_indices(found["commit"]))
     every = max(1, -(-len(found) // _MOST_TIMED))
-    timed = np.arange(len(found) - 1, -1, -every)  # every one, unless there are very many
+    timed = np.arange(len(found) - 1, -1, -every)  # all batches, unless there are very many
     took = np.full(len(found), np.nan)
     took[timed] = [_whole(text) for text in found["seconds"].take(timed).to_pylist()]
     return {
@@ -56,17 +56,17 @@ def batches(outputs: Outputs, span: str, source: str | None) -> dict[str, Any]:
 
 
 def rows_now(outputs: Outputs) -> dict[str, int]:
-    """Return how many rows each table had after its last batch, of those with a batch in the last week of batches."""
+    """Return the number of rows of each table after its last batch, of tables with a batch in the last week."""
     newest = outputs.newest(BATCHES, "committed_at")
     where = lately("committed_at", None if newest is None else newest - SPANS["week"])
     found = outputs.read(BATCHES, ("commit", "source", "table_rows"), where)
     last = found.group_by("source").aggregate([("commit", "max")])
-    told = last.join(found, ["source", "commit_max"], ["source", "commit"]).to_pylist()
-    return {row["source"]: row["table_rows"] for row in told if row["table_rows"] is not None}
+    rows = last.join(found, ["source", "commit_max"], ["source", "commit"]).to_pylist()
+    return {row["source"]: row["table_rows"] for row in rows if row["table_rows"] is not None}
 
 
 def figures(outputs: Outputs) -> list[dict[str, Any]]:
-    """Return the last figure of each kind and table, as the pipeline noted it last."""
+    """Return the last value of each figure and table."""
     newest = outputs.newest(METRICS, "committed_at")
     where = None
     if newest is not None:
@@ -88,7 +88,7 @@ def figures(outputs: Outputs) -> list[dict[str, Any]]:
 
 
 def tables(outputs: Outputs) -> list[dict[str, Any]]:
-    """Return the monitored tables, with their columns and what is looked for on them."""
+    """Return the monitored tables, with their columns and the bounds of their constraints."""
     columns = ("table_name", "columns", "excluded", "rows", "bounds", "nulls_rule", "commit")
     found = outputs.read(TABLES, columns).to_pylist()
     for row in found:
@@ -103,7 +103,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _whole(text: str | None) -> float:
-    """Return how long a batch took: the sum of its steps."""
+    """Return the seconds of a batch: the sum of its steps."""
     return float(sum(json.loads(text).values())) if text else 0.0
 
 
@@ -117,7 +117,7 @@ _SHARES = {"half": 0.5, "most": 0.95, "longest": 1.0}
 
 
 def _course(found: Any, took: Any) -> list[dict[str, Any]]:
-    """Return records, longest time and largest lag of equal spans."""
+    """Return the records, the longest time and the largest lag in equal parts of the span."""
     if not len(found):
         return []
     at = np.asarray(found["committed_at"].cast("int64").to_numpy()) // 1_000

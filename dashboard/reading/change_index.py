@@ -73,7 +73,7 @@ class ChangeIndex(ABC):
 
     @abstractmethod
     def _numbered(self, columns: Mapping[str, Any]) -> Arrays:
-        """Return what the table adds to the index of some rows, by name, `change` among them."""
+        """Return further index columns of some rows by name, `change` among them."""
 
     @abstractmethod
     def _change_numbers(self, changes: Any) -> NDArray[Any]:
@@ -85,7 +85,7 @@ class ChangeIndex(ABC):
 
     @abstractmethod
     def _shown(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return what the page shows of a change beside its plain columns."""
+        """Return the fields of a change that are not plain columns of the table."""
 
     @property
     def _last_commit(self) -> int:

@@ -1,4 +1,4 @@
-"""The constraints that hold now, as the table `constraints` has them."""
+"""The constraints that hold now, from the table `constraints`."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -15,7 +15,7 @@ ORDERS: dict[str, Order] = {
 
 
 class Held(ListedTable):
-    """What holds."""
+    """The constraints that hold."""
 
     name: ClassVar[str] = "constraints"
     columns: ClassVar[Sequence[str]] = (

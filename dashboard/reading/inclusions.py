@@ -1,10 +1,10 @@
-"""Inclusions that nearly hold: what the outputs tell of them, and what the state does where it can be asked.
+"""Inclusions that nearly hold, from the output tables and, if it can be read, from the state.
 
-    declared  rules on inclusions, whose missing values are counted and shown after every batch
-    lost      inclusions that held, until a batch brought a value that is missing; still not held
-    near      all pairs of columns, by the share of values that is covered: only the state knows them
+    declared  rules on inclusions, whose missing values are counted after every batch
+    lost      inclusions that held until a batch inserted a value that is missing, and do not hold again
+    near      all pairs of columns by their share of covered values, from the state alone
 
-Invariant: what cannot be told is said to be so, never shown as nothing.
+Invariant: an unknown part is None, never empty.
 """
 
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from holdfast.dashboard.reading.held import Held
 from holdfast.dashboard.reading.rules import Rules
 
 Near = Callable[[], list[dict[str, Any]] | None]
-"""Tells pairs of columns that nearly hold, best covered first; None where nobody can."""
+"""Returns the inclusions that nearly hold, best covered first; None where the state cannot be read."""
 
 _MOST = 200
 _AT_ONCE = 100
 
 
 def near_inclusions(changes: ConstraintChanges, held: Held, rules: Rules, near: Near) -> dict[str, Any]:
-    """Return the three kinds. O(known changes)."""
+    """Return the three parts. O(known changes)."""
     return {
         "declared": [rule for rule in rules.all if rule["missing_values"] is not None],
         "lost": _lost(changes, held),

@@ -1,6 +1,6 @@
-"""A merged output table as a list in memory: searched, filtered and ordered there, some hundred bytes a row.
+"""An output table as a list in memory, which is searched, filtered and ordered there; some hundred bytes per row.
 
-Invariant: what is shown is the table as of one version, which is read again once there is another one.
+Invariant: the list has the rows of one version of the table; a new version is read as a whole.
 """
 
 import threading
@@ -16,13 +16,13 @@ Order = tuple[tuple[str, str], ...]
 
 
 class ListedTable:
-    """The rows of one output table, one a constraint.
+    """The rows of an output table with one row per constraint.
 
-    A class of such a table says which columns are shown, which of them rows are filtered by, and how they are ordered.
+    A subclass names the table, the columns that are shown, and the orders of the list.
 
     Parameters
     ----------
-    outputs : where it is read from.
+    outputs : the output tables.
     """
 
     name: ClassVar[str]
@@ -37,7 +37,7 @@ class ListedTable:
         self._ordered: dict[str, pa.Array] = {}
 
     def refresh(self) -> None:
-        """Read the table, where it has changed. O(rows)."""
+        """Read the table, if it has changed. O(rows)."""
         with self._lock:
             version = self._outputs.version(self.name)
             if version == self._version:
@@ -52,15 +52,15 @@ class ListedTable:
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """The number of constraints."""
         return len(self._table)
 
     def counts(self, name: str, words: Mapping[str, str] | None = None) -> dict[str, int]:
-        """Return how many constraints there are of each value of a column.
+        """Return the number of constraints for each value of a column.
 
         Parameters
         ----------
-        words : the values that some columns have to have.
+        words : the required values of other columns.
         """
         with self._lock:
             table = self._table.filter(self._matching(words or {}, "")) if words else self._table
@@ -68,22 +68,22 @@ class ListedTable:
         return {found["values"]: found["counts"] for found in counted if found["values"] is not None}
 
     def has(self, constraint_id: str) -> bool:
-        """Whether a constraint is there."""
+        """Whether the table has a constraint."""
         return self.row(constraint_id) is not None
 
     def row(self, constraint_id: str) -> dict[str, Any] | None:
-        """Return one constraint; None where it is not there. O(constraints)."""
+        """Return a constraint; None where the table does not have it. O(constraints)."""
         with self._lock:
             place = pc.index(self._table["constraint_id"], constraint_id).as_py()
             return None if place < 0 else self._rows(pa.array([place], pa.int64()))[0]
 
     def page(self, words: Mapping[str, str], text: str, order: str, offset: int, limit: int) -> dict[str, Any]:
-        """Return some constraints, and how many there are. O(constraints).
+        """Return a page of constraints, and the number of all that match. O(constraints).
 
         Parameters
         ----------
-        words : the values that some columns have to have.
-        text : every word of it stands in the constraint or its sentence.
+        words : the required values of columns.
+        text : words of which each must occur in the constraint or its sentence.
         order : one of `orders`.
         """
         with self._lock:
@@ -94,7 +94,7 @@ class ListedTable:
         return {"total": len(places), "rows": rows}
 
     def _prepared(self, found: pa.Table) -> pa.Table:
-        """Return the rows with columns that the list is filtered or ordered by beside those that were read."""
+        """Return the rows with further columns, by which the list is filtered or ordered."""
         return found
 
     def _rows(self, places: pa.Array) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What batches did to the constraints that nearly hold, newest first, indexed by kind, cause and counts.
+"""The changes of near constraints, newest first, indexed by kind, cause and counts.
 
 course   of one constraint: its number of exceptions over time
 movers   the constraints whose number of exceptions changed most in a span of time

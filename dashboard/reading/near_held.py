@@ -1,7 +1,7 @@
-"""The constraints that nearly hold now, as `near_constraints` has them, and rows that are exceptions of one of them.
+"""The current near constraints, from the table `near_constraints`, and rows that are exceptions of a constraint.
 
 Invariant: a denial constraint, an order dependency and a near constraint on the same columns are the same constraint
-here, whatever the order in which their texts name the columns.
+here, in whatever order their texts name the columns.
 """
 
 import json
@@ -36,7 +36,7 @@ _Same = tuple[str, str, frozenset[str], frozenset[str]]
 
 
 class NearHeld(ListedTable):
-    """What nearly holds."""
+    """The current near constraints."""
 
     name: ClassVar[str] = "near_constraints"
     columns: ClassVar[Sequence[str]] = (
@@ -52,14 +52,14 @@ class NearHeld(ListedTable):
 
     @property
     def with_exceptions(self) -> int:
-        """How many of them have exceptions."""
+        """The number of near constraints with exceptions."""
         return self.counts("having").get(SOME, 0)
 
     def of(self, table: str, text: str) -> dict[str, Any] | None:
-        """Return a constraint that was written in another family's way; None where it does not nearly hold now."""
+        """Return the near constraint for the text of any family; None where it does not nearly hold now."""
         try:
             near = parse_near(text)
-        except HoldfastError:  # of no shape that may nearly hold, or of a later version
+        except HoldfastError:  # not a shape of near constraints, or a text of a later version
             return None
         with self._lock:
             if self._ids_of != self._version:
@@ -75,14 +75,14 @@ class NearHeld(ListedTable):
 
 
 def followed_on(outputs: Outputs) -> dict[str, str | None]:
-    """Return the monitored tables, each with the share of rows that may be exceptions; None where none is followed."""
+    """Return the share of rows that may be exceptions by table; None where no near constraints are maintained."""
     return {row["table_name"]: ((row["bounds"] or {}).get("near") or {}).get("share") for row in tables(outputs)}
 
 
 def exceptions_of(outputs: Outputs, constraint_id: str, text: str) -> dict[str, Any] | None:
-    """Return rows that are exceptions of a constraint, those that are certain first; None where none are known.
+    """Return rows that are exceptions of a constraint, certain ones first; None where none are known.
 
-    O(files of the table, which has ten rows a constraint).
+    O(files of the table, which has ten rows per constraint).
     """
     found = outputs.read(EXCEPTIONS, _EXAMPLE, ds.field("constraint_id").cast(pa.string()) == constraint_id)
     order = [("undecided", "ascending"), ("since", "descending"), ("example_id", "ascending")]

@@ -1,7 +1,7 @@
-"""The output tables of one application, opened by delta-rs and followed as commits arrive.
+"""The output tables of one application, opened by delta-rs and refreshed as commits arrive.
 
-Invariant: `read` gives what a table had at the version that was looked at last; `refresh` moves on. A table that is not
-there yet is empty, and one that is of somebody else is refused.
+Invariant: `read` returns rows of the version that `refresh` saw last. A table that does not exist yet is empty; a table
+of another application is refused.
 """
 
 import datetime
@@ -30,15 +30,15 @@ class Outputs:
 
     Parameters
     ----------
-    place : the folder of all tables, or an address.
-    application : whose they are; those of another one are refused.
+    place : the folder or address of all tables.
+    application : the application that the tables belong to.
     storage : options of the object store.
     """
 
     def __init__(self, place: str, application: str, storage: Mapping[str, str] | None = None) -> None:
         if writer_for(place) == "spark":
             raise UsageError(
-                f"{place} is a place that only Spark reaches: this page reads with delta-rs, from folders and from "
+                f"{place} can be read by Spark only: this page reads with delta-rs, from folders and from "
                 "s3, abfss, az and gs. Read the tables there with Spark"
             )
         self.place = place.rstrip("/")
@@ -50,21 +50,21 @@ class Outputs:
 
     @property
     def are_there(self) -> bool:
-        """Whether any table is there."""
+        """Whether any table exists."""
         return bool(self._opened)
 
     @property
     def state(self) -> tuple[int, ...]:
-        """The version of each table: another one once a commit has arrived."""
+        """The version of each table, which changes when a commit arrives."""
         return tuple(self.version(name) for name in SHAPES)
 
     def version(self, name: str) -> int:
-        """Return the version of a table that is looked at; `NOT_THERE` where there is none."""
+        """Return the version of a table that is read; `NOT_THERE` where the table does not exist."""
         table = self._opened.get(name)
         return NOT_THERE if table is None else int(table.version())
 
     def refresh(self) -> bool:
-        """Look for new commits; say whether there were any. O(commits since the last look), one listing a table."""
+        """Read new commits; return whether there were any. O(new commits), with one listing per table."""
         with self._lock:
             before = self.state
             for name in SHAPES:
@@ -72,17 +72,17 @@ class Outputs:
             return self.state != before
 
     def reopen(self) -> None:
-        """Open every table anew, at its newest version: files that no version needs any more may be gone."""
+        """Open every table again at its newest version, since files of older versions may have been removed."""
         with self._lock:
             for name in SHAPES:
                 self._reopen(name)
 
     def read(self, name: str, columns: Sequence[str], where: ds.Expression | None = None) -> pa.Table:
-        """Return columns of the rows that a condition holds for; O(files that may hold any of them).
+        """Return columns of the rows that satisfy a condition. O(files that may have such rows).
 
         Parameters
         ----------
-        columns : those that a table of an earlier version does not have are null.
+        columns : names of columns; a column that an older table does not have is null.
         """
         shape = SHAPES[name].arrow
         with storage_errors(f"{self.place}/{name}", "read", _ERRORS):
@@ -98,18 +98,18 @@ class Outputs:
     def batches(
         self, name: str, columns: Sequence[str], where: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield what `read` returns piece by piece, in no order: for columns that are too large to be held at once."""
+        """Yield the rows of `read` in batches, in no order, for columns that are too large for memory."""
         with storage_errors(f"{self.place}/{name}", "read", _ERRORS):
             dataset = self._dataset(name)
             if dataset is not None:
                 yield from dataset.to_batches(columns=list(columns), filter=where, batch_readahead=4)
 
     def count(self, name: str) -> int:
-        """Return how many rows a table has; O(files)."""
+        """Return the number of rows of a table. O(files)."""
         return sum(number or 0 for number in self._statistics(name).get("num_records", ()))
 
     def newest(self, name: str, column: str) -> datetime.datetime | None:
-        """Return the latest time in a column, as its files' statistics have it; None where they do not. O(files)."""
+        """Return the latest time in a column, from statistics of files; None where these have none. O(files)."""
         known = [value for value in self._statistics(name).get(f"max.{column}", ()) if value is not None]
         return max(known) if known else None
 
@@ -140,7 +140,7 @@ class Outputs:
         before = table.version()
         try:
             table.update_incremental()
-        except (DeltaError, OSError):  # made anew, or looked at so seldom that the log does not reach back
+        except (DeltaError, OSError):  # the table was replaced, or its log no longer reaches back to this version
             self._reopen(name)
         else:
             if table.version() != before:
@@ -160,10 +160,10 @@ class Outputs:
 
 
 def lately(column: str, since: datetime.datetime | None) -> ds.Expression | None:
-    """Return the condition that a time is not before another one; None where there is no other one."""
+    """Return the condition that a time is not before `since`; None where `since` is None."""
     return None if since is None else ds.field(column) >= pa.scalar(since, pa.timestamp("us", "UTC"))
 
 
 def any_of(name: str, values: Sequence[Any]) -> ds.Expression:
-    """Return a condition that leaves out whole files by what is known of them: `isin` does not."""
+    """Return the condition that a column has one of some values. Unlike `isin`, it skips files by their statistics."""
     return reduce(or_, (ds.field(name) == value for value in values))

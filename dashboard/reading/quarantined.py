@@ -1,6 +1,6 @@
-"""Records that could not be read, the newest first, and how many there are for each reason.
+"""Records that could not be read, newest first, and their number by reason.
 
-Invariant: a record is shown as the text it is, cut where it is long.
+Invariant: a record is shown as its text, truncated where it is long.
 """
 
 import datetime
@@ -24,11 +24,11 @@ _INDEXED = ("commit", "table_name", "record_id", "reason", "seen_at")
 
 
 def quarantined(outputs: Outputs, table: str | None, reason: str | None, offset: int, limit: int) -> dict[str, Any]:
-    """Return some of the records of the last days that there are any of, and counts. O(records of these days).
+    """Return a page of the records of the last 30 days before the newest, and counts. O(records of these days).
 
     Parameters
     ----------
-    reason : a part of it.
+    reason : a part of the reason.
     """
     newest = outputs.newest(QUARANTINE, "seen_at")
     if newest is None:
@@ -57,7 +57,7 @@ def quarantined(outputs: Outputs, table: str | None, reason: str | None, offset:
 
 
 def _with_records(outputs: Outputs, page: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows of a page with what was read, which is looked up for them alone."""
+    """Return the rows of a page with their records, which are read for these rows alone."""
     if not page:
         return []
     commits = np.unique([row["commit"] for row in page]).tolist()

@@ -1,6 +1,6 @@
-"""Declared rules: how each stands, the way it got there, and the rows that break it.
+"""Declared rules: the current counts of each rule, its violations over time, and examples of violations.
 
-Invariant: the last line of a rule is what holds; an example is shown while the last that is said of it is `added`.
+Invariant: the last row of a rule in `rule_status` has its counts; an example is shown if its last change is `added`.
 """
 
 import datetime
@@ -25,8 +25,8 @@ _LINE = (
     *("missing_values", "change_in_pairs", "holds", "broken", "threshold", "severity", "committed_at"),
 )
 _PASSED = ("commit", "rule", "violating_pairs", "violating_rows", "missing_values", "broken", "committed_at")
-_SAID = ("commit", "rule", "example_id", "change")
-_EXAMPLE = (*_SAID, "left_key", "left_row", "right_key", "right_row", "committed_at")
+_EXAMPLE_CHANGE = ("commit", "rule", "example_id", "change")
+_EXAMPLE = (*_EXAMPLE_CHANGE, "left_key", "left_row", "right_key", "right_row", "committed_at")
 
 
 class Rules:
@@ -34,7 +34,7 @@ class Rules:
 
     Parameters
     ----------
-    outputs : where they are read from.
+    outputs : the output tables.
     """
 
     def __init__(self, outputs: Outputs) -> None:
@@ -47,7 +47,7 @@ class Rules:
         self._rules: list[dict[str, Any]] = []
 
     def refresh(self) -> None:
-        """Take in what has come. O(lines) where anything has."""
+        """Read new rows. O(rows) where there are any."""
         with self._lock:
             versions = (self._outputs.version(STATUS), self._outputs.version(VIOLATIONS))
             if versions == self._versions:
@@ -59,7 +59,7 @@ class Rules:
 
     @property
     def all(self) -> list[dict[str, Any]]:
-        """Every declared rule, the broken ones first, then those that are violated."""
+        """All declared rules: first broken rules, then violated ones."""
         return self._rules
 
     def _read_lines(self) -> None:
@@ -68,16 +68,16 @@ class Rules:
         self._last_commits[0] = pc.max(self._passed["commit"]).as_py() or -1
 
     def _read_examples(self) -> None:
-        found = self._outputs.read(VIOLATIONS, _SAID, ds.field("commit") > self._last_commits[1])
+        found = self._outputs.read(VIOLATIONS, _EXAMPLE_CHANGE, ds.field("commit") > self._last_commits[1])
         order = pc.sort_indices(found["commit"])
         for row in found.take(order).to_pylist():
             key = (row["rule"], row["example_id"])
             earlier = self._shown.get(key)
             if earlier is not None and earlier[0] == row["commit"] and row["change"] == "removed":
-                continue  # in one commit what goes stands before what comes, in files in any order
+                continue  # in one commit an example may be removed and added, in any order of rows
             self._shown[key] = row["commit"], row["change"]
             self._last_commits[1] = max(self._last_commits[1], row["commit"])
-        self._shown = {key: said for key, said in self._shown.items() if said[1] == "added"}
+        self._shown = {key: last for key, last in self._shown.items() if last[1] == "added"}
 
     def _made(self) -> list[dict[str, Any]]:
         if not len(self._passed):
@@ -90,7 +90,7 @@ class Rules:
         examples = self._examples({name: line["constraint"] for name, line in lines.items()})
         made = []
         for name, line in lines.items():
-            if line["holds"] is None:  # it is declared no more
+            if line["holds"] is None:  # the rule is not declared any more
                 continue
             line["committed_at"] = line["committed_at"].isoformat()
             line["sentence"] = in_words(line["constraint"])
@@ -99,7 +99,7 @@ class Rules:
         return sorted(made, key=_urgency)
 
     def _passage(self, rule: str) -> tuple[list[list[Any]], str | None]:
-        """Return how many violations a rule had when, and since when it has been broken, or not."""
+        """Return the violations of a rule over time, and the time since which it has been broken, or not broken."""
         lines = self._passed.filter(pc.equal(self._passed["rule"], rule)).sort_by("commit").to_pylist()
         lines = lines[_after_the_last([line["broken"] is None for line in lines]) :]
         turned = _after_the_last([line["broken"] != lines[-1]["broken"] for line in lines])
@@ -145,7 +145,7 @@ def _urgency(rule: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _violations(line: dict[str, Any]) -> int:
-    """Return the count that is about most: pairs, else values, else rows."""
+    """Return the number of violating pairs, else of missing values, else of violating rows."""
     known = (line[name] for name in ("violating_pairs", "missing_values", "violating_rows"))
     return next((count for count in known if count is not None), 0)
 

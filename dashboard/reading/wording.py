@@ -1,6 +1,6 @@
-"""What a constraint's text says, and rows that prove something, as the page shows them.
+"""Constraints in words, and rows as proofs, in the form that the page shows.
 
-Invariant: every cell is a text or null, whatever the data's type: JavaScript's numbers are no 64-bit ones.
+Invariant: every cell is a text or null, since numbers of JavaScript do not have 64 bits.
 """
 
 import json
@@ -20,14 +20,14 @@ Shown = dict[str, Any]
 
 
 @lru_cache(maxsize=20_000)
-def spoken_of(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the columns that a constraint speaks of in its first and its second row, in its own order.
+def named_columns(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns that a constraint names of its first and its second row, in its order.
 
-    >>> spoken_of("not(t.Zip = s.Zip and t.Low > s.High)")
+    >>> named_columns("not(t.Zip = s.Zip and t.Low > s.High)")
     (('Zip', 'Low'), ('Zip', 'High'))
-    >>> spoken_of("{State}: Salary ~ Rate")
+    >>> named_columns("{State}: Salary ~ Rate")
     (('State', 'Salary', 'Rate'), ('State', 'Salary', 'Rate'))
-    >>> spoken_of("not(t.Salary <= 0)")
+    >>> named_columns("not(t.Salary <= 0)")
     (('Salary',), ())
     """
     body = _parsed(text)
@@ -48,7 +48,7 @@ def spoken_of(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 @lru_cache(maxsize=20_000)
 def in_words(text: str | None) -> str | None:
-    """Return a constraint, or what a rule forbids, as a sentence; None of what cannot be read.
+    """Return a constraint, or the condition of a rule, as a sentence; None for a text that cannot be parsed.
 
     >>> in_words("not(t.Zip = s.Zip and t.City != s.City)")
     'Rows with the same Zip have the same City.'
@@ -60,11 +60,11 @@ def in_words(text: str | None) -> str | None:
 
 
 def witness(text: str | None, constraint: str) -> Shown | None:
-    """Return the rows that prove a change, or the value; None where there is no proof.
+    """Return the rows, or the value, that prove a change; None where there is no proof.
 
     Parameters
     ----------
-    text : as it stands in `constraint_changes`.
+    text : the witness in `constraint_changes`.
     """
     images = json.loads(text) if text else []
     if not images:
@@ -76,16 +76,16 @@ def witness(text: str | None, constraint: str) -> Shown | None:
 
 
 def side_by_side(keys: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], constraint: str) -> Shown:
-    """Return rows to be shown one under the other: the columns spoken of first, then the key, then the others.
+    """Return rows side by side: first the columns that the constraint names, then the key, then all others.
 
-    Of each column it is said whether the constraint speaks of it, and whether the rows differ in it.
+    Each column has for each row whether the constraint names it, and whether the rows differ in it.
 
     >>> given = [{"Id": 1, "Zip": "02139", "City": "Cambridge"}, {"Id": 2, "Zip": "02139", "City": "Boston"}]
     >>> found = side_by_side([{"Id": 1}, {"Id": 2}], given, "not(t.Zip = s.Zip and t.City != s.City)")
     >>> [(column["name"], column["spoken"], column["differs"]) for column in found["columns"]]
     [('Zip', [True, True], False), ('City', [True, True], True), ('Id', [False, False], True)]
     """
-    first, second = spoken_of(constraint)
+    first, second = named_columns(constraint)
     whole = [{**row, **key} for key, row in zip(keys, rows, strict=True)]
     names = _once([*first, *second, *(name for key in keys for name in key), *(name for row in whole for name in row)])
     there = [name for name in names if any(name in row for row in whole)]
@@ -106,7 +106,7 @@ def side_by_side(keys: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, 
 
 
 def rows_below(keys: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], constraint: str) -> Shown:
-    """Return rows to be shown one below the other: the columns spoken of first, then the key, then the others.
+    """Return rows below one another: first the columns that the constraint names, then the key, then all others.
 
     >>> found = rows_below([{"Id": 3}], [{"City": "Lynn", "Id": 3, "Zip": "01907", "State": "MA"}], "Zip -> City")
     >>> [(column["name"], column["spoken"], column["key"]) for column in found["columns"]]
@@ -131,7 +131,7 @@ def cell(value: Any) -> str | None:
 
 
 def cut(text: str, most: int = LONGEST_CELL) -> str:
-    """Return a text, or the beginning of a long one with how long it is.
+    """Return a text, or the beginning of a long text with its length.
 
     >>> cut("abcdef", 3)
     'abc… (6 characters)'
@@ -144,7 +144,7 @@ def _is_image(image: Any) -> bool:
 
 
 def _parsed(text: str) -> Any:
-    """Return what a text says; None for one of a later version."""
+    """Return the constraint or rule of a text; None where it cannot be parsed, as one of a later version."""
     try:
         return parse_rule_body(text)
     except HoldfastError:

@@ -1,7 +1,7 @@
-"""How the site is made: `make docs` runs Sphinx on `docs/` with this.
+"""The configuration of Sphinx, with which `make docs` builds the site from `docs/`.
 
-Invariant: the site needs nothing from elsewhere: no fonts, no scripts, no pictures of another host. The pages stay
-plain Markdown: the tables of contents and the reference are put in while they are read.
+Invariant: the site loads no fonts, scripts or pictures of other hosts. Pages stay plain Markdown: tables of contents
+and the reference are inserted while Sphinx reads them.
 """
 
 import re
@@ -25,7 +25,7 @@ version = release = holdfast.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["site"]
-smartquotes = False  # what is quoted is often to be typed
+smartquotes = False  # quoted texts are often commands
 
 myst_heading_anchors = 3
 autodoc_typehints = "signature"
@@ -70,11 +70,11 @@ NAVIGATION = {
     ],
     "Background": ["comparison", "decisions", "references", "contributing"],
 }
-"""The pages by section. A page that is not there is left out, one that is nowhere here breaks the build."""
+"""The pages by section. A page that does not exist is left out; a page without a section breaks the build."""
 
 
 def setup(app: "Sphinx") -> None:
-    """Tell Sphinx to fill pages while it reads them."""
+    """Register the functions that fill pages and convert docstrings."""
     app.connect("source-read", _fill)
     app.connect("autodoc-process-docstring", _as_restructured, priority=100)  # before napoleon
     app.connect("autodoc-process-signature", _without_private)
@@ -89,7 +89,7 @@ def _fill(app: "Sphinx", name: str, source: list[str]) -> None:  # noqa: ARG001 
 
 
 def _as_restructured(app: "Sphinx", what: str, name: str, thing: object, options: object, lines: list[str]) -> None:  # noqa: ARG001
-    """Give docstrings the form that Sphinx reads: parameters are described, not typed, and one backtick is code."""
+    """Convert docstrings for Sphinx: parameters have descriptions and no types, and single backticks are code."""
     text, examples, rest = "\n".join(lines).partition("\nExamples\n")
     text = re.sub(r"(?<!`)`([^`\n]+)`(?!`)(\w?)", lambda m: f"``{m[1]}``" + (f"\\ {m[2]}" if m[2] else ""), text)
     head, parameters, described = text.partition("\nParameters\n----------\n")
@@ -106,7 +106,7 @@ def _without_private(
     signature: str | None,
     returned: str | None,
 ) -> tuple[str | None, str | None]:
-    """Leave out how a class is built that nobody but Holdfast builds."""
+    """Remove the constructor arguments of classes that only Holdfast creates."""
     return ("", returned) if what == "class" and ", _" in (signature or "") else (signature, returned)
 
 

@@ -1,7 +1,7 @@
-"""The reference pages, made from the code: commands, configuration keys, output tables, Python API, errors.
+"""Generates the reference pages from the code: commands, configuration keys, output tables, Python API, errors.
 
-A page has a line `<!-- made from the code: NAME -->`, which `filled` replaces with Markdown. Invariant: nothing here
-says what a thing is; that stands with the thing, and what lacks its sentence is an error of the build.
+A page has a line `<!-- made from the code: NAME -->`, which `filled` replaces with Markdown. Invariant: descriptions
+come from the code alone; an option, a key or a column without a description is an error of the build.
 """
 
 import ast
@@ -43,11 +43,11 @@ _SCALARS = {
     "StoragePlace": "a path or an address (`s3://...`)",
     "LocalPlace": "a path",
 }
-"""What is written for each type of `jobs/configuration/quantities.py`."""
+"""The description of each type of `jobs/configuration/quantities.py`."""
 
 
 def filled(text: str) -> str:
-    """Return a page with its marks replaced by what the code says.
+    """Return a page with its marks replaced by generated Markdown.
 
     >>> filled("no mark")
     'no mark'
@@ -56,7 +56,7 @@ def filled(text: str) -> str:
 
 
 def commands() -> str:
-    """Return every command with its usage, what it says of itself, and its options."""
+    """Return every command with its usage, its help text and its options."""
     names = [name for _, named in _sections() for name in named]
     assert sorted(names) == sorted(command_line.commands), "a command is in no section"
     parts = []
@@ -72,7 +72,7 @@ def configuration() -> str:
 
 
 def sections() -> Iterator[tuple[str, type[BaseModel]]]:
-    """Yield each section with its place in a configuration, the whole first."""
+    """Yield each section of a configuration with its path, the configuration itself first."""
     waiting: list[tuple[str, type[BaseModel]]] = [("", settings.Settings)]
     while waiting:
         path, model = waiting.pop(0)
@@ -124,7 +124,7 @@ def _sections() -> list[tuple[str, list[str]]]:
 
 
 def _command(name: str, command: click.Command) -> str:
-    # as the group gives it: click remembers a command's --help as it was first asked for
+    # in the context of the group: click caches the option --help of a command
     context = click.Context(command, click.Context(command_line, **command_line.context_settings), name)
     usage = " ".join(["holdfast", name, *command.collect_usage_pieces(context)])
     lines = [f"### holdfast {name}\n", f"```text\n{usage}\n```\n", *_paragraphs(command.help or "")]
@@ -134,12 +134,12 @@ def _command(name: str, command: click.Command) -> str:
         record = option.get_help_record(context)
         if record is not None:
             spelled, meaning = record
-            rows.append((f"`{spelled}`", _said(meaning, f"holdfast {name} {spelled}")))
+            rows.append((f"`{spelled}`", _described(meaning, f"holdfast {name} {spelled}")))
     return "\n".join([*lines, _grid(("option", "meaning"), rows)])
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Yield the paragraphs of a help text; what click is told to leave as it is, is code."""
+    """Yield the paragraphs of a help text; a paragraph that click does not wrap becomes code."""
     for paragraph in inspect.cleandoc(text).split("\n\n"):
         if paragraph.startswith("\b\n"):
             head, _, body = paragraph.removeprefix("\b\n").partition("\n")
@@ -161,7 +161,7 @@ def _section(path: str, model: type[BaseModel]) -> str:
             f"`{name}`",
             _expected(model, name, field),
             _default(model, field),
-            _said(meanings.get(name), f"{model.__name__}.{name}"),
+            _described(meanings.get(name), f"{model.__name__}.{name}"),
         )
         for name, field in model.model_fields.items()
     ]
@@ -170,7 +170,7 @@ def _section(path: str, model: type[BaseModel]) -> str:
 
 @cache
 def attribute_docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """Return what stands below each field of a section."""
+    """Return the description below each field of a section."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(model))).body[0]
     assert isinstance(tree, ast.ClassDef)
     found = {}
@@ -213,7 +213,7 @@ _OTHERS = {
     "servers": "`host:port`, with commas",
     "start": "`earliest`, `latest`, a time, or offsets",
 }
-"""What is written for the fields with a reader of their own."""
+"""The descriptions of fields with validators of their own."""
 
 
 def _annotation(model: type[BaseModel], name: str) -> str:
@@ -259,7 +259,7 @@ def _table(shape: Shape) -> str:
         notes.append(f"Partitioned by {', '.join(f'`{name}`' for name in shape.partition_by)}.")
     if shape.aged_by:
         notes.append(f"`retention.{shape.name}` says how long rows stay, by `{shape.aged_by}`.")
-    rows = [(f"`{name}`", f"`{kind}`", _said(text, f"{shape.name}.{name}")) for name, kind, text in shape.columns]
+    rows = [(f"`{name}`", f"`{kind}`", _described(text, f"{shape.name}.{name}")) for name, kind, text in shape.columns]
     return f"## {shape.name}\n\n{' '.join(notes)}\n\n" + _grid(("column", "type", "meaning"), rows)
 
 
@@ -283,7 +283,7 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _choices(annotation: Any) -> tuple[Any, ...]:
-    """Return the values of a `Literal`, where nothing else is possible."""
+    """Return the values of a `Literal`; none for other types."""
     plain = _plain(annotation)
     if get_origin(plain) is Literal:
         return get_args(plain)
@@ -293,7 +293,7 @@ def _choices(annotation: Any) -> tuple[Any, ...]:
 
 
 def _plain(annotation: Any) -> Any:
-    """Return an annotation without None and what is annotated."""
+    """Return an annotation without `Annotated` and None."""
     if get_origin(annotation) is Annotated:
         return _plain(get_args(annotation)[0])
     if get_origin(annotation) in {Union, UnionType}:
@@ -302,14 +302,14 @@ def _plain(annotation: Any) -> Any:
     return annotation
 
 
-def _said(meaning: str | None, of: str) -> str:
+def _described(meaning: str | None, of: str) -> str:
     if not meaning or not meaning.strip():
-        raise LookupError(f"{of} does not say what it is: give it its sentence where it is defined")
+        raise LookupError(f"{of} has no description: add it where {of} is defined")
     return _escaped(meaning)
 
 
 def _escaped(text: str) -> str:
-    """Return text whose characters mean nothing to Markdown, but for code."""
+    """Return a text with the special characters of Markdown escaped, except in code."""
     parts = re.split(r"(`[^`]*`)", text)
     return "".join(part if part.startswith("`") else re.sub(r"([\\*_<>\[\]])", r"\\\1", part) for part in parts)
 

@@ -1,1 +1,1 @@
-"""What the commands on live tables are made of: a configuration's state, sources and outputs, opened and kept."""
+"""The parts of the commands on live tables: opening a state, seeding, evolution, sources, outputs, figures."""

@@ -1,6 +1,6 @@
-"""The alerts of a configuration, as the stream decides and sends them."""
+"""Makes the alerts of a configuration, their receivers and their sender."""
 
-from holdfast.display.secrets import MASK, masked, masked_settings, without
+from holdfast.display.secrets import MASK, SHORTEST_SECRET, masked, masked_settings, without
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.configuration.settings import AlertSettings, Settings
 from holdfast.jobs.terminal.progress import Progress
@@ -10,21 +10,19 @@ from holdfast.streaming.alerts.posting import Receiver
 from holdfast.streaming.alerts.sending import Sender
 from holdfast.streaming.alerts.waiting import Waiting
 
-_SHORTEST_SECRET = 4
-
 
 def alerts_of(settings: Settings) -> list[Alert]:
-    """Return what is asked for, in the order of the configuration."""
+    """Return the alerts, in the order of the configuration."""
     return [Alert(frozenset(s.on), s.rule, s.table, s.family, s.kind) for s in settings.alerts]
 
 
 def waiting_of(settings: Settings, store: Store) -> Waiting:
-    """Return the messages that wait in a store, and come to it."""
+    """Return the queue of messages in a store."""
     return Waiting(store, alerts_of(settings))
 
 
 def sender_of(configuration: Configuration, waiting: Waiting, progress: Progress) -> Sender:
-    """Return what sends them; what it says goes to `progress`, secrets masked."""
+    """Return the sender of alerts; its notes go to `progress`, with secrets masked."""
     alerts = configuration.settings.alerts
     secrets = {text for alert in alerts for text in _secrets(alert)}
 
@@ -47,6 +45,6 @@ def _receiver(alert: AlertSettings) -> Receiver:
 
 
 def _secrets(alert: AlertSettings) -> list[str]:
-    """Return what of an alert nobody may see: everything behind the host, and the headers."""
+    """Return the secrets of an alert: the path of its address, and the values of its headers."""
     behind = alert.webhook.partition("://")[2].partition("/")[2]
-    return [text for text in (behind, *alert.headers.values()) if len(text) >= _SHORTEST_SECRET and text != MASK]
+    return [text for text in (behind, *alert.headers.values()) if len(text) >= SHORTEST_SECRET and text != MASK]

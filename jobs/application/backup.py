@@ -1,4 +1,4 @@
-"""The backup that a configuration names: a folder, or an address of an object store."""
+"""Opens the backup of a configuration: a folder, or an address of an object store."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from holdfast.state.places import Folder, Place, StoreError, object_place
 
 
 def backup_of(settings: Settings) -> Place:
-    """Return the backup."""
+    """Return the backup that the settings name."""
     if not is_remote(settings.backup):
         return Folder(Path(settings.backup))
     try:

@@ -1,9 +1,9 @@
-"""The blocks of a state: where the rows of its tables are with `engine: spark`, who works on them, which are old.
+"""The blocks of a state: the files with the rows of its tables with `engine: spark`.
 
     <blocks.path>/<state id>/<table>/<block>
                              /=values/<file of values that inclusions need>
 
-Invariant: a folder belongs to one state, and only its process takes files out of it.
+Invariant: a folder belongs to one state, and only the process that holds the state removes files from it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -40,7 +40,7 @@ from holdfast.tables.delta import is_delta_table
 from holdfast.tables.reading import PARQUET
 
 _VALUES = "=values"
-"""The folder of values: no table's folder is called so."""
+"""The folder of values, which is not the name of a table's folder."""
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -55,8 +55,8 @@ class StateBlocks(StateRows):
 
     Parameters
     ----------
-    settings : say where blocks are, and how large.
-    state_id : whose they are.
+    settings : the configuration, with the address and the size of blocks.
+    state_id : the id of the state.
     session : starts Spark.
     """
 
@@ -67,12 +67,12 @@ class StateBlocks(StateRows):
 
     @property
     def rows(self) -> int:
-        """The rows of a block."""
+        """The number of rows in a block."""
         return (self.settings.blocks or BlocksSettings()).rows
 
     @cached_property
     def executors(self) -> "SparkExecutors":
-        """Where tasks run."""
+        """The executors that run tasks on blocks."""
         from holdfast.streaming.spark.executors import SparkExecutors
         from holdfast.streaming.spark.session import is_local
 
@@ -88,22 +88,22 @@ class StateBlocks(StateRows):
 
     @property
     def is_on_this_machine(self) -> bool:
-        """Whether all executors are in this machine, so that they reach whatever is here."""
+        """Whether all executors run on this machine, so that they can read its files."""
         from holdfast.streaming.spark.session import is_local
 
         return is_local(str(self.executors.spark.sparkContext.master))
 
     def storage(self, table: str) -> Storage:
-        """Return where the blocks of a table are."""
+        """Return the storage of a table's blocks."""
         return Storage.at(f"{self.address}/{_folder_of(table)}", self.settings.storage_options)
 
     def restore(self, table: str) -> Restore:
-        """Return what takes the stored rows of a table over."""
+        """Return the function that restores the stored rows of a table."""
         return BlockPlace(self.executors, self.storage(table)).restored
 
     @property
-    def noted(self) -> dict[str, Any]:  # type: ignore[override]  # (read alone)
-        """What is noted of each table about where its rows are."""
+    def noted(self) -> dict[str, Any]:  # type: ignore[override]  # (a property here)
+        """The fields of each table's record that tell where its rows are."""
         return {"engine": "spark", "blocks": self.address}
 
     def file(self, place: str, options: ReadOptions, read_as: ReadAs) -> FirstRows:
@@ -137,8 +137,8 @@ class StateBlocks(StateRows):
         self, path: Path, options: ReadOptions, read_as: ReadAs, where: Callable[[int], str] | None = None
     ) -> FirstRows:
         known, name = column_names(path, options), read_as.name
-        asked = read_as.chosen(known), self.storage(name), self.rows, self.executors, read_as.report, name
-        read = read_blocks(path, *asked)
+        storage, chosen = self.storage(name), read_as.chosen(known)
+        read = read_blocks(path, chosen, storage, self.rows, self.executors, read_as.report, name)
         return FirstRows(WholeInBlocks(read.table, where or read.locate), known, read.warnings)
 
     def _frame(self, place: str, version: int | None, known: tuple[str, ...] | None, read_as: ReadAs) -> FirstRows:
@@ -148,34 +148,34 @@ class StateBlocks(StateRows):
         known = known or tuple(frame.columns)
         options = read_as.chosen(known)
         wanted = known if options.include is None else [column for column in known if column in options.include]
-        asked = name, options, self.storage(name), self.rows, read_as.report
-        table, warnings = blocks_of_frame(only_columns(frame, wanted), *asked)
+        read = only_columns(frame, wanted)
+        table, warnings = blocks_of_frame(read, name, options, self.storage(name), self.rows, read_as.report)
         return FirstRows(WholeInBlocks(table, partial(place_in_frame, place)), known, warnings)
 
     @property
-    def values(self) -> ValueFiles:  # type: ignore[override]  # (read alone)
-        """Where the values of inclusions are, and who works on them."""
+    def values(self) -> ValueFiles:  # type: ignore[override]  # (a property here)
+        """The files with the values of inclusions."""
         return ValueFiles(self.executors, Storage.at(f"{self.address}/{_VALUES}", self.settings.storage_options))
 
     def follow(self, table: BlockTable, columns: Collection[ColumnRef]) -> None:
-        """Let the values of some columns of a table be followed, once `clustered` is asked for."""
+        """Include the values of some columns of a table in the files that `clustered` writes."""
         self._followed[table.schema.table] = table, columns
 
     def clustered(self) -> tuple[Clusters, ValueParts]:
-        """Write the values that are followed into files, and return their clusters."""
+        """Write the values of inclusions into files, and return their clusters."""
         tables = {name: table for name, (table, _) in self._followed.items()}
         only = {ref for _, columns in self._followed.values() for ref in columns}
         return ValueParts.seed(tables, self.values, only=only)
 
     def begin(self) -> None:
-        """Make the folder anew, for a state that is seeded: what an interrupted seed left goes."""
+        """Create the folder for a state that is seeded; remove the files of an interrupted seed."""
         with _reached(self.address):
             place = _place(self.settings, self.address)
             place.clear()
             place.prepare()
 
     def refuse_missing(self, store: Reader) -> None:
-        """Raise where a file is gone that the state names. One listing a table."""
+        """Raise where a file is missing that the state names. One listing per table."""
         named = _named(store)
         with _reached(self.address):
             place = _place(self.settings, self.address)
@@ -188,9 +188,9 @@ class StateBlocks(StateRows):
             )
 
     def sweep(self, store: Reader, restored: Iterable[Maintainer] = ()) -> None:
-        """Remove files that a state does not name: of batches that were not committed, of blocks that were replaced.
+        """Remove files that the state does not name: of uncommitted batches, and of blocks that were replaced.
 
-        Tables that were restored may have more by now: rules that are new were counted. It goes with the next commit.
+        Files that restored tables have written since, to count new rules, are kept: the next commit names them.
         """
         named = _named(store)
         made = set(chain.from_iterable(maintainer.files for maintainer in restored))
@@ -204,29 +204,29 @@ class StateBlocks(StateRows):
 
     @property
     def address(self) -> str:
-        """Where they are."""
+        """The folder or address of the blocks."""
         return address_of(self.settings, self.state_id)
 
 
 def rows_of(settings: Settings, state_id: str, session: Callable[[], "SparkSession"]) -> StateRows:
-    """Return where the rows of a state are."""
+    """Return the place of a state's rows: blocks, or this process."""
     return StateBlocks(settings, state_id, session) if settings.engine == "spark" else RowsOfProcess(session)
 
 
 def address_of(settings: Settings, state_id: str) -> str:
-    """Return where the blocks of a state are."""
+    """Return the folder or address of a state's blocks."""
     return f"{settings.blocks_place}/{state_id}"
 
 
 def clear_blocks(settings: Settings, addresses: Iterable[str]) -> None:
-    """Remove the blocks of states that are gone."""
+    """Remove the blocks of states that were removed."""
     for address in addresses:
         with _reached(address):
             _place(settings, address).clear()
 
 
 def _named(store: Reader) -> dict[str, set[str]]:
-    """Return the names of a state's files, by the folder that they are in."""
+    """Return the names of a state's files by folder."""
     found = {
         _folder_of(record.name): stored_names(store, table_prefix(number))
         | stored_names(store, versions_prefix(number))
@@ -236,7 +236,7 @@ def _named(store: Reader) -> dict[str, set[str]]:
 
 
 def _folder_of(table: str) -> str:
-    return folder_name(table).replace("%", "=")  # which stands for itself in addresses too
+    return folder_name(table).replace("%", "=")  # '=' needs no quotes in addresses
 
 
 def _place(settings: Settings, address: str) -> Place:
@@ -245,7 +245,7 @@ def _place(settings: Settings, address: str) -> Place:
 
 @contextmanager
 def _reached(address: str) -> Iterator[None]:
-    """Say what to do where a folder or an object store does not do what it is asked."""
+    """Raise `ExternalError` with the operator's action where a folder or an object store fails."""
     try:
         yield
     except StoreError as error:

@@ -1,11 +1,11 @@
-"""The checkpoints of the sources on this machine: whether they are whole, and go on from what the state has.
+"""Checks the checkpoints of sources on this machine: whether they are readable, and continue from the state.
 
     metadata       JSON, the identity of the query
     offsets/<n>    where batch n ends: a version, settings, then a line for the source
-    commits/<n>    there once batch n was acknowledged
+    commits/<n>    exists once batch n was acknowledged
 
-Spark syncs none of these, and makes a new query where `metadata` is gone. So what cannot be read is refused here, with
-what to do.
+Spark syncs none of these files, and starts a new query where `metadata` is missing. So unreadable files are refused
+here, with the operator's action.
 """
 
 import json
@@ -22,23 +22,23 @@ _READ = 2
 
 
 def refuse_damaged(places: Iterable[str]) -> None:
-    """Raise where a checkpoint cannot be read; those on object stores are left to Spark."""
+    """Raise where a checkpoint cannot be read; checkpoints on object stores are not checked."""
     for place in places:
         if is_remote(place):
             continue
         try:
-            what = _damage(Path(place))
+            damage = _damage(Path(place))
         except OSError as error:
             raise ExternalError(f"the checkpoint {place} cannot be read ({error}): {way_out(error, place)}") from error
-        if what is not None:
+        if damage is not None:
             raise StateRefused(
-                f"the checkpoint {place} is damaged: {what}. A new one can begin where the state ended: holdfast "
+                f"the checkpoint {place} is damaged: {damage}. A new one can begin where the state ended: holdfast "
                 "rebuild"
             )
 
 
 def fits(place: Path, entry: LedgerEntry | None) -> bool:
-    """Whether a checkpoint is whole, and goes on from the state's last batch."""
+    """Whether a checkpoint is readable, and continues from the last batch of the state."""
     done = _numbers(place / "commits")
     if entry is None or entry.batch_id < 0:
         return not done and not any(_numbers(place / "offsets"))
@@ -51,16 +51,16 @@ def fits(place: Path, entry: LedgerEntry | None) -> bool:
 
 
 def remove(place: Path) -> None:
-    """Take a checkpoint away at once: half of one would seem to be another one."""
-    aside = place.with_name(f"{place.name}%removed")  # no table's folder is called so
-    shutil.rmtree(aside, ignore_errors=True)  # of a removal that was killed
+    """Remove a checkpoint in one step: a partial checkpoint would seem to be a different one."""
+    aside = place.with_name(f"{place.name}%removed")  # not a name of a table's folder
+    shutil.rmtree(aside, ignore_errors=True)  # left by a removal that was killed
     if place.exists():
         place.rename(aside)
     shutil.rmtree(aside, ignore_errors=True)
 
 
 def query_of(place: Path) -> str | None:
-    """Return the query that a checkpoint is of; None where it does not say, and Spark would begin a new one."""
+    """Return the id of a checkpoint's query; None where it cannot be read, so that Spark would start a new query."""
     try:
         return str(json.loads((place / "metadata").read_bytes())["id"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
@@ -68,7 +68,7 @@ def query_of(place: Path) -> str | None:
 
 
 def _damage(place: Path) -> str | None:
-    """Return what is wrong with a checkpoint; None where it is whole, or there is none."""
+    """Return what is damaged in a checkpoint; None where it is readable, or does not exist."""
     offsets, commits = _numbers(place / "offsets"), _numbers(place / "commits")
     if (offsets or commits) and query_of(place) is None:
         return "its 'metadata' is missing or cannot be read"

@@ -1,7 +1,7 @@
-"""What an edited configuration asks of a state: a plan for each table, or a refusal that names everything at once.
+"""Compares an edited configuration with a state: a plan for each table, or an error with all contradictions.
 
-A plan keeps a table as it is, defines it anew over its stored rows, seeds it, or leaves it out (docs/evolution.md).
-Invariant: a plan is made from what is noted with the state, nothing is written; what the state cannot know is refused.
+A plan keeps a table unchanged, defines it anew over its stored rows, seeds it, or removes it (docs/evolution.md).
+Invariant: planning writes nothing, and uses only the records of the state; changes that need other data are refused.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,23 +28,23 @@ from holdfast.streaming.seeding import table_rules
 from holdfast.streaming.state_view import StateView
 
 Arrived = Callable[[TableSettings], Mapping[str, ColumnType | None]]
-"""The columns that a table's source says it has now, with their types; None for one that has no type of ours."""
+"""Returns the current columns of a table's source, with their types; None for a column of an unsupported type."""
 
 _TEXT_IS_KNOWN = ("integer", "date")
 
 
 @dataclass(frozen=True)
 class TablePlan:
-    """What becomes of one table.
+    """The plan for one table.
 
     Parameters
     ----------
-    table : its settings now.
-    number, record : where the state has it, and what it notes of it; None and nothing for a table that is new.
-    definition : what it is to be, where it is not to stay as it is.
-    known : all columns that its source has.
-    declared : those whose type some configuration gave: how their values were written was its choice.
-    said : what changes, for people.
+    table : its new settings.
+    number, record : its number and record in the state; None and an empty record for a new table.
+    definition : its new definition; None where the table stays unchanged.
+    known : all columns of its source.
+    declared : the columns whose type a configuration declared at any time.
+    changes : the changes, for people.
     """
 
     table: TableSettings
@@ -53,35 +53,35 @@ class TablePlan:
     definition: Definition | None = None
     known: tuple[str, ...] = ()
     declared: tuple[str, ...] = ()
-    said: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What becomes of a state.
+    """The plan for a state.
 
     Parameters
     ----------
-    tables : those that there are to be.
-    left_out : names of those that are to go.
-    said : what changes, for people; nothing where the state fits the configuration.
+    tables : the plans for the configured tables.
+    left_out : the names of the tables that are removed.
+    changes : the changes, for people; empty where the state fits the configuration.
     """
 
     tables: tuple[TablePlan, ...]
     left_out: tuple[str, ...]
-    said: tuple[str, ...]
+    changes: tuple[str, ...]
 
 
 def planned(settings: Settings, rules: Sequence[MonitoredRule], store: Reader, arrived: Arrived) -> Plan:
     """Compare a configuration with a state.
 
-    Raises `StateRefused` with all that the state cannot follow.
+    Raises `StateRefused` with all changes that the state cannot make.
     """
     view = StateView(store)
     plans, refused = [], []
     for table in settings.tables:
         if table.name not in view.tables:
-            plans.append(TablePlan(table, said=(f"table {table.name} is new: it is seeded",)))
+            plans.append(TablePlan(table, changes=(f"table {table.name} is new: it is seeded",)))
             continue
         change = _Change(settings, table, view)
         plans.append(change.plan(rules, arrived))
@@ -93,14 +93,16 @@ def planned(settings: Settings, rules: Sequence[MonitoredRule], store: Reader, a
             + "\nChange it back, or seed anew: holdfast seed --replace"
         )
     gone = tuple(name for name in view.tables if name not in {table.name for table in settings.tables})
-    said = [f"table {one.table.name}: {text}" if one.number is not None else text for one in plans for text in one.said]
-    said += [f"table {name} is not in the configuration any more: it is left out" for name in gone]
-    said += _of_values(settings, rules, view)
-    return Plan(tuple(plans), gone, tuple(said))
+    changes: list[str] = []
+    for plan in plans:
+        changes += plan.changes if plan.number is None else [f"table {plan.table.name}: {t}" for t in plan.changes]
+    changes += [f"table {name} is not in the configuration any more: it is left out" for name in gone]
+    changes += _of_values(settings, rules, view)
+    return Plan(tuple(plans), gone, tuple(changes))
 
 
 def _of_values(settings: Settings, rules: Sequence[MonitoredRule], view: StateView) -> Iterator[str]:
-    """Yield what changes about the columns whose values are followed; where inclusions are switched, tables say it."""
+    """Yield the columns that rules on inclusions newly need; with the inclusion family, all columns are needed."""
     if settings.constraints.inclusion is not None:
         return
     for ref in sorted(columns_of_values(rules) - view.followed_columns, key=str):
@@ -108,7 +110,7 @@ def _of_values(settings: Settings, rules: Sequence[MonitoredRule], view: StateVi
 
 
 class _Change:
-    """What changes about one table."""
+    """The change of one table."""
 
     def __init__(self, settings: Settings, table: TableSettings, view: StateView) -> None:
         self._settings = settings
@@ -122,41 +124,41 @@ class _Change:
         self.refused: list[str] = []
 
     def plan(self, rules: Sequence[MonitoredRule], arrived: Arrived) -> TablePlan:
-        """Return what becomes of the table."""
+        """Return the plan for the table."""
         table, now, then = self._table, self._now, self._then
         differing = [key for key in now if now[key] != then.get(key)]
-        said = [f"'{key}' is {_shown(now[key])}, and was {_shown(then.get(key))}" for key in differing]
+        changes = [f"'{key}' is {_shown(now[key])}, and was {_shown(then.get(key))}" for key in differing]
         for key in ("source", "sequence"):
             if key in differing:
-                self.refused.append(said[differing.index(key)])
+                self.refused.append(changes[differing.index(key)])
         if (engine := self._record.engine) != self._settings.engine:
             self.refused.append(f"'engine' is {self._settings.engine}, and was {engine}: rows are held elsewhere")
         if "key" in differing and (self._progress.owed or table.sequence or isinstance(table.source, DeltaSource)):
             self.refused.append(
-                f"{said[differing.index('key')]}: what is remembered of the old key (deletes of rows to come, "
-                "sequences, versions) says nothing of another"
+                f"{changes[differing.index('key')]}: the deletes of rows to come, sequences or versions that are "
+                "remembered by the old key cannot be found by another key"
             )
         self._refuse_other_sequence()
         columns, known, more = self._columns(arrived(table), self._progress.left_out)
-        said += more
+        changes += more
         its_rules = table_rules(rules, table.name)
         if self.refused:
-            return TablePlan(table, self._number, self._record, said=tuple(said))
+            return TablePlan(table, self._number, self._record, changes=tuple(changes))
         bounds = bounds_of(table, self._settings)
         is_new = [made.column for made in columns] != list(self._schema.columns)
         is_new |= any(key in differing for key in ("key", "max_predicates", "max_context", "near", "cross_columns"))
         if not is_new:
             wide = uncoded(self._definition.coding, self._schema, its_rules)
-            said += [f"rule {one.rule.name} compares what nothing compared before" for one in wide]
+            changes += [f"rule {one.rule.name} compares columns that were not compared before" for one in wide]
             is_new = bool(wide)
         if not is_new and self._definition.reports_otherwise:
-            said.append("constraints that no table can break are not reported any more")
+            changes.append("constraints that no table can break are not reported any more")
             is_new = True
         definition = Definition(columns, table.key or (), bounds, self._cross(columns), its_rules) if is_new else None
-        return TablePlan(table, self._number, self._record, definition, known, self._declared(), tuple(said))
+        return TablePlan(table, self._number, self._record, definition, known, self._declared(), tuple(changes))
 
     def _refuse_other_sequence(self) -> None:
-        """Refuse another type of a sequence that is not among the monitored columns."""
+        """Refuse a new type of a sequence column that is not monitored."""
         noted, declared = self._record.sequence, self._table.columns.get(self._table.sequence or "")
         if not noted or declared is None or declared.type is None or noted["name"] in self._schema:
             return
@@ -164,7 +166,7 @@ class _Change:
             self.refused.append(f"the sequence {noted['name']} is {declared.type}, and was {noted['type']}")
 
     def _cross(self, columns: Sequence[EvolvedColumn]) -> str | tuple[tuple[str, str], ...] | None:
-        """Return how pairs of columns are chosen; None where those of before stay."""
+        """Return how pairs of columns are chosen; None where the pairs stay the same."""
         cross = cross_columns(self._settings, Schema(self._table.name, tuple(made.column for made in columns)))
         is_new = (
             self._now["cross_columns"] != self._then.get("cross_columns") or self._then.get("max_predicates") is None
@@ -174,7 +176,7 @@ class _Change:
     def _columns(
         self, arrived: Mapping[str, ColumnType | None], left_out: Mapping[str, str]
     ) -> tuple[list[EvolvedColumn], tuple[str, ...], list[str]]:
-        """Return the monitored columns, all that the source has, and what changes of them beside the settings."""
+        """Return the monitored columns, the names of all columns of the source, and texts for their changes."""
         table, schema = self._table, self._schema
         renamed = self._renamed(left_out)
         known = [renamed.get(name, name) for name in self._known]
@@ -184,70 +186,76 @@ class _Change:
             if self._table.monitors(renamed.get(name, name))
         ]
         self._refuse_forgotten(known, {made.column.name for made in kept})
-        said, added = [], []
-        arrived = self._told_apart(arrived, known, [made.column.name for made in kept])
+        arrived = self._distinct(arrived, known, [made.column.name for made in kept])
         if arrived:
             known = [name for name in known if name in arrived]
         declared = {name: column.type for name, column in table.columns.items() if column.type is not None}
-        for name, kind in {**arrived, **declared}.items():
-            if name in known or name == table.sequence:
-                continue
-            known.append(name)
+        new = {name: kind for name, kind in {**arrived, **declared}.items() if name not in {*known, table.sequence}}
+        for name in new:
             if name in declared and name not in arrived and not self._record.watches_fields:
                 self.refused.append(
                     f"column {name}: the version that seeded the state did not note which fields no column has, so "
                     "values of it may have been left out"
                 )
+        added, changes = self._added(new, left_out)
+        known += new
+        known += [name for name in table.exclude if name not in known]
+        columns = [*kept, *added]
+        there = [made.column.name for made in columns]
+        for setting in ("key", "include"):
+            for name in getattr(table, setting) or ():
+                if name not in there and not (setting == "include" and name in known):
+                    self.refused.append(unknown_name(f"'{setting}' names a column that does not exist,", name, there))
+        if not columns:
+            self.refused.append("no column would be left")
+        changes += [f"column {made.was} is called {made.column.name}" for made in kept if made.was != made.column.name]
+        return columns, tuple(known), changes
+
+    def _added(
+        self, new: Mapping[str, ColumnType | None], left_out: Mapping[str, str]
+    ) -> tuple[list[EvolvedColumn], list[str]]:
+        """Return the new columns that are monitored, and a text for each new column."""
+        added, changes = [], []
+        for name, kind in new.items():
             if kind is None or not self._table.monitors(name):
-                said.append(f"column {name} is new, and left out")
+                changes.append(f"column {name} is new, and left out")
                 continue
-            if name in left_out or len(left_out) >= MOST_LEFT_OUT:
-                since = f"record {left_out[name]}" if name in left_out else "some record, among many other fields"
+            if since := _left_out_since(name, left_out):
                 self.refused.append(
                     f"column {name}: its values were left out since {since}, so it would be wrong in the rows that "
                     "came since (with 'new_columns: stop' a run stops before that)"
                 )
             added.append(EvolvedColumn(Column(name, kind, self._ordered(name))))
-            said.append(f"column {name} is new: it is null in the rows there are")
-        known += [name for name in table.exclude if name not in known]
-        columns = [*kept, *added]
-        there = [made.column.name for made in columns]
-        for what in ("key", "include"):
-            for name in getattr(table, what) or ():
-                if name not in there and not (what == "include" and name in known):
-                    self.refused.append(unknown_name(f"'{what}' names a column that there is not,", name, there))
-        if not columns:
-            self.refused.append("no column would be left")
-        said += [f"column {made.was} is called {made.column.name}" for made in kept if made.was != made.column.name]
-        return columns, tuple(known), said
+            changes.append(f"column {name} is new: it is null in the existing rows")
+        return added, changes
 
-    def _told_apart(
+    def _distinct(
         self, arrived: Mapping[str, ColumnType | None], known: Sequence[str], kept: Sequence[str]
     ) -> Mapping[str, ColumnType | None]:
-        """Return what a source has, where a new column cannot be an old one under another name."""
+        """Return the columns of a source; refuse new columns that may be renamed old columns."""
         table = self._table
-        if not arrived or not all(name in arrived for name in kept):  # who follows it says that one is missing
+        if not arrived or not all(name in arrived for name in kept):  # reported by the source
             return {}
         gone = [name for name in known if name not in arrived]
-        told = {*known, *table.columns, *table.exclude, table.sequence}
-        unclear = [name for name in arrived if name not in told and self._table.monitors(name)]
+        configured = {*known, *table.columns, *table.exclude, table.sequence}
+        unclear = [name for name in arrived if name not in configured and self._table.monitors(name)]
         if gone and unclear:
             self.refused.append(
-                f"the source has new columns ({', '.join(unclear)}), and lacks {', '.join(gone)}: whether one of them "
-                "is one of those cannot be told. Under 'columns' say {new: {was: old}} of one that is, or give the "
-                "type of one that is new; name the others under 'exclude'"
+                f"the source has new columns ({', '.join(unclear)}), and lacks {', '.join(gone)}: a column may have "
+                "been renamed. Under 'columns' write {new: {was: old}} for a renamed column, or the type of a new one; "
+                "name the others under 'exclude'"
             )
         return arrived
 
     def _renamed(self, left_out: Mapping[str, str]) -> dict[str, str]:
-        """Return the new names of columns, by the old ones."""
+        """Return the new names of renamed columns, by their old names."""
         found: dict[str, str] = {}
         for name, column in self._table.columns.items():
             if column.was is None:
                 continue
             before = (self._then.get("columns") or {}).get(name, {})
             if name in self._schema and before.get("was") == column.was:
-                continue  # an earlier start has done it, or the seed had the new name
+                continue  # renamed by an earlier start, or before the seed
             if name in {*self._schema.names, *(self._record.known or ())} or column.was in found:
                 self.refused.append(
                     f"column {name} is to take over {column.was}: {name} is a column itself, or {column.was} is taken "
@@ -257,8 +265,7 @@ class _Change:
                 found[column.was] = name
                 if column.was in self._remembered:
                     self.refused.append(f"column {column.was} is of the key, by whose name sequences are remembered")
-                if name in left_out or len(left_out) >= MOST_LEFT_OUT:
-                    since = f"record {left_out[name]}" if name in left_out else "some record, among many other fields"
+                if since := _left_out_since(name, left_out):
                     self.refused.append(
                         f"column {column.was} is to be {name}, of which values were left out since {since}: it would "
                         "be wrong in the rows that came since (with 'new_columns: stop' a run stops before that)"
@@ -269,19 +276,19 @@ class _Change:
 
     @property
     def _known(self) -> Sequence[str]:
-        """All columns that the source had."""
+        """All columns that the source had when the state was made."""
         return self._schema.names if self._record.known is None else self._record.known
 
     @property
     def _remembered(self) -> set[str]:
-        """The columns by whose values sequences, or versions of a feed, are remembered."""
+        """The columns whose values are the keys of remembered sequences, or versions of a feed."""
         table = self._table
         if table.sequence is None and not isinstance(table.source, DeltaSource):
             return set()
         return {*(self._then.get("key") or ()), *([] if table.sequence is None else [table.sequence])}
 
     def _declared(self) -> tuple[str, ...]:
-        """Return the columns whose type was given at any time, by their names now."""
+        """Return the current names of the columns whose type was declared at any time."""
         renamed = {c.was: name for name, c in self._table.columns.items() if c.was in self._schema}
         before = {*self._record.declared, *self._given_types()}
         return tuple(sorted({*(renamed.get(name, name) for name in before), *declared_columns(self._table)}))
@@ -290,7 +297,7 @@ class _Change:
         return [name for name, column in (self._then.get("columns") or {}).items() if column.get("type")]
 
     def _column(self, was: str, name: str) -> Column:
-        """Return a column as it is to be."""
+        """Return the new definition of a column."""
         old, declared = self._schema[was], self._table.columns.get(name)
         kind = old.type if declared is None or declared.type is None else declared.type
         before = (self._then.get("columns") or {}).get(was, {})
@@ -313,12 +320,19 @@ class _Change:
         return None if declared is None else declared.ordered
 
     def _refuse_forgotten(self, known: Sequence[str], kept: set[str]) -> None:
-        """Refuse columns that are to be monitored, and were left out before."""
+        """Refuse to monitor columns that were not monitored before, since their values were not stored."""
         include, exclude = self._then.get("include"), self._then.get("exclude") or ()
         for name in known:
             was_wanted = (include is None or name in include) and name not in exclude
             if name not in kept and self._table.monitors(name) and not was_wanted:
                 self.refused.append(f"column {name} was left out before: its values were not kept")
+
+
+def _left_out_since(name: str, left_out: Mapping[str, str]) -> str:
+    """Return the first record of which a field may have been left out; empty where none was."""
+    if name in left_out:
+        return f"record {left_out[name]}"
+    return "some record, among many other fields" if len(left_out) >= MOST_LEFT_OUT else ""
 
 
 def _shown(value: Any) -> str:

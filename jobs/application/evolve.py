@@ -6,26 +6,24 @@ Invariant: the old state is unchanged until the new state is complete; then the 
 """
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from holdfast.constraints import InputError, StateRefused
 from holdfast.jobs.application.alerting import alerts_of
-from holdfast.jobs.application.blocks import rows_of
 from holdfast.jobs.application.checkpoints import remove
 from holdfast.jobs.application.evolution import Plan, TablePlan, planned
 from holdfast.jobs.application.first_rows import arrived_columns
 from holdfast.jobs.application.moving import NEW, swap
-from holdfast.jobs.application.opening import publish_what_waits, published
+from holdfast.jobs.application.opening import OpenState
 from holdfast.jobs.application.seeding import TableSeeder, monitored_rules, noted, retention_of
 from holdfast.jobs.application.streams import checkpoint_of
 from holdfast.jobs.configuration.quantities import is_remote
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.terminal.progress import Progress
 from holdfast.state import codecs
-from holdfast.state.commits import READY, Commits
+from holdfast.state.commits import Commits
 from holdfast.state.rocks import RocksStore
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.alerts.waiting import carried
@@ -35,35 +33,25 @@ from holdfast.streaming.maintainers.table.evolving import evolved as defined_ane
 from holdfast.streaming.pipeline import MOST_LEFT_OUT
 from holdfast.streaming.seeding import TAKEN_OVER, SeededTable, seed, table_rules
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 _AT_ONCE = 10_000
 
 
-def evolved(
-    configuration: Configuration,
-    store: RocksStore,
-    commits: Commits,
-    session: Callable[[], "SparkSession"],
-    progress: Progress,
-) -> bool:
+def evolved(configuration: Configuration, state: OpenState, progress: Progress) -> bool:
     """Change the state to an edited configuration; return whether another state took its place."""
     settings, rules = configuration.settings, monitored_rules(configuration)
-    if commits.upgraded_from is not None:
-        progress.note(f"state: upgraded from format {commits.upgraded_from}, as an earlier version wrote it")
-    if commits.identity.status != READY:
+    if state.commits.upgraded_from is not None:
+        progress.note(f"state: upgraded from format {state.commits.upgraded_from}, as an earlier version wrote it")
+    if not state.is_seeded:
         return False
-    plan = planned(settings, rules, store, arrived_columns(settings))
-    if not plan.said:
+    plan = planned(settings, rules, state.store, arrived_columns(settings))
+    if not plan.changes:
         return False
     progress.note("changes to the state:")
-    for text in plan.said:
+    for text in plan.changes:
         progress.note(f"  {text}")
-    place = rows_of(settings, commits.identity.state_id, session)
-    place.refuse_missing(store)
-    publish_what_waits(settings, store, commits, session)
-    _Evolution(TableSeeder(settings, rules, session, place, progress), plan, store, commits).run()
+    state.place.refuse_missing(state.store)
+    state.publish_waiting()
+    _Evolution(TableSeeder(settings, rules, state.session, state.place, progress), plan, state).run()
     return True
 
 
@@ -75,22 +63,21 @@ class _Evolution:
     ----------
     seeder : seeds tables that are new, with the edited configuration.
     plan : how each table changes.
-    store, commits : the old state.
+    old : the old state.
     """
 
     seeder: TableSeeder
     plan: Plan
-    store: RocksStore
-    commits: Commits
+    old: OpenState
 
     def run(self) -> None:
         """Make the second state, and put it into the place of the old state, whose store is closed."""
         settings, plan, state = self.seeder.settings, self.plan, Path(self.seeder.settings.state)
         earlier = replace(
-            published(settings, self.commits, self.seeder.spark),
+            self.old.published(),
             commit=0,
-            waiting=carried(self.store),
-            kept=_taken_over(self.store, plan),
+            waiting=carried(self.old.store),
+            kept=_taken_over(self.old.store, plan),
             left_out=plan.left_out,
             cause="config",
         )
@@ -98,7 +85,7 @@ class _Evolution:
         new = RocksStore(made)
         try:
             seed(
-                Commits.succeeding(new, self.commits),
+                Commits.succeeding(new, self.old.commits),
                 map(self.seeded, plan.tables),
                 earlier,
                 rules=self.seeder.rules,
@@ -111,7 +98,7 @@ class _Evolution:
             shutil.rmtree(made, ignore_errors=True)
             raise
         new.close()
-        swap(state, made, self.store)
+        swap(state, made, self.old.store)
         for table in (*plan.left_out, *(one.table.name for one in plan.tables if one.number is None)):
             checkpoint = checkpoint_of(settings, table)
             if not is_remote(checkpoint):
@@ -132,11 +119,11 @@ class _Evolution:
         rows = self.seeder.place.restore(name)
         if one.definition is None:
             rules = table_rules(self.seeder.rules, name)
-            maintainer = Maintainer.restore(self.store, number, rules=rules, rows=rows)
+            maintainer = Maintainer.restore(self.old.store, number, rules=rules, rows=rows)
             maintainer.remember_as(maintainer, retention_of(one.table))
             return maintainer
         with progress.task(f"table {name}") as task:
-            old = Maintainer.restore(self.store, number, rows=rows)
+            old = Maintainer.restore(self.old.store, number, rows=rows)
             try:
                 maintainer = defined_anew(
                     old, one.definition, lambda text: task.describe(f"table {name} anew from its rows: {text}")

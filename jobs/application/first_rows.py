@@ -162,8 +162,8 @@ def arrived_columns(settings: Settings) -> Callable[[TableSettings], dict[str, C
 
 def _wanted(table: TableSettings, known: tuple[str, ...], where: str) -> tuple[list[str], dict[str, ColumnType]]:
     """Return the columns to read, the sequence among them, and their declared types."""
-    for asked in (table.include or (), table.exclude, table.key or (), table.columns):
-        for name in asked:
+    for named in (table.include or (), table.exclude, table.key or (), table.columns):
+        for name in named:
             if name not in known and name != table.sequence:
                 raise UsageError(unknown_name(f"table {table.name}: {where} has no column", name, list(known)))
     wanted = [name for name in known if table.monitors(name) or name == table.sequence]

@@ -1,6 +1,6 @@
-"""Names of tables as names of folders.
+"""Names of folders for tables.
 
-Invariant: a name never becomes more than one folder, nor two names the same.
+Invariant: a table's name becomes a single folder, inside its parent; two tables never have the same folder.
 """
 
 from hashlib import sha256
@@ -10,7 +10,7 @@ _LONGEST_FOLDER, _KEPT_OF_FOLDER = 200, 150
 
 
 def folder_name(name: str) -> str:
-    """Return a name as a folder's.
+    """Return the name of a table's folder.
 
     >>> folder_name("orders"), folder_name("../etc"), folder_name(".")
     ('orders', '..%2Fetc', '%2E')
@@ -18,6 +18,6 @@ def folder_name(name: str) -> str:
     'xxxxx%-0d4e2ca9e9cbced7'
     """
     quoted = quote(name, safe="")
-    if len(quoted) > _LONGEST_FOLDER:  # no other name makes a '%-'
+    if len(quoted) > _LONGEST_FOLDER:  # '%-' occurs in no quoted name
         return f"{quoted[:_KEPT_OF_FOLDER]}%-{sha256(name.encode(errors='surrogatepass')).hexdigest()[:16]}"
     return quoted.replace(".", "%2E") if set(quoted) == {"."} else quoted

@@ -1,8 +1,7 @@
-"""Looks at the machine before a job does, whether everything is there that Holdfast needs.
+"""Checks whether a machine meets the requirements of Holdfast.
 
-Invariant: an examination ends with a list, whatever it meets; it changes nothing but the cache
-folder (jars are fetched), and what it writes to try a folder out it removes. A finding that is not
-`ok` says what to do.
+Invariant: every error is a finding in the list; a finding that is not `ok` has an action. Checks change nothing but the
+cache folder (jars are downloaded), and remove the files that they write to try a folder.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import struct
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -44,16 +43,12 @@ _KAFKA_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found; `action` is empty where nothing has to be done."""
+    """The result of a check; `action` is empty where nothing has to be done."""
 
     check: str
     status: Status
     found: str
     action: str = ""
-
-    def as_record(self) -> dict[str, str]:
-        """Return the finding as one line of JSON has it."""
-        return asdict(self)
 
 
 def examine(
@@ -66,19 +61,19 @@ def examine(
 ) -> list[Finding]:
     """Run every check.
 
-    Costs a second, and the jars where they are not in the cache; with Spark half a minute.
+    Takes a second, and the download of jars that are not in the cache; with Spark half a minute.
 
     Parameters
     ----------
     paths
-        Folders that a job will write, by what they are for (`state`, `backup`, `output`, `checkpoint`, `blocks`).
+        Folders that a job will write, by purpose (`state`, `backup`, `output`, `checkpoint`, `blocks`).
         Addresses of other storage (with `://`) are listed, not tried.
     kafka
-        Brokers as `host:port`, with commas between.
+        Brokers as `host:port`, separated by commas.
     start_spark
-        Also start Spark, and write and read a Delta table in a temporary folder.
+        Whether Spark is started too, to write and read a Delta table in a temporary folder.
     spark_settings, blocks
-        What Spark is started with, and where its executors are to hold rows, which they try then.
+        Settings of Spark, and the storage of blocks, where executors then write and read files.
     """
     places = dict(paths or {})
     findings = [_python(), _packages(), _memory()]
@@ -104,7 +99,7 @@ def _python() -> Finding:
 
 
 def _packages() -> Finding:
-    """Compare what is installed with what this version of Holdfast asks for."""
+    """Compare the installed packages with the requirements of this version of Holdfast."""
     from packaging.requirements import Requirement
 
     try:
@@ -125,7 +120,7 @@ def _applies(requirement: Requirement) -> bool:
 
 
 def _misfit(requirement: Requirement) -> str:
-    """Return the installed version where it does not fit, and the empty text where it does."""
+    """Return the installed version where it does not satisfy a requirement, else an empty text."""
     try:
         installed = metadata.version(requirement.name)
     except metadata.PackageNotFoundError:
@@ -137,12 +132,12 @@ def _memory() -> Finding:
     size = _memory_bytes()
     if size >= 3 * _GIGABYTE:
         return Finding("memory", "ok", _gigabytes(size))
-    action = "Spark and the state together want 3 GB: expect a small table only, or use a larger machine"
+    action = "Spark and the state together need 3 GB: expect to hold small tables only, or use a larger machine"
     return Finding("memory", "warn", _gigabytes(size), action)
 
 
 def _memory_bytes() -> int:
-    """Return what this process may use: the machine's memory, or its container's limit."""
+    """Return the memory that this process may use: that of the machine, or the limit of its container."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     files = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
     limits = (file.read_text().strip() for file in files if file.is_file())
@@ -150,9 +145,9 @@ def _memory_bytes() -> int:
 
 
 def _place(name: str, place: str | Path) -> Iterator[Finding]:
-    """Try to write where `place` is, or where it will be made, and look at the room there."""
+    """Try to write in a folder, or in the parent where it will be created, and check the free space."""
     if "://" in str(place):
-        yield Finding(f"write {name}", "warn", "not on a local disk: not tried", "seed or run will tell")
+        yield Finding(f"write {name}", "warn", "not on a local disk: not tried", "seed or run will try it")
         return
     folder = Path(place).expanduser().absolute()
     try:
@@ -190,7 +185,7 @@ def _jars() -> Finding:
 
 
 def _broker(server: str) -> Finding:
-    """Ask a broker which requests it knows, the question that every client begins with."""
+    """Ask a broker which API versions it supports, the first request of every client."""
     check = f"kafka {server}"
     host, _, port = server.rpartition(":")
     if not host or not port.isdigit():
@@ -225,7 +220,7 @@ def _spark(settings: dict[str, str], blocks: Storage | None) -> Iterator[Finding
     try:
         spark = session("holdfast-doctor", settings)
         try:
-            if is_local(str(spark.sparkContext.master)):  # elsewhere nobody reaches a temporary folder
+            if is_local(str(spark.sparkContext.master)):  # executors elsewhere cannot read a temporary folder
                 with tempfile.TemporaryDirectory() as folder:
                     spark.range(3).write.format("delta").save(f"{folder}/table")
                     rows = spark.read.format("delta").load(f"{folder}/table").count()
@@ -244,7 +239,7 @@ def _spark(settings: dict[str, str], blocks: Storage | None) -> Iterator[Finding
 
 
 def _blocks(spark: SparkSession, blocks: Storage) -> Finding:
-    """Let executors write, read and remove files where they are to hold rows."""
+    """Let executors write, read and remove files in the storage of blocks."""
     from holdfast.streaming.spark.executors import SparkExecutors
 
     executors = SparkExecutors(spark)
@@ -254,7 +249,7 @@ def _blocks(spark: SparkSession, blocks: Storage) -> Finding:
         tasks = [f"doctor-{secrets.token_hex(8)}" for _ in range(4 * executors.cores)]
         hosts = set(executors.run(partial(_tried, blocks), tasks))
     except (HoldfastError, OSError) as error:
-        action = "correct 'blocks.path' and who may write there: this machine and all executors"
+        action = "correct 'blocks.path', and let this machine and all executors write there"
         return Finding("executors write blocks", "fail", _first_line(error), action)
     finally:
         for folder in made:

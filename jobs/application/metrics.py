@@ -1,9 +1,9 @@
-"""The figures of a run in the formats of Prometheus, and where they are served.
+"""Serves the figures of a run in the formats of Prometheus.
 
-Figures are read when somebody asks, from what the batches leave behind anyway; a batch itself adds its steps to
-histograms, some microseconds. Nothing here takes a lock that a batch takes.
+Figures are computed when they are requested, from the parts of the run; a batch only adds its seconds to histograms,
+which takes some microseconds. No lock is shared with a batch.
 
-Invariant: whatever tables and rules are called, and whoever asks how slowly, a batch goes on.
+Invariant: no request delays a batch, however slow its client is, and whatever tables and rules are called.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Figures(Collector):
 
     Parameters
     ----------
-    application : its name.
+    application : the name of the pipeline.
     """
 
     def __init__(self, application: str) -> None:
@@ -62,17 +62,17 @@ class Figures(Collector):
         return self._is_well()
 
     def follow(self, followed: RunParts | None) -> None:
-        """Read figures from these parts from now on; from none once they end."""
+        """Read figures from the parts of a run from now on; None ends this."""
         if followed is not None:
             self._held = {name: maintainer.counts for name, maintainer in followed.tables.items()}
         self._followed = followed
 
     def watch(self, is_well: Callable[[], bool]) -> None:
-        """Let `is_well` be what this says."""
+        """Report the health of the run by this function from now on."""
         self._is_well = is_well
 
     def done(self, done: "Done") -> None:
-        """Note a committed batch. O(steps)."""
+        """Add a committed batch to the histograms. O(steps)."""
         followed = self._followed
         if followed is not None:
             self._held[done.table] = followed.tables[done.table].counts
@@ -86,19 +86,19 @@ class Figures(Collector):
         counts, whole = self._steps.get((table, step)) or ([0] * len(_NAMES), 0.0)
         counts = counts.copy()
         counts[bisect_left(_BOUNDS, seconds)] += 1
-        self._steps[table, step] = counts, whole + seconds  # at once, for whoever reads
+        self._steps[table, step] = counts, whole + seconds  # in one assignment, as another thread reads
 
-    # Asked for
+    # For requests
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing is told in advance."""
+        """Yield nothing: the figures are not known in advance."""
         yield from ()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all figures as they are now."""
-        about = GaugeMetricFamily("holdfast_info", "This pipeline.", labels=["version", "application"])
-        about.add_metric([holdfast.__version__, _label(self._application)], 1)
-        yield about
+        """Yield all figures."""
+        info = GaugeMetricFamily("holdfast_info", "This pipeline.", labels=["version", "application"])
+        info.add_metric([holdfast.__version__, _label(self._application)], 1)
+        yield info
         yield self._seconds()
         followed = self._followed
         if followed is not None:
@@ -145,9 +145,9 @@ _TABLE_FIGURES: Mapping[str, tuple[str, str, Any]] = {
     "holdfast_batches": ("batches", "Batches since the seed.", CounterMetricFamily),
     "holdfast_records": ("records", "Records since the seed.", CounterMetricFamily),
     "holdfast_quarantined": ("quarantined", "Records put into quarantine since the seed.", CounterMetricFamily),
-    "holdfast_late": ("late", "Records older than what is known of their key, since the seed.", CounterMetricFamily),
+    "holdfast_late": ("late", "Records older than the last record of their key, since the seed.", CounterMetricFamily),
     "holdfast_lag_seconds": ("lag_seconds", "Age of the oldest record of the last batch.", GaugeMetricFamily),
-    "holdfast_lag_records": ("lag_records", "Records not read yet, where the source tells.", GaugeMetricFamily),
+    "holdfast_lag_records": ("lag_records", "Records not read yet, if the source reports them.", GaugeMetricFamily),
 }
 
 
@@ -195,7 +195,7 @@ def _of_commits(followed: RunParts) -> Iterator[Metric]:
 
 
 def _label(text: str) -> str:
-    """Return a text as UTF-8 can have it; the rest of the escaping is that of the format."""
+    """Return a text that can be encoded as UTF-8; the library escapes the rest."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -204,8 +204,8 @@ class Endpoint:
 
     Parameters
     ----------
-    figures : of the run.
-    settings : where.
+    figures : the figures of the run.
+    settings : address and port.
     """
 
     def __init__(self, figures: Figures, settings: "PrometheusSettings") -> None:
@@ -217,7 +217,7 @@ class Endpoint:
         except OSError as error:
             raise ExternalError(
                 f"prometheus: {settings.address}:{settings.port} cannot be served ({error.strerror or error}): stop "
-                "what uses the port, or name another `port`"
+                "the program that uses the port, or name another `port`"
             ) from error
         headers = [("Server", f"holdfast/{holdfast.__version__}")]
         self._server = Background(_application(figures, registry), listening, "metrics", http=_Patient, headers=headers)
@@ -225,12 +225,12 @@ class Endpoint:
         self._server.start()
 
     def close(self) -> None:
-        """Serve no more, and give the port up."""
+        """Stop serving, and release the port."""
         self._server.close()
 
 
 def _application(figures: Figures, registry: CollectorRegistry) -> Starlette:
-    """Return what answers: the figures of a registry, and whether the run is well."""
+    """Return the application: the figures of a registry, and the health of the run."""
 
     async def health(_: Request) -> Response:
         well = figures.is_well
@@ -248,7 +248,7 @@ def _plain(status: int, text: str) -> Response:
 
 
 class _Metrics:
-    """The application of `prometheus_client`, as an endpoint of a route, which a function would not be."""
+    """The application of `prometheus_client`, as an object, since a route would call a function differently."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._app = make_asgi_app(registry)
@@ -258,15 +258,15 @@ class _Metrics:
 
 
 class _Patient(H11Protocol):
-    """Lets a connection go that brings no whole request within some seconds, so that slow clients do not pile up."""
+    """Closes connections that send no complete request within some seconds, so that slow clients do not accumulate."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request."""
+        """Wait for the first request."""
         super().connection_made(transport)
         self._wait_for_the_next(None)
 
     def on_response_complete(self) -> None:
-        """Begin to wait for the next request."""
+        """Wait for the next request."""
         cycle = self.cycle
         super().on_response_complete()
         self._wait_for_the_next(cycle)
@@ -280,7 +280,7 @@ class _Patient(H11Protocol):
 
 
 def _listening(address: str, port: int) -> socket.socket:
-    """Return a socket that listens; on all addresses of both kinds where that is asked for."""
+    """Return a listening socket; for an unspecified IPv6 address, on all addresses of both versions."""
     is_v6 = address != "localhost" and ipaddress.ip_address(address).version == 6
     is_both = is_v6 and ipaddress.ip_address(address).is_unspecified and socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if is_v6 else socket.AF_INET

@@ -5,6 +5,8 @@ Invariant: a state that was lost is never replaced by a new one without an error
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,9 @@ import pyarrow as pa
 
 from holdfast.constraints import ExternalError, StateMissing
 from holdfast.jobs.application.backup import backup_of
+from holdfast.jobs.application.blocks import rows_of
 from holdfast.jobs.application.moving import remove_leftovers, undo_swap
+from holdfast.jobs.application.state_rows import StateRows
 from holdfast.jobs.configuration.quantities import is_remote
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.configuration.settings import Settings
@@ -20,7 +24,7 @@ from holdfast.jobs.terminal.progress import Progress
 from holdfast.state.commits import READY, Commits, Identity
 from holdfast.state.judging import identity_read
 from holdfast.state.log import CommitLog
-from holdfast.state.places import make_private
+from holdfast.state.places import Place, make_private
 from holdfast.state.rocks import RocksReader, RocksStore, holds_store
 from holdfast.state.snapshots import Snapshots, backups, own, refuse_behind
 from holdfast.streaming.commits.snapshotting import Snapshotter
@@ -41,10 +45,12 @@ _SHOWN = """
     HAVING sum(CASE change WHEN 'added' THEN 1 ELSE -1 END) > 0
 """
 
+_ALL = "SELECT * FROM {published}"
+
 _BROKEN = """
-    SELECT told.rule FROM {published} told
+    SELECT status.rule FROM {published} status
     JOIN (SELECT rule, max(commit) AS last FROM {published} GROUP BY rule) lasts
-    ON told.rule = lasts.rule AND told.commit = lasts.last WHERE told.broken
+    ON status.rule = lasts.rule AND status.commit = lasts.last WHERE status.broken
 """
 
 
@@ -117,57 +123,108 @@ def no_state(configuration: Configuration) -> StateMissing:
     return StateMissing(f"{state} holds no state yet: holdfast run {configuration.file} makes it")
 
 
-@contextmanager
-def opened(
-    settings: Settings, evolved: Callable[[RocksStore, Commits], bool] = lambda _store, _commits: False
-) -> Iterator[tuple[RocksStore, Commits]]:
-    """Open the state for writing; `evolved` may replace it by another state, and returns whether it did."""
-    store = RocksStore(Path(settings.state))
-    try:
-        remove_leftovers(store.path)
-        commits = Commits(store, settings.name)
-        if evolved(store, commits):
-            store = RocksStore(Path(settings.state))
-            commits = Commits(store, settings.name)
-        yield store, commits
-    finally:
-        store.close()
-
-
-def publish_what_waits(
-    settings: Settings,
-    store: RocksStore,
-    commits: Commits,
-    session: Callable[[], "SparkSession"],
-    backed_up: Callable[[], object] = lambda: None,
-) -> None:
-    """Publish all commits of a state that no run follows.
+@dataclass(frozen=True)
+class OpenState:
+    """A state that this process has opened for writing, with its backup and its outputs.
 
     Parameters
     ----------
-    backed_up : called before that, once the backup is complete.
+    session : starts Spark, where it is needed.
     """
-    publisher = publisher_of(settings, commits, session)
-    snapshotter_of(settings, store, commits).first()
-    backed_up()
-    publisher.start()
-    publisher.close()
 
+    settings: Settings
+    store: RocksStore
+    commits: Commits
+    session: Callable[[], "SparkSession"]
 
-def published(settings: Settings, commits: Commits, session: Callable[[], "SparkSession"]) -> Earlier:
-    """Return the constraints, examples and rules that an earlier state of this application published."""
-    from deltalake import DeltaTable, QueryBuilder
-    from deltalake.exceptions import DeltaError
+    @property
+    def is_seeded(self) -> bool:
+        """Whether the state is seeded to its end."""
+        return self.commits.identity.status == READY
 
-    outputs = outputs_of(settings, commits, session)  # refuses those of another application
-    if outputs["constraints"].is_new:
-        return Earlier()
-    is_spark = writer_for(settings.output, settings.publish.writer) == "spark"
+    @cached_property
+    def place(self) -> StateRows:
+        """The place of the rows of the state's tables."""
+        return rows_of(self.settings, self.commits.identity.state_id, self.session)
 
-    def asked(table: str, query: str) -> list[dict[str, Any]]:
+    def log(self) -> CommitLog:
+        """Return the log of the state in its backup, which this process owns from now on."""
+        identity, backup = self.commits.identity, self._backup
+        own(backup, identity)
+        refuse_behind(backup, identity.epoch, self.commits.last)
+        return CommitLog(backup, identity.epoch)
+
+    def publisher(self) -> Publisher:
+        """Return the publisher of the state's commits; this process owns the backup from now on."""
+        limits = self.settings.publish
+        return Publisher(self.commits, self.log(), self.outputs(), limits.max_lag, limits.compact_every)
+
+    def snapshotter(self) -> Snapshotter:
+        """Return the snapshotter, which copies the state into the backup."""
+        limits = self.settings.snapshot
+        snapshots = Snapshots(self._backup, limits.keep)
+        return Snapshotter(self.store, self.commits, snapshots, limits.interval.total_seconds())
+
+    def outputs(self) -> dict[str, OutputTable]:
+        """Return the output tables; create missing tables, refuse tables of another application."""
+        settings, identity, kept = self.settings, self.commits.identity, self.settings.retention
+
+        def spark_table(uri: str, shape: Shape, application: str, state_id: str, retention: Retention) -> OutputTable:
+            from holdfast.streaming.spark.delta_table import SparkTable
+
+            return SparkTable(self.session(), uri, shape, application, state_id, retention)
+
+        return open_tables(
+            settings.output,
+            identity.application,
+            identity.state_id,
+            writer=settings.publish.writer,
+            spark_table=spark_table,
+            storage=settings.storage_options,
+            retentions={name: Retention(kept.delta_log, getattr(kept, name, None)) for name in SHAPES},
+        )
+
+    def publish_waiting(self, backed_up: Callable[[], object] = lambda: None) -> None:
+        """Publish all commits of the state, which no run follows.
+
+        Parameters
+        ----------
+        backed_up : called before that, once the backup is complete.
+        """
+        publisher = self.publisher()
+        self.snapshotter().first()
+        backed_up()
+        publisher.start()
+        publisher.close()
+
+    def published(self) -> Earlier:
+        """Return the constraints, examples and rules that an earlier state of this application published."""
+        outputs = self.outputs()  # refuses those of another application
+        if outputs["constraints"].is_new:
+            return Earlier()
+        lasts = [self._query(name, "SELECT max(commit) AS last FROM {published}")[0]["last"] or 0 for name in outputs]
+        return Earlier(
+            constraints=self._query("constraints", _ALL),
+            examples=self._query("violations", _SHOWN),
+            near=self._query("near_constraints", _ALL),
+            exceptions=self._query("exceptions", _ALL),
+            broken={row["rule"] for row in self._query("rule_status", _BROKEN)},
+            commit=max(lasts),
+        )
+
+    @property
+    def _backup(self) -> Place:
+        return backup_of(self.settings).at(self.commits.identity.state_id)
+
+    def _query(self, table: str, query: str) -> list[dict[str, Any]]:
+        """Return the rows of a query on an output table, which the query calls `{published}`."""
+        from deltalake import DeltaTable, QueryBuilder
+        from deltalake.exceptions import DeltaError
+
+        settings = self.settings
         place = f"{settings.output}/{table}"
-        if is_spark:
-            frame = session().read.format("delta").load(place)
+        if writer_for(settings.output, settings.publish.writer) == "spark":
+            frame = self.session().read.format("delta").load(place)
             found: list[dict[str, Any]] = frame.sparkSession.sql(query, published=frame).toArrow().to_pylist()
             return found
         with storage_errors(place, "read", (DeltaError, OSError, pa.ArrowException)):
@@ -175,61 +232,21 @@ def published(settings: Settings, commits: Commits, session: Callable[[], "Spark
             batches = QueryBuilder().register("published", opened).execute(query.replace("{published}", "published"))
             return list(pa.table(batches.read_all()).to_pylist())
 
-    lasts = [asked(name, "SELECT max(commit) AS last FROM {published}")[0]["last"] or 0 for name in outputs]
-    broken = {row["rule"] for row in asked("rule_status", _BROKEN)}
-    merged = {
-        name: asked(name, "SELECT * FROM {published}") for name in ("constraints", "near_constraints", "exceptions")
-    }
-    return Earlier(
-        constraints=merged["constraints"],
-        examples=asked("violations", _SHOWN),
-        near=merged["near_constraints"],
-        exceptions=merged["exceptions"],
-        broken=broken,
-        commit=max(lasts),
-    )
 
-
-def log_of(settings: Settings, commits: Commits) -> CommitLog:
-    """Return the log of the state in its backup, which this process owns from now on."""
-    folder = backup_of(settings).at(commits.identity.state_id)
-    own(folder, commits.identity)
-    refuse_behind(folder, commits.identity.epoch, commits.last)
-    return CommitLog(folder, commits.identity.epoch)
-
-
-def publisher_of(settings: Settings, commits: Commits, session: Callable[[], "SparkSession"]) -> Publisher:
-    """Return the publisher of a state's commits; this process owns the backup from now on."""
-    return Publisher(
-        commits,
-        log_of(settings, commits),
-        outputs_of(settings, commits, session),
-        settings.publish.max_lag,
-        settings.publish.compact_every,
-    )
-
-
-def snapshotter_of(settings: Settings, store: RocksStore, commits: Commits) -> Snapshotter:
-    """Return the snapshotter, which copies the state into the backup."""
-    snapshots = Snapshots(backup_of(settings).at(commits.identity.state_id), settings.snapshot.keep)
-    return Snapshotter(store, commits, snapshots, settings.snapshot.interval.total_seconds())
-
-
-def outputs_of(settings: Settings, commits: Commits, session: Callable[[], "SparkSession"]) -> dict[str, OutputTable]:
-    """Return the output tables; create missing tables, refuse tables of another application."""
-    identity, kept = commits.identity, settings.retention
-
-    def spark_table(uri: str, shape: Shape, application: str, state_id: str, retention: Retention) -> OutputTable:
-        from holdfast.streaming.spark.delta_table import SparkTable
-
-        return SparkTable(session(), uri, shape, application, state_id, retention)
-
-    return open_tables(
-        settings.output,
-        identity.application,
-        identity.state_id,
-        writer=settings.publish.writer,
-        spark_table=spark_table,
-        storage=settings.storage_options,
-        retentions={name: Retention(kept.delta_log, getattr(kept, name, None)) for name in SHAPES},
-    )
+@contextmanager
+def opened(
+    settings: Settings,
+    session: Callable[[], "SparkSession"],
+    evolved: Callable[[OpenState], bool] = lambda _: False,
+) -> Iterator[OpenState]:
+    """Open the state for writing; `evolved` may replace it by another state, and returns whether it did."""
+    store = RocksStore(Path(settings.state))
+    try:
+        remove_leftovers(store.path)
+        state = OpenState(settings, store, Commits(store, settings.name), session)
+        if evolved(state):
+            store = RocksStore(Path(settings.state))
+            state = OpenState(settings, store, Commits(store, settings.name), session)
+        yield state
+    finally:
+        store.close()

@@ -171,8 +171,8 @@ def _noted(aside: Path) -> Old | None:
         return Old(found["flaw"], found["state"], found["checkpoint"], **lists, is_complete=found["is_complete"])
     except (ValueError, KeyError, TypeError) as error:
         raise StateRefused(
-            f"{aside} has what a holdfast seed --replace had set aside, and its {_ABOUT} cannot be read: move a state "
-            "that is in it back into its place, or elsewhere, remove the folder, and start again"
+            f"{aside} has a state that holdfast seed --replace set aside, and its {_ABOUT} cannot be read: move the "
+            "state back into its place, or elsewhere, remove the folder, and start again"
         ) from error
 
 

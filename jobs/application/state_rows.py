@@ -1,6 +1,6 @@
-"""Where the rows of a state's tables are, as its configuration says: read, restored and swept there.
+"""The place of the rows of a state's tables: where first rows are read to, and stored rows restored from.
 
-One class for each place: `RowsOfProcess` here, `StateBlocks` in `blocks.py`. No command asks which one it has.
+There is a class for each place: `RowsOfProcess` here, `StateBlocks` in `blocks.py`. Commands work with either.
 """
 
 from abc import ABC, abstractmethod
@@ -35,10 +35,10 @@ class ReadAs:
 
     Parameters
     ----------
-    name : of the table.
-    chosen : returns how the columns of a place are read, by the names of these.
-    report : is told what is being done.
-    bounds : what is searched for on the rows; None where they are wanted as a table in any case.
+    name : the name of the table.
+    chosen : returns the options for reading, given the names of the columns that exist.
+    report : called with a description of each step.
+    bounds : the constraints that will be searched for; None where the rows are needed as a table in any case.
     """
 
     name: str
@@ -53,12 +53,12 @@ class FirstRows:
 
     Parameters
     ----------
-    rows : the monitored columns.
-    known : all columns that the seed or the source has.
-    warnings : what was odd about them.
-    sequence : what orders the records of one key.
-    versions : the versions of their keys, where records have a sequence.
-    source : where the source begins.
+    rows : the rows, with the monitored columns.
+    known : all columns of the seed or the source.
+    warnings : the warnings of the reader.
+    sequence : the column that orders the records of a key.
+    versions : the sequences of all keys, where records have a sequence.
+    source : the position where the source begins.
     """
 
     rows: WholeTable
@@ -75,13 +75,13 @@ class FirstRows:
 
 
 class StateRows(ABC):
-    """Where the rows of a state's tables are.
+    """The place of the rows of a state's tables.
 
     Attributes
     ----------
-    noted : what is noted of each table about that.
-    values : where the values of inclusions are in files; None where the store has them.
-    clustered : writes the values that are followed into files, and clusters them; None where there are no files.
+    noted : the fields of each table's record that tell where its rows are.
+    values : the files with the values of inclusions; None where the store has them.
+    clustered : writes the values of inclusions into files, and returns their clusters; None where there are no files.
     """
 
     noted: Mapping[str, Any] = {}
@@ -104,30 +104,30 @@ class StateRows(ABC):
 
     @abstractmethod
     def restore(self, table: str) -> Restore:
-        """Return what takes the stored rows of a table over."""
+        """Return the function that restores the stored rows of a table."""
 
     def follow(self, table: BlockTable, columns: Collection[ColumnRef]) -> None:
-        """Let `clustered` read the values of some columns of a table in blocks."""
+        """Include the values of some columns of a table in blocks in the files that `clustered` writes."""
         raise AssertionError(f"{table.schema.table} is in blocks: {columns}")
 
-    # What blocks need, and the rows in a store do not
+    # Only for rows outside of the store
 
     def begin(self) -> None:  # noqa: B027
-        """Make room for a state that is seeded: what an interrupted seed left goes."""
+        """Create the place for a state that is seeded; remove what an interrupted seed left."""
 
     def refuse_missing(self, store: Reader) -> None:  # noqa: B027
-        """Raise where rows are gone that the state names."""
+        """Raise where files are missing that the state names."""
 
     def sweep(self, store: Reader, restored: Iterable[Maintainer] = ()) -> None:  # noqa: B027
         """Remove files that neither the state nor a restored table names."""
 
 
 class RowsOfProcess(StateRows):
-    """Rows that this process holds in memory, and the store beside everything else.
+    """Rows in the memory of this process, and in the store of the state.
 
     Parameters
     ----------
-    session : starts Spark, where a file is somewhere else.
+    session : starts Spark, where a file is at an address.
     """
 
     def __init__(self, session: Callable[[], "SparkSession"]) -> None:
@@ -138,7 +138,7 @@ class RowsOfProcess(StateRows):
         if is_remote(place):
             from holdfast.streaming.spark.places import fetched
 
-            with fetched(self._session(), place) as path:  # which is gone afterwards
+            with fetched(self._session(), place) as path:  # removed at the end of the block
                 return _read(path, options, replace(read_as, bounds=None))
         return _read(Path(place), options, read_as)
 
@@ -155,8 +155,8 @@ class RowsOfProcess(StateRows):
         """Return a table without rows."""
         return WholeInMemory(table)
 
-    def restore(self, table: str) -> Restore:  # noqa: ARG002 (all in one store)
-        """Return what takes the stored rows of a table over."""
+    def restore(self, table: str) -> Restore:  # noqa: ARG002 (one store for all tables)
+        """Return the function that restores the stored rows of a table."""
         return RowsInMemory.restored
 
 

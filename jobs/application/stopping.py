@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 
 class Stopped(BaseException):
-    """A signal came before anything was followed; the next start repeats what was not completed."""
+    """A signal was received before the sources were followed; the next start repeats incomplete work."""
 
 
 class Stop:

@@ -1,4 +1,4 @@
-"""The sources of the configured tables, as streams."""
+"""Makes the streams of the configured tables' sources."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ def streams(settings: Settings, schemas: Mapping[str, Schema], view: StateView) 
     Parameters
     ----------
     schemas : the monitored columns of each table.
-    view : the state that they go on from.
+    view : the state that the streams continue from.
     """
     found = []
     for table in settings.tables:
@@ -43,7 +43,7 @@ def streams(settings: Settings, schemas: Mapping[str, Schema], view: StateView) 
             tuple(table.key or ()),
             sequence_of(record, schema),
             store_raw=settings.quarantine.store_raw,
-            others=(*(name for name in record.known or () if name not in schema), *left_out),  # looked for no more
+            others=(*(name for name in record.known or () if name not in schema), *left_out),  # known already
         )
         source = _source(table, settings, target, record)
         found.append(Stream(table.name, source, target, checkpoint_of(settings, table.name)))
@@ -51,12 +51,12 @@ def streams(settings: Settings, schemas: Mapping[str, Schema], view: StateView) 
 
 
 def checkpoint_of(settings: Settings, table: str) -> str:
-    """Return where Spark notes how far a table's source is; a name never becomes more than one folder."""
+    """Return the folder or address of Spark's checkpoint for a table."""
     return f"{settings.checkpoint}/{folder_name(table)}"
 
 
 def topic_source(table: TableSettings, source: KafkaSource, settings: Settings, start: str = "earliest") -> TopicSource:
-    """Return a table's topic."""
+    """Return the source for a table's topic."""
     return TopicSource(
         source.servers,
         source.topic,
@@ -71,7 +71,7 @@ def topic_source(table: TableSettings, source: KafkaSource, settings: Settings, 
 def source_columns(
     table: TableSettings, settings: Settings, spark: Callable[[], "SparkSession"]
 ) -> dict[str, ColumnType]:
-    """Return the columns that a source says itself; none where there is nothing in it yet."""
+    """Return the columns that a source defines, with their types; none while it has no records."""
     if isinstance(table.source, KafkaSource):
         from holdfast.streaming.decoding.connect import columns_of
 

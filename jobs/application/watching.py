@@ -1,4 +1,4 @@
-"""Observers of a run: what they read figures from, and which of its events they are called with."""
+"""Observers of a run: the parts that figures are read from, and the functions that a run calls."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping

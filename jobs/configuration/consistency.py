@@ -61,7 +61,7 @@ def table_warnings(table: TableSettings) -> Iterator[Finding]:
     if source.encoding == "debezium" and table.key is None:
         yield (), "has no key: every record must hold the whole old row: set REPLICA IDENTITY FULL or declare a key"
     if source.start == "latest":
-        yield ("source", "start"), "is latest: what is written before the first start is not read"
+        yield ("source", "start"), "is latest: records written before the first start are not read"
 
 
 def _check_columns(table: TableSettings) -> Iterator[Finding]:

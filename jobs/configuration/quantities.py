@@ -202,7 +202,6 @@ def _comparable(place: str) -> str:
 
 Text = Annotated[str, BeforeValidator(_text)]
 Option = Annotated[str, BeforeValidator(_option)]
-Whole = Annotated[int, BeforeValidator(_whole)]
 Count = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=2**63 - 1)]
 AtLeastOne = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=2**63 - 1)]
 Flag = Annotated[bool, BeforeValidator(_flag)]

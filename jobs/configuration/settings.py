@@ -333,13 +333,13 @@ class Settings(Section):
     tables: Annotated[tuple[TableSettings, ...], Field(min_length=1)]
     """The tables to follow."""
     constraints: ConstraintsSettings = ConstraintsSettings()
-    """The families to discover and keep; none where it is left out."""
+    """The families of constraints that are maintained; by default none."""
     rules: tuple[RuleSettings, ...] = ()
     """Constraints that people declare, and how much may break them."""
     alerts: tuple[AlertSettings, ...] = ()
-    """An alert: the events that it is sent for, and its receiver."""
+    """Alerts: which events are sent to which receivers."""
     prometheus: PrometheusSettings | None = None
-    """Serves figures; off where it is left out."""
+    """Serves figures in the format of Prometheus; by default off."""
     spark: Mapping[str, Option] = {}
     """Settings of Spark, whose names start with `spark.`."""
     engine: Literal["embedded", "spark"] = "embedded"

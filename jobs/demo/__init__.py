@@ -1,1 +1,1 @@
-"""`holdfast demo`: its tables, its changes, and what it tells of them."""
+"""`holdfast demo`: its table, its changes, and its account of them."""

@@ -1,6 +1,7 @@
-"""The demo's account, as it goes: what holds, what appeared and disappeared and by which rows, and what is left to see.
+"""Prints the demo: the constraints that hold, those that appear and disappear with their proofs, and the output tables.
 
-Invariant: what is printed is what happened; what is left out is counted. Lines are plain where nobody sees colours.
+Invariant: the account has the results of the run; items that it leaves out are counted. Without a terminal, lines are
+plain.
 """
 
 import json
@@ -25,6 +26,7 @@ from holdfast.constraints import (
 )
 from holdfast.constraints.operators import Operator
 from holdfast.constraints.sentences import sentence
+from holdfast.display.texts import columns, counted
 from holdfast.streaming.sinks.shapes import SHAPES
 
 if TYPE_CHECKING:
@@ -50,12 +52,12 @@ where sentence = 'Rows with the same Zip have the same City.' order by commit"""
 
 
 class Account:
-    """Prints it.
+    """Prints the account.
 
     Parameters
     ----------
-    console : takes it.
-    quiet : leaves the explanations out.
+    console : the console to print on.
+    quiet : whether explanations are left out.
     """
 
     def __init__(self, console: "Console", *, quiet: bool = False) -> None:
@@ -65,30 +67,30 @@ class Account:
         self._waiting: Status | None = None
 
     def wait(self, text: str) -> None:
-        """Show on a terminal that something is being done, until more is told."""
+        """Show a spinner on a terminal until `waited` is called."""
         if self._console.is_terminal:
             self._waiting = self._console.status(f"   {text}")
             self._waiting.start()
 
     def waited(self) -> None:
-        """Show it no longer."""
+        """Remove the spinner."""
         if self._waiting is not None:
-            with suppress(IndexError):  # rich was interrupted as it began: it takes away what it has not put there yet
+            with suppress(IndexError):  # rich was interrupted while it started the spinner
                 self._waiting.stop()
             self._waiting = None
 
     def note(self, text: str = "") -> None:
-        """Explain something."""
+        """Print an explanation."""
         if not self._quiet:
             self._console.print(text, style="dim" if text else "")
 
     def heading(self, number: int, text: str) -> None:
-        """Begin a step."""
+        """Print the heading of a step."""
         self.waited()
         self._console.print(f"\n{number}. {text}\n", style="bold")
 
     def seeded(self, maintainer: "Maintainer") -> None:
-        """Say what holds at the beginning."""
+        """Print the constraints that hold on the first records."""
         self._schema = maintainer.schema
         denial = [c for c in maintainer.constraints if isinstance(c, DenialConstraint)]
         constraints = sorted(denial, key=self._by_interest)
@@ -98,7 +100,7 @@ class Account:
         bound = f"of at most {maintainer.bounds.max_predicates} predicates"
         self._console.print(f"   {len(constraints)} constraints {bound}: {_counts(constraints)}.")
         near = f"{len(maintainer.near)} keys and functional dependencies"
-        self._console.print(f"   {near} are followed while they nearly hold, too: for all but 1 % of the rows.\n")
+        self._console.print(f"   {near} are followed too while they nearly hold: for all but 1 % of the rows.\n")
         for constraint in listed:
             self._say("", constraint)
         if rest := [c for c in constraints if c not in listed]:
@@ -113,7 +115,7 @@ class Account:
         *,
         is_first: bool = False,
     ) -> None:
-        """Say what a step did, and what it took; the first one waits for the stream to start."""
+        """Print the changes of a step, and its time; the first step includes the start of the stream."""
         self.waited()
         for record in bad:
             place = "/".join(Path(record.record_id).parts[-2:])
@@ -132,14 +134,14 @@ class Account:
             self._console.print("   No constraint appeared or disappeared.")
         last = results[-1]
         good = "" if not bad else f"{len(bad)} in quarantine, "
-        now = f"{last.rows:,} rows, {_counted(last.constraints, 'constraint')}"
+        now = f"{last.rows:,} rows, {counted(last.constraints, 'constraint')}"
         start = ", the start of the stream included" if is_first else ""
-        sent = _counted(records, "record")
+        sent = counted(records, "record")
         when = f"{took:.2f} s after {'it was' if records == 1 else 'they were'} sent"
         self.note(f"\n   {sent}; {good}{now}; committed {when}{start}")
 
     def outputs(self, tables: Path) -> None:
-        """Say which tables there are now, and answer a question from one of them."""
+        """Print the output tables, and the answer to a query on one of them."""
         from deltalake import DeltaTable, QueryBuilder
 
         opened = {name: DeltaTable(tables / name) for name in SHAPES if (tables / name).is_dir()}
@@ -147,9 +149,9 @@ class Account:
         for name, table in opened.items():
             count = table.to_pyarrow_dataset().count_rows()
             lines.append((name, f"{count:,}", SHAPES[name].description))
-        self._grid(("table", "rows", "what is in it"), lines)
+        self._grid(("table", "rows", "content"), lines)
         self._console.print()
-        self.note("   What became of one of them:\n")
+        self.note("   The history of one constraint:\n")
         for line in _QUESTION.splitlines():
             self._console.print(f"   {line}", style="cyan")
         self._console.print()
@@ -158,20 +160,20 @@ class Account:
 
         answer = pa.table(builder.execute(_QUESTION))
         shown = [
-            (str(row["commit"]), row["change"], row["reason"] or "-", _rows_told(row["witness"]))
+            (str(row["commit"]), row["change"], row["reason"] or "-", _witness_text(row["witness"]))
             for row in answer.to_pylist()
         ]
         self._grid(("commit", "change", "reason", "witness"), shown)
         self._console.print()
 
     def ways(self, ways: Mapping[str, str]) -> None:
-        """Say how to ask the tables from elsewhere: lines that can be run as they are."""
+        """Print how to query the tables with other programs, as lines that can be run."""
         for name, line in ways.items():
             self._console.print(f"   {name}", style="bold")
             self._console.print(f"     {line}", style="cyan")
 
     def _change(self, change: ConstraintChange, seen: list[object]) -> None:
-        """Print a change and its proof; rows that were seen as the proof of the last one are not shown again."""
+        """Print a change and its proof; rows that an earlier change of the step had as its proof are not repeated."""
         constraint = change.constraint
         assert isinstance(constraint, DenialConstraint)
         self._say("+ " if change.appeared else "- ", constraint)
@@ -191,15 +193,15 @@ class Account:
             self._witness(constraint, rows)
 
     def _nearly(self, change: ConstraintChange, restored: Collection[NearConstraint], rows: int) -> None:
-        """Print how many exceptions a constraint has that is violated, or that it has none any more."""
+        """Print how many exceptions a violated constraint has, or that a restored one has none any more."""
         near = near_form(change.constraint)
         if change.exceptions is not None:
-            self._console.print(f"     it nearly holds: but for {change.exceptions} of {rows} rows")
+            self._console.print(f"     it nearly holds: except for {change.exceptions} of {rows} rows")
         elif near is not None and str(near) in {str(one) for one in restored}:
             self._console.print("     it nearly held meanwhile, and holds again")
 
     def _witness(self, constraint: DenialConstraint, rows: Sequence[RowImage]) -> None:
-        """Print rows side by side: what tells them apart, and what the constraint compares."""
+        """Print rows below one another: their keys, and the columns that the constraint compares."""
         names = [*rows[0].key, *(name for name in rows[0].values if name in constraint.columns)]
         cells = [{**row.values, **row.key} for row in rows]
         lines = [[_cell(row[name]) for name in dict.fromkeys(names)] for row in cells]
@@ -215,7 +217,7 @@ class Account:
             self._console.print(f"   {sign}{rule}\n   {' ' * len(sign)}  {words}", style=style)
 
     def _by_interest(self, constraint: Any) -> tuple[int, int, list[int]]:
-        """Keys and functional dependencies first, then the short ones, then those of the table's first columns."""
+        """Sort keys and functional dependencies first, then short constraints, then those of the first columns."""
         assert isinstance(constraint, DenialConstraint)
         assert self._schema is not None
         names = self._schema.names
@@ -223,22 +225,19 @@ class Account:
         return _ORDER.index(constraint.kind), len(constraint.predicates), places
 
     def _grid(self, headings: Sequence[str], rows: Sequence[Sequence[str]], indent: int = 3) -> None:
-        """Print a table: with rules on a terminal, in plain columns elsewhere."""
+        """Print a table: with lines on a terminal, else in plain columns."""
         if self._console.is_terminal:
             grid = Grid(*headings, box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), show_edge=False)
             for row in rows:
                 grid.add_row(*row)
             self._console.print(Padding(grid, (0, 0, 0, indent)))
             return
-        lines = [headings, *rows]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        for line in lines:
-            cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-            self._console.print(f"{' ' * indent}{'  '.join(cells)}".rstrip())
+        for line in columns([headings, *rows]):
+            self._console.print(f"{' ' * indent}{line}".rstrip())
 
 
 def short(constraint: DenialConstraint) -> str:
-    """Return a constraint as people declare it.
+    """Return a constraint in the form of a declared rule.
 
     >>> from holdfast.constraints import parse_denial
     >>> short(parse_denial("not(t.AreaCode = s.AreaCode and t.Phone = s.Phone)"))
@@ -255,8 +254,8 @@ def short(constraint: DenialConstraint) -> str:
     return str(constraint)
 
 
-def _rows_told(witness: str | None) -> str:
-    """Return the rows of a witness by what the question is about."""
+def _witness_text(witness: str | None) -> str:
+    """Return the rows of a witness with the columns of the query."""
     rows = [image["row"] for image in json.loads(witness or "[]")]
     return " and ".join(f"{row['Id']}: {row['Zip']} {row['City']}" for row in rows) or "-"
 
@@ -266,11 +265,7 @@ def _cell(value: object) -> str:
 
 
 def _counts(constraints: Iterable[Any]) -> str:
-    """Return how many there are of each kind."""
+    """Return the number of constraints of each kind."""
     found = Counter(constraint.kind for constraint in constraints)
     parts = [f"{found[kind]} {_WORDS[kind][found[kind] > 1]}" for kind in _ORDER if found[kind]]
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -1,7 +1,7 @@
-"""A real Kafka broker in a process of its own: one node, on free ports of the loopback address.
+"""A Kafka broker in a process of its own: one node, on free ports of the loopback address.
 
-Invariant: when the block of `running_broker` ends, the process has ended as well; it also ends when this process does,
-however that comes about, since a shell between them waits for the end of its standard input.
+Invariant: the process ends with the block of `running_broker`. It also ends whenever this process ends, since a shell
+between them waits for the end of its standard input.
 """
 
 import base64
@@ -45,14 +45,14 @@ class BrokerFailed(SetUpError):
 
 @contextmanager
 def running_broker(folder: Path) -> Iterator[str]:
-    """Run a broker that keeps its data in `folder`; give its `host:port` once the port is open.
+    """Run a broker with its data in a folder; provide its `host:port` once the port is open.
 
-    Costs 5 s, and the jars where they are not in the cache.
+    Takes 5 s, and the download of jars that are not in the cache.
 
     Raises
     ------
     JavaMissing, JarUnavailable, JarMismatch, BrokerFailed
-        Where it does not start.
+        Where the broker does not start.
     """
     port, controller_port = _free_ports()
     configuration = folder / "broker.properties"
@@ -106,7 +106,7 @@ def _configuration(port: int, controller_port: int, data: Path) -> str:
 
 
 def _started(command: list[str], log: Path) -> subprocess.Popen[bytes]:
-    """Start the broker behind a shell that neither of them survives us; Ctrl-C is for us alone."""
+    """Start the broker from a shell that ends it with this process; Ctrl-C reaches this process alone."""
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if is_main else None  # the shell inherits it
     try:
@@ -132,8 +132,8 @@ def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
             raise _failed(log.read_text(encoding="utf-8", errors="replace"))
 
 
-def _failed(said: str) -> BrokerFailed:
-    lines = said.strip().splitlines()[-5:] or ["it says nothing"]
+def _failed(output: str) -> BrokerFailed:
+    lines = output.strip().splitlines()[-5:] or ["without any output"]
     return BrokerFailed(
         f"the Kafka broker did not start ({' '.join(lines)[:1_000]})",
         "see whether 0.5 GB of memory are free, and this user may listen on ports of 127.0.0.1; then try again",
@@ -141,7 +141,7 @@ def _failed(said: str) -> BrokerFailed:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End the broker: the shell asks it to once its input is closed, and insists after ten seconds."""
+    """End the broker: the shell terminates it once its input is closed, and kills it after ten seconds."""
     assert process.stdin is not None
     process.stdin.close()
     process.wait(_PATIENCE_SECONDS)

@@ -1,7 +1,7 @@
-"""How the demo's changes get to the pipeline: as files in a folder, or as Debezium's messages in a topic of Kafka.
+"""Sends the demo's changes to the pipeline: as files in a folder, or as Debezium messages in a Kafka topic.
 
-A feed writes the part of the configuration that says where the table's changes come from, and then the changes, all of
-a step at once: a file that is renamed into the folder, or messages that the broker gets in one request.
+A feed has the settings of the table's source, and sends all changes of a step together: as a file that is renamed into
+the folder, or as messages in one request to the broker.
 """
 
 import json
@@ -49,17 +49,17 @@ Message = tuple[bytes, bytes | None]
 
 
 class Feed(Protocol):
-    """Where the changes of the table come from."""
+    """Sends the changes of the table."""
 
     source: str
-    """The settings of the table's source, as they stand in the configuration."""
+    """The settings of the table's source, as text of the configuration."""
 
     def put(self, number: int, changes: Sequence[Change]) -> int:
-        """Send the changes of a step; return how many records they are."""
+        """Send the changes of a step; return the number of records."""
 
 
 def write_configuration(file: Path, feed: Feed, records: Sequence[Record]) -> None:
-    """Write what `holdfast run` starts from: a configuration, and the first records beside it."""
+    """Write a configuration for `holdfast run`, and the first records beside it."""
     write_csv(file.with_name(f"{TABLE}.csv"), records)
     file.write_text(_CONFIGURATION.format(table=TABLE, key=KEY, source=feed.source), encoding="utf-8")
 
@@ -69,7 +69,7 @@ class FolderFeed:
 
     Parameters
     ----------
-    folder : has the folder `changes` that the pipeline follows.
+    folder : the parent of the folder `changes`, which the pipeline follows.
     """
 
     source = "format: files, path: ./changes, encoding: json"
@@ -81,7 +81,7 @@ class FolderFeed:
             made.mkdir()
 
     def put(self, number: int, changes: Sequence[Change]) -> int:
-        """Write a file elsewhere, then rename it into the folder: it is never seen half written."""
+        """Write a file to another folder, then rename it into the source, so that it is never read in part."""
         lines = [_cut(json.dumps({"_op": change.operation, **change.row}), change) for change in changes]
         file = self._unfinished / f"step-{number}.json"
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -90,11 +90,11 @@ class FolderFeed:
 
 
 class TopicFeed:
-    """Debezium's messages, some with their schema, as its connectors write them by default, and some without.
+    """Debezium messages: in the first step with their schema, as connectors write them by default, later without.
 
     Parameters
     ----------
-    spark : its Java process sends them.
+    spark : the session whose Java process sends the messages.
     address : the broker's `host:port`.
     """
 
@@ -105,7 +105,7 @@ class TopicFeed:
         self._make_topic()
 
     def put(self, number: int, changes: Sequence[Change]) -> int:
-        """Send messages in one request."""
+        """Send the messages in one request."""
         messages = [message for change in changes for message in debezium(change, with_schema=number == _FIRST)]
         settings = dict.fromkeys(_SERIALIZERS, "org.apache.kafka.common.serialization.ByteArraySerializer")
         settings |= {"acks": "all", "linger.ms": "10000", "batch.size": "500000"}
@@ -155,7 +155,7 @@ class TopicFeed:
 
 
 def debezium(change: Change, *, with_schema: bool) -> Iterator[Message]:
-    """Return a change as Debezium's messages, key and value: a delete is followed by a tombstone.
+    """Yield the Debezium messages of a change, as key and value: a delete is followed by a tombstone.
 
     >>> from holdfast.jobs.demo.tables import Change
     >>> for key, value in debezium(Change("delete", {"Id": 7, "Zip": "02139"}), with_schema=False):

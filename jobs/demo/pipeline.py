@@ -1,10 +1,10 @@
-"""`holdfast demo`: a whole pipeline in one process, from the first rows to tables that can be asked.
+"""`holdfast demo`: a complete pipeline in one process, from the first rows to tables that can be queried.
 
-    a configuration and first records are written, as a person would  ->  `run` seeds and follows them
-    a step's changes are sent  ->  `run` tells of the batch  ->  the account of it is printed  ->  the next step
+    write a configuration and the first records  ->  `run` seeds and follows them
+    send the changes of a step  ->  `run` calls with each batch  ->  print the account of the step  ->  the next step
 
-What runs is the pipeline itself (jobs/run.py); the demo sends changes and prints. Invariant: the same at every run, but
-for times, the folder and the ids in it; the folder stays.
+The pipeline is that of jobs/run.py; the demo only sends changes and prints. Invariant: every run prints the same, but
+for times, the folder and the ids in it; the folder is kept.
 """
 
 import shutil
@@ -40,9 +40,9 @@ def show(*, kafka: bool = False, folder: Path | None = None, quiet: bool = False
 
     Parameters
     ----------
-    kafka : sends the changes through a broker of Kafka, as Debezium does, instead of through files.
-    folder : takes everything that is made; it may not have anything in it. None makes one.
-    quiet : leaves the explanations out.
+    kafka : whether changes are sent as Debezium messages to a Kafka broker, instead of as files.
+    folder : an empty folder for all files; None for a new temporary folder.
+    quiet : whether explanations are left out.
     """
     console = console_on(sys.stdout)
     place = _empty(folder)
@@ -61,9 +61,9 @@ def show(*, kafka: bool = False, folder: Path | None = None, quiet: bool = False
         account.waited()
     tables = place / "var" / "tables"
     account.outputs(tables)
-    account.note(f"   Who else can ask them; each line runs as it is in {_program('python')}:\n")
+    account.note(f"   Other programs can query the tables; each line can be run by {_program('python')}:\n")
     account.ways(ways(tables))
-    account.note("\n   What changed, and the rule that is broken now:\n")
+    account.note("\n   The changes, and the rule that is broken now:\n")
     account.ways({"a browser": f"{_program('holdfast')} dashboard {place / CONF}"})
     if not kafka:
         follow = f"{_program('holdfast')} run {place / CONF}"
@@ -73,7 +73,7 @@ def show(*, kafka: bool = False, folder: Path | None = None, quiet: bool = False
 
 
 def _play(account: "Account", folder: Path, *, kafka: bool) -> None:
-    """Run the pipeline, from the first records to the last change; a broker ends with it."""
+    """Run the pipeline from the first records to the last change; with Kafka, also a broker."""
     spark = _session()
     spark.begin()
     from holdfast.jobs.demo.feeds import FolderFeed, TopicFeed, write_configuration
@@ -108,7 +108,7 @@ def _play(account: "Account", folder: Path, *, kafka: bool) -> None:
 
 
 def ways(tables: Path) -> dict[str, str]:
-    """Return how to ask the tables with other engines, each in one line of Python."""
+    """Return a line of Python for each engine that can query the tables."""
     place = repr(str(tables / "constraints"))
     question = "select sentence, since_commit from held where kind = 'key'"
     columns = '"sentence", "since_commit"'
@@ -126,14 +126,14 @@ def ways(tables: Path) -> dict[str, str]:
 
 
 class _Story:
-    """Sends one step after the other, each when what came of the last is told.
+    """Sends the steps, each after the batches of the step before are committed and printed.
 
     Its methods are called by `run`, one at a time.
 
     Parameters
     ----------
-    account, feed, steps : what is told, and how it is sent.
-    stop : ends the run, behind the last step.
+    account, feed, steps : the account to print on, and the steps that the feed sends.
+    stop : ends the run after the last step.
     """
 
     def __init__(self, account: "Account", feed: "Feed", steps: Sequence["DemoStep"], stop: threading.Event) -> None:
@@ -148,9 +148,11 @@ class _Story:
         self._bad: list[BadRecord] = []
 
     def seeded(self, tables: Mapping[str, "Maintainer"]) -> None:
-        """Tell what holds at first."""
+        """Print the constraints that hold on the first records."""
         for maintainer in tables.values():
-            self._account.heading(1, f"{maintainer.row_count:,} tax records are there; what holds on them is found.")
+            self._account.heading(
+                1, f"{maintainer.row_count:,} tax records are read; the constraints that hold on them are found."
+            )
             self._account.seeded(maintainer)
 
     def ready(self, _spark: "SparkSession") -> None:
@@ -158,11 +160,11 @@ class _Story:
         self._next()
 
     def done(self, done: "Done") -> None:
-        """Tell of a step, once all of its records are committed."""
-        came = done.arrived
-        self._left -= len(came.records) + len(came.bad) + came.skipped
+        """Print a step, once all its records are committed."""
+        arrived = done.arrived
+        self._left -= len(arrived.records) + len(arrived.bad) + arrived.skipped
         self._results.append(done.result)
-        self._bad += came.bad
+        self._bad += arrived.bad
         if self._left > 0:
             return
         took = time.monotonic() - self._sent_at
@@ -210,14 +212,14 @@ def _session() -> "BackgroundSession":
 
 
 def _program(name: str) -> str:
-    """Return how a program of this environment is called from here."""
+    """Return the path of a program of this environment, relative to the current folder if possible."""
     path = Path(sys.executable).with_name(name)
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _empty(folder: Path | None) -> Path:
-    """Return a folder with nothing in it."""
+    """Return an empty folder: the given one, or a new one."""
     if folder is None:
         return Path(tempfile.mkdtemp(prefix="holdfast-demo-")).resolve()
     try:
@@ -233,7 +235,7 @@ def _empty(folder: Path | None) -> Path:
 
 @contextmanager
 def _passing_folder() -> Iterator[Path]:
-    """Give a folder that is gone afterwards, whatever a broker that ends may still write there."""
+    """Provide a folder that is removed at the end, even while a broker that ends still writes there."""
     made = Path(tempfile.mkdtemp(prefix="holdfast-broker-"))
     try:
         yield made

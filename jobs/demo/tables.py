@@ -1,7 +1,7 @@
-"""The demo's table and what happens to it: tax records, then six things that come to them.
+"""The demo's table: tax records, and the changes of five steps.
 
-Invariant: the same records on every machine and at every run. What holds on the first records is what was meant to
-hold, and each step changes what its title says, nothing by chance: tests/unit/test_demo.py looks.
+Invariant: the records are the same on every machine and at every run. No constraint of the first records holds by
+chance, and each step changes what its title says (tests/unit/test_demo.py).
 """
 
 import csv
@@ -28,14 +28,14 @@ _RICHEST = 58
 
 @dataclass(frozen=True)
 class Change:
-    """One record of the stream.
+    """A record of the stream.
 
     Parameters
     ----------
-    operation : insert, update or delete; anything else is a mistake in the data.
-    row : the row afterwards; of a delete, as it was.
-    before : of an update, the row as it was.
-    is_cut : whether only half of the record arrives.
+    operation : insert, update or delete; other words make a bad record.
+    row : the row after the change; for a delete, the row before.
+    before : the row before an update.
+    is_cut : whether the record is truncated to its first half.
     """
 
     operation: str
@@ -46,7 +46,7 @@ class Change:
 
 @dataclass(frozen=True)
 class DemoStep:
-    """Changes that come together, and what they are in words."""
+    """Changes that are sent together, with a title."""
 
     title: str
     changes: Sequence[Change]
@@ -67,7 +67,7 @@ def tax_records() -> list[Record]:
 
 
 def steps(records: Sequence[Record]) -> list[DemoStep]:
-    """Return what comes to the first records, in this order."""
+    """Return the steps that change the first records, in order."""
     chance = random.Random(8)
     new = [_like(chance.choice(records), SEEDED + 1 + number) for number in range(NEWCOMERS)]
     in_cambridge = next(record for record in records if record["Zip"] == "02139")
@@ -96,7 +96,7 @@ def steps(records: Sequence[Record]) -> list[DemoStep]:
 
 
 def write_csv(file: Path, records: Iterable[Record]) -> None:
-    """Write a header and records."""
+    """Write records with a header."""
     with file.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
         writer.writeheader()
@@ -122,7 +122,7 @@ def _person(number: int, chance: random.Random) -> Record:
 
 
 def _like(record: Record, number: int) -> Record:
-    """Return another person in the same circumstances."""
+    """Return a record that differs in id and phone only."""
     return record | {"Id": number, "Phone": _phone(number)}
 
 

@@ -1,1 +1,1 @@
-"""What the commands on files read and write."""
+"""The inputs and outputs of the commands on files, and the engines that read and search them."""

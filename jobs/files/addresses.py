@@ -1,6 +1,6 @@
-"""What commands are given to read: paths of this machine, and addresses that Spark reads.
+"""The inputs of commands: paths of this machine, and addresses that Spark reads.
 
-Invariant: an address is never taken for a path.
+Invariant: an address is never used as a path.
 """
 
 from collections.abc import Iterable
@@ -14,11 +14,11 @@ import click
 
 @dataclass(frozen=True)
 class Address:
-    """A file, a folder of Parquet or a Delta table somewhere else, such as `s3a://bucket/orders.parquet`.
+    """An address of a file, a folder of Parquet or a Delta table, such as `s3a://bucket/orders.parquet`.
 
     Parameters
     ----------
-    url : as Spark takes it.
+    url : the address for Spark.
 
     Examples
     --------
@@ -30,12 +30,12 @@ class Address:
 
     @property
     def path(self) -> Path:
-        """What it is called where it is."""
+        """The path in the address."""
         return Path(unquote(urlsplit(self.url).path).rstrip("/") or urlsplit(self.url).netloc)
 
     @property
     def name(self) -> str:
-        """The last part of its path."""
+        """The last part of the path."""
         return self.path.name
 
     def __str__(self) -> str:
@@ -46,12 +46,12 @@ FileOrAddress: TypeAlias = Path | Address
 
 
 class ReadableFile(click.ParamType[FileOrAddress]):
-    """A path that exists, or an address."""
+    """An argument that is a path of an existing file, or an address."""
 
     name = "file"
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> FileOrAddress:
-        """Return what was given as what it is."""
+        """Return the path or the address."""
         if isinstance(value, Address):
             return value
         if "://" in str(value):
@@ -61,12 +61,12 @@ class ReadableFile(click.ParamType[FileOrAddress]):
 
 
 def paths_of(places: Iterable[FileOrAddress]) -> list[Path]:
-    """Return what tables are named after."""
+    """Return the paths that tables are named after."""
     return [place.path if isinstance(place, Address) else place for place in places]
 
 
 def refuse_addresses(places: Iterable[FileOrAddress]) -> None:
-    """Raise where an address is to be read without Spark."""
+    """Raise where an input is an address, for commands that do not use Spark."""
     for place in places:
         if isinstance(place, Address):
             reads = any(option.name == "spark" for option in click.get_current_context().command.params)

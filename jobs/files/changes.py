@@ -1,4 +1,4 @@
-"""Files of changes: records for one table, read with the types of its base.
+"""Reads files of changes: records for one table, with the types of its base.
 
 A file has the base's columns in any order (a missing column is null, except in the key), and optionally two more:
 
@@ -25,7 +25,7 @@ from holdfast.streaming.incoming.arrivals import UNREADABLE
 from holdfast.streaming.maintainers.maintainer import INSERT, UPDATE, Records
 from holdfast.tables import ReadOptions, Table, read_table
 from holdfast.tables.arrays import Flags, Keys, RowNumbers
-from holdfast.tables.columnar import encoded
+from holdfast.tables.columnar import EncodedColumn, encoded
 from holdfast.tables.fitting import fit, misfit
 from holdfast.tables.keys import arrow_type_of
 
@@ -62,31 +62,23 @@ class ChangeFile:
             include=present,
             strings=frozenset(),
         )
-        read, cells, self._misfits = _read_leniently(path, wanted, schema.table)
-        self._count = read.row_count
+        read, self._misfits = _read_leniently(path, wanted, schema.table)
         self._locate = read.locate
         self.warnings = read.warnings
-        self.sequence = self._checked_sequence(cells.get(SEQUENCE))
-        self._cells = {c.name: cells.get(c.name, pa.nulls(self._count, arrow_type_of(c.type))) for c in schema}
-        words = cells.get(OPERATION, pa.nulls(self._count, pa.large_string()))
-        self._operations, self._unknown = operations_of(words, UNREADABLE if OPERATION in cells else INSERT)
+        self.sequence = self._checked_sequence(read)
+        self._table = _with_all_columns(read, schema)
+        has_words = OPERATION in read.schema
+        words = read[OPERATION].values() if has_words else pa.nulls(read.row_count, pa.large_string())
+        self._operations, self._unknown = operations_of(words, UNREADABLE if has_words else INSERT)
         self.bad = self._bad_records()
 
     def __len__(self) -> int:
-        return self._count
+        return self._table.row_count
 
     def records(self, rows: RowNumbers) -> Records:
-        """Return records, none of them bad, in the order of `rows`. Dictionaries hold their values only. O(rows)."""
-        taken = pa.array(rows)
-        cells = {name: pa.chunked_array([values.take(taken)]) for name, values in self._cells.items()}
-        table = encoded(
-            self.schema.table,
-            self.schema.columns,
-            cells,
-            len(rows),
-            locate=lambda row: self._locate(int(rows[row])),
-        )
-        return Records(table, self._operations[rows])
+        """Return records, none of them bad, in the order of `rows`. O(rows log rows)."""
+        table = _compacted(self._table.taken(rows))
+        return Records(replace(table, locate=lambda row: self._locate(int(rows[row]))), self._operations[rows])
 
     def problem(self, row: int) -> str:
         """Return what is wrong with a bad record, and where the record is."""
@@ -99,7 +91,7 @@ class ChangeFile:
         for wrong in self._misfits:
             if wrong.rows[row]:
                 return wrong.problem(at, row)
-        null = next(name for name in self._key if not self._cells[name][row].is_valid)
+        null = next(name for name in self._key if _is_null(self._table[name])[row])
         return f"{at}: key column {null} is null: a record needs all key columns"
 
     # Checks
@@ -116,24 +108,24 @@ class ChangeFile:
                 raise InputError(f"{self.path}: its header lacks the key column '{name}'; add it, or change --key")
         return [name for name in given if name in self.schema or name in {OPERATION, SEQUENCE}]
 
-    def _checked_sequence(self, numbers: pa.Array | None) -> Keys | None:
-        if numbers is None:
+    def _checked_sequence(self, read: Table) -> Keys | None:
+        if SEQUENCE not in read.schema:
             return None
         for wrong in self._misfits:
             if wrong.column.name == SEQUENCE:
                 row = int(np.argmax(wrong.rows))
-                raise InputError(wrong.problem(self._locate(row), row))
-        if numbers.null_count:
-            first = int(np.argmax(_is_null(numbers)))
-            raise InputError(f"{self._locate(first)}: {SEQUENCE} is null: a record needs a sequence")
-        return np.asarray(numbers.to_numpy(zero_copy_only=False), np.int64)
+                raise InputError(wrong.problem(read.locate(row), row))
+        nulls = _is_null(read[SEQUENCE])
+        if nulls.any():
+            raise InputError(f"{read.locate(int(np.argmax(nulls)))}: {SEQUENCE} is null: a record needs a sequence")
+        return read[SEQUENCE].keys
 
     def _bad_records(self) -> Flags:
         bad: Flags = self._operations == UNREADABLE
         if not self._key:
             bad |= self._operations == UPDATE
         for name in self._key:
-            bad |= _is_null(self._cells[name])
+            bad |= _is_null(self._table[name])
         for wrong in self._misfits:
             bad |= wrong.rows
         return bad
@@ -164,29 +156,62 @@ class _Misfit:
         return f"{at}, {misfit(self.texts[row].as_py(), self.column)}"
 
 
-def _read_leniently(path: Path, options: ReadOptions, name: str) -> tuple[Table, dict[str, pa.Array], list[_Misfit]]:
-    """Return a table, its cells by column, and which cells do not fit their type: these are null."""
+def _read_leniently(path: Path, options: ReadOptions, name: str) -> tuple[Table, list[_Misfit]]:
+    """Return a table, and the cells that do not fit their type, which are null in the table."""
     try:
-        table = read_table(path, options, name)
+        return read_table(path, options, name), []
     except InputError:
-        table = read_table(path, replace(options, types={}, ordered={}, strings="all"), name)
+        read = read_table(path, replace(options, types={}, ordered={}, strings="all"), name)
+        columns = [Column(c.name, options.types[c.name]) for c in read.schema]
         cells, misfits = {}, []
-        for read in table.columns:
-            column = Column(read.column.name, options.types[read.column.name])
-            texts = read.values()
+        for column in columns:
+            texts = read[column.name].values()
             typed, wrong = fit(texts, column)
-            cells[column.name] = _combined(typed)
+            cells[column.name] = typed if isinstance(typed, pa.ChunkedArray) else pa.chunked_array([typed])
             if wrong is not None and wrong.any():
                 misfits.append(_Misfit(column, wrong, texts))
         if not misfits:
             raise
-        return table, cells, misfits
-    return table, {c.column.name: c.values() for c in table.columns}, []
+        table = encoded(name, columns, cells, read.row_count, warnings=read.warnings, locate=read.locate)
+        return table, misfits
 
 
-def _combined(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) and values.num_chunks else values
+def _with_all_columns(read: Table, schema: Schema) -> Table:
+    """Return a table with the columns of a schema; a missing column is null."""
+    if all(name in read.schema for name in schema.names):
+        columns = (replace(read[column.name], column=column) for column in schema)
+        return Table(schema, tuple(columns), read.row_count)
+    cells = {
+        c.name: pa.chunked_array(
+            [read[c.name].values() if c.name in read.schema else pa.nulls(read.row_count, arrow_type_of(c.type))]
+        )
+        for c in schema
+    }
+    return encoded(schema.table, schema.columns, cells, read.row_count)
 
 
-def _is_null(values: pa.Array) -> Flags:
-    return np.asarray(values.is_null().to_numpy(zero_copy_only=False), np.bool_)
+def _compacted(table: Table) -> Table:
+    """Return a table whose dictionaries have its own values only. O(rows log rows)."""
+    present: dict[int, list[Keys]] = {}
+    dictionaries: dict[int, pa.Array] = {}
+    for column in table.columns:
+        if column.dictionary is not None:
+            keys = column.keys if column.valid is None else column.keys[column.valid]
+            present.setdefault(id(column.dictionary), []).append(keys)
+            dictionaries[id(column.dictionary)] = column.dictionary
+    used = {number: np.unique(np.concatenate(keys)) for number, keys in present.items()}
+    dictionaries = {number: values.take(pa.array(used[number])) for number, values in dictionaries.items()}
+
+    def compacted(column: EncodedColumn) -> EncodedColumn:
+        if column.dictionary is None:
+            return column
+        keys = np.searchsorted(used[id(column.dictionary)], column.keys).astype(np.int64, copy=False)
+        if column.valid is not None:
+            keys[~column.valid] = 0
+        return replace(column, keys=keys, dictionary=dictionaries[id(column.dictionary)])
+
+    return replace(table, columns=tuple(map(compacted, table.columns)))
+
+
+def _is_null(column: EncodedColumn) -> Flags:
+    return np.zeros(len(column), np.bool_) if column.valid is None else ~column.valid

@@ -1,11 +1,11 @@
-"""Constraints that were found, as a rules file: to be pruned by hand and given to `holdfast check`.
+"""Writes constraints that were found as a rules file, to be edited by hand and used with `holdfast check`.
 
     tax_1: not(t.Zip = s.Zip and t.City != s.City)  # Rows with the same Zip have the same City.
 
-Where a rule has to say which table it is about, or a name has a line break, the file is YAML, a rule a line, so that
-it can be pasted into a configuration.
+Where rules need the names of their tables, or a name has a line break, the file is YAML with a rule per line, which
+can be pasted into a configuration.
 
-Invariant: reading the file gives the same constraints back, whatever the names of columns and tables.
+Invariant: reading the file returns the same constraints, whatever the names of columns and tables.
 """
 
 import json
@@ -21,7 +21,7 @@ from holdfast.jobs.configuration.rules_files import YAML_ENDINGS
 from holdfast.jobs.configuration.yaml_text import core_value
 
 Found = tuple[str, Constraint]
-"""A constraint, and its table's name before it."""
+"""The name of a table, and a constraint on it."""
 
 _FORMS = {Family.ORDER: "od", Family.INCLUSION: "inclusion"}
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -34,9 +34,9 @@ def rule_lines(
 
     Parameters
     ----------
-    output : where it goes; its ending may ask for YAML.
-    several : whether constraints of several tables may be among them that do not name their tables.
-    thresholds : of some, how many violating rows are accepted; only YAML can say so.
+    output : the file to write to; its ending may require YAML. None for standard output.
+    several : whether there may be constraints of several tables that do not name their tables.
+    thresholds : the accepted numbers of violating rows of some constraints; these require YAML.
     """
     thresholds = thresholds or {}
     numbers = Counter[str]()
@@ -71,7 +71,7 @@ def _yaml_fields(name: str, table: str, constraint: Constraint, threshold: int |
 
 
 def _yaml_text(text: str) -> str:
-    r"""Write a text so that YAML and environment variables leave it as it is.
+    r"""Return a text as a YAML scalar in which no environment variable is replaced.
 
     >>> print(*map(_yaml_text, ("tax_1", "true", "a\x85b: ${c}")))
     tax_1 "true" "a\u0085b: $${c}"

@@ -1,7 +1,7 @@
-"""Refuses options that would write over what a command reads.
+"""Refuses options whose output would overwrite an input of the command.
 
-Files are compared by what they are, not by how their paths are spelled: through symbolic links, hard links, relative
-paths and `/dev/stdin`. Invariant: nothing is written, and of what is read only names and inodes are looked at.
+Files are compared by identity, not by path: through symbolic links, hard links, relative paths and `/dev/stdin`.
+Invariant: nothing is written, and only names and inodes of inputs are read.
 """
 
 import os
@@ -22,13 +22,13 @@ Inode = tuple[int, int]
 
 
 def refuse_overwriting(outputs: Mapping[str, Path | None], reads: Iterable[FileOrAddress | None]) -> None:
-    """Raise `UsageError` where a file to be written is read too, or where two options name one file.
+    """Raise `UsageError` where an output is an input too, or where two options name the same output.
 
     Parameters
     ----------
-    outputs : the file that each option names; None where the option is not given. A device or a pipe may be named by
-        any number of options.
-    reads : the files and folders that are read. Addresses of other machines are passed over.
+    outputs : the file of each option; None where the option is not given. Several options may name the same device or
+        pipe.
+    reads : the inputs: files and folders. Addresses of other machines are ignored.
     """
     named = {option: file for option, file in outputs.items() if file is not None and _is_replaced(file)}
     for (first, file), (second, other) in combinations(named.items(), 2):
@@ -45,7 +45,7 @@ def refuse_overwriting(outputs: Mapping[str, Path | None], reads: Iterable[FileO
 
 
 def refuse_overwriting_live(output: Path | None, configuration: "Configuration") -> None:
-    """Raise `UsageError` where --output names a file that a live table is seeded from, followed by or stored in."""
+    """Raise `UsageError` where --output names a file of a seed, a source, the state or the outputs of a live table."""
     from holdfast.jobs.configuration.quantities import is_remote
 
     settings = configuration.settings
@@ -68,7 +68,7 @@ def _paths(reads: Iterable[FileOrAddress | None]) -> Iterator[Path]:
 
 
 def _is_replaced(file: Path) -> bool:
-    """Whether writing to a path replaces a file, as it does not for a device."""
+    """Whether writing to a path replaces a file; not for a device."""
     try:
         return stat.S_ISREG(file.stat().st_mode)
     except OSError:
@@ -83,7 +83,7 @@ def _is_same(file: Path, other: Path) -> bool:
 
 
 def _is_inside(file: Path, folder: Path) -> bool:
-    """Whether a file lies in a folder, or is one of the files that lie there under another name."""
+    """Whether a file is in a folder, or is the same file as one in the folder."""
     if Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder)):
         return True
     inode = _inode(file)

@@ -1,8 +1,8 @@
-"""All violating pairs in a file: CSV or Parquet, with the columns rule, left, right.
+"""Writes all violating pairs to a file: CSV or Parquet, with the columns rule, left, right.
 
-`left` and `right` are the rows t and s, numbered from 1 as they stand in the table (a header is no row). Of what Spark
-reads as a data frame they are `partition * 2**40 + row`: there are no other numbers.
-Invariant: memory stays the same however many pairs there are; the file is whole or not there.
+`left` and `right` are the numbers of rows t and s in the table, from 1 on (a header is no row). In tables that Spark
+reads as data frames they are `partition * 2**40 + row`, since there are no other numbers.
+Invariant: memory does not grow with the number of pairs; the file is complete, or does not exist.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ Writing = Callable[[BinaryIO, "pa.Schema"], Any]
 
 
 def pairs_writing(file: Path) -> Writing:
-    """Return what writes the format that a file's ending names."""
+    """Return the function that makes a writer for the format of a file's ending."""
     match file.suffix.lower():
         case ".csv":
             from pyarrow.csv import CSVWriter, WriteOptions
@@ -34,11 +34,11 @@ def pairs_writing(file: Path) -> Writing:
             from pyarrow.parquet import ParquetWriter
 
             return ParquetWriter  # type: ignore[no-any-return]
-    raise UsageError(f"--pairs {file}: the ending tells the format: expected .csv or .parquet")
+    raise UsageError(f"--pairs {file}: the ending names the format: expected .csv or .parquet")
 
 
 def write_pairs(file: Path, checked: Sequence["Checked"]) -> int:
-    """Write the violating pairs of all rules, and return how many there are. O(pairs)."""
+    """Write the violating pairs of all rules, and return their number. O(pairs)."""
     import pyarrow as pa
 
     schema = pa.schema([("rule", pa.string()), ("left", pa.int64()), ("right", pa.int64())])

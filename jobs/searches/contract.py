@@ -1,4 +1,4 @@
-"""What every search of `holdfast discover` does: search files, and write the constraints that it found.
+"""The interface of all searches of `holdfast discover`: search files, and write the constraints that were found.
 
     functional_dependency  not(t.Zip = s.Zip and t.City != s.City)       a line for each constraint
     0.871  constant    {Zip}: [] -> City  (2 of 300 rows, 0.667 %)       with its score, kind and note
@@ -37,11 +37,11 @@ class Line:
 
     Parameters
     ----------
-    table, constraint : the constraint, and the name of its table.
-    kind : stands before the constraint, for people; empty for a family of one kind.
+    table, constraint : the name of the table, and the constraint on it.
+    kind : written before the constraint, for people; empty for a family of one kind.
     rank : its place and score; None where all constraints are written.
     fields : further fields of the line for programs.
-    note : stands behind the constraint, for people.
+    note : written after the constraint, for people.
     below : further lines for people.
     holds : whether the constraint holds, so that a sentence can state it.
     """
@@ -97,7 +97,7 @@ class FileSearch(ABC):
 
     @abstractmethod
     def notes(self) -> Iterator[str]:
-        """Yield how many constraints were found; before that the steps of the search, where they were asked for."""
+        """Yield how many constraints were found; with `explain`, before that the steps of the search."""
 
     @property
     def space(self) -> PredicateSpace:

@@ -56,7 +56,7 @@ class ExactSearch(SearchOfTables):
                 yield Line(found.table.schema.table, constraint, constraint.kind.value, rank)
 
     def notes(self) -> Iterator[str]:
-        """Yield the steps of each search, where they were asked for, and how many constraints were found."""
+        """Yield how many constraints were found; with `explain`, before that the steps of each search."""
         for found in self._found:
             schema = found.table.schema
             if self.request.explain:

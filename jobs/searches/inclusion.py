@@ -62,7 +62,7 @@ class InclusionSearch(FileSearch):
         return Line(near.dependency.dependent.table, near.dependency, fields=fields, note=note, holds=False)
 
     def notes(self) -> Iterator[str]:
-        """Yield the steps of the search, where they were asked for, and how many inclusions were found."""
+        """Yield how many inclusions were found; with `explain`, before that the steps of the search."""
         if self.request.explain:
             yield from steps(self._found.explained)
         columns = counted(len(self._found.constraints.clusters.columns), "column")

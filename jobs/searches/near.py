@@ -107,7 +107,7 @@ class NearSearch(SearchOfTables):
         return {one: counts.violating_rows or 0 for one, counts in zip(inexact, checked, strict=True)}
 
     def notes(self) -> Iterator[str]:
-        """Yield the steps of each search, where they were asked for, and how many near constraints were found."""
+        """Yield how many near constraints were found; with `explain`, before that the steps of each search."""
         for near in (found.near for found in self._found):
             table = near.table
             if self.request.explain:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FilesRequest:
-    """What a command on files is asked for.
+    """The arguments of a command on files.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class FilesRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckRequest(FilesRequest):
-    """What `holdfast check` is asked for.
+    """The arguments of `holdfast check`.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class CheckRequest(FilesRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchRequest(FilesRequest):
-    """What `holdfast discover` is asked for.
+    """The arguments of `holdfast discover`.
 
     Parameters
     ----------

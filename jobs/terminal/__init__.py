@@ -1,1 +1,1 @@
-"""What commands write for people: lines, progress, logs."""
+"""The output of commands: options, lines, progress, logs."""

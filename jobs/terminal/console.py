@@ -1,7 +1,7 @@
-"""Rich's console as this project uses it: no markup in data, no line breaks of its own, no exit.
+"""A console of Rich that adds neither markup nor line breaks, and never exits.
 
-Invariant: what is printed comes out as it is, whatever brackets it holds; a closed pipe is an exception that
-the command line deals with, as everywhere else.
+Invariant: texts are printed unchanged, whatever brackets they have; a closed pipe is an exception, which the command
+line handles.
 """
 
 from typing import NoReturn, TextIO
@@ -11,10 +11,10 @@ from rich.console import Console
 
 class _PlainConsole(Console):
     def on_broken_pipe(self) -> NoReturn:
-        """Leave the exit code to the command line."""
+        """Raise, so that the command line sets the exit code."""
         raise BrokenPipeError
 
 
 def console_on(stream: TextIO) -> Console:
-    """Return a console on `stream`."""
+    """Return a console that writes to a stream."""
     return _PlainConsole(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -139,7 +139,7 @@ reading = _stacked(
 
 
 def _spark_settings(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
-    """Return the settings that --conf gave, or refuse what is none."""
+    """Return the settings of all options --conf, or raise an error for a text that is no setting."""
     settings = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")

@@ -84,8 +84,8 @@ class ReplayedBatch:
 def json_lines(applied: ReplayedBatch, answering: Answering) -> Iterator[str]:
     """Yield a batch as JSON lines."""
     for change in applied.changes:
-        said = sentence_fields(change.constraint, answering)
-        yield json_line({"batch": applied.number, **change.fields(), **said})
+        sentence = sentence_fields(change.constraint, answering)
+        yield json_line({"batch": applied.number, **change.fields(), **sentence})
     for table, near in applied.near:
         yield json_line({"batch": applied.number, **near.fields(table), **sentence_fields(near.constraint, answering)})
     now = {"rows": applied.rows, "constraints": applied.constraints, "seconds": round(applied.seconds, 6)}

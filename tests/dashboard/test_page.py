@@ -191,7 +191,7 @@ def test_one_near_constraint_has_a_course_and_its_rows(
     assert rows.locator("th").all_inner_texts() == ["Exception", "Zip", "City", "Id"]
     cells = [line.locator("td").all_inner_texts() for line in rows.locator("tbody tr").all()]
     assert cells == [["certain", "02139", "Lynn", "3"], ["? undecided", "02139", "Cambridge", "1"]]
-    assert "another row of its group could go in its place" in page.inner_text("main")
+    assert "another row of its group could be the exception in its place" in page.inner_text("main")
     assert texts(page, ".change .badge") == ["▲ more", "+ entered"]
     assert "0 before, now 2 exceptions of 201 rows" in page.inner_text(".change >> nth=0")
     page.click("text=1 row that became an exception")
@@ -220,10 +220,12 @@ def test_a_constraint_that_went_still_nearly_holds(
 ) -> None:
     one = nearly(written)
     page = open_page(f"{site.address}#/changes?change=disappeared&table_name=tax")
-    assert "It still holds but for 2 rows: its exceptions" in page.inner_text(".change >> nth=0")
+    assert "It still holds except for 2 rows: its exceptions" in page.inner_text(".change >> nth=0")
     assert "still holds" not in page.inner_text(".change >> nth=1")
     written.put(written.near("Zip -> City", 5, 2, rows=201))
-    expect(page.locator(".change >> nth=0")).to_contain_text("It still holds but for 2 rows, 5 by now: its exceptions")
+    expect(page.locator(".change >> nth=0")).to_contain_text(
+        "It still holds except for 2 rows, 5 by now: its exceptions"
+    )
     page.click("text=its exceptions")
     expect(page.locator("h1")).to_have_text("One near constraint")
     assert page.url.endswith(one)
@@ -239,7 +241,7 @@ def test_how_near_constraints_are_switched_on(open_page: Callable[..., Page], wr
     expect(page.locator(".held > li")).to_have_count(4)
     assert "near: {share: 1%}" not in page.inner_text("main")
     written.put({"tables": [{"table_name": "orders", "bounds": "{}"}]})
-    expect(page.locator("main")).to_contain_text("Not followed on orders: near: {share: 1%} under a table")
+    expect(page.locator("main")).to_contain_text("Not maintained on orders: near: {share: 1%} under a table")
 
 
 def test_a_commit_is_followed(open_page: Callable[..., Page], written: Written, site: Site) -> None:
@@ -294,7 +296,7 @@ def test_pages_of_changes_stay_while_commits_arrive(
     assert texts(page, ".change .code") == before
     page.fill("input[type=date]", "2026-02-28")
     page.dispatch_event("input[type=date]", "change")
-    expect(page.locator(".end")).to_contain_text("No changes that fit.")
+    expect(page.locator(".end")).to_contain_text("No matching changes.")
 
 
 def test_a_server_that_ended_is_told(open_page: Callable[..., Page], running: Browser, site: Site) -> None:
@@ -407,7 +409,7 @@ def test_the_report_has_what_nearly_holds(open_page: Callable[..., Page], writte
     one = nearly(written)
     assert exit_code_of(["report", str(written.file), "-o", str(file), "--quiet"]) == 0
     page = open_page(file.as_uri())
-    assert "Moved most in the last day" in page.inner_text("main")
+    assert "Changed most in the last day" in page.inner_text("main")
     go(page, "near?having=some&order=text")
     assert texts(page, ".held .code") == ["{State}: [] -> Rate", "{Zip}: [] -> City", "{}: Salary ~ Rate"]
     go(page, f"near?id={one}")

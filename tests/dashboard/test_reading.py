@@ -292,7 +292,7 @@ def test_storage_that_is_damaged(written: Written, answers: Answers) -> None:
 
 
 def test_a_place_that_only_spark_reaches() -> None:
-    with pytest.raises(UsageError, match="only Spark reaches"):
+    with pytest.raises(UsageError, match="read by Spark only"):
         Outputs("hdfs://host/tables", "shop")
 
 

@@ -35,6 +35,7 @@ from holdfast.constraints import (
 from holdfast.jobs import run as running
 from holdfast.jobs import seed as seeding
 from holdfast.jobs.application import replacing
+from holdfast.jobs.application.opening import OpenState
 from holdfast.jobs.application.session import Session
 from holdfast.state import codecs, rocks
 from holdfast.state.commits import SEEDING, Commits, Identity
@@ -486,7 +487,7 @@ def test_a_store_that_fails_for_a_moment_is_not_replaced(app: Application, monke
 # Seeds that end early
 
 STEPS = [
-    *("_note", "_move_aside", "seed_tables", "publish_what_waits", "first snapshot", "publishing"),
+    *("_note", "_move_aside", "seed_tables", "publish_waiting", "first snapshot", "publishing"),
     *("_note 2", "_finish", "_finish, half done"),
 ]
 
@@ -521,8 +522,10 @@ def _kill_at(patch: pytest.MonkeyPatch, step: str) -> None:
         patch.setattr(Publisher, "start", killed)
     elif step == "_finish, half done":
         patch.setattr(Folder, "clear", killed)
-    elif step in {"seed_tables", "publish_what_waits"}:
+    elif step == "seed_tables":
         patch.setattr(seeding, step, killed)
+    elif step == "publish_waiting":
+        patch.setattr(OpenState, step, killed)
     else:
         patch.setattr(replacing, step, killed)
     patch.setattr(replacing, "_put_back", killed)
@@ -534,7 +537,7 @@ def _kill_at(patch: pytest.MonkeyPatch, step: str) -> None:
     ("step", "command"),
     [
         *((step, "run") for step in STEPS),
-        *(("publish_what_waits", command) for command in ("seed", "seed --replace", "rebuild", "status", "skip-batch")),
+        *(("publish_waiting", command) for command in ("seed", "seed --replace", "rebuild", "status", "skip-batch")),
         *(("_finish", command) for command in ("seed --replace", "status")),
         *(("_move_aside", command) for command in ("seed --replace", "status")),
     ],
@@ -573,7 +576,7 @@ def test_a_damaged_state_whose_replacement_is_killed_is_in_its_place_again(
     with with_a_damaged_list(app.folder):
         before = _files(app.folder / "state")
         with monkeypatch.context() as patch, suppress(Killed):
-            _kill_at(patch, "publish_what_waits")
+            _kill_at(patch, "publish_waiting")
             app("rebuild", "--from-source")
         code, said = app("run", "--available-now")
         assert (code, "is damaged" in said, "was interrupted" in said) == (4, True, True), said
@@ -630,7 +633,8 @@ def test_a_replacement_that_fails_puts_the_state_back(
         raise ExternalError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(seeding, "publish_what_waits" if with_backup else "seed_tables", fails)
+        owner, step = (OpenState, "publish_waiting") if with_backup else (seeding, "seed_tables")
+        patch.setattr(owner, step, fails)
         code, said = app("seed", "--replace")
         assert (code, said.endswith("no room\n")) == (5, True), said
     assert _identity(folder) == first

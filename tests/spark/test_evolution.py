@@ -108,7 +108,7 @@ def test_families_and_rules_are_switched_again_and_again(spark: SparkSession, tm
     app.drained(ALL, "'inclusion' is False, and was True")
     app.configure(rules=[*RULES, crossing])
     app.come()
-    app.drained(ALL, "rule grows compares what nothing compared before")
+    app.drained(ALL, "rule grows compares columns that were not compared before")
 
 
 def test_near_constraints_are_switched_on_widened_and_off(spark: SparkSession, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_columns_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
         row["age"] = None
     app.come(age=[None, 1, 2])
     now = {"name": "name", "zip": "zip", "city": "city", "age": "age"}
-    app.drained(now, "column age is new: it is null in the rows there are")
+    app.drained(now, "column age is new: it is null in the existing rows")
 
     app.edit(key=["name", "zip"])  # every name has one zip
     app.drained(now, "'key' is ['name', 'zip'], and was ['name']")
@@ -316,7 +316,7 @@ def test_a_column_that_a_delta_source_adds_is_taken_in(spark: SparkSession, tmp_
     write_deltalake(lake, pa.table({"k": [6], "a": ["z"], "b": [1.5]}), mode="append", schema_mode="merge")
     DeltaTable(lake).delete("k = 1")
     said = app.drain()
-    assert "table t: column b is new: it is null in the rows there are" in said
+    assert "table t: column b is new: it is null in the existing rows" in said
     rows = [{**row, "b": None} for row in [*rows[1:], {"k": 5, "a": "z"}]] + [{"k": 6, "a": "z", "b": 1.5}]
     app.check({"t": rows})
     app.configure(tables=[{**table, "exclude": ["a"]}])
@@ -341,7 +341,7 @@ def test_a_field_that_no_column_has_stops_the_run_or_is_named_once(spark: SparkS
         row.setdefault("age", None)
     app.edit(columns={**PEOPLE["columns"], "age": "integer"})
     now = {**ALL, "age": "age"}
-    app.drained(now, "column age is new: it is null in the rows there are")
+    app.drained(now, "column age is new: it is null in the existing rows")
     app.edit(exclude=["hat"])
     app.come(age=[3], hat=["x"])
     app.drained(now)

@@ -94,7 +94,7 @@ def test_what_receivers_are_told(
     hook.then = 500
     put(app, ("4", "d@x", "z1", "u"), ("5", "e@x", "z1", "u"))
     said = app.drain()
-    assert re.search(r"alerts: [12] could not be delivered yet: the next start goes on", said), said
+    assert re.search(r"alerts: [12] could not be delivered yet: the next start tries again", said), said
     assert "warning: alert broken, recovered of zip_city to http://127.0.0.1" in said
     assert "s3cr3t" not in said
     found = status(app)

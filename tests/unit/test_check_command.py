@@ -341,7 +341,7 @@ class TestRefusals:
             ("tax.csv towns.csv --rule key(City)", "tables tax, towns have its columns"),
             ("tax.csv towns.csv --rule Zip->Mayor", "no table has all its columns (tax has Zip; towns has Mayor)"),
             ("tax.csv tax.csv --rule Zip->City", "are both of table 'tax'"),
-            ("tax.csv --rule Zip->City --pairs p.txt", "--pairs p.txt: the ending tells the format"),
+            ("tax.csv --rule Zip->City --pairs p.txt", "--pairs p.txt: the ending names the format"),
             ("nan.csv --rule Zip->City --pairs p", "does not exist"),
             ("tax.csv --rule Zip->City --pairs p.csv --exists", "leave one of them out"),
             ("tax.csv --rule Zip->City --examples -1", "-1"),

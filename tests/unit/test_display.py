@@ -215,7 +215,7 @@ def test_changes_say_why() -> None:
     broken = maintainer.apply(inserts=PEOPLE[:1].assign(city="c", pay=10))
     mended = maintainer.apply(deletes=PEOPLE[:1].assign(city="c", pay=10))
     said = _html(broken).text + _html(mended).text
-    for words in ("violated by these rows", "what broke it is gone", "appeared", "disappeared"):
+    for words in ("violated by these rows", "the rows that violated it are gone", "appeared", "disappeared"):
         assert words in said
     assert {*broken.to_pandas()["change"], *mended.to_pandas()["change"]} == {"appeared", "disappeared"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from holdfast.jobs.application.machine import Finding, examine, exit_code
@@ -44,7 +45,7 @@ def test_what_fails_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert all(finding.action for finding in findings if finding.status != "ok")
     assert exit_code(findings) == 5
     for finding in findings:
-        record = json.loads(json.dumps(finding.as_record()))
+        record = json.loads(json.dumps(asdict(finding)))
         assert record.keys() == {"check", "status", "found", "action"}
 
 

@@ -13,6 +13,7 @@ import pytest
 from holdfast.constraints import ColumnType, StateRefused, parse_type
 from holdfast.jobs.application import evolve
 from holdfast.jobs.application.evolution import Plan, planned
+from holdfast.jobs.application.opening import OpenState
 from holdfast.jobs.application.seeding import TableSeeder, monitored_rules
 from holdfast.jobs.application.state_rows import RowsOfProcess
 from holdfast.jobs.configuration.reading import read_configuration
@@ -58,9 +59,8 @@ class State:
         settings, self.rules = configuration.settings, monitored_rules(configuration)
         self._open()
         place = RowsOfProcess(self._no_spark)
-        (only,) = settings.tables
         seeder = TableSeeder(settings, self.rules, self._no_spark, place, Quiet())  # type: ignore[arg-type]
-        tables = [seeder.seeded(only)]
+        tables = [seeder.seeded(settings.tables[0])]
         seed(self.commits, tables)
 
     def to(self, arrived: Mapping[str, ColumnType | None] | None = None, **table: Any) -> Plan:
@@ -68,12 +68,12 @@ class State:
         configuration = self._read(table)
         settings = configuration.settings
         plan = planned(settings, self.rules, self.store, lambda _: arrived or {})
-        if plan.said:
+        if plan.changes:
             self.number += 1
             new = RocksStore(self.folder / f"state {self.number}")
             place = RowsOfProcess(self._no_spark)
             seeder = TableSeeder(settings, self.rules, self._no_spark, place, Quiet())  # type: ignore[arg-type]
-            evolution = evolve._Evolution(seeder, plan, self.store, self.commits)
+            evolution = evolve._Evolution(seeder, plan, OpenState(settings, self.store, self.commits, self._no_spark))
             earlier = Earlier(kept=evolve._taken_over(self.store, plan), cause="config")
             tables = map(evolution.seeded, plan.tables)
             seed(Commits.succeeding(new, self.commits), tables, earlier)
@@ -129,7 +129,7 @@ def state(tmp_path: Path) -> Iterator[State]:
 
 
 def test_nothing_is_done_where_nothing_changed(state: State) -> None:
-    assert state.to().said == ()
+    assert state.to().changes == ()
     assert state.number == 0
 
 
@@ -139,19 +139,19 @@ def test_what_an_earlier_version_reported_and_no_table_can_break_goes(tmp_path: 
     state = State(tmp_path, "a,b,c\n" + "".join(f"{a},{b},{c}\n" for a, b, c in numbers), bound)
     key = codecs.number(0) + b"table"
     meta = codecs.read_json(state.store.get("meta", key) or b"")
-    assert state.to().said == ()
+    assert state.to().changes == ()
     earlier = WriteBatch()
     earlier.put("meta", key, codecs.json_bytes({name: value for name, value in meta.items() if name != "definition"}))
     state.store.write(earlier)
-    assert ["constraints that no table can break" in text for text in state.to().said] == [True] * is_new
-    assert state.to().said == ()
+    assert ["constraints that no table can break" in text for text in state.to().changes] == [True] * is_new
+    assert state.to().changes == ()
     state.close()
 
 
 def test_names_go_there_and_back(state: State) -> None:
     state.to(columns={"c": {"was": "a"}})
     assert state.rows[0] == {"c": 1, "b": 10, "id": "x"}
-    assert state.to(columns={"c": {"was": "a"}}).said == ()
+    assert state.to(columns={"c": {"was": "a"}}).changes == ()
     state.to(columns={"a": {"was": "c"}})
     assert state.rows[0] == {"a": 1, "b": 10, "id": "x"}
 
@@ -242,18 +242,18 @@ ALL = {"a": INTEGER, "b": INTEGER, "id": parse_type("string")}
 
 
 def test_columns_that_a_source_says_itself(state: State) -> None:
-    assert state.to(ALL).said == ()
+    assert state.to(ALL).changes == ()
     state.to({**ALL, "new": INTEGER, "nested": None})
     assert state.rows[0] == {"a": 1, "b": 10, "id": "x", "new": None}
-    assert state.to({**ALL, "new": INTEGER, "nested": None}).said == ()
+    assert state.to({**ALL, "new": INTEGER, "nested": None}).changes == ()
 
 
 def test_a_new_column_may_be_an_old_one(tmp_path: Path) -> None:
     state = State(tmp_path, include=["id", "a"])
     renamed = {"a2": INTEGER, "b": INTEGER, "id": ALL["id"]}
-    state.refused(r"new columns \(a2\), and lacks a: whether one of them", renamed, include=["id", "a2"])
+    state.refused(r"new columns \(a2\), and lacks a: a column may have been renamed", renamed, include=["id", "a2"])
     moved = {"a": INTEGER, "b2": INTEGER, "id": ALL["id"]}
-    state.refused(r"new columns \(b2\), and lacks b: whether one of them", moved, include=["id", "a", "b2"])
+    state.refused(r"new columns \(b2\), and lacks b: a column may have been renamed", moved, include=["id", "a", "b2"])
     state.to(renamed, include=["id", "a2"], columns={"a2": {"was": "a"}})
     assert state.rows[0] == {"a2": 1, "id": "x"}
     state.close()
@@ -262,7 +262,7 @@ def test_a_new_column_may_be_an_old_one(tmp_path: Path) -> None:
 def test_what_is_owed_is_told_anew(tmp_path: Path) -> None:
     state = State(tmp_path)
     state.note(owed=3)
-    state.refused("what is remembered of the old key", key=["id"])
+    state.refused("remembered by the old key", key=["id"])
     state.to(exclude=["b"])
     assert progress_of(state.store, "t").owed == 0
     state.to(exclude=["b"], key=["id"])
