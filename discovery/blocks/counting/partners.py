@@ -9,7 +9,7 @@ Invariant: counts are those of the whole table, copies included: a row of the ta
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -19,9 +19,10 @@ import pyarrow as pa
 
 from holdfast.constraints import PredicateSpace
 from holdfast.discovery.blocks.counting.groups import AskedGroups, GroupSizes, SomeSizes
+from holdfast.discovery.blocks.search.indexed import IndexedRows, kept_index
 from holdfast.discovery.blocks.search.planning import orders_of
-from holdfast.discovery.blocks.storage.block import Block, rows_of
-from holdfast.discovery.blocks.storage.location import INDEXED_AT_LEAST, KEPT
+from holdfast.discovery.blocks.storage.block import Block, Rows, rows_of
+from holdfast.discovery.blocks.storage.location import INDEXED_AT_LEAST
 from holdfast.discovery.blocks.storage.ranges import rows_meeting
 from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.discovery.detection.columns import TableColumns
@@ -29,8 +30,7 @@ from holdfast.discovery.detection.examples import pair_with
 from holdfast.discovery.detection.forms import Compared, PairForm, space_with
 from holdfast.discovery.detection.grouping import Grouping
 from holdfast.discovery.detection.partners import PartnerCounts
-from holdfast.indexes.row_hash import first_equal
-from holdfast.indexes.rows import RowSet
+from holdfast.indexes.rows import RowDelta
 from holdfast.indexes.sorted_groups import SortedGroups
 from holdfast.tables import Table
 from holdfast.tables.arrays import Codes, Ints, RowNumbers
@@ -190,45 +190,15 @@ def _together(tasks: Iterable[_Task], most: int) -> list[list[_Task]]:
 # What a task does
 
 
-class _Indexed:
-    """The distinct rows of a block, searchable for some rules; those that are gone have no copies.
+class _Indexed(IndexedRows):
+    """The rows of a block, searchable for partners by some rules, given by their numbers."""
 
-    Parameters
-    ----------
-    source, block : whose rows.
-    forms : the rules, by their numbers.
-    """
-
-    def __init__(self, source: Source, block: Block, forms: dict[int, PairForm]) -> None:
-        read = rows_of(source.written(block), source.schema)
-        self._numbers = read.numbers
-        self._by_number = np.argsort(read.numbers)
-        self._gone = np.zeros(0, np.int64)
-        self.rows = RowSet(space_with(PredicateSpace(source.schema), list(forms.values())))
-        codes, _ = self.rows.encode(read.table)
-        first, copies = np.unique(first_equal(codes, range(codes.shape[1])), return_counts=True)
-        self.rows.change(codes[first], copies)
-        self._slots = self.rows.slots_of(codes)
-        self.places = np.zeros(len(self.rows.copies), np.int64)
-        self.places[self._slots[first]] = first
+    def __init__(self, read: Rows, gone: RowNumbers, forms: dict[int, PairForm]) -> None:
+        super().__init__(read, gone, space_with(PredicateSpace(read.table.schema), list(forms.values())))
         self.numbers = [i for i, form in forms.items() if form.groups is None]
         self.partners = PartnerCounts(self.rows, [forms[i] for i in self.numbers])
         self._grouped = {i: form.groups for i, form in forms.items() if form.groups is not None}
         self.groups = self._sorted()
-
-    def serves(self, gone: RowNumbers) -> bool:
-        """Take the copies away from rows that are gone since; say no where rows are back again."""
-        went = np.setdiff1d(gone, self._gone)
-        if len(gone) - len(went) < len(self._gone):
-            return False
-        self.rows.begin()
-        slots, copies = np.unique(self._slots[self._places_of(went)], return_counts=True)
-        if len(slots):
-            self.partners.follow(self.rows.change(self.rows.codes[slots], -copies))
-            for groups in self.groups.values():
-                groups.weigh()
-        self._gone = gone
-        return True
 
     def codes_of(self, table: Table) -> Codes:
         """Return the codes of other rows."""
@@ -238,44 +208,27 @@ class _Indexed:
             self.groups = self._sorted()
         return codes
 
+    def _follow(self, delta: RowDelta) -> None:
+        self.partners.follow(delta)  # slots are not freed: sorted groups keep the rows that are gone
+        for groups in self.groups.values():
+            groups.weigh()
+
     def _sorted(self) -> dict[int, SortedGroups]:
         return {i: SortedGroups(self.rows, one.columns, one.dependent) for i, one in self._grouped.items()}
 
-    def place_of(self, slot: int) -> int:
-        """Return where a row stands that is in a slot, and not gone. O(n)."""
-        some = np.flatnonzero(self._slots == slot)
-        return int(some[~np.isin(self._numbers[some], self._gone)][0])
 
-    def _places_of(self, numbers: RowNumbers) -> Ints:
-        """Return where rows of some numbers stand, those of other blocks left out."""
-        at = np.searchsorted(self._numbers, numbers, sorter=self._by_number)
-        at = self._by_number[np.minimum(at, len(self._numbers) - 1)]
-        found: Ints = at[self._numbers[at] == numbers]
-        return found
-
-
-@contextmanager
-def _indexed(asked: _Asked, block: Block, members: tuple[int, ...]) -> Iterator[_Indexed]:
+def _indexed(asked: _Asked, block: Block, members: tuple[int, ...]) -> AbstractContextManager[_Indexed]:
+    """Give the index of a block for some rules."""
     forms = {i: asked.forms[i] for i in members}
+    gone = asked.source.gone(block)
 
     def make() -> tuple[_Indexed, int]:
-        found = _Indexed(asked.source, block, forms)
+        found = _Indexed(rows_of(asked.source.written(block), asked.source.schema), gone, forms)
         bytes_a_row = _BYTES_A_CELL * (len(asked.source.schema) + 2) + _BYTES_A_ROW_AND_GROUPS * len(found.groups)
         bytes_a_row += _BYTES_A_ROW_AND_TREE * len(found.numbers)
         return found, (block.rows + INDEXED_AT_LEAST) * bytes_a_row
 
-    what = ("partners", tuple(forms.items()), block.name)
-    try:
-        indexed = KEPT.get(what, make)
-        gone = asked.source.gone(block)
-        if not indexed.serves(gone):
-            KEPT.drop(what)
-            indexed = KEPT.get(what, make)
-            indexed.serves(gone)
-        yield indexed
-    except BaseException:
-        KEPT.drop(what)  # it may have been changed half
-        raise
+    return kept_index(("partners", tuple(forms.items()), block.name), make, gone)
 
 
 def _followed(asked: _Asked, tasks: Sequence[_Task]) -> list[_Answer]:
@@ -283,14 +236,13 @@ def _followed(asked: _Asked, tasks: Sequence[_Task]) -> list[_Answer]:
 
 
 def _followed_in(asked: _Asked, task: _Task) -> _Answer:
-    with _indexed(asked, task.block, task.members) as indexed:
-        return _followed_by(asked, task, indexed)
-
-
-def _followed_by(asked: _Asked, task: _Task, indexed: _Indexed) -> _Answer:
+    """Return the partners that rows of a batch have in a block, and the sizes of their groups there."""
     some = asked.batch.taken(task.rows)
     sizes = {}
-    with indexed.rows.beside(indexed.codes_of(some)) as slots:
+    with (
+        _indexed(asked, task.block, task.members) as indexed,
+        indexed.rows.beside(indexed.codes_of(some)) as slots,
+    ):
         counts, _ = indexed.partners.count(slots, TableColumns(some), range(len(indexed.numbers)))
         for i, groups in indexed.groups.items():
             rows, group = asked.groups[i]
@@ -309,23 +261,19 @@ def _followed_by(asked: _Asked, task: _Task, indexed: _Indexed) -> _Answer:
 
 def _partners(asked: _Asked, task: _Search) -> dict[int, Partner]:
     """Return a partner for each row that has one in a block, by numbers of searches."""
-    with _indexed(asked, task.block, task.members) as indexed:
-        return _partners_by(asked, task, indexed)
-
-
-def _partners_by(asked: _Asked, task: _Search, indexed: _Indexed) -> dict[int, Partner]:
-    rows = indexed.rows
-    codes = indexed.codes_of(asked.batch.taken(np.array([row for _, row in task.wanted.values()], np.int64)))
-    own = rows.slots_of(codes)
     found: dict[int, tuple[int, bool]] = {}
-    with rows.beside(codes) as slots:
-        rows.copies[slots] = 0  # they are no partners of each other
-        for i, slot in zip(task.wanted, np.where(own >= 0, own, slots).tolist(), strict=True):
-            pair = pair_with(rows, asked.forms[task.wanted[i][0]], slot)
-            if pair is not None:
-                found[i] = (pair[1], False) if pair[0] == slot else (pair[0], True)
-    read = asked.source.written(task.block)
-    return {
-        i: Partner(read.take(pa.array([indexed.place_of(slot)])).combine_chunks(), is_first)
-        for i, (slot, is_first) in found.items()
-    }
+    with _indexed(asked, task.block, task.members) as indexed:
+        rows = indexed.rows
+        codes = indexed.codes_of(asked.batch.taken(np.array([row for _, row in task.wanted.values()], np.int64)))
+        own = rows.slots_of(codes)
+        with rows.beside(codes) as slots:
+            rows.copies[slots] = 0  # they are no partners of each other
+            for i, slot in zip(task.wanted, np.where(own >= 0, own, slots).tolist(), strict=True):
+                pair = pair_with(rows, asked.forms[task.wanted[i][0]], slot)
+                if pair is not None:
+                    found[i] = (pair[1], False) if pair[0] == slot else (pair[0], True)
+        read = asked.source.written(task.block)
+        return {
+            i: Partner(read.take(pa.array([indexed.places[slot]])).combine_chunks(), is_first)
+            for i, (slot, is_first) in found.items()
+        }

@@ -11,11 +11,10 @@ since are given up.
 
 Invariant: every arrangement, young blocks included, has every live row exactly once among the rows that are not marked;
 marks have every row that a block was written with and that left since.
-A manifest is a value: whoever keeps one can go back to it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, replace
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any
@@ -24,90 +23,32 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.constraints import Schema
-from holdfast.constraints.operators import EQUAL
 from holdfast.discovery.blocks.executors import Executors, InProcess
-from holdfast.discovery.blocks.storage.block import Block, Range, Rows, carried, write_block
+from holdfast.discovery.blocks.storage.block import Block, Rows, carried, write_block
 from holdfast.discovery.blocks.storage.location import Storage
-from holdfast.discovery.blocks.storage.marks import NOTHING_GONE, Gone, Marks, with_more
-from holdfast.discovery.blocks.storage.ranges import rows_meeting
+from holdfast.discovery.blocks.storage.manifest import (
+    BLOCKS,
+    HEAD,
+    MARKS,
+    Manifest,
+    Placed,
+    Run,
+    read_record,
+    record_of,
+)
+from holdfast.discovery.blocks.storage.marks import NOTHING_GONE, Marks, with_more
 from holdfast.discovery.blocks.storage.table import Arrangement, BlockTable, Order, Report, Source
-from holdfast.discovery.detection.forms import Compared
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
 from holdfast.tables import Table
 from holdfast.tables.arrays import RowNumbers
 
-Run = tuple[Block, ...]
-
-BLOCKS, MARKS = "blocks", "marks"
-"""What a state has of blocks: where each is, and what is known of its rows that are gone."""
-
-_HEAD = b"blocks"
 _MOST_YOUNG = 8
 _MOST_MARKED = 16
 _MOST_MARKS = 8
 _SORTED_BY_ONE = 4
 _FEW = 8
 _HERE = InProcess()
-
-
-@dataclass(frozen=True)
-class Placed:
-    """A block with its arrangement, which a young one has not, its run and its place in it."""
-
-    block: Block
-    where: tuple[Order | None, int, int]
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """The blocks of a table.
-
-    Parameters
-    ----------
-    runs : of each arrangement, the large ones first.
-    young : what came since they were written.
-    rows : how many rows the table has.
-    following : the number of the next row.
-    marks : files of the numbers of rows that left, the large ones first.
-    """
-
-    runs: Mapping[Order, tuple[Run, ...]] = field(default_factory=lambda: {(): ()})
-    young: Run = ()
-    rows: int = 0
-    following: int = 0
-    marks: tuple[Marks, ...] = ()
-
-    @property
-    def placed(self) -> Iterator["Placed"]:
-        """Every block once."""
-        for order, runs in self.runs.items():
-            for r, run in enumerate(runs):
-                for place, block in enumerate(run):
-                    yield Placed(block, (order, r, place))
-        for place, block in enumerate(self.young):
-            yield Placed(block, (None, 0, place))
-
-    @property
-    def names(self) -> set[str]:
-        """The names of all files."""
-        return {placed.block.name for placed in self.placed} | {marks.name for marks in self.marks}
-
-    def without(self, rows: Rows, marks: tuple[Marks, ...]) -> "Manifest":
-        """Say of all blocks that may have some rows that these left, with the last of some marks. O(rows) a block."""
-
-        def marked(order: Order, run: Run) -> Run:
-            equal = [[Compared(c, c, EQUAL) for c in order]]
-            return tuple(_marked(block, rows, marks[-1], equal) for block in run)
-
-        runs = {order: tuple(marked(order, run) for run in some) for order, some in self.runs.items()}
-        left = self.rows - len(rows.numbers)
-        return replace(self, runs=runs, young=marked((), self.young), rows=left, marks=marks)
-
-    def with_marks_in_use(self) -> "Manifest":
-        """Give marks up that are older than all that blocks need."""
-        since = min((p.block.gone.since for p in self.placed if p.block.gone.most), default=None)
-        return replace(self, marks=tuple(m for m in self.marks if since is not None and m.last >= since))
 
 
 class LiveBlocks:
@@ -235,7 +176,7 @@ class LiveBlocks:
         for name, placed in now.items():
             before = self._saved.get(name)
             if before is None or before.where != placed.where:
-                batch.put(BLOCKS, prefix + name.encode(), _record(placed))
+                batch.put(BLOCKS, prefix + name.encode(), record_of(placed))
             gone = placed.block.gone
             if gone != (NOTHING_GONE if before is None else before.block.gone):
                 batch.put(MARKS, prefix + name.encode(), codecs.json_bytes(astuple(gone)))
@@ -245,20 +186,20 @@ class LiveBlocks:
         head = {"orders": list(self._manifest.runs), "rows": self._manifest.rows, "most": self._source.most}
         head |= {"following": self._manifest.following, "kept": self.kept}
         head |= {"marks": [astuple(marks) for marks in self._manifest.marks]}
-        batch.put("meta", prefix + _HEAD, codecs.json_bytes(head))
+        batch.put("meta", prefix + HEAD, codecs.json_bytes(head))
         yield batch
 
     @staticmethod
     def are_stored(store: Reader, prefix: bytes) -> bool:
         """Whether a store has blocks of a table."""
-        return store.get("meta", prefix + _HEAD) is not None
+        return store.get("meta", prefix + HEAD) is not None
 
     @classmethod
     def restore(
         cls, store: Reader, prefix: bytes, storage: Storage, schema: Schema, executors: Executors
     ) -> "LiveBlocks":
         """Take over what was saved."""
-        head = codecs.read_json(store.get("meta", prefix + _HEAD) or b"{}")
+        head = codecs.read_json(store.get("meta", prefix + HEAD) or b"{}")
         marks = tuple(Marks(*some) for some in head["marks"])
         carried = tuple(one.name for one in marks if store.get(MARKS, prefix + one.name.encode()) is not None)
         for name in carried:
@@ -268,7 +209,7 @@ class LiveBlocks:
         saved = {}
         for key, value in store.scan(BLOCKS, prefix):
             name = key[len(prefix) :].decode()
-            placed = _read_record(name, value, store.get(MARKS, key))
+            placed = read_record(name, value, store.get(MARKS, key))
             order, run, place = placed.where
             (young if order is None else runs[order].setdefault(run, {}))[place] = placed.block
             saved[name] = placed
@@ -411,51 +352,12 @@ class LiveTable(BlockTable):
         return self._live.measured.heaviest
 
 
-def stored_blocks(store: Reader, prefix: bytes) -> set[str]:
-    """Return the names of the blocks that a stored table has. O(blocks)."""
-    return {key[len(prefix) :].decode() for key, _ in store.scan(BLOCKS, prefix)}
-
-
-def stored_names(store: Reader, prefix: bytes) -> set[str]:
-    """Return the names of the files that a stored table needs: those of blocks, and of marks. O(blocks)."""
-    head = codecs.read_json(store.get("meta", prefix + _HEAD) or b'{"marks": []}')
-    marks = {name for name, *_ in head["marks"] if store.get(MARKS, prefix + name.encode()) is None}
-    return stored_blocks(store, prefix) | marks
-
-
-def _marked(block: Block, rows: Rows, last: Marks, equal: Sequence[Sequence[Compared]]) -> Block:
-    """Say of a block that those of some rows left that it may have, by their numbers and what it is sorted by."""
-    near = np.flatnonzero((rows.numbers >= block.first) & (rows.numbers <= block.last))
-    if len(near) and equal[0]:
-        near = near[rows_meeting(rows.table.taken(near), block, equal)]
-    if not len(near):
-        return block
-    most = min(block.gone.most + len(near), block.rows)
-    return replace(block, gone=Gone(most, block.gone.since or last.last, last.name))
-
-
 def _rows(blocks: Sequence[Block]) -> int:
     return sum(block.rows for block in blocks)
 
 
 def _in_order(found: Mapping[int, Any]) -> tuple[Any, ...]:
     return tuple(found[place] for place in sorted(found))
-
-
-def _record(placed: Placed) -> bytes:
-    block, (order, run, place) = placed.block, placed.where
-    about = {"order": None if order is None else list(order), "run": run, "place": place}
-    about |= {"rows": block.rows, "size": block.size, "first": block.first, "last": block.last}
-    return codecs.json_bytes({**about, "ranges": [[r.low, r.high] for r in block.ranges]})
-
-
-def _read_record(name: str, record: bytes, about_gone: bytes | None) -> Placed:
-    about = codecs.read_json(record)
-    ranges = tuple(Range(low, high) for low, high in about["ranges"])
-    gone = NOTHING_GONE if about_gone is None else Gone(*codecs.read_json(about_gone))
-    block = Block(name, about["rows"], about["size"], ranges, about["first"], about["last"], gone)
-    order = about["order"]
-    return Placed(block, (None if order is None else tuple(order), about["run"], about["place"]))
 
 
 def _by_number(rows: pa.Table) -> list[str]:
