@@ -5,14 +5,14 @@ from collections.abc import Iterable
 import numpy as np
 
 from holdfast.indexes.kernels.rows import EMPTY, find_kernel, first_kernel, insert_kernel, remove_kernel
-from holdfast.tables.arrays import Codes, Slots
+from holdfast.tables.arrays import Codes, Ints
 
 _FEWEST = 1 << 10
 _ROOM = 2.5  # places a row when the table is made; it is made anew at 2
 
 
 class RowHash:
-    """Slots of rows by the codes of some columns.
+    """Ints of rows by the codes of some columns.
 
     Parameters
     ----------
@@ -24,13 +24,13 @@ class RowHash:
         self._table = np.full(_FEWEST, EMPTY, np.int32)
         self._taken = 0  # places that are not EMPTY
 
-    def find(self, codes: Codes, wanted: Codes) -> Slots:
+    def find(self, codes: Codes, wanted: Codes) -> Ints:
         """Return the slot of each wanted row, -1 where it is not there. O(wanted)."""
         found = np.empty(len(wanted), np.int64)
         find_kernel(codes, self._columns, self._table, np.ascontiguousarray(wanted), found)
         return found
 
-    def insert(self, codes: Codes, slots: Slots) -> None:
+    def insert(self, codes: Codes, slots: Ints) -> None:
         """Put rows in that are not there. Amortised O(slots)."""
         self.reserve(codes, len(slots))
         insert_kernel(codes, self._columns, self._table, slots)
@@ -42,11 +42,11 @@ class RowHash:
             held = self._table[self._table >= 0].astype(np.int64)
             self.rebuild(codes, held, more)
 
-    def remove(self, codes: Codes, slots: Slots) -> None:
+    def remove(self, codes: Codes, slots: Ints) -> None:
         """Take rows out that are there, with the codes they were put in with. O(slots)."""
         remove_kernel(codes, self._columns, self._table, slots)
 
-    def rebuild(self, codes: Codes, slots: Slots, more: int = 0) -> None:
+    def rebuild(self, codes: Codes, slots: Ints, more: int = 0) -> None:
         """Hold these rows alone, with room for some more. O(slots)."""
         size = _FEWEST
         while size < _ROOM * (len(slots) + more):
@@ -56,7 +56,7 @@ class RowHash:
         self._taken = len(slots)
 
 
-def first_equal(codes: Codes, columns: Iterable[int]) -> Slots:
+def first_equal(codes: Codes, columns: Iterable[int]) -> Ints:
     """Return for each row the number of the first one that is the same in some columns. O(rows).
 
     >>> first_equal(np.array([[1, 5], [2, 5], [1, 5]]), [0, 1]).tolist()

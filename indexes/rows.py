@@ -21,7 +21,7 @@ from holdfast.state import codecs
 from holdfast.state.pieces import Pieces
 from holdfast.state.store import Reader, WriteBatch
 from holdfast.tables import Table
-from holdfast.tables.arrays import Codes, Ints, Slots
+from holdfast.tables.arrays import Codes, Ints, Slots, as_slots
 from holdfast.tables.columnar import encoded
 
 _FEWEST = 1 << 10
@@ -50,7 +50,7 @@ class RowDelta:
     copies_out: int
     newly_owed: int
     changed: Slots
-    copies: Slots
+    copies: Ints
 
     @property
     def is_empty(self) -> bool:
@@ -99,7 +99,7 @@ class RowSet:
 
     def live(self) -> Slots:
         """Return the slots of all live rows. O(n)."""
-        return np.flatnonzero(self.copies[: self._used] > 0)
+        return as_slots(np.flatnonzero(self.copies[: self._used] > 0))
 
     def begin(self) -> None:
         """Begin a batch: `undo` leads back to here."""
@@ -138,12 +138,12 @@ class RowSet:
 
     def slots_of(self, codes: Codes) -> Slots:
         """Return the slot of each row, -1 where it has no copies. O(k)."""
-        return self._whole.find(self.codes, codes)
+        return as_slots(self._whole.find(self.codes, codes))
 
     def slots_with_key(self, codes: Codes) -> Slots:
         """Return the slot of the live row with each row's key, -1 where there is none. O(k)."""
         assert self._by_key is not None, "the table has no key"
-        return self._by_key.find(self.codes, codes)
+        return as_slots(self._by_key.find(self.codes, codes))
 
     def slots_between(self, column: int, low: int, high: int) -> Slots:
         """Return the slots of live rows with a number from `low` to `high` in a column of integers. O(n)."""
@@ -245,7 +245,7 @@ class RowSet:
             self.codes, self.copies = _longer(self.codes, end * 3 // 2), _longer(self.copies, end * 3 // 2)
         self.codes[used:end], self.copies[used:end] = codes, 1
         try:
-            yield np.arange(used, end)
+            yield as_slots(np.arange(used, end))
         finally:
             self.copies[used:end] = 0
 
@@ -311,7 +311,7 @@ class RowSet:
         self._relabelled.clear()
         self._changed.clear()
 
-    def _stored(self, slots: Slots) -> bytes:
+    def _stored(self, slots: Ints) -> bytes:
         """Lay rows out: their copies, then the codes of one after the other."""
         return codecs.codes(self.copies[slots]) + codecs.codes(self.codes[slots])
 
@@ -354,7 +354,7 @@ class RowSet:
         return self.codes[: self._used] if is_dense else self.codes[self._in_use()]
 
     def _in_use(self) -> Slots:
-        return np.flatnonzero(self.copies[: self._used] != 0)
+        return as_slots(np.flatnonzero(self.copies[: self._used] != 0))
 
     def _take(self, count: int) -> Slots:
         """Return free slots."""
@@ -365,7 +365,7 @@ class RowSet:
         self._used += count - reused
         if self._used > len(self.copies):
             self._reserve(self._used * 3 // 2)
-        return slots
+        return as_slots(slots)
 
     def _reserve(self, room: int) -> None:
         """Have room for so many slots; what is not used yet costs no memory."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from holdfast.indexes.kernels.groups import group_sizes_kernel
 from holdfast.indexes.rows import RowSet
-from holdfast.tables.arrays import Ints, Slots
+from holdfast.tables.arrays import Ints, Slots, as_slots
 
 
 @dataclass(frozen=True)
@@ -85,4 +85,4 @@ class SortedGroups:
         )
         parts = np.zeros(len(slots), np.int64)
         parts[by_group] = found
-        return Sizes(groups, parts if len(self._dependent) else groups[group], others, other)
+        return Sizes(groups, parts if len(self._dependent) else groups[group], others, as_slots(other))

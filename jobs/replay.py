@@ -31,7 +31,7 @@ from holdfast.streaming.decoding.operations import OPERATION
 from holdfast.streaming.maintainers.inclusion.across import InclusionsAcross
 from holdfast.streaming.maintainers.maintainer import BatchResult, Bounds, Maintainer
 from holdfast.tables import ReadOptions, Table, read_table, space_of, table_name
-from holdfast.tables.arrays import RowNumbers
+from holdfast.tables.arrays import Positions
 from holdfast.tables.pipes import pipes_kept
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class _Replayed:
     constraints: int
     owed: int = 0
 
-    def apply(self, rows: RowNumbers) -> BatchResult:
+    def apply(self, rows: Positions) -> BatchResult:
         result = self.maintainer.apply_records(self.source.changes.records(rows))
         self.rows, self.owed = result.rows, result.owed
         self.constraints = result.constraints + len(self.maintainer.near)
@@ -290,15 +290,15 @@ def _read_base(base: Path, name: str, reading: ReadOptions, given: PredicateSpac
 class _Arrival:
     """All records in the order in which they arrive: which table's each is, and its row in that table's file."""
 
-    tables: RowNumbers
-    rows: RowNumbers
+    tables: Positions
+    rows: Positions
 
     def batches(self, size: int) -> Iterator["_Arrival"]:
         for start in range(0, len(self.rows), size):
             yield _Arrival(self.tables[start : start + size], self.rows[start : start + size])
 
-    def rows_of(self, table: int) -> RowNumbers:
-        rows: RowNumbers = self.rows[self.tables == table]
+    def rows_of(self, table: int) -> Positions:
+        rows: Positions = self.rows[self.tables == table]
         return rows
 
 

@@ -18,16 +18,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdfast.tables.arrays import Bytes, Flags, Positions, RowNumbers
+from holdfast.tables.arrays import Bytes, Flags, Positions
 from holdfast.tables.kernels import json as kernels
 from holdfast.tables.kernels.json import ABSENT, ESCAPED, OBJECT, OK, STRING
 from holdfast.tables.kernels.json_cells import room_kernel, texts_kernel
 from holdfast.tables.kernels.json_fields import (
     UNKNOWN,
-    Scratch,
+    ReadScratch,
     States,
     Values,
-    Wanted,
+    WantedFields,
     fields_kernel,
     place_kernel,
 )
@@ -89,7 +89,7 @@ class Spans:
         """Which records are there."""
         return np.asarray(self.starts >= 0)
 
-    def take(self, rows: RowNumbers) -> "Spans":
+    def take(self, rows: Positions) -> "Spans":
         """Return some of the records, in any order; -1 is one that is not there. O(rows), no bytes are copied."""
         starts, ends = _taken(self.starts, rows), _taken(self.ends, rows)
         starts[rows < 0] = -1
@@ -124,7 +124,7 @@ class Cells:
     def __len__(self) -> int:
         return len(self.kinds)
 
-    def take(self, rows: RowNumbers) -> "Cells":
+    def take(self, rows: Positions) -> "Cells":
         """Return the cells of some records, in any order; -1 is a cell that is absent."""
         kinds = _taken(self.kinds, rows)
         kinds[rows < 0] = ABSENT
@@ -286,7 +286,7 @@ def fields_of(spans: Spans, names: Sequence[str], repeating: Collection[str] = (
     """
     count, width = len(spans), len(names)
     wanted = _wanted(names, repeating)
-    scratch = Scratch(
+    scratch = ReadScratch(
         stack=np.empty(DEEPEST - 1, np.uint8),
         name=np.empty(6 * int(np.diff(wanted.bounds).max(initial=0)) + 8, np.uint8),
         seen=np.empty((_REMEMBERED, 3), np.int64),
@@ -299,7 +299,7 @@ def fields_of(spans: Spans, names: Sequence[str], repeating: Collection[str] = (
     return Fields(spans, tuple(names), *fields, Cells(spans.buffer, *wholes), *states)
 
 
-def _wanted(names: Sequence[str], repeating: Collection[str]) -> Wanted:
+def _wanted(names: Sequence[str], repeating: Collection[str]) -> WantedFields:
     """Return fields as kernels take them."""
     texts = [name.encode(errors="surrogatepass") for name in names]
     bounds = np.zeros(len(names) + 1, np.int64)
@@ -307,9 +307,9 @@ def _wanted(names: Sequence[str], repeating: Collection[str]) -> Wanted:
     joined = np.frombuffer(b"".join(texts), np.uint8)
     table = np.full(1 << max(3, (4 * len(names) - 1).bit_length()), UNKNOWN, np.int64)
     place_kernel(joined, bounds, table)
-    return Wanted(joined, bounds, table, np.array([name in repeating for name in names], np.bool_))
+    return WantedFields(joined, bounds, table, np.array([name in repeating for name in names], np.bool_))
 
 
-def _taken(values: NDArray, rows: RowNumbers) -> NDArray:  # type: ignore[type-arg]
+def _taken(values: NDArray, rows: Positions) -> NDArray:  # type: ignore[type-arg]
     """Return values by row, anything for -1."""
     return values[rows] if len(values) else np.zeros(len(rows), values.dtype)

@@ -20,10 +20,10 @@ from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.inclusion.discover import DiscoveredInclusions
 from holdfast.discovery.inclusion.result import Inclusions
-from holdfast.discovery.near.counting import Candidate, Counted
+from holdfast.discovery.near.counting import Candidate, CountedContext
 from holdfast.discovery.near.discover import NearDiscovered, shapes_of
-from holdfast.discovery.near.lattice import Member, Tasks, allowed, near_set
-from holdfast.discovery.near.ranking import Bounds, bounding
+from holdfast.discovery.near.lattice import NearMember, Tasks, allowed, near_set
+from holdfast.discovery.near.ranking import NearScores, bounding
 from holdfast.discovery.near.removal import Removal
 from holdfast.discovery.ranking import PairSample
 from holdfast.discovery.reported import ReportedSet
@@ -105,8 +105,8 @@ class NearInBlocks(NearDiscovered):
     def _bounds(self) -> Mapping[Candidate, int]:
         return self.counter.exactly({one for member in self.found.members for one in bounding(member, self.targets)})
 
-    def _scored(self, members: Sequence[Member]) -> list[tuple[float, Member]]:
-        bounds = Bounds(self.table.row_count, self.targets, lambda *one: self._bounds[one])
+    def _scored(self, members: Sequence[NearMember]) -> list[tuple[float, NearMember]]:
+        bounds = NearScores(self.table.row_count, self.targets, lambda *one: self._bounds[one])
         return [(bounds.score(member), member) for member in members]
 
     def removals(self, constraints: Iterable[NearConstraint]) -> list[Removal]:  # noqa: ARG002 (refused)
@@ -154,7 +154,7 @@ def discover_near_blocks(
     counts = BlockCounts(table, targets)
     most = allowed(share, table.row_count)
 
-    def count(tasks: Tasks, most: int) -> Iterator[Counted]:
+    def count(tasks: Tasks, most: int) -> Iterator[CountedContext]:
         return counts.counted(tasks, most, most)
 
     found = near_set(targets, most, max_context, count, explained=explained, report=report)

@@ -23,7 +23,7 @@ from holdfast.discovery.denial.enumerating import reported_images
 from holdfast.discovery.evidence.evidences import mirrored
 from holdfast.discovery.kernels.hulls import (
     FEWEST_PREDICATES,
-    Layout,
+    HullLayout,
     Scratch,
     bucket_kernel,
     count_kernel,
@@ -127,12 +127,12 @@ class Meaning:
         return found[0] if len(found) else None
 
     @cached_property
-    def _layout(self) -> Layout:
+    def _layout(self) -> HullLayout:
         pairs = self._space.pairs
         word, left, right = np.array([(pair.offset // 64, pair.left, pair.right) for pair in pairs], np.int64).T.copy()
         pair_at = np.full((len(self._space.schema), len(self._space.schema)), -1, np.int64)
         pair_at[left, right] = np.arange(len(pairs))
-        return Layout(
+        return HullLayout(
             np.searchsorted(word, np.arange(self._space.word_count + 1)).astype(np.int64),
             word,
             np.array([pair.offset % 64 for pair in pairs], np.uint64),

@@ -22,7 +22,7 @@ UNLIMITED = 1 << 40
 """A budget, in comparisons for each row, that is never exhausted."""
 
 
-class Answer(Protocol):
+class SearchAnswer(Protocol):
     """What a search tells: positions of constraints that are violated, and of those it left undecided."""
 
     @property
@@ -34,10 +34,10 @@ class Answer(Protocol):
         """Constraints whose budget did not do."""
 
 
-Found_co = TypeVar("Found_co", bound=Answer, covariant=True)
+Found_co = TypeVar("Found_co", bound=SearchAnswer, covariant=True)
 
 
-class Search(Protocol[Found_co]):
+class CoverSearch(Protocol[Found_co]):
     """Searches the rows of one table."""
 
     def find(self, masks: Words, limit: int, budget: int) -> Found_co:
@@ -65,7 +65,7 @@ class Validation:
         self._explained = explained
         self._report = report
 
-    def violated(self, masks: Words, search: Search[Found_co]) -> list[Found_co]:
+    def violated(self, masks: Words, search: CoverSearch[Found_co]) -> list[Found_co]:
         """Return what a search finds of constraints that do not hold; nothing where all of them hold."""
         waiting = masks[~np.isin(as_items(masks), self._holding)]
         while len(waiting):
@@ -88,7 +88,7 @@ class Validation:
             waiting = waiting[~np.isin(as_items(waiting), self._holding)]
         return []
 
-    def _searched(self, masks: Words, search: Search[Found_co]) -> tuple[Positions, Positions, list[Found_co]]:
+    def _searched(self, masks: Words, search: CoverSearch[Found_co]) -> tuple[Positions, Positions, list[Found_co]]:
         """Return which constraints are violated, which the budget left undecided, and all that was found."""
         limit = max(1, min(_PAIRS_PER_CONSTRAINT, _NEW_EVIDENCES_A_ROUND // len(masks)))
         broken, undecided, answers = [], [], []

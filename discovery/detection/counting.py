@@ -23,14 +23,14 @@ from holdfast.discovery.detection.grouping import Grouping
 from holdfast.discovery.detection.listing import lists
 from holdfast.discovery.detection.sweeping import swept
 from holdfast.discovery.kernels.detection import add_lists_kernel, mixed_kernel, rows_kernel
-from holdfast.tables.arrays import DenseCodes, Flags, Ints, RowNumbers
+from holdfast.tables.arrays import DenseCodes, Flags, Ints, Positions
 
 _MOST_DIFFERENCES, _MOST_SWEPT = 3, 2
 _FEW = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class RuleCount:
     """What breaks a rule.
 
     Parameters
@@ -51,18 +51,18 @@ class Counted:
         breaking = self.first | self.second
         return int(np.count_nonzero(breaking) if self.weight is None else self.weight[breaking].sum())
 
-    def among(self, columns: Columns, rows: RowNumbers) -> "Counted":
+    def among(self, columns: Columns, rows: Positions) -> "RuleCount":
         """Return the same for all rows of a table, of which these are some, and no others break the rule."""
         first, second = np.zeros((2, columns.rows), np.bool_)
         first[rows], second[rows] = self.first, self.second
-        return Counted(self.pairs, first, second, columns.weight)
+        return RuleCount(self.pairs, first, second, columns.weight)
 
 
-def count(columns: Columns, grouping: Grouping, form: PairForm, threads: int = 1) -> Counted:
+def count(columns: Columns, grouping: Grouping, form: PairForm, threads: int = 1) -> RuleCount:
     """Count the pairs that break a rule. O(n log n), but for three inequalities and more."""
     if any(not compared.allowed for compared in form.compared):
         nothing = np.zeros(columns.rows, np.bool_)
-        return Counted(0, nothing, nothing, columns.weight)
+        return RuleCount(0, nothing, nothing, columns.weight)
     some = _where_it_differs(columns, grouping, form)
     if some is None:
         return _counted(columns, grouping, form, threads)
@@ -70,7 +70,7 @@ def count(columns: Columns, grouping: Grouping, form: PairForm, threads: int = 1
     return _counted(part, Grouping(part), form, threads).among(columns, some)
 
 
-def _counted(columns: Columns, grouping: Grouping, form: PairForm, threads: int) -> Counted:
+def _counted(columns: Columns, grouping: Grouping, form: PairForm, threads: int) -> RuleCount:
     """Count in the way that a rule's form asks for."""
     alone, weight = breaks_alone(columns, form), columns.weight
     if len(form.differences) > _MOST_DIFFERENCES or len(form.inequalities) > _MOST_SWEPT:
@@ -81,17 +81,17 @@ def _counted(columns: Columns, grouping: Grouping, form: PairForm, threads: int)
         as_t, as_s = _swept(columns, grouping, form, threads)
     else:
         t, s = swept(columns, grouping.groups(form.equalities), form, threads)
-        return Counted(t.pairs, t.found, s.found, weight)
+        return RuleCount(t.pairs, t.found, s.found, weight)
     if alone is not None:
         as_t -= alone
         if as_s is not as_t:
             as_s -= alone
     pairs = int(as_t.sum() if weight is None else weight @ as_t)
     first = as_t > 0
-    return Counted(pairs, first, first if as_s is as_t else as_s > 0, weight)
+    return RuleCount(pairs, first, first if as_s is as_t else as_s > 0, weight)
 
 
-def _where_it_differs(columns: Columns, grouping: Grouping, form: PairForm) -> RowNumbers | None:
+def _where_it_differs(columns: Columns, grouping: Grouping, form: PairForm) -> Positions | None:
     """Return the rows whose groups have different values wherever a rule asks for some; None where these are most."""
     if not (form.differences and form.equalities):
         return None

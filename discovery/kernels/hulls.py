@@ -1,4 +1,6 @@
-"""What transitivity leaves of boxes whose predicates compare values around a cycle.
+"""The hulls of boxes: the outcomes that remain where predicates compare values around a cycle.
+
+Transitivity excludes outcomes that the predicates of a box allow one by one.
 
 The values of a pair of rows are *nodes*: column c of row t is node c, column c of row s is node C + c. A predicate
 relates two nodes, and relations compose: `t.a < s.b`, `s.b = t.b` and `t.b <= s.c` leave only `t.a < s.c`. The *hull*
@@ -22,7 +24,7 @@ from holdfast.tables.arrays import Bytes, Flags, Ints, Words
 Word: TypeAlias = Any
 
 FEWEST_PREDICATES = 3
-"""From so many predicates on, a relation may follow that none of them is."""
+"""The least number of predicates from which a relation may follow that is none of them."""
 
 _LESS, _EQUAL, _GREATER = 1, 2, 4
 _UNORDERED_EQUAL, _UNORDERED_UNEQUAL = 1, 2
@@ -31,7 +33,7 @@ _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 
 
-class Layout(NamedTuple):
+class HullLayout(NamedTuple):
     """The column pairs of a space.
 
     Parameters
@@ -70,7 +72,7 @@ class Scratch(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def hulls_kernel(
-    masks: Words, every: Words, layout: Layout, scratch: Scratch, hulls: Words, satisfiable: Flags
+    masks: Words, every: Words, layout: HullLayout, scratch: Scratch, hulls: Words, satisfiable: Flags
 ) -> None:
     """Fill `hulls` and `satisfiable`; the hull of a box that no pair of rows satisfies is the box itself."""
     for i in range(len(masks)):
@@ -88,7 +90,7 @@ def hulls_kernel(
 
 
 @njit(cache=True, nogil=True)
-def predicates_kernel(masks: Words, every: Words, layout: Layout, counts: Ints) -> None:
+def predicates_kernel(masks: Words, every: Words, layout: HullLayout, counts: Ints) -> None:
     """Fill `counts` with the number of predicates of each box."""
     for i in range(len(masks)):
         counts[i] = 0
@@ -99,7 +101,7 @@ def predicates_kernel(masks: Words, every: Words, layout: Layout, counts: Ints) 
 
 
 @njit(cache=True, nogil=True)
-def _number_nodes(mask: Words, every: Words, layout: Layout, scratch: Scratch) -> Any:
+def _number_nodes(mask: Words, every: Words, layout: HullLayout, scratch: Scratch) -> Any:
     """Give the nodes that a box relates their numbers; return the number of nodes, and of predicates."""
     count, constrained = 0, 0
     for w in range(len(every)):
@@ -117,7 +119,7 @@ def _number_nodes(mask: Words, every: Words, layout: Layout, scratch: Scratch) -
 
 
 @njit(cache=True, nogil=True)
-def _relate_all(mask: Words, every: Words, layout: Layout, scratch: Scratch, count: int) -> None:
+def _relate_all(mask: Words, every: Words, layout: HullLayout, scratch: Scratch, count: int) -> None:
     """Enter what the predicates of a box say of its nodes."""
     scratch.order[:count, :count] = 0
     scratch.apart[:count, :count] = 0
@@ -193,7 +195,7 @@ def _is_between(node: int, t: int, s: int, order: Bytes) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _tighten(hull: Words, count: int, layout: Layout, scratch: Scratch) -> None:
+def _tighten(hull: Words, count: int, layout: HullLayout, scratch: Scratch) -> None:
     """Take the outcomes away that nothing in a satisfiable box has."""
     columns, order = len(layout.pair_at), scratch.order
     for t in range(count):

@@ -15,7 +15,7 @@ from holdfast.discovery.kernels.near import (
     SAME,
     ColumnCodes,
     ContextGroups,
-    Scratch,
+    OrderScratch,
     constants_kernel,
     orders_kernel,
     refine_kernel,
@@ -52,7 +52,7 @@ class Counter:
         self._columns = ColumnCodes(rows.codes, bits, rows.middles)
         room = rows.count + 1 if len(targets.left) else 0
         keys, other, tails = (np.empty(room, np.int64) for _ in range(3))
-        self._scratch = Scratch(keys, other, tails, np.zeros(_DIGITS, np.int64))
+        self._scratch = OrderScratch(keys, other, tails, np.zeros(_DIGITS, np.int64))
         every = rows.rows
         starts = np.array([0, rows.count] if rows.count > 1 else [0], np.int64)
         self._path = [ContextGroups(every if rows.count > 1 else every[:0], starts)]
@@ -106,7 +106,7 @@ class Counter:
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class CountedContext:
     """What is known of a context.
 
     Parameters
@@ -123,7 +123,7 @@ class Counted:
 
 def counted(
     counter: Counter, targets: NearTargets, tasks: Sequence[tuple[Context, Ints]], most: int, enough: int
-) -> Iterator[Counted]:
+) -> Iterator[CountedContext]:
     """Count candidates, by contexts in ascending order; those that another one of the same context hides are left out.
 
     Parameters
@@ -139,7 +139,7 @@ def counted(
         if numbers[0] == KEY and context:
             found[0] = groups.key_exceptions
             if found[0] <= most:
-                yield Counted(context, numbers[:1], found[:1])
+                yield CountedContext(context, numbers[:1], found[:1])
                 continue
         elif numbers[0] == KEY:
             found[0] = enough + 1  # there is no key without columns
@@ -150,7 +150,7 @@ def counted(
         order[order] = ~_hidden(targets, numbers[order], columns[found[constant] <= most])
         found[order] = counter.orders(groups, numbers[order], enough)
         kept = (numbers < first_order) | order
-        yield Counted(context, numbers[kept], found[kept])
+        yield CountedContext(context, numbers[kept], found[kept])
 
 
 def by_context(candidates: Iterable[Candidate]) -> list[tuple[Context, Ints]]:
@@ -161,7 +161,7 @@ def by_context(candidates: Iterable[Candidate]) -> list[tuple[Context, Ints]]:
     return [(context, np.array(numbers)) for context, numbers in found.items()]
 
 
-def visible(one: Counted, targets: NearTargets, most: int) -> Counted:
+def visible(one: CountedContext, targets: NearTargets, most: int) -> CountedContext:
     """Return what is known of a context without the targets that another one hides which is near in it."""
     near = one.numbers[one.exceptions <= most]
     if not len(near):
@@ -171,7 +171,7 @@ def visible(one: Counted, targets: NearTargets, most: int) -> Counted:
     else:
         kept = one.numbers <= targets.constants
         kept[~kept] = ~_hidden(targets, one.numbers[~kept], near[near <= targets.constants] - 1)
-    return Counted(one.context, one.numbers[kept], one.exceptions[kept])
+    return CountedContext(one.context, one.numbers[kept], one.exceptions[kept])
 
 
 def _hidden(targets: NearTargets, orders: Ints, constants: Ints) -> Flags:

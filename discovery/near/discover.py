@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 from holdfast.constraints import NearConstraint, NearShape, UsageError
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.near.counting import Counter
-from holdfast.discovery.near.lattice import Member, NearSet, allowed, counting, near_set
-from holdfast.discovery.near.ranking import Bounds
+from holdfast.discovery.near.lattice import NearMember, NearSet, allowed, counting, near_set
+from holdfast.discovery.near.ranking import NearScores
 from holdfast.discovery.near.removal import Removal, removal
 from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.targets import NearTargets
@@ -76,7 +76,7 @@ class NearDiscovered(Sequence[NearConstraint]):
     def __repr__(self) -> str:
         return f"<{self.summary()}>"
 
-    def constraint(self, member: Member) -> NearConstraint:
+    def constraint(self, member: NearMember) -> NearConstraint:
         """Return a member of the near set as a constraint on columns with names."""
         names = [self.table.schema.names[column] for column in self.targets.of_table.tolist()]
         shape, target = self.targets.form(member.number)
@@ -126,7 +126,7 @@ class NearDiscovered(Sequence[NearConstraint]):
         return Ranked(((score, self.constraint(member)) for score, member in every[:count]), self.table.schema.table)
 
     @abstractmethod
-    def _scored(self, members: Sequence[Member]) -> list[tuple[float, Member]]:
+    def _scored(self, members: Sequence[NearMember]) -> list[tuple[float, NearMember]]:
         """Return some members with their scores; those of one context are neighbours."""
 
     @abstractmethod
@@ -147,9 +147,9 @@ class NearInMemory(NearDiscovered):
     rows: NearRows
     threads: int = 1
 
-    def _scored(self, members: Sequence[Member]) -> list[tuple[float, Member]]:
-        def scored(part: Sequence[Member]) -> list[tuple[float, Member]]:
-            bounds = Bounds(self.rows.count, self.targets, cache(Counter(self.rows, self.targets).exceptions))
+    def _scored(self, members: Sequence[NearMember]) -> list[tuple[float, NearMember]]:
+        def scored(part: Sequence[NearMember]) -> list[tuple[float, NearMember]]:
+            bounds = NearScores(self.rows.count, self.targets, cache(Counter(self.rows, self.targets).exceptions))
             return [(bounds.score(member), member) for member in part]
 
         return [one for part in mapped(self.threads, scored, cut(members, self.threads)) for one in part]

@@ -26,7 +26,7 @@ import numpy as np
 
 from holdfast.constraints import NearShape, UsageError
 from holdfast.discovery.explained import Explained, Report
-from holdfast.discovery.near.counting import Context, Counted, Counter, counted
+from holdfast.discovery.near.counting import Context, CountedContext, Counter, counted
 from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.targets import KEY, NearTargets
 from holdfast.discovery.threads import cut
@@ -42,7 +42,7 @@ _WITHOUT_ORDERS = "leave order compatibilities out (--family key,fd; near.orders
 
 
 @dataclass(frozen=True)
-class Member:
+class NearMember:
     """A minimal near constraint: a target in a context, and how many exceptions it has."""
 
     context: Context
@@ -64,8 +64,8 @@ class NearSet:
     """
 
     most: int
-    members: list[Member] = field(default_factory=list)
-    border: list[Counted] = field(default_factory=list)
+    members: list[NearMember] = field(default_factory=list)
+    border: list[CountedContext] = field(default_factory=list)
     counted: int = 0
 
 
@@ -74,7 +74,7 @@ class _Level:
     """What was refused on a level: the targets of each context, as a set and with their counts."""
 
     bits: Mapping[Context, Bits]
-    counts: Mapping[Context, Counted]
+    counts: Mapping[Context, CountedContext]
 
 
 def allowed(share: Fraction, rows: int) -> int:
@@ -89,7 +89,7 @@ def allowed(share: Fraction, rows: int) -> int:
 Tasks = Sequence[tuple[Context, Ints]]
 """Contexts in ascending order, and the targets to count in each."""
 
-Counting = Callable[[Tasks, int], Iterable[Counted]]
+Counting = Callable[[Tasks, int], Iterable[CountedContext]]
 """Counts candidates for a near set with at most so many exceptions; see `counting.counted`."""
 
 
@@ -100,8 +100,8 @@ def counting(rows: NearRows, targets: NearTargets, *, enough: int = 0, threads: 
     """
     counters = local()
 
-    def count(tasks: Tasks, most: int) -> Iterator[Counted]:
-        def work(part: Tasks) -> list[Counted]:
+    def count(tasks: Tasks, most: int) -> Iterator[CountedContext]:
+        def work(part: Tasks) -> list[CountedContext]:
             if not hasattr(counters, "own"):
                 counters.own = Counter(rows, targets)
             return list(counted(counters.own, targets, part, most, max(enough, most)))
@@ -154,25 +154,27 @@ def near_set(
     return found
 
 
-def _in_table_order(member: Member, targets: NearTargets) -> tuple[object, ...]:
+def _in_table_order(member: NearMember, targets: NearTargets) -> tuple[object, ...]:
     """Return by what members are sorted: fewest columns first, then the plainest shape, then the table's columns."""
     shape, target = targets.form(member.number)
     context, named = (sorted(targets.of_table[list(columns)].tolist()) for columns in (member.context, target))
     return len(context) + len(named), _SHAPES.index(shape), context, named
 
 
-def _kept(counts_of: Iterable[Counted], targets: NearTargets, found: NearSet) -> _Level:
+def _kept(counts_of: Iterable[CountedContext], targets: NearTargets, found: NearSet) -> _Level:
     """Take over what was counted on a level; return what was refused."""
     bits, counts = {}, {}
     for one in counts_of:
         near = one.exceptions <= found.most
         for number, exceptions in zip(one.numbers[near].tolist(), one.exceptions[near].tolist(), strict=True):
             if targets.is_wanted(number):
-                found.members.append(Member(one.context, number, exceptions))
+                found.members.append(NearMember(one.context, number, exceptions))
         if not near.all():
             numbers = one.numbers[~near]
             bits[one.context] = targets.bits(numbers)
-            counts[one.context] = Counted(one.context, numbers.astype(np.int32), one.exceptions[~near].astype(np.int32))
+            counts[one.context] = CountedContext(
+                one.context, numbers.astype(np.int32), one.exceptions[~near].astype(np.int32)
+            )
     return _Level(bits, counts)
 
 
@@ -205,7 +207,7 @@ def _candidates(level: _Level, touching: Sequence[Bits], targets: NearTargets, f
     return candidates
 
 
-def _maximal(level: _Level, larger: _Level, targets: NearTargets) -> Iterator[Counted]:
+def _maximal(level: _Level, larger: _Level, targets: NearTargets) -> Iterator[CountedContext]:
     """Yield what was refused in contexts of one level, but in none on the next one that contains them."""
     covered: dict[Context, Bits] = {}
     for context, refused in larger.bits.items():
@@ -219,4 +221,4 @@ def _maximal(level: _Level, larger: _Level, targets: NearTargets) -> Iterator[Co
         if not context:
             kept &= one.numbers != KEY  # a key has columns
         if kept.any():
-            yield Counted(context, one.numbers[kept], one.exceptions[kept])
+            yield CountedContext(context, one.numbers[kept], one.exceptions[kept])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from holdfast.constraints import NearShape
 from holdfast.discovery.near.counting import Candidate, Context
-from holdfast.discovery.near.lattice import Member
+from holdfast.discovery.near.lattice import NearMember
 from holdfast.discovery.near.targets import KEY, NearTargets
 
 _FEWEST_SYMBOLS = 4
@@ -21,7 +21,7 @@ _OPERATORS = {NearShape.KEY: 0, NearShape.CONSTANT: 1, NearShape.ORDER: 2, NearS
 
 
 @dataclass(frozen=True)
-class Bounds:
+class NearScores:
     """Ranks members by the counts that bound theirs.
 
     Parameters
@@ -35,24 +35,24 @@ class Bounds:
     targets: NearTargets
     count: Callable[[Context, int], int]
 
-    def score(self, member: Member) -> float:
+    def score(self, member: NearMember) -> float:
         """Return how much a member of the near set tells a person."""
         shape, target = self.targets.form(member.number)
         columns = len(member.context) + len(target)
         symbols = 2 + columns + _OPERATORS[shape] + bool(member.context)
         return (min(1.0, _FEWEST_SYMBOLS / symbols) + self.strength(member)) / 2
 
-    def strength(self, member: Member) -> float:
+    def strength(self, member: NearMember) -> float:
         """Return which part of the exceptions that there could be is not there."""
         possible = self.possible(member)
         return 1.0 - member.exceptions / possible if possible else 0.0
 
-    def possible(self, member: Member) -> int:
+    def possible(self, member: NearMember) -> int:
         """Return a number of exceptions that a member cannot exceed, by its columns and parts alone."""
         return min([max(self.rows - 1, 0), *(self.count(*one) for one in bounding(member, self.targets))])
 
 
-def bounding(member: Member, targets: NearTargets) -> list[Candidate]:
+def bounding(member: NearMember, targets: NearTargets) -> list[Candidate]:
     """Return the candidates whose exceptions bound those of a member."""
     shape, target = targets.form(member.number)
     if shape is NearShape.KEY:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit, uint64
 
-from holdfast.tables.arrays import Codes, HashTable, Slots
+from holdfast.tables.arrays import Codes, HashTable, Ints
 
 EMPTY, GONE = -1, -2
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -28,7 +28,7 @@ def _place(row: Codes, columns: Codes, places: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def find_kernel(codes: Codes, columns: Codes, table: HashTable, wanted: Codes, out: Slots) -> None:
+def find_kernel(codes: Codes, columns: Codes, table: HashTable, wanted: Codes, out: Ints) -> None:
     """Fill `out` with the slot of each wanted row, -1 where there is none."""
     for i in range(len(wanted)):
         place = _place(wanted[i], columns, len(table))
@@ -46,7 +46,7 @@ def find_kernel(codes: Codes, columns: Codes, table: HashTable, wanted: Codes, o
 
 
 @njit(cache=True, nogil=True)
-def insert_kernel(codes: Codes, columns: Codes, table: HashTable, slots: Slots) -> None:
+def insert_kernel(codes: Codes, columns: Codes, table: HashTable, slots: Ints) -> None:
     """Put rows in that are not there."""
     for i in range(len(slots)):
         place = _place(codes[slots[i]], columns, len(table))
@@ -56,7 +56,7 @@ def insert_kernel(codes: Codes, columns: Codes, table: HashTable, slots: Slots) 
 
 
 @njit(cache=True, nogil=True)
-def remove_kernel(codes: Codes, columns: Codes, table: HashTable, slots: Slots) -> None:
+def remove_kernel(codes: Codes, columns: Codes, table: HashTable, slots: Ints) -> None:
     """Take rows out that are there."""
     for i in range(len(slots)):
         place = _place(codes[slots[i]], columns, len(table))
@@ -66,7 +66,7 @@ def remove_kernel(codes: Codes, columns: Codes, table: HashTable, slots: Slots) 
 
 
 @njit(cache=True, nogil=True)
-def first_kernel(codes: Codes, columns: Codes, table: HashTable, out: Slots) -> None:
+def first_kernel(codes: Codes, columns: Codes, table: HashTable, out: Ints) -> None:
     """Fill `out` with the number of the first row that is the same as each one in some columns."""
     for i in range(len(codes)):
         place = _place(codes[i], columns, len(table))
@@ -87,7 +87,7 @@ def first_kernel(codes: Codes, columns: Codes, table: HashTable, out: Slots) -> 
 
 @njit(cache=True, nogil=True)
 def number_kernel(
-    codes: Codes, slots: Slots, column: int, values: Codes, numbers: HashTable, known: int, out: HashTable
+    codes: Codes, slots: Ints, column: int, values: Codes, numbers: HashTable, known: int, out: HashTable
 ) -> int:
     """Fill `out[slot]` with a number of each row's value in a column, new ones from `known` on; return how many.
 

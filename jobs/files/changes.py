@@ -26,7 +26,7 @@ from holdfast.streaming.decoding.operations import OPERATION, operations_of
 from holdfast.streaming.incoming.arrivals import UNREADABLE
 from holdfast.streaming.maintainers.maintainer import INSERT, UPDATE, Records
 from holdfast.tables import EncodedColumn, ReadOptions, Table, from_arrow, read_table
-from holdfast.tables.arrays import Flags, Keys, RowNumbers
+from holdfast.tables.arrays import Flags, Keys, Positions
 from holdfast.tables.keys import arrow_type_of, needs_dictionary
 
 
@@ -75,7 +75,7 @@ class ChangeFile:
     def __len__(self) -> int:
         return self._table.row_count
 
-    def records(self, rows: RowNumbers) -> Records:
+    def records(self, rows: Positions) -> Records:
         """Return some records, none of them bad, which arrive in the order of `rows`. O(rows log rows)."""
         return Records(_taken(self._table, rows, self._locate), self._operations[rows])
 
@@ -229,7 +229,7 @@ def _with_all_columns(read: Table, schema: Schema) -> Table:
     return Table(schema, tuple(columns), read.row_count)
 
 
-def _taken(table: Table, rows: RowNumbers, locate: Callable[[int], str]) -> Table:
+def _taken(table: Table, rows: Positions, locate: Callable[[int], str]) -> Table:
     """Return some rows as a table of their own; its dictionaries hold their values only. O(rows log rows)."""
     valid = {c.column.name: _flags(c, rows) for c in table.columns}
     texts = [c for c in table.columns if c.column.type == STRING]
@@ -252,14 +252,14 @@ def _taken(table: Table, rows: RowNumbers, locate: Callable[[int], str]) -> Tabl
     return Table(table.schema, columns, len(rows), locate=lambda row: locate(int(rows[row])))
 
 
-def _flags(column: EncodedColumn, rows: RowNumbers) -> Flags | None:
+def _flags(column: EncodedColumn, rows: Positions) -> Flags | None:
     if column.valid is None:
         return None
     valid = column.valid[rows]
     return None if valid.all() else valid
 
 
-def _present(column: EncodedColumn, rows: RowNumbers) -> Keys:
+def _present(column: EncodedColumn, rows: Positions) -> Keys:
     keys = column.keys[rows]
     return keys if column.valid is None else keys[column.valid[rows]]
 

@@ -38,7 +38,7 @@ from holdfast.streaming.decoding.values import (
     as_texts,
     read,
 )
-from holdfast.tables.arrays import RowNumbers
+from holdfast.tables.arrays import Positions
 from holdfast.tables.json_records import Cells, Fields, Spans, fields_of
 from holdfast.tables.kernels.json import ABSENT, NULL, OBJECT
 from holdfast.tables.kernels.json_cells import firsts_kernel
@@ -60,7 +60,7 @@ class Schemas:
     ids: NDArray[np.int64]
     parsed: Sequence[Mapping[str, Any]]
 
-    def take(self, rows: RowNumbers) -> "Schemas":
+    def take(self, rows: Positions) -> "Schemas":
         """Return those of some records; -1 is one without."""
         ids = self.ids[rows] if len(self.ids) else np.full(len(rows), -1, np.int64)
         ids[rows < 0] = -1
@@ -210,7 +210,7 @@ def cells_of(
     return arrays, reasons
 
 
-def _together(parts: Sequence[tuple[RowNumbers | None, pa.Array]], count: int) -> pa.Array:
+def _together(parts: Sequence[tuple[Positions | None, pa.Array]], count: int) -> pa.Array:
     """Put arrays of some rows each together."""
     if not parts:
         return pa.nulls(count, pa.large_string())

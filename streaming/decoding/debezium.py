@@ -33,7 +33,7 @@ from holdfast.streaming.decoding.new_fields import new_fields
 from holdfast.streaming.decoding.values import Reasons, either
 from holdfast.streaming.incoming.arrivals import TRUNCATE, UNREADABLE, Draft, Target
 from holdfast.streaming.incoming.netting import DELETE, INSERT, UPDATE
-from holdfast.tables.arrays import Flags, RowNumbers
+from holdfast.tables.arrays import Flags, Positions
 from holdfast.tables.fitting import fit, misfit
 from holdfast.tables.json_records import Cells, Fields, fields_of
 from holdfast.tables.kernels.json import ABSENT, NULL, OBJECT
@@ -208,7 +208,7 @@ class _Rows:
         )
         return self._draft(records, operations, cells, kept, wrong, new)
 
-    def _refuse_partial(self, fields: Fields, removes: Flags, records: RowNumbers, wrong: Reasons) -> None:
+    def _refuse_partial(self, fields: Fields, removes: Flags, records: Positions, wrong: Reasons) -> None:
         """Refuse rows before a change of which only some columns were sent, the others as null or not at all."""
         if not removes.any():
             return
@@ -225,7 +225,7 @@ class _Rows:
             wrong[row] = f"it does not say all about the row there was before: {_FULL}"
 
     def _cells(
-        self, sent: Mapping[str, Cells], records: RowNumbers, removes: Flags, wrong: Reasons
+        self, sent: Mapping[str, Cells], records: Positions, removes: Flags, wrong: Reasons
     ) -> dict[str, pa.Array]:
         schemas = self.found.schemas.take(records)
         forms = schemas.columns(lambda schema: written(struct_fields(schema, AFTER, BEFORE)))
@@ -241,7 +241,7 @@ class _Rows:
             self._fill_from_keys(cells, missing, records, wrong)
         return cells
 
-    def _fill_from_keys(self, cells: dict[str, pa.Array], missing: Flags, records: RowNumbers, wrong: Reasons) -> None:
+    def _fill_from_keys(self, cells: dict[str, pa.Array], missing: Flags, records: Positions, wrong: Reasons) -> None:
         """Take the key of deleted rows from the records' keys, where the row before does not have it."""
         spans = self.messages.keys.take(np.where(missing, records, -1))
         keys, misread = key_cells(spans, self.target, self.encodings)
@@ -275,7 +275,7 @@ class _Rows:
 
     def _draft(
         self,
-        records: RowNumbers,
+        records: Positions,
         operations: NDArray[np.int8],
         cells: Mapping[str, pa.Array],
         kept: Flags | None,

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from holdfast.tables.arrays import RowNumbers
+from holdfast.tables.arrays import Positions
 from holdfast.tables.json_records import Spans, spans_of
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -65,7 +65,7 @@ def _integers(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     return np.asarray(column.to_numpy(), np.int64) if len(column) else np.empty(0, np.int64)
 
 
-def _order(partitions: NDArray[np.int64], offsets: NDArray[np.int64]) -> RowNumbers | None:
+def _order(partitions: NDArray[np.int64], offsets: NDArray[np.int64]) -> Positions | None:
     """Return the order of (partition, offset), None where the records are in it."""
     step, same = np.diff(partitions), np.diff(offsets) >= 0
     if ((step > 0) | ((step == 0) & same)).all():

@@ -31,7 +31,7 @@ from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.discovery.evidence.codes import column_numbers
 from holdfast.discovery.near.counting import Context, Counter
 from holdfast.discovery.near.discover import NearDiscovered, discover_near, exceptions_of
-from holdfast.discovery.near.lattice import Member
+from holdfast.discovery.near.lattice import NearMember
 from holdfast.discovery.near.targets import KEY
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.maintainers.holdings import residents
@@ -69,7 +69,7 @@ def _blocks(storage: Storage, table: Table, most: int) -> BlockTable:
 def _border(found: NearDiscovered) -> dict[str, tuple[Context, int, int]]:
     """Return the border of what was found by constraints: context and target by number, and the lower bound."""
     return {
-        str(found.constraint(Member(part.context, number, 0))): (part.context, number, least)
+        str(found.constraint(NearMember(part.context, number, 0))): (part.context, number, least)
         for part in found.found.border
         for number, least in zip(part.numbers.tolist(), part.exceptions.tolist(), strict=True)
     }

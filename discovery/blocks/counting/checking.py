@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.constraints import InclusionDependency, Rule, UsageError
-from holdfast.discovery.blocks.counting.looking import Asked, Task, looked_at
+from holdfast.discovery.blocks.counting.looking import BlocksTask, RuleRequest, looked_at
 from holdfast.discovery.blocks.counting.pairs import listed
 from holdfast.discovery.blocks.executors import Given, Taken, by_part
 from holdfast.discovery.blocks.search.planning import orders_of
@@ -164,17 +164,17 @@ class _Checking:
     def in_waves(
         self,
         forms: Mapping[int, PairForm | RowForm],
-        work: Callable[["Asked", "Task"], dict[int, Shown]],
+        work: Callable[["RuleRequest", "BlocksTask"], dict[int, Shown]],
         found: Mapping[int, Shown],
     ) -> Iterator[dict[int, Shown]]:
         """Yield what tasks answer, a few blocks at a time; what is found meanwhile is not looked for again."""
         for arrangement, members in self._arrangements(forms):
             tasks = _tasks(arrangement, members)
-            asked = Asked(self._table.source, members, 1)
+            asked = RuleRequest(self._table.source, members, 1)
             size = _WAVES_A_CORE * self._table.executors.cores
             for start in range(0, len(tasks), size):
                 wave = [
-                    Task(t.places, t.units, some)
+                    BlocksTask(t.places, t.units, some)
                     for t in tasks[start : start + size]
                     if (some := tuple(i for i in t.rules if i not in found))
                 ]
@@ -191,12 +191,12 @@ class _Checking:
         for arrangement in self._table.arranged_in(list(orders)):
             yield arrangement, {numbers[p]: forms[numbers[p]] for p in orders[arrangement.order].tolist()}
 
-    def _totals(self, forms: Mapping[int, PairForm | RowForm], tasks: Sequence[Task]) -> dict[int, _Total]:
+    def _totals(self, forms: Mapping[int, PairForm | RowForm], tasks: Sequence[BlocksTask]) -> dict[int, _Total]:
         totals = {i: _Total({}, {}, {}) for i in forms}
         if not tasks:
             return totals
         parts = 2 * self._table.executors.cores
-        asked = Asked(self._table.source, forms, parts)
+        asked = RuleRequest(self._table.source, forms, parts)
         tasks = sorted(tasks, key=lambda task: -len(task.blocks) * len(task.rules))  # long ones first, so that all end
         for form, block, other, pair_count, rows in self._table.executors.exchange(
             partial(_counted, asked),
@@ -214,13 +214,13 @@ class _Checking:
         return totals
 
     def _shown(
-        self, forms: Mapping[int, PairForm | RowForm], tasks: Sequence[Task], totals: Mapping[int, _Total]
+        self, forms: Mapping[int, PairForm | RowForm], tasks: Sequence[BlocksTask], totals: Mapping[int, _Total]
     ) -> dict[int, tuple[Example, ...]]:
         """Return some violations of each rule, from the first blocks that have some."""
         if not self._examples:
             return {}
-        wanted: dict[Task, list[int]] = {}
-        of_rule: dict[int, dict[tuple[int, ...], Task]] = {i: {} for i in forms}
+        wanted: dict[BlocksTask, list[int]] = {}
+        of_rule: dict[int, dict[tuple[int, ...], BlocksTask]] = {i: {} for i in forms}
         for task in tasks:
             for i in task.rules:
                 of_rule[i][task.places] = task
@@ -233,8 +233,8 @@ class _Checking:
             places = min((places for places, n in breaking.items() if n), key=lambda p: (len(p), p), default=None)
             if places is not None:
                 wanted.setdefault(of_rule[i][places], []).append(i)
-        tasks = [Task(task.places, task.units, tuple(some)) for task, some in wanted.items()]
-        work = partial(_examples, Asked(self._table.source, forms, 1), self._examples)
+        tasks = [BlocksTask(task.places, task.units, tuple(some)) for task, some in wanted.items()]
+        work = partial(_examples, RuleRequest(self._table.source, forms, 1), self._examples)
         return {
             i: tuple(map(self._placed, found))
             for answer in self._table.executors.run(work, tasks)
@@ -249,7 +249,7 @@ def _compared(form: PairForm | RowForm) -> Sequence[Compared]:
     return form.compared if isinstance(form, PairForm) else ()
 
 
-def _tasks(arrangement: Arrangement, forms: Mapping[int, PairForm | RowForm]) -> list[Task]:
+def _tasks(arrangement: Arrangement, forms: Mapping[int, PairForm | RowForm]) -> list[BlocksTask]:
     """Return which blocks are looked at together, and for which rules: blocks by themselves first."""
     members: dict[tuple[int, ...], list[int]] = {}
     for i, form in forms.items():
@@ -260,7 +260,7 @@ def _tasks(arrangement: Arrangement, forms: Mapping[int, PairForm | RowForm]) ->
                 if one != other:
                     members.setdefault((one, other), []).append(i)
     return [
-        Task(places, tuple(arrangement.units[place] for place in places), tuple(rules))
+        BlocksTask(places, tuple(arrangement.units[place] for place in places), tuple(rules))
         for places, rules in sorted(members.items(), key=lambda item: (len(item[0]), item[0]))
     ]
 
@@ -268,7 +268,7 @@ def _tasks(arrangement: Arrangement, forms: Mapping[int, PairForm | RowForm]) ->
 # What a task does
 
 
-def _counted(asked: Asked, task: Task) -> Given:
+def _counted(asked: RuleRequest, task: BlocksTask) -> Given:
     """Return what breaks each rule of a task: pairs, and the rows of each block as bits."""
     looked = looked_at(asked, task)
     out: list[tuple[int, int, int, int, bytes]] = []
@@ -306,7 +306,7 @@ def _joined(taken: Taken) -> Iterator[tuple[int, int, int, int, int]]:
         yield form, block, block, 0, int(np.bitwise_count(joined).sum())
 
 
-def _first(asked: Asked, task: Task) -> dict[int, Example]:
+def _first(asked: RuleRequest, task: BlocksTask) -> dict[int, Example]:
     """Return for each rule of a task a pair that breaks it, where there is one."""
     looked = looked_at(asked, task)
     found = {}
@@ -319,13 +319,13 @@ def _first(asked: Asked, task: Task) -> dict[int, Example]:
     return found
 
 
-def _examples(asked: Asked, most: int, task: Task) -> dict[int, list[Example]]:
+def _examples(asked: RuleRequest, most: int, task: BlocksTask) -> dict[int, list[Example]]:
     """Return a few violations of each rule of a task."""
     looked = looked_at(asked, task)
     return {i: [looked.example(rows) for rows in looked.some(asked.forms[i], most)] for i in task.rules}
 
 
-def _violations(most: int, asked: Asked, task: Task) -> dict[int, list[pa.Table]]:
+def _violations(most: int, asked: RuleRequest, task: BlocksTask) -> dict[int, list[pa.Table]]:
     """Return a few violations of each rule of a task that is violated there, as rows are carried.
 
     Of the younger half of the rows, if they have any: where old rows go first, these stay.

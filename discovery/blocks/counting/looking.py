@@ -24,7 +24,7 @@ _COPIES_OF_ROWS = 4
 
 
 @dataclass(frozen=True)
-class Asked:
+class RuleRequest:
     """What all tasks of a count share."""
 
     source: Source
@@ -33,7 +33,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Task:
+class BlocksTask:
     """Units of blocks to look at together, by their places in an arrangement, and the rules that ask for it."""
 
     places: tuple[int, ...]
@@ -49,7 +49,7 @@ class Task:
 class Looked:
     """The rows of some blocks as rules look at them."""
 
-    def __init__(self, source: Source, task: Task, forms: Mapping[int, PairForm | RowForm]) -> None:
+    def __init__(self, source: Source, task: BlocksTask, forms: Mapping[int, PairForm | RowForm]) -> None:
         read = [source.read_all(unit) for unit in task.units]
         rows = rows_of(pa.concat_tables(read), source.schema)
         self.ends = np.cumsum([0, *map(len, read)]).tolist()
@@ -71,7 +71,7 @@ class Looked:
         return Example(tuple(int(self.numbers[row]) for row in some), images=tuple(self.table.rows(some)))
 
 
-def looked_at(asked: Asked, task: Task) -> Looked:
+def looked_at(asked: RuleRequest, task: BlocksTask) -> Looked:
     """Return what a task sees; kept, where there is room."""
 
     def make() -> tuple[Looked, int]:

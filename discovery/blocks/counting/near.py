@@ -25,7 +25,7 @@ import numpy as np
 
 from holdfast.constraints import NearShape
 from holdfast.discovery.blocks.counting.near_tasks import (
-    ChangedRows,
+    BatchRows,
     CountRequest,
     Shipment,
     coded_of,
@@ -37,7 +37,7 @@ from holdfast.discovery.blocks.counting.near_tasks import (
 )
 from holdfast.discovery.blocks.storage.block import Block, Rows, carried
 from holdfast.discovery.blocks.storage.table import BlockTable
-from holdfast.discovery.near.counting import Candidate, Context, Counted, by_context, visible
+from holdfast.discovery.near.counting import Candidate, Context, CountedContext, by_context, visible
 from holdfast.discovery.near.lattice import Tasks
 from holdfast.discovery.near.targets import KEY, NearTargets
 from holdfast.tables import Table
@@ -77,7 +77,7 @@ class BlockCounts:
         self._blocks = max(1, -(-table.row_count // table.source.most))
         self._few_parts = max(_PARTS_A_CORE * table.executors.cores, -(-self._blocks // _BLOCKS_A_PART))
 
-    def counted(self, tasks: Tasks, most: int, enough: int) -> Iterator[Counted]:
+    def counted(self, tasks: Tasks, most: int, enough: int) -> Iterator[CountedContext]:
         """Count candidates, as `discovery.near.counting.counted` does. Three jobs at most."""
         found = [np.zeros(len(targets), np.int64) for _, targets in tasks]
         for (context, targets), exceptions in zip(tasks, found, strict=True):
@@ -95,7 +95,7 @@ class BlockCounts:
         for (context, targets), exceptions in zip(tasks, found, strict=True):
             for place in np.flatnonzero(exceptions <= enough).tolist():
                 exceptions[place] = exact[context, int(targets[place])]
-            yield visible(Counted(context, targets, np.minimum(exceptions, _MOST_COUNTED)), self._targets, most)
+            yield visible(CountedContext(context, targets, np.minimum(exceptions, _MOST_COUNTED)), self._targets, most)
 
     def exactly(self, candidates: Collection[Candidate]) -> dict[Candidate, int]:
         """Return the exceptions of some candidates, whatever their number. One job."""
@@ -111,7 +111,7 @@ class BlockCounts:
         before : the exceptions of the candidates before the batch.
         """
         arrays = carried(Rows(np.zeros(len(copies), np.int64), batch))
-        changed = ChangedRows(coded_of(arrays, batch, self._targets.of_table.tolist()), copies)
+        changed = BatchRows(coded_of(arrays, batch, self._targets.of_table.tolist()), copies)
         apart = tuple(self._distinct(*task) for one in by_context(before) for task in _alone_in(one))
         more = self._staying(CountRequest(self._table.source, self._targets, apart, changed))
         rows, added = self._table.row_count, int(copies.sum())

@@ -84,7 +84,7 @@ class CodedRows:
 
 
 @dataclass(frozen=True, eq=False)
-class ChangedRows:
+class BatchRows:
     """The rows of a batch, and how many more copies of each there are now."""
 
     rows: CodedRows
@@ -100,7 +100,7 @@ class TouchedRows:
     coded, left : the block's rows, and the places of those that are not gone.
     """
 
-    def __init__(self, changed: ChangedRows, coded: CodedRows, left: Ints) -> None:
+    def __init__(self, changed: BatchRows, coded: CodedRows, left: Ints) -> None:
         self._changed, self._coded, self._left = changed, coded, left
         self._is_there: dict[int, Flags] = {}
 
@@ -136,7 +136,7 @@ class CountRequest:
     source: Source
     targets: NearTargets
     shipments: tuple[Shipment, ...]
-    changed: ChangedRows | None = None
+    changed: BatchRows | None = None
     has_numbers: bool = False
 
 
@@ -189,7 +189,7 @@ def _shipped(
     return _piece(asked, number, coded, rows, copies, np.zeros(len(rows), np.int64))
 
 
-def _shipped_batch(changed: ChangedRows, asked: CountRequest, number: int) -> tuple[pa.Table, Ints]:
+def _shipped_batch(changed: BatchRows, asked: CountRequest, number: int) -> tuple[pa.Table, Ints]:
     rows = np.arange(len(changed.copies))
     return _piece(asked, number, changed.rows, rows, np.zeros(len(rows), np.int64), changed.copies)
 

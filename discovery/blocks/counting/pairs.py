@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.constraints import ExternalError
-from holdfast.discovery.blocks.counting.looking import Asked, Task, looked_at
+from holdfast.discovery.blocks.counting.looking import BlocksTask, RuleRequest, looked_at
 from holdfast.discovery.blocks.storage.packing import packed, unpacked
 from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.discovery.detection.forms import PairForm
@@ -25,7 +25,7 @@ from holdfast.tables.arrays import Pairs
 _PAIRS_A_FILE = 1 << 21
 
 
-def listed(table: BlockTable, form: PairForm, tasks: Sequence[Task], at_once: int) -> Iterator[Pairs]:
+def listed(table: BlockTable, form: PairForm, tasks: Sequence[BlocksTask], at_once: int) -> Iterator[Pairs]:
     """Yield (m, 2) numbers of rows that break a rule, at most so many at once, from the blocks of some tasks."""
     place, size = table.source.storage.open(), table.executors.cores
     for start in range(0, len(tasks), size):
@@ -37,9 +37,9 @@ def listed(table: BlockTable, form: PairForm, tasks: Sequence[Task], at_once: in
                     yield found[first : first + at_once]
 
 
-def _written(source: Source, form: PairForm, task: Task) -> list[str]:
+def _written(source: Source, form: PairForm, task: BlocksTask) -> list[str]:
     """Write the pairs of a task, and return the names of the files."""
-    looked, place = looked_at(Asked(source, {0: form}, 1), task), source.storage.open()
+    looked, place = looked_at(RuleRequest(source, {0: form}, 1), task), source.storage.open()
     is_first = np.arange(len(looked.numbers)) < looked.ends[1]
     sides = [(is_first, is_first)] if len(task.units) == 1 else [(is_first, ~is_first), (~is_first, is_first)]
     names = []

@@ -42,7 +42,7 @@ _WAVES_A_CORE = 4
 
 
 @dataclass(frozen=True)
-class Followed:
+class BatchCounts:
     """What is known of a batch's rows.
 
     Parameters
@@ -118,7 +118,7 @@ class BlockPartners:
                 for block in arrangement.blocks:
                     self._blocks.setdefault(block.name, (block, []))[1].extend(orders[arrangement.order].tolist())
 
-    def follow(self, batch: Table) -> Followed:
+    def follow(self, batch: Table) -> BatchCounts:
         """Return the partners of a batch's rows, and the sizes of their groups. One job."""
         grouping = Grouping(TableColumns(batch), self._forms)
         asked = {i: AskedGroups.of(grouping, form.groups) for i, form in enumerate(self._forms) if form.groups}
@@ -133,7 +133,7 @@ class BlockPartners:
             for i, some in answer.groups.items():
                 sizes[i].append(some)
         columns = batch.schema.columns
-        return Followed(partners, {i: GroupSizes.together(asked[i], found, columns) for i, found in sizes.items()})
+        return BatchCounts(partners, {i: GroupSizes.together(asked[i], found, columns) for i, found in sizes.items()})
 
     def partners(self, batch: Table, wanted: Sequence[tuple[int, int]]) -> list[Partner | None]:
         """Return for some rules and rows of a batch a row of the table that breaks the rule with it, but itself.

@@ -33,7 +33,7 @@ from holdfast.indexes.masks import as_items
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.indexes.table_index import TableIndex
 from holdfast.tables import Table
-from holdfast.tables.arrays import Ints, Positions, RowNumbers, Words
+from holdfast.tables.arrays import Ints, Positions, RowNumbers, Words, as_slots
 
 _BYTES_A_CELL, _BYTES_A_ROW_AND_TREE = 16, 64
 _COMPARED, _MANY = 1 << 13, 8
@@ -140,7 +140,7 @@ def _evidences(asked: _Asked, order: Order, some: Rows, rows: pa.Table, indexed:
     pairs = witnesses[:, 0]
     theirs = pairs < own
     numbers = np.empty(pairs.shape, np.int64)
-    numbers[theirs] = indexed.numbers_of(pairs[theirs])
+    numbers[theirs] = indexed.numbers_of(as_slots(pairs[theirs]))
     numbers[~theirs] = some.numbers[pairs[~theirs] - own]
     images: tuple[pa.Table, ...] = ()
     if asked.images:

@@ -27,7 +27,14 @@ from holdfast.discovery.blocks.storage.hashing import hashed
 from holdfast.discovery.blocks.storage.location import KEPT, Storage
 from holdfast.discovery.blocks.storage.table import BlockTable
 from holdfast.discovery.blocks.values.records import NOT_FOUND, ValueRecords, part_of
-from holdfast.discovery.blocks.values.shared import VALUES_A_PART, Counted, PartValues, clustered, exchanged, values_of
+from holdfast.discovery.blocks.values.shared import (
+    VALUES_A_PART,
+    ClusterCounts,
+    PartValues,
+    clustered,
+    exchanged,
+    values_of,
+)
 from holdfast.discovery.inclusion.clusters import Clusters, Member
 from holdfast.discovery.inclusion.seeding import take_values
 from holdfast.tables.arrays import Ints
@@ -81,8 +88,8 @@ class Emptied:
     examples : one value of each cluster of `before`.
     """
 
-    before: Counted
-    after: Counted
+    before: ClusterCounts
+    after: ClusterCounts
     examples: list[bytes]
 
 
@@ -267,7 +274,7 @@ class ValueParts:
             answers.append(emptied)
         return ValueParts(self.files, parts), answers
 
-    def counted(self, but: Sequence[bytes], members: Sequence[Member]) -> Iterator[Counted]:
+    def counted(self, but: Sequence[bytes], members: Sequence[Member]) -> Iterator[ClusterCounts]:
         """Yield the clusters of the values of each part but some. O(values)."""
         yield from self.files.executors.run(_counted, [(members, *spared) for spared in self._sparing(but)])
 
@@ -318,7 +325,7 @@ class _Extended:
     parts: int
 
 
-def _seeded(storage: Storage, parts: int, members: list[Member], values: PartValues) -> tuple[int, Runs, Counted]:
+def _seeded(storage: Storage, parts: int, members: list[Member], values: PartValues) -> tuple[int, Runs, ClusterCounts]:
     """Write all values of a part, where they were brought together."""
     records = ValueRecords.of(values.distinct, values.places, values.columns, values.counts)
     number = int(part_of(records.hashes[:1], parts)[0])
@@ -381,12 +388,16 @@ def _emptied(task: tuple[Ints, Sequence[Member], _Part, pa.Array]) -> tuple[int,
     after, _ = _clusters(stripped.occurring, members)
     _, first = np.unique(of_value, return_index=True)
     examples = records.values.take(pa.array(first)).to_pylist()
-    return part.number, part.with_more(stripped), Emptied(Counted.of(before), Counted.of(after), examples)
+    return (
+        part.number,
+        part.with_more(stripped),
+        Emptied(ClusterCounts.of(before), ClusterCounts.of(after), examples),
+    )
 
 
-def _counted(task: tuple[Sequence[Member], _Part, pa.Array]) -> Counted:
+def _counted(task: tuple[Sequence[Member], _Part, pa.Array]) -> ClusterCounts:
     members, part, but = task
-    return Counted.of(_clusters(_spared(part, but), members)[0])
+    return ClusterCounts.of(_clusters(_spared(part, but), members)[0])
 
 
 def _spared(part: _Part, but: pa.Array) -> ValueRecords:

@@ -56,7 +56,7 @@ class PartValues:
 
 
 @dataclass(frozen=True)
-class Counted:
+class ClusterCounts:
     """How many values some sets of columns have, as they are sent.
 
     Parameters
@@ -71,7 +71,7 @@ class Counted:
     occurrences: Ints
 
     @classmethod
-    def of(cls, clusters: Clusters) -> "Counted":
+    def of(cls, clusters: Clusters) -> "ClusterCounts":
         """Take what clusters count."""
         return cls(clusters.bits(np.arange(clusters.count)), clusters.values, clusters.occurrences)
 
@@ -195,11 +195,11 @@ def _of_part(take: Callable[[PartValues], Answer], taken: Taken) -> Iterator[Ans
     )
 
 
-def clustered(members: list[Member], part: PartValues) -> Counted:
+def clustered(members: list[Member], part: PartValues) -> ClusterCounts:
     """Return the clusters of a part."""
     clusters = Clusters(members)
     take_values(clusters, len(part.distinct), part.places, part.columns, part.counts)
-    return Counted.of(clusters)
+    return ClusterCounts.of(clusters)
 
 
 def _missing(width: int, sides: Sequence[tuple[int, int]], most: int, part: PartValues) -> list[list[bytes]]:

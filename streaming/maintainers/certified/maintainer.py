@@ -24,7 +24,7 @@ from holdfast.indexes.masks import as_items
 from holdfast.indexes.rows import RowDelta
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.maintainers.holdings.contract import Holding, Search
-from holdfast.tables.arrays import Numbers, Pairs, Slots, Words
+from holdfast.tables.arrays import Numbers, Pairs, Slots, Words, as_slots
 
 _PARTNER_PAIRS = 100_000
 _MANY_LOST = 256
@@ -224,7 +224,9 @@ class CertifiedMaintainer(ABC):
             self._witness(pairs[pairs[:, 0] != pairs[:, 1]])
             lost = self._without_witness(lost)
         if len(lost) > _MANY_LOST and len(partners):
-            words, pairs = self._kept(*_listed(evidences_with(self._rows, self.space, partners, self._threads)))
+            words, pairs = self._kept(
+                *_listed(evidences_with(self._rows, self.space, as_slots(partners), self._threads))
+            )
             numbers = self.certificate.find(words)
             self.certificate.witness(numbers[numbers >= 0], pairs[numbers >= 0])
             lost = self._without_witness(lost)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from holdfast.constraints import Column, Family
-from holdfast.discovery.near.counting import Candidate, Counted
+from holdfast.discovery.near.counting import Candidate, CountedContext
 from holdfast.discovery.near.lattice import Tasks
 from holdfast.discovery.near.targets import NearTargets
 from holdfast.indexes.rows import RowDelta
@@ -39,7 +39,7 @@ class NearCounts(ABC):
     targets: NearTargets
 
     @abstractmethod
-    def counted(self, tasks: Tasks, most: int, enough: int) -> Iterator[Counted]:
+    def counted(self, tasks: Tasks, most: int, enough: int) -> Iterator[CountedContext]:
         """Count candidates on the rows as they are now; see `discovery.near.counting.counted`.
 
         A count of more than `enough` may be one of some rows alone, and is then a lower bound.
@@ -91,7 +91,7 @@ def ordered_in(columns: Iterable[Column], bounds: NearBounds) -> list[bool]:
     return [bounds.orders and column.ordered_in(Family.NEAR) for column in columns]
 
 
-def by_candidate(counts: Iterable[Counted]) -> dict[Candidate, int]:
+def by_candidate(counts: Iterable[CountedContext]) -> dict[Candidate, int]:
     """Return the exceptions of each candidate that was counted."""
     return {
         (one.context, number): exceptions

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.constraints import NearConstraint, NearShape
-from holdfast.discovery.near.counting import Candidate, Context, Counted, by_context, visible
+from holdfast.discovery.near.counting import Candidate, Context, CountedContext, by_context, visible
 from holdfast.discovery.near.lattice import Tasks, allowed, near_set
 from holdfast.discovery.near.targets import KEY
 from holdfast.indexes.rows import RowDelta, RowSet
@@ -338,12 +338,12 @@ class NearMaintainer:
     def _followed(self) -> Followed:
         return {**{one: other.count for one, other in self._others.items()}, **self._members}
 
-    def _known_or_counted(self, tasks: Tasks, most: int) -> Iterator[Counted]:
+    def _known_or_counted(self, tasks: Tasks, most: int) -> Iterator[CountedContext]:
         """Return the exceptions of candidates, or how many they have at least."""
         targets = self._counts.targets
         floors = self._border.floors_in(len(targets))
         followed = self._followed
-        known: dict[Context, Counted] = {}
+        known: dict[Context, CountedContext] = {}
         open_ = []
         for context, numbers in tasks:
             lower = floors(context)[numbers]
@@ -353,9 +353,9 @@ class NearMaintainer:
             if not context:
                 lower[numbers == KEY] = most + 1  # there is no key without columns
             sure = exact | (lower > most)
-            seen = visible(Counted(context, numbers, np.where(sure, lower, most + 1)), targets, most)
+            seen = visible(CountedContext(context, numbers, np.where(sure, lower, most + 1)), targets, most)
             is_known = sure[np.searchsorted(numbers, seen.numbers)]
-            known[context] = Counted(context, seen.numbers[is_known], seen.exceptions[is_known])
+            known[context] = CountedContext(context, seen.numbers[is_known], seen.exceptions[is_known])
             if not is_known.all():
                 open_.append((context, seen.numbers[~is_known]))
         counted = {one.context: one for one in self._counts.counted(open_, most, self._enough)}
@@ -388,6 +388,6 @@ class NearMaintainer:
         return self._named(candidate).counted(count.count, len(self._rows))
 
 
-def _exact(followed: Followed) -> Iterator[Counted]:
+def _exact(followed: Followed) -> Iterator[CountedContext]:
     for (context, number), one in followed.items():
-        yield Counted(context, np.array([number]), np.array([one.count]))
+        yield CountedContext(context, np.array([number]), np.array([one.count]))

@@ -23,7 +23,7 @@ from holdfast.state.store import WriteBatch
 from holdfast.streaming.maintainers.near.changes import NearExample
 from holdfast.streaming.maintainers.near.counts import Count, Followed, NearCounts
 from holdfast.streaming.maintainers.table.row_images import RowImages
-from holdfast.tables.arrays import Slots, Standing
+from holdfast.tables.arrays import Slots, Standing, as_slots
 
 Found = Mapping[int, NearExample]
 """The rows that are shown of one constraint, by their slots."""
@@ -147,7 +147,7 @@ class ShownExceptions:
     def _kept(self, one: Candidate, member: Count, delta: RowDelta) -> Found:
         """Return what is shown of a member and still true."""
         found = {slot: example for slot, example in self.shown[one].items() if self._rows.copies[slot] > 0}
-        slots = np.array(list(found), np.int64)
+        slots = as_slots(np.array(list(found), np.int64))
         if not member.count or not len(slots):
             return {}
         standing = self._counts.standing(member, slots)
