@@ -1,4 +1,4 @@
-"""Discovery on tables in blocks: what `discover` and `discover_inclusions` are on tables in memory."""
+"""Discovery on tables in blocks, as `discover` and `discover_inclusions` on tables in memory."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -33,11 +33,11 @@ _RANKED_ON = 1 << 17
 
 @dataclass(frozen=True)
 class DiscoveredInBlocks(Discovered):
-    """What holds on a table in blocks.
+    """The constraints that hold on a table in blocks.
 
     Parameters
     ----------
-    sample : pairs of its rows, by which constraints are ranked.
+    sample : the pairs of rows by which constraints are ranked.
     """
 
     sample: PairSample = field(kw_only=True)
@@ -62,7 +62,7 @@ def discover_blocks(
     threads: int = 1,
     report: Report = lambda _: None,
 ) -> DiscoveredInBlocks:
-    """Find all constraints of the space's family that hold on a table and that no other one implies."""
+    """Find all constraints of the space's family that hold on a table and that no other constraint implies."""
     seed = seed_blocks(table, space, bound, threads=threads, report=report)
     sample = _sample_of(table, space)
     return DiscoveredInBlocks(
@@ -87,7 +87,7 @@ NEAR_FAMILIES = ("key", "fd")
 
 @dataclass(frozen=True, repr=False)
 class NearInBlocks(NearDiscovered):
-    """What nearly holds on a table in blocks.
+    """The near constraints of a table in blocks.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class NearInBlocks(NearDiscovered):
     counter: BlockCounts = field(kw_only=True)
 
     def ranked(self) -> "NearInBlocks":
-        """Count what constraints are ranked by: `top` works from now on without the blocks. One job."""
+        """Count the bounds that scores need, so that `top` works without the blocks. One job."""
         _ = self._bounds
         return self
 
@@ -110,7 +110,7 @@ class NearInBlocks(NearDiscovered):
         return [(bounds.score(member), member) for member in members]
 
     def removals(self, constraints: Iterable[NearConstraint]) -> list[Removal]:  # noqa: ARG002 (refused)
-        """Refuse: exceptions are listed of rows in memory."""
+        """Raise `UsageError`: exceptions are listed of rows in memory only."""
         raise UsageError(
             "which rows are the exceptions is not listed of tables in blocks: run holdfast exceptions FILE CONSTRAINT, "
             "where one process can hold the table, or holdfast check FILE --rule CONSTRAINT --spark"
@@ -118,7 +118,7 @@ class NearInBlocks(NearDiscovered):
 
 
 def counted_shapes(families: Iterable[str]) -> frozenset[NearShape]:
-    """Return the shapes of some families, or refuse those that are not counted in blocks."""
+    """Return the shapes of families, or raise `UsageError` for families that are not counted in blocks."""
     families = list(families)
     shapes = shapes_of(families)
     if not shapes <= SHAPES:
@@ -137,12 +137,12 @@ def discover_near_blocks(
     families: Iterable[str] = NEAR_FAMILIES,
     report: Report = lambda _: None,
 ) -> NearInBlocks:
-    """Find all near constraints of some families on a table, as `discover_near` does, but for order compatibilities.
+    """Find all near constraints of families on a table, as `discover_near` does, except order compatibilities.
 
     Parameters
     ----------
-    share : of the rows that may be exceptions.
-    max_context : contexts have at most so many columns; 0 for any number.
+    share : the share of rows that may be exceptions.
+    max_context : the most columns of a context; 0 for any number.
     """
     shapes = counted_shapes(families)
     explained = Explained("blocks")
@@ -163,13 +163,13 @@ def discover_near_blocks(
 
 @dataclass(frozen=True)
 class InclusionsInBlocks(DiscoveredInclusions):
-    """What holds among some tables in blocks."""
+    """The inclusions among tables in blocks."""
 
     tables: Mapping[str, BlockTable] = field(kw_only=True)
     texts: bool = field(kw_only=True)
 
     def missing(self, dependency: InclusionDependency, most: int = 3) -> list[Value]:
-        """Return some values of the left column that are no values of the right one. Reads the values again."""
+        """Return values of the left column that the right column lacks. Reads the values again."""
         sides = {dependency.dependent.table, dependency.referenced.table}
         some = {name: table for name, table in self.tables.items() if name in sides}
         return missing_values(some, [dependency], most, texts=self.texts)[dependency]
@@ -178,7 +178,7 @@ class InclusionsInBlocks(DiscoveredInclusions):
 def discover_inclusions_in_blocks(
     tables: Mapping[str, BlockTable], *, texts: bool = False, report: Callable[[str], Any] = lambda _: None
 ) -> InclusionsInBlocks:
-    """Find all unary inclusion dependencies among all columns of some tables."""
+    """Find all unary inclusion dependencies among all columns of tables."""
     explained = Explained()
     started = time.perf_counter()
     report(f"clustering the values of {len(tables):,} tables")

@@ -38,8 +38,8 @@ class HullLayout(NamedTuple):
 
     Parameters
     ----------
-    first : (W + 1,) the pairs of word w are those from first[w] to first[w + 1].
-    word, shift, full : (P,) the word of a pair, the place of its lowest outcome there, its outcomes moved to bit 0.
+    first : (W + 1,) the pairs of word w are from first[w] to first[w + 1].
+    word, shift, full : (P,) the word of a pair, the position of its lowest outcome there, its outcomes from bit 0 on.
     left, right : (P,) the columns of a pair.
     pair_at : (C, C) the number of the pair of two columns, or -1.
     """
@@ -60,7 +60,7 @@ class Scratch(NamedTuple):
     ----------
     order : (2C, 2C) 1 where one node is at most another, 2 where it is less.
     apart : (2C, 2C) 1 where two nodes differ.
-    place : (2C,) -1; while a box is worked on, the number that a node has among those that the box relates.
+    place : (2C,) the number of a node among the nodes that the present box relates; -1 between boxes.
     nodes : (2C,) the nodes by these numbers.
     """
 
@@ -74,7 +74,7 @@ class Scratch(NamedTuple):
 def hulls_kernel(
     masks: Words, every: Words, layout: HullLayout, scratch: Scratch, hulls: Words, satisfiable: Flags
 ) -> None:
-    """Fill `hulls` and `satisfiable`; the hull of a box that no pair of rows satisfies is the box itself."""
+    """Write the hull of each box, and whether a pair of rows can satisfy it; else the hull is the box itself."""
     for i in range(len(masks)):
         hulls[i] = masks[i]
         satisfiable[i] = True
@@ -102,7 +102,7 @@ def predicates_kernel(masks: Words, every: Words, layout: HullLayout, counts: In
 
 @njit(cache=True, nogil=True)
 def _number_nodes(mask: Words, every: Words, layout: HullLayout, scratch: Scratch) -> Any:
-    """Give the nodes that a box relates their numbers; return the number of nodes, and of predicates."""
+    """Write a number for each node that a box relates; return how many nodes, and how many predicates, there are."""
     count, constrained = 0, 0
     for w in range(len(every)):
         if mask[w] == every[w]:
@@ -120,7 +120,7 @@ def _number_nodes(mask: Words, every: Words, layout: HullLayout, scratch: Scratc
 
 @njit(cache=True, nogil=True)
 def _relate_all(mask: Words, every: Words, layout: HullLayout, scratch: Scratch, count: int) -> None:
-    """Enter what the predicates of a box say of its nodes."""
+    """Write the relations of nodes that the predicates of a box require."""
     scratch.order[:count, :count] = 0
     scratch.apart[:count, :count] = 0
     for w in range(len(every)):
@@ -135,7 +135,7 @@ def _relate_all(mask: Words, every: Words, layout: HullLayout, scratch: Scratch,
 
 @njit(cache=True, nogil=True)
 def _relate(allowed: Word, full: Word, t: int, s: int, order: Bytes, apart: Bytes) -> None:
-    """Enter what a predicate says of two nodes."""
+    """Write the relation of two nodes that a predicate requires."""
     if full != _ORDERED:
         if allowed == _UNORDERED_EQUAL:
             order[t, s] = max(order[t, s], 1)
@@ -154,7 +154,7 @@ def _relate(allowed: Word, full: Word, t: int, s: int, order: Bytes, apart: Byte
 
 @njit(cache=True, nogil=True)
 def _close(count: int, order: Bytes) -> None:
-    """Compose relations until nothing new follows."""
+    """Compose relations until no new relation follows."""
     for k in range(count):
         for i in range(count):
             if order[i, k]:
@@ -165,7 +165,7 @@ def _close(count: int, order: Bytes) -> None:
 
 @njit(cache=True, nogil=True)
 def _is_satisfiable(count: int, order: Bytes, apart: Bytes) -> bool:
-    """Whether no node is less than itself, and none differs from a node that it has to equal."""
+    """Whether no node is less than itself, or differs from a node that it has to equal."""
     for i in range(count):
         if order[i, i] == 2:
             return False
@@ -177,7 +177,7 @@ def _is_satisfiable(count: int, order: Bytes, apart: Bytes) -> bool:
 
 @njit(cache=True, nogil=True)
 def _may_be_equal(t: int, s: int, count: int, order: Bytes, apart: Bytes) -> bool:
-    """Whether two nodes may be equal: then all nodes between them are, and none of these may be less or differ."""
+    """Whether two nodes may be equal: then all nodes between them are equal, and none may be less or differ."""
     if order[t, s] == 2 or order[s, t] == 2:
         return False
     for i in range(count):
@@ -196,7 +196,7 @@ def _is_between(node: int, t: int, s: int, order: Bytes) -> bool:
 
 @njit(cache=True, nogil=True)
 def _tighten(hull: Words, count: int, layout: HullLayout, scratch: Scratch) -> None:
-    """Take the outcomes away that nothing in a satisfiable box has."""
+    """Remove the outcomes that no pair of rows in a satisfiable box has."""
     columns, order = len(layout.pair_at), scratch.order
     for t in range(count):
         if scratch.nodes[t] >= columns:
@@ -220,7 +220,7 @@ def _tighten(hull: Words, count: int, layout: HullLayout, scratch: Scratch) -> N
 
 @njit(cache=True, nogil=True)
 def bucket_kernel(left_out: Words, counts: Ints, chosen: Ints) -> None:
-    """Choose for each set of outcomes the one that is in the fewest sets; `counts` has how many have each of them.
+    """Choose from each set of outcomes the outcome that the fewest sets have, by their numbers `counts`.
 
     `chosen` is -1 for an empty set.
     """
@@ -237,7 +237,7 @@ def bucket_kernel(left_out: Words, counts: Ints, chosen: Ints) -> None:
 
 @njit(cache=True, nogil=True)
 def count_kernel(left_out: Words, counts: Ints) -> None:
-    """Add to `counts` how many sets of outcomes have each of them."""
+    """Add the number of sets that have each outcome to `counts`."""
     for i in range(len(left_out)):
         for w in range(left_out.shape[1]):
             word = left_out[i, w]
@@ -250,9 +250,9 @@ def count_kernel(left_out: Words, counts: Ints) -> None:
 def within_other_kernel(
     asked: Words, every: Words, masks: Words, hulls: Words, start: Ints, members: Ints, found: Flags
 ) -> None:
-    """Say for each hull whether it lies in a box with another hull.
+    """Write for each hull whether it lies in a box with another hull.
 
-    `members[start[v]:start[v + 1]]` are boxes that leave outcome v out; each box that leaves any out is there once.
+    `members[start[v]:start[v + 1]]` are boxes that exclude outcome v; each box that excludes an outcome is listed once.
     """
     width = len(every)
     for i in range(len(asked)):

@@ -1,8 +1,8 @@
-"""Counts the exceptions of targets in contexts, whose groups all targets of a context share.
+"""Counts the exceptions of targets in contexts; all targets of a context share its groups.
 
-Contexts are walked like a trie: the groups of one are refined from those of its first columns, and live as long as
-their place in the walk. Rows that are alone in their group fall away. A count ends as soon as it exceeds `enough`: then
-it is a lower bound, which proves that a constraint has more exceptions. It is never estimated.
+Contexts are walked like a trie: the groups of a context are refined from the groups of its first columns, and live as
+long as the walk is below them. Rows that are alone in their group are dropped. A count ends as soon as it exceeds
+`enough`: then it is a lower bound, which proves that a constraint has more exceptions. Counts are never estimated.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +38,7 @@ class Counter:
 
     Parameters
     ----------
-    rows, targets : what is counted.
+    rows, targets : the rows, and the targets of their table.
     """
 
     def __init__(self, rows: NearRows, targets: NearTargets) -> None:
@@ -59,7 +59,7 @@ class Counter:
         self._last: Context = ()
 
     def groups(self, context: Context) -> ContextGroups:
-        """Return the groups of a context; those of what it has in common with the last one are still there."""
+        """Return the groups of a context; the groups of the prefix shared with the last context are reused."""
         shared = 0
         while shared < min(len(self._last), len(context)) and self._last[shared] == context[shared]:
             shared += 1
@@ -70,7 +70,7 @@ class Counter:
         return self._path[-1]
 
     def constants(self, groups: ContextGroups, columns: Ints, enough: int) -> Ints:
-        """Return the exceptions of the constants of some columns."""
+        """Return the exceptions of the constants of columns."""
         found = np.zeros(len(columns), np.int64)
         constants_kernel(
             groups.rows, groups.starts, self.rows.codes, columns, enough, self._classes, self._stamp, found
@@ -90,7 +90,7 @@ class Counter:
         return np.asarray(found[place, opposite])
 
     def exceptions(self, context: Context, number: int) -> int:
-        """Return the exceptions of one target, whatever their number."""
+        """Return the exact number of exceptions of a target."""
         groups = self.groups(context)
         if number == KEY:
             return groups.key_exceptions
@@ -107,13 +107,13 @@ class Counter:
 
 @dataclass(frozen=True, eq=False)
 class CountedContext:
-    """What is known of a context.
+    """The counted exceptions in a context.
 
     Parameters
     ----------
-    context : which one.
+    context : the context.
     numbers : the targets that were counted, in order.
-    exceptions : of each, exact up to what is enough, else a lower bound.
+    exceptions : of each target, exact up to `enough`, else a lower bound.
     """
 
     context: Context
@@ -124,12 +124,12 @@ class CountedContext:
 def counted(
     counter: Counter, targets: NearTargets, tasks: Sequence[tuple[Context, Ints]], most: int, enough: int
 ) -> Iterator[CountedContext]:
-    """Count candidates, by contexts in ascending order; those that another one of the same context hides are left out.
+    """Count candidates by contexts in ascending order, without candidates that another target of the context hides.
 
     Parameters
     ----------
     tasks : contexts, and the targets to count in them.
-    most : so many exceptions a near constraint has at most.
+    most : the number of exceptions that a near constraint may have.
     enough : a count ends when it exceeds this; at least `most`.
     """
     for context, numbers in tasks:
@@ -162,7 +162,7 @@ def by_context(candidates: Iterable[Candidate]) -> list[tuple[Context, Ints]]:
 
 
 def visible(one: CountedContext, targets: NearTargets, most: int) -> CountedContext:
-    """Return what is known of a context without the targets that another one hides which is near in it."""
+    """Return the counts of a context without targets that a near target of the context hides."""
     near = one.numbers[one.exceptions <= most]
     if not len(near):
         return one

@@ -1,11 +1,11 @@
-"""How much a near constraint tells a person: from 0 to 1, the mean of two scores.
+"""Scores of near constraints, from 0 to 1: the mean of two scores.
 
 - *succinctness*: four symbols, the fewest possible of a constraint, divided by those of this one (two rows, operators
   and columns, as for the other families).
-- *strength*: the part of the exceptions that there could be and that are not there. A constant has at most as many as
-  its column has in the whole table, and as the key of its context has; a compatibility at most as many as without a
-  context, and as the constant of either column has. One exception of ten thousand possible ones is much; one of two,
-  in a context that is nearly a key, is chance.
+- *strength*: the share of the possible exceptions that are missing. A constant has at most as many exceptions as its
+  column has in the whole table, and as the key of its context has; a compatibility at most as many as without a
+  context, and as the constant of either column has. One exception of ten thousand possible is evidence; one of two, in
+  a context that is nearly a key, is chance.
 """
 
 from collections.abc import Callable
@@ -22,13 +22,13 @@ _OPERATORS = {NearShape.KEY: 0, NearShape.CONSTANT: 1, NearShape.ORDER: 2, NearS
 
 @dataclass(frozen=True)
 class NearScores:
-    """Ranks members by the counts that bound theirs.
+    """Scores members by the counts that bound their exceptions.
 
     Parameters
     ----------
-    rows : how many the table has.
-    targets : of the table.
-    count : returns the exceptions of a candidate; it is asked for those that `bounding` names.
+    rows : the number of rows of the table.
+    targets : the targets of the table.
+    count : returns the exceptions of a candidate of `bounding`.
     """
 
     rows: int
@@ -36,19 +36,19 @@ class NearScores:
     count: Callable[[Context, int], int]
 
     def score(self, member: NearMember) -> float:
-        """Return how much a member of the near set tells a person."""
+        """Return the score of a member of the near set."""
         shape, target = self.targets.form(member.number)
         columns = len(member.context) + len(target)
         symbols = 2 + columns + _OPERATORS[shape] + bool(member.context)
         return (min(1.0, _FEWEST_SYMBOLS / symbols) + self.strength(member)) / 2
 
     def strength(self, member: NearMember) -> float:
-        """Return which part of the exceptions that there could be is not there."""
+        """Return the share of the possible exceptions that a member does not have."""
         possible = self.possible(member)
         return 1.0 - member.exceptions / possible if possible else 0.0
 
     def possible(self, member: NearMember) -> int:
-        """Return a number of exceptions that a member cannot exceed, by its columns and parts alone."""
+        """Return an upper bound of the exceptions of a member, by its columns and parts alone."""
         return min([max(self.rows - 1, 0), *(self.count(*one) for one in bounding(member, self.targets))])
 
 

@@ -1,14 +1,14 @@
 """Declared rules counted on tables in blocks, exactly.
 
-Blocks are counted by themselves, and in twos where their ranges allow pairs between them; a pair of rows of different
-blocks is in the count of the two together and in neither of the single ones:
+Blocks are counted alone, and in twos where their ranges allow violating pairs between them; a pair of rows of different
+blocks is in the count of the two together, and in neither single count:
 
-    pairs    of all blocks  +  for each two that meet: those of both together - those of the one - those of the other
-    rows     each block's rows in any of these, joined as bits, and counted once they are joined
+    pairs    of all blocks  +  for each two that meet: pairs of both together - pairs of the one - pairs of the other
+    rows     of each block in any of these counts, as bits, counted after the bits are joined
 
-The bits of a block come together on one executor, and only their number travels on.
+The bits of a block are joined on one executor, which sends their number only.
 
-Invariant: what is counted is the definition's, whatever the blocks.
+Invariant: counts are those of the definition, for any blocks.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ def check_blocks(
     locate: Mapping[str, Locate] | None = None,
     report: Report = lambda _: None,
 ) -> Verdicts[Checked]:
-    """Count what breaks declared rules, as `check_tables` does; `locate` says where a row of a table stands."""
+    """Check declared rules, as `check_tables` does; `locate` returns where a row of a table came from."""
     schemas = {name: table.schema for name, table in tables.items()}
     forms = [form_of(rule, schemas) for rule in rules]
     found: dict[int, Checked] = {}
@@ -82,9 +82,9 @@ def check_blocks(
 
 
 def some_violations(table: BlockTable, forms: Sequence[PairForm | RowForm], most: int) -> list[list[pa.Table]]:
-    """Return some violations of each of some rules, from the first blocks that have any: rows (t, s), or one, each.
+    """Return some violations of each rule, from the first blocks that have any: rows (t, s), or one row, each.
 
-    Rows are as they are carried.
+    Rows are in the format of blocks.
     """
     asked = dict(enumerate(forms))
     found: dict[int, list[pa.Table]] = {}
@@ -103,7 +103,7 @@ def _first_is_enough(rule: Rule, form: Form) -> bool:
 
 @dataclass
 class _Total:
-    """What is known of one rule: pairs by blocks, alone and in twos, and rows by blocks."""
+    """The counts of a rule: pairs by blocks, alone and in twos, and rows by blocks."""
 
     single: dict[int, int]
     double: dict[tuple[int, int], int]
@@ -111,7 +111,7 @@ class _Total:
 
     @property
     def pairs(self) -> int:
-        """How many pairs break the rule."""
+        """The number of pairs that break the rule."""
         between = sum(both - self.single[i] - self.single[j] for (i, j), both in self.double.items())
         return sum(self.single.values()) + between
 
@@ -125,7 +125,7 @@ class _Checking:
         self._locate = locate
 
     def counted(self, forms: Mapping[int, PairForm | RowForm], rules: Sequence[Rule]) -> dict[int, Checked]:
-        """Count all that breaks some rules."""
+        """Count all violations of rules."""
         tasks = [task for arrangement, some in self._arrangements(forms) for task in _tasks(arrangement, some)]
         totals = self._totals(forms, tasks)
         shown = self._shown(forms, tasks, totals)
@@ -139,7 +139,7 @@ class _Checking:
         return found
 
     def _all(self, form: PairForm | RowForm) -> Callable[[int], Iterator[Pairs]]:
-        """Return what yields all pairs that break a rule, while the blocks are there."""
+        """Return a function that yields all pairs that break a rule, while the blocks exist."""
 
         def found(at_once: int) -> Iterator[Pairs]:
             if isinstance(form, PairForm):
@@ -149,7 +149,7 @@ class _Checking:
         return found
 
     def searched(self, forms: Mapping[int, PairForm | RowForm], rules: Sequence[Rule]) -> dict[int, Checked]:
-        """Look for the first pair that breaks each of some rules."""
+        """Search a first violation of each rule."""
         rows = self._table.row_count
         first: dict[int, Example] = {}
         for answer in self.in_waves(forms, _first, first):
@@ -167,7 +167,7 @@ class _Checking:
         work: Callable[["RuleRequest", "BlocksTask"], dict[int, Shown]],
         found: Mapping[int, Shown],
     ) -> Iterator[dict[int, Shown]]:
-        """Yield what tasks answer, a few blocks at a time; what is found meanwhile is not looked for again."""
+        """Yield the answers of tasks, a few blocks at a time, without rules that already have a violation."""
         for arrangement, members in self._arrangements(forms):
             tasks = _tasks(arrangement, members)
             asked = RuleRequest(self._table.source, members, 1)
@@ -183,7 +183,7 @@ class _Checking:
     def _arrangements(
         self, forms: Mapping[int, PairForm | RowForm]
     ) -> Iterator[tuple[Arrangement, dict[int, PairForm | RowForm]]]:
-        """Yield orders of rows, each with the rules that are checked in it."""
+        """Yield arrangements, each with the rules that are checked in it."""
         if not forms:
             return
         numbers = list(forms)
@@ -197,7 +197,9 @@ class _Checking:
             return totals
         parts = 2 * self._table.executors.cores
         asked = RuleRequest(self._table.source, forms, parts)
-        tasks = sorted(tasks, key=lambda task: -len(task.blocks) * len(task.rules))  # long ones first, so that all end
+        tasks = sorted(
+            tasks, key=lambda task: -len(task.blocks) * len(task.rules)
+        )  # long tasks first, so that all end together
         for form, block, other, pair_count, rows in self._table.executors.exchange(
             partial(_counted, asked),
             tasks,
@@ -216,7 +218,7 @@ class _Checking:
     def _shown(
         self, forms: Mapping[int, PairForm | RowForm], tasks: Sequence[BlocksTask], totals: Mapping[int, _Total]
     ) -> dict[int, tuple[Example, ...]]:
-        """Return some violations of each rule, from the first blocks that have some."""
+        """Return some violations of each rule, from the first blocks that have any."""
         if not self._examples:
             return {}
         wanted: dict[BlocksTask, list[int]] = {}
@@ -250,7 +252,7 @@ def _compared(form: PairForm | RowForm) -> Sequence[Compared]:
 
 
 def _tasks(arrangement: Arrangement, forms: Mapping[int, PairForm | RowForm]) -> list[BlocksTask]:
-    """Return which blocks are looked at together, and for which rules: blocks by themselves first."""
+    """Return the tasks of an arrangement, blocks alone first, with the rules of each task."""
     members: dict[tuple[int, ...], list[int]] = {}
     for i, form in forms.items():
         for place in range(len(arrangement.units)):
@@ -269,7 +271,7 @@ def _tasks(arrangement: Arrangement, forms: Mapping[int, PairForm | RowForm]) ->
 
 
 def _counted(asked: RuleRequest, task: BlocksTask) -> Given:
-    """Return what breaks each rule of a task: pairs, and the rows of each block as bits."""
+    """Return the violations of each rule of a task: pairs, and the rows of each block as bits."""
     looked = looked_at(asked, task)
     out: list[tuple[int, int, int, int, bytes]] = []
     parts: list[int] = []
@@ -291,7 +293,7 @@ def _counted(asked: RuleRequest, task: BlocksTask) -> Given:
 
 
 def _joined(taken: Taken) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yield (rule, block, other block, pairs, rows); the rows of a block stand in one of its lines."""
+    """Yield (rule, block, other block, pairs, rows); the rows of a block are in one line of the block."""
     bits: dict[tuple[int, int], np.ndarray] = {}
     for rows in taken:
         for form, block, other, pair_count, given in zip(*rows.to_pydict().values(), strict=True):
@@ -307,7 +309,7 @@ def _joined(taken: Taken) -> Iterator[tuple[int, int, int, int, int]]:
 
 
 def _first(asked: RuleRequest, task: BlocksTask) -> dict[int, Example]:
-    """Return for each rule of a task a pair that breaks it, where there is one."""
+    """Return for each rule of a task a violation, where there is any."""
     looked = looked_at(asked, task)
     found = {}
     for i in task.rules:
@@ -326,9 +328,9 @@ def _examples(asked: RuleRequest, most: int, task: BlocksTask) -> dict[int, list
 
 
 def _violations(most: int, asked: RuleRequest, task: BlocksTask) -> dict[int, list[pa.Table]]:
-    """Return a few violations of each rule of a task that is violated there, as rows are carried.
+    """Return a few violations of each rule of a task, in the format of blocks.
 
-    Of the younger half of the rows, if they have any: where old rows go first, these stay.
+    Of the younger half of the rows, if possible: where old rows are deleted first, these stay.
     """
     looked, read = looked_at(asked, task), asked.source.read_all(task.blocks)
     younger = looked.numbers >= np.median(looked.numbers) if len(looked.numbers) else None

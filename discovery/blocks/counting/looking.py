@@ -1,6 +1,6 @@
-"""What a task sees of the blocks that rules look at together: their rows as one table, where each block's rows stand.
+"""The rows of blocks that rules are checked on together, as one table.
 
-Invariant: what a process keeps of blocks is of their marks, too.
+Invariant: tables that a process keeps have a version that depends on the marks of their blocks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ _COPIES_OF_ROWS = 4
 
 @dataclass(frozen=True)
 class RuleRequest:
-    """What all tasks of a count share."""
+    """The input that all tasks of a count share."""
 
     source: Source
     forms: Mapping[int, PairForm | RowForm]
@@ -34,7 +34,7 @@ class RuleRequest:
 
 @dataclass(frozen=True)
 class BlocksTask:
-    """Units of blocks to look at together, by their places in an arrangement, and the rules that ask for it."""
+    """Units of blocks to check together, by their positions in an arrangement, and the rules to check."""
 
     places: tuple[int, ...]
     units: tuple[tuple[Block, ...], ...]
@@ -47,7 +47,7 @@ class BlocksTask:
 
 
 class Looked:
-    """The rows of some blocks as rules look at them."""
+    """The rows of some blocks as one table, with columns and groups for rules."""
 
     def __init__(self, source: Source, task: BlocksTask, forms: Mapping[int, PairForm | RowForm]) -> None:
         read = [source.read_all(unit) for unit in task.units]
@@ -59,20 +59,20 @@ class Looked:
         self.grouping = Grouping(self.columns, [form for form in forms.values() if isinstance(form, PairForm)])
 
     def some(self, form: PairForm | RowForm, most: int, among: Flags | None = None) -> list[tuple[int, ...]]:
-        """Return a few violations by their rows here; of some rows alone where it is said which."""
+        """Return a few violations by row positions, by default among all rows."""
         if isinstance(form, RowForm):
             broken = self.columns.passing_any(form.alternatives)
             return [(row,) for row in np.flatnonzero(broken if among is None else broken & among)[:most].tolist()]
         return list(some_pairs(self.columns, self.grouping, form, most, among, among))
 
     def example(self, rows: Sequence[int]) -> Example:
-        """Return a violation by its rows here."""
+        """Return the violation of these row positions."""
         some = [int(row) for row in rows]
         return Example(tuple(int(self.numbers[row]) for row in some), images=tuple(self.table.rows(some)))
 
 
 def looked_at(asked: RuleRequest, task: BlocksTask) -> Looked:
-    """Return what a task sees; kept, where there is room."""
+    """Return the rows of a task; kept by the process while there is room."""
 
     def make() -> tuple[Looked, int]:
         size = sum(block.size for block in task.blocks)

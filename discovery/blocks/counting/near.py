@@ -1,20 +1,20 @@
-"""Exceptions of keys and functional dependencies on tables in blocks: exact, or more than enough.
+"""Exceptions of keys and functional dependencies on tables in blocks: exact counts, or sufficient lower bounds.
 
     some blocks   each alone: exceptions of some rows are at most those of all, and those of different blocks add up
-    all blocks    the same, for what is left
-    exact         for what is left then: rows that agree on a context come together on one executor, group by group
+    all blocks    the same, for the candidates left
+    exact         for the candidates left: rows that agree on a context are sent to one executor, group by group
 
-Rows come together in *shipments*. Contexts that have a column in common, no value of which has more rows than a block,
-share a shipment of all rows. Each other context has its distinct rows sent, with their copies: as it has few exceptions
-in each block alone, these are hardly more than its groups.
+Rows are sent in *shipments*. Contexts with a common column, no value of which has more rows than a block, share a
+shipment of all rows. For each other context the distinct rows are sent, with their copies: as the context has few
+exceptions in each block alone, these are hardly more than its groups.
 
-After a batch only groups with rows of the batch have other exceptions: blocks send the distinct rows of these groups,
-which are counted as they are now, and as they were.
+A batch changes the exceptions of groups with rows of the batch only: blocks send the distinct rows of these groups,
+which are counted with the copies after and before the batch.
 
-What is counted are the rows that *stay*: of a key one of each group; of a functional dependency the largest class of
-each group, and without a context the largest class of all, which is the largest one of some part.
+Counted are the rows that *stay*: of a key one row of each group; of a functional dependency the largest class of each
+group, and without a context the largest class of all, which is the largest class of some part.
 
-Invariant: counts are those of all rows, or lower bounds; what the driver holds does not grow with the rows.
+Invariant: counts are those of all rows, or lower bounds; the memory of the driver does not grow with the rows.
 """
 
 from collections import Counter as Tally
@@ -44,19 +44,19 @@ from holdfast.tables import Table
 from holdfast.tables.arrays import Ints, RowNumbers, Standing
 
 SHAPES = frozenset({NearShape.KEY, NearShape.CONSTANT})
-"""What is counted in blocks."""
+"""The shapes that are counted in blocks."""
 
 _SAMPLED = 4
-"""The blocks that are counted first have so many times as many rows as are enough exceptions."""
+"""The rows of the blocks that are counted first, as a multiple of `enough`."""
 
 _PARTS_A_CORE, _BLOCKS_A_PART = 2, 8
-"""Distinct rows go to so many parts a core, or to more: those of so many blocks come together in one."""
+"""The parts for distinct rows: at least so many for each core, and one for each so many blocks."""
 
 _MOST_COUNTED = np.iinfo(np.int32).max
 
 
 def unordered_targets(columns: Ints, shapes: frozenset[NearShape] = SHAPES) -> NearTargets:
-    """Return the targets of some columns of a table, given by position, but for order compatibilities."""
+    """Return the targets of columns of a table, given by position, without order compatibilities."""
     width = len(columns)
     none = np.zeros((width, 0), np.int32)
     return NearTargets(unordered_rows(none, columns, none[0] if width else np.zeros(0, np.int32)), shapes & SHAPES)
@@ -98,16 +98,16 @@ class BlockCounts:
             yield visible(CountedContext(context, targets, np.minimum(exceptions, _MOST_COUNTED)), self._targets, most)
 
     def exactly(self, candidates: Collection[Candidate]) -> dict[Candidate, int]:
-        """Return the exceptions of some candidates, whatever their number. One job."""
+        """Return the exact exceptions of candidates. One job."""
         staying = self._staying(CountRequest(self._table.source, self._targets, self._shipments(candidates)))
         return {one: self._table.row_count - staying[one] for one in candidates}
 
     def follow(self, batch: Table, copies: Ints, before: Mapping[Candidate, int]) -> dict[Candidate, int]:
-        """Return the exceptions of some candidates after a batch. One job.
+        """Return the exceptions of candidates after a batch. One job.
 
         Parameters
         ----------
-        batch, copies : the rows that changed, and how many more copies of each there are now.
+        batch, copies : the rows that changed, and the number of copies that each gained.
         before : the exceptions of the candidates before the batch.
         """
         arrays = carried(Rows(np.zeros(len(copies), np.int64), batch))
@@ -118,7 +118,7 @@ class BlockCounts:
         return {one: before[one] + added - more[one] if one[0] else rows - more[one] for one in before}
 
     def some(self, candidate: Candidate, most: int) -> tuple[RowNumbers, Standing]:
-        """Return the numbers of some exceptions of a candidate, certain ones first, and their standing. One job."""
+        """Return the row numbers of some exceptions of a candidate, certain first, and their standing. One job."""
         context, number = candidate
         shipment = Shipment(context, ((context, np.array([number])),), 0, self._few_parts)
         asked = CountRequest(self._table.source, self._targets, (shipment,), has_numbers=True)
@@ -129,7 +129,7 @@ class BlockCounts:
         return numbers, standing.astype(np.int8)
 
     def _waves(self, enough: int) -> Iterator[Sequence[tuple[Block, ...]]]:
-        """Yield which blocks are counted first, and which then; none where all rows are not enough."""
+        """Yield the blocks to count first, then the other blocks; none where all rows are not enough exceptions."""
         units, rows = [unit for unit in self._table.base.units if unit], self._table.row_count
         if enough >= rows:
             return
@@ -142,7 +142,7 @@ class BlockCounts:
         yield [unit for place, unit in enumerate(units) if place not in first]
 
     def _add_alone(self, tasks: Tasks, found: Sequence[Ints], units: Sequence[tuple[Block, ...]], enough: int) -> None:
-        """Add the exceptions of some blocks, each counted alone, for what has not enough of them yet."""
+        """Add the exceptions of blocks, each counted alone, for candidates that do not have enough yet."""
         is_open = [exceptions <= enough for exceptions in found]
         every = zip(tasks, is_open, strict=True)
         asked = [(context, targets[some]) for (context, targets), some in every if some.any()]
@@ -158,7 +158,7 @@ class BlockCounts:
             exceptions[some] += total[start:end]
 
     def _staying(self, asked: "CountRequest") -> dict[Candidate, int]:
-        """Return for each candidate how many rows stay; in a context, after a batch, how many more than before it."""
+        """Return for each candidate the rows that stay; after a batch, in a context, the growth of that number."""
         found: dict[Candidate, int] = {one: 0 for shipment in asked.shipments for one in shipment.candidates}
         tasks: list[tuple[Block, ...]] = [unit for unit in self._table.base.units if unit]
         if asked.changed is not None:
@@ -173,7 +173,7 @@ class BlockCounts:
         return found
 
     def _shipments(self, candidates: Collection[Candidate]) -> tuple["Shipment", ...]:
-        """Return how rows come together so that some candidates can be counted."""
+        """Return the shipments that the count of candidates needs."""
         left = by_context(candidates)
         fitting = {c for c, column in enumerate(self._targets.of_table.tolist()) if self._table.fits_a_block(column)}
         found: list[Shipment] = []
@@ -185,12 +185,12 @@ class BlockCounts:
         return (*found, *(self._distinct(*task) for one in left for task in _alone_in(one)))
 
     def _distinct(self, context: Context, targets: Ints) -> "Shipment":
-        """Return the shipment of the distinct rows of one context, or of one column where it has none."""
+        """Return the shipment of the distinct rows of a context; without a context, of the target's column."""
         together = context or (int(targets[0]) - 1,)
         return Shipment(together, ((context, targets),), 0, self._few_parts)
 
 
 def _alone_in(task: tuple[Context, Ints]) -> list[tuple[Context, Ints]]:
-    """Return the tasks that have shipments of their own: without a context one for each target."""
+    """Return the parts of a task with a shipment each: without a context a part for each target."""
     context, targets = task
     return [task] if context else [(context, targets[place : place + 1]) for place in range(len(targets))]

@@ -33,13 +33,13 @@ _SHIPMENT, _COPIES, _CHANGE, _NUMBER = "shipment", "copies", "change", "number"
 
 @dataclass(frozen=True)
 class Shipment:
-    """Rows that come together.
+    """Rows to send to parts.
 
     Parameters
     ----------
-    together : columns: rows that agree on them come to one part.
-    tasks : what is counted on the rows of a part.
-    first, parts : which parts they go to.
+    together : the columns that decide the part: rows with equal values go to one part.
+    tasks : the candidates to count on the rows of a part.
+    first, parts : the first part, and the number of parts.
     """
 
     together: Context
@@ -49,25 +49,25 @@ class Shipment:
 
     @property
     def candidates(self) -> list[Candidate]:
-        """What is counted, in order."""
+        """The candidates to count, in order."""
         return [(context, number) for context, targets in self.tasks for number in targets.tolist()]
 
     @property
     def columns(self) -> list[int]:
-        """The columns that are counted on."""
+        """The columns that the candidates name."""
         named = {number - 1 for _, number in self.candidates if number != KEY}
         return sorted(named.union(*(context for context, _ in self.tasks)))
 
 
 @dataclass(frozen=True, eq=False)
 class CodedRows:
-    """Rows as small numbers, and what they stand for.
+    """Rows as codes, with the values of codes.
 
     Parameters
     ----------
-    numbers : of the rows in their table.
+    numbers : the row numbers.
     codes : (columns, rows): equal values have equal codes, in no order.
-    values, hashes : of each column, by code.
+    values, hashes : for each column the values and their hashes, by code.
     """
 
     numbers: RowNumbers
@@ -76,7 +76,7 @@ class CodedRows:
     hashes: tuple[Hashes, ...]
 
     def hashed(self, columns: Context, rows: Ints) -> Hashes:
-        """Return a hash of some rows in some columns."""
+        """Return hashes of rows in some columns."""
         found = np.zeros(len(rows), np.uint64)
         for c in columns:
             found = hashed_with(found, self.hashes[c][self.codes[c, rows]])
@@ -85,19 +85,19 @@ class CodedRows:
 
 @dataclass(frozen=True, eq=False)
 class BatchRows:
-    """The rows of a batch, and how many more copies of each there are now."""
+    """The rows of a batch, and the number of copies that each gained."""
 
     rows: CodedRows
     copies: Ints
 
 
 class TouchedRows:
-    """The groups of a block that have rows of the batch.
+    """The rows of a block in groups with rows of the batch.
 
     Parameters
     ----------
     changed : the batch.
-    coded, left : the block's rows, and the places of those that are not gone.
+    coded, left : the rows of the block, and the positions of rows that are not gone.
     """
 
     def __init__(self, changed: BatchRows, coded: CodedRows, left: Ints) -> None:
@@ -105,7 +105,7 @@ class TouchedRows:
         self._is_there: dict[int, Flags] = {}
 
     def rows(self, context: Context) -> Ints:
-        """Return at least all rows that are in a group with a row of the batch."""
+        """Return at least all rows in a group with a row of the batch."""
         found = self._left
         if not context:
             return found
@@ -117,7 +117,7 @@ class TouchedRows:
         return np.asarray(found[is_touched])
 
     def _alike(self, column: int) -> Flags:
-        """Return which rows that are left have a value of the batch in a column."""
+        """Return which rows of `left` have a value of the batch in a column."""
         if column not in self._is_there:
             is_there = np.isin(self._coded.hashes[column], self._changed.rows.hashes[column])
             self._is_there[column] = is_there[self._coded.codes[column, self._left]]
@@ -126,11 +126,11 @@ class TouchedRows:
 
 @dataclass(frozen=True, eq=False)
 class CountRequest:
-    """What all tasks share; without a batch all rows are counted as they are.
+    """The input that all tasks share; without a batch all rows are counted.
 
     Parameters
     ----------
-    has_numbers : whether a row that travels tells its number in the table.
+    has_numbers : whether row numbers are sent with rows.
     """
 
     source: Source
@@ -141,7 +141,7 @@ class CountRequest:
 
 
 def count_alone(source: Source, targets: NearTargets, tasks: Tasks, enough: int, unit: tuple[Block, ...]) -> Ints:
-    """Return the exceptions of candidates within some blocks, each by itself."""
+    """Return the sums of the exceptions of candidates over blocks, each counted alone."""
     found = np.zeros(sum(len(asked) for _, asked in tasks), np.int64)
     for block in unit:
         coded = _coded(source, targets, block)
@@ -152,7 +152,7 @@ def count_alone(source: Source, targets: NearTargets, tasks: Tasks, enough: int,
 
 
 def send_rows(asked: CountRequest, unit: tuple[Block, ...]) -> Given:
-    """Yield the rows of some blocks, by shipments; without a block the rows of the batch."""
+    """Yield the rows of blocks for the parts of all shipments; without blocks the rows of the batch."""
     together: dict[int, list[int]] = {}
     for number, shipment in enumerate(asked.shipments):
         together.setdefault(shipment.first, []).append(number)
@@ -175,7 +175,7 @@ def _by_part(shipped: Sequence[tuple[pa.Table, Ints]]) -> Given:
 def _shipped(
     asked: CountRequest, number: int, coded: CodedRows, rows: Ints, touched: TouchedRows | None
 ) -> tuple[pa.Table, Ints]:
-    """Return the rows of a block as a shipment has them, with the part of each."""
+    """Return the rows of a block for a shipment, with the part of each row."""
     shipment = asked.shipments[number]
     if touched is not None:
         ((context, _),) = shipment.tasks
@@ -207,7 +207,7 @@ def _piece(
 
 
 def count_together(asked: CountRequest, taken: Taken) -> Iterator[tuple[int, list[int], list[int]]]:
-    """Yield for each shipment how many rows of a part stay, now and before the batch."""
+    """Yield for each shipment how many rows of a part stay, after and before the batch."""
     rows = pa.concat_tables(list(taken), promote_options="default")
     of_row = rows.column(_SHIPMENT).to_numpy()
     for number in np.unique(of_row).tolist():
@@ -221,7 +221,7 @@ def count_together(asked: CountRequest, taken: Taken) -> Iterator[tuple[int, lis
 
 
 def find_exceptions(asked: CountRequest, most: int, taken: Taken) -> Iterator[tuple[int, int]]:
-    """Yield the standing and the number of some exceptions of the one candidate that is asked for."""
+    """Yield the standing and the row number of some exceptions of the requested candidate."""
     rows = pa.concat_tables(list(taken), promote_options="default")
     (shipment,) = asked.shipments
     ((context, (number,)),) = shipment.tasks
@@ -244,7 +244,7 @@ def find_exceptions(asked: CountRequest, most: int, taken: Taken) -> Iterator[tu
 
 
 def _codes_of(asked: CountRequest, shipment: Shipment, rows: pa.Table) -> DenseCodes:
-    """Return the codes of the rows of a part, in the columns that a shipment counts on."""
+    """Return the codes of the rows of a part, in the columns of a shipment."""
     schema, of_table = asked.source.schema, asked.targets.of_table
     columns = {c: schema.columns[int(of_table[c])] for c in shipment.columns}
     arrays = {column.name: rows.column(str(c)) for c, column in columns.items()}
@@ -256,7 +256,7 @@ def _codes_of(asked: CountRequest, shipment: Shipment, rows: pa.Table) -> DenseC
 
 
 def _staying(targets: NearTargets, shipment: Shipment, codes: DenseCodes, copies: Ints) -> list[int]:
-    """Return for each candidate of a shipment how many of some rows stay."""
+    """Return for each candidate of a shipment how many rows stay."""
     if len(shipment.tasks) == 1:
         ((context, asked),) = shipment.tasks
         return _staying_of_copies(codes, copies, context, asked)
@@ -289,7 +289,7 @@ def _classes(codes: DenseCodes, copies: Ints, groups: Ints, number: int) -> tupl
 
 
 def _numbered(columns: NDArray[np.integer]) -> Ints:
-    """Return a number from 0 for each row, the same for those that are alike in all columns. O(n) a column."""
+    """Return a number from 0 for each row, the same for rows equal in all columns. O(n) a column."""
     found = np.zeros(columns.shape[1], np.int64)
     for codes in columns:
         found = numbers(found * (int(codes.max(initial=0)) + 1) + codes).astype(np.int64)
@@ -297,7 +297,7 @@ def _numbered(columns: NDArray[np.integer]) -> Ints:
 
 
 def _coded(source: Source, targets: NearTargets, block: Block) -> CodedRows:
-    """Return the rows that a block was written with; kept, where there is room."""
+    """Return the rows that a block was written with; kept by the process while there is room."""
     columns = tuple(targets.of_table.tolist())
 
     def make() -> tuple[CodedRows, int]:
@@ -310,7 +310,7 @@ def _coded(source: Source, targets: NearTargets, block: Block) -> CodedRows:
 
 
 def coded_of(arrays: pa.Table, table: Table, columns: Sequence[int]) -> CodedRows:
-    """Return some rows, given as they are carried and as they compare."""
+    """Return rows as codes, given in the format of blocks and as a table."""
     codes = np.empty((len(columns), len(arrays)), np.int32)
     values, hashes = [], []
     for place, c in enumerate(columns):
@@ -325,13 +325,13 @@ def coded_of(arrays: pa.Table, table: Table, columns: Sequence[int]) -> CodedRow
 
 
 def _left(source: Source, block: Block, coded: CodedRows) -> Ints:
-    """Return the places of a block's rows that are not gone."""
+    """Return the positions of a block's rows that are not gone."""
     gone = source.gone(block)
     return np.flatnonzero(~np.isin(coded.numbers, gone)) if len(gone) else np.arange(len(coded.numbers))
 
 
 def unordered_rows(codes: DenseCodes, columns: Ints, rows: Ints32) -> NearRows:
-    """Return rows as they are counted, without any order of values."""
+    """Return rows for counting, without an order of values."""
     width = len(columns)
     distinct = np.maximum(codes.max(axis=1, initial=0) + 1, 1).astype(np.int64)
     return NearRows(

@@ -1,9 +1,9 @@
-"""All pairs of rows in blocks that break a rule, however many: tasks write them into files, which are read in turn.
+"""All pairs of rows in blocks that break a rule, of any number: tasks write them to files, which are read in turn.
 
-A pair of rows is in one block, or in two that are looked at together: there t is of the one and s of the other, or the
-other way round. Some tasks at a time, so that what waits to be read takes as much room as these write.
+The rows of a pair are in one block, or in two blocks that are checked together, t in either block. A few tasks run at a
+time, so that the files that wait to be read are few.
 
-Invariant: every violating pair comes once; no more of them are in memory than one file has, here and with each task.
+Invariant: every violating pair is listed once; this process and each task have the pairs of one file in memory at most.
 """
 
 import secrets
@@ -26,7 +26,7 @@ _PAIRS_A_FILE = 1 << 21
 
 
 def listed(table: BlockTable, form: PairForm, tasks: Sequence[BlocksTask], at_once: int) -> Iterator[Pairs]:
-    """Yield (m, 2) numbers of rows that break a rule, at most so many at once, from the blocks of some tasks."""
+    """Yield (m, 2) row numbers of pairs that break a rule, at most `at_once` at a time, from the blocks of tasks."""
     place, size = table.source.storage.open(), table.executors.cores
     for start in range(0, len(tasks), size):
         for names in table.executors.run(partial(_written, table.source, form), tasks[start : start + size]):

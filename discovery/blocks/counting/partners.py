@@ -1,9 +1,8 @@
-"""What the rows of a batch have to do with all rows of a table in blocks: partners, sizes of groups, examples.
+"""The partners that rows of a batch have in a table in blocks, the sizes of their groups, and examples.
 
-Each rule is asked in the arrangement that suits it, where a row of the batch has to do with few blocks; all rules of a
-batch are one job. Each block is asked by the indexes that a table in memory has, made once for the rules of its
-arrangement and kept by whoever made them; rows that are marked as gone since lose their copies there. The batch is
-looked at beside the rows of a block and never joins them. What travels back are counts.
+Each rule is counted in the arrangement that suits it, where a row of the batch meets few blocks; all rules of a batch
+are one job. The process keeps indexes of a block for the rules of its arrangement (`indexed.py`). The rows of the batch
+are held beside the rows of the block and never join them. Tasks send counts back.
 
 Invariant: counts are those of the whole table, copies included: a row of the table is in one block of an arrangement.
 """
@@ -43,12 +42,12 @@ _WAVES_A_CORE = 4
 
 @dataclass(frozen=True)
 class BatchCounts:
-    """What is known of a batch's rows.
+    """The counts for the rows of a batch.
 
     Parameters
     ----------
-    partners : for a rule, with how many rows each row breaks it, as t and as s together, itself included.
-    groups : for a key or a functional dependency instead: sizes of the groups that the rows are in.
+    partners : by rule, the number of partners of each row, as t and as s together, itself included.
+    groups : for a key or a functional dependency instead: the sizes of the groups of the rows.
     """
 
     partners: dict[int, Ints]
@@ -57,7 +56,7 @@ class BatchCounts:
 
 @dataclass(frozen=True)
 class Partner:
-    """A row that breaks a rule with another one: as it is carried, and whether it is t."""
+    """A row that breaks a rule with another row: in the format of blocks, and whether it is t."""
 
     row: pa.Table
     is_first: bool
@@ -65,7 +64,7 @@ class Partner:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What all tasks share: the rules, rows of a batch, and of groups a row of each part and its group."""
+    """The input that all tasks share: the rules, the rows of the batch, and a row and the group of each part."""
 
     source: Source
     forms: Forms
@@ -75,7 +74,7 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _Task:
-    """A block, the rules that are asked in it, and the rows that have to do with it."""
+    """A block, the rules to count in it, and the rows of the batch that may have partners in it."""
 
     block: Block
     members: tuple[int, ...]
@@ -84,7 +83,7 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Search:
-    """A block, the rules that are asked in it, and by number which rule is searched for which row."""
+    """A block, the rules of its index, and the searches, by number: a rule and a row each."""
 
     block: Block
     members: tuple[int, ...]
@@ -99,11 +98,11 @@ class _Answer:
 
 
 class BlockPartners:
-    """Asks all rows of a table about some of them.
+    """Finds the partners of rows in a table in blocks.
 
     Parameters
     ----------
-    table : with all rows.
+    table : the table.
     forms : the rules, each of them possible.
     """
 
@@ -136,9 +135,9 @@ class BlockPartners:
         return BatchCounts(partners, {i: GroupSizes.together(asked[i], found, columns) for i, found in sizes.items()})
 
     def partners(self, batch: Table, wanted: Sequence[tuple[int, int]]) -> list[Partner | None]:
-        """Return for some rules and rows of a batch a row of the table that breaks the rule with it, but itself.
+        """Return for pairs (rule, row of the batch) another row of the table that breaks the rule with the row.
 
-        A few blocks at a time, until all have one.
+        A few blocks at a time, until all have a partner.
         """
         found: dict[int, Partner] = {}
         work = partial(_partners, _Asked(self._table.source, self._forms, batch, {}))
@@ -156,26 +155,26 @@ class BlockPartners:
         return [found.get(i) for i in range(len(wanted))]
 
     def _tasks(self, batch: Table) -> Iterator[_Task]:
-        """Yield the blocks that some rows of a batch have to do with."""
+        """Yield the blocks in which rows of a batch may have partners."""
         for block, members in self._blocks.values():
             meeting = rows_meeting(batch, block, [self._compared[i] for i in members])
             if meeting.any():
                 yield _Task(block, tuple(members), np.flatnonzero(meeting))
 
     def _meeting(self, batch: Table, block: Block, wanted: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
-        """Return for which rows a block can have a partner."""
+        """Return the searches for which a block may have a partner."""
         forms = {form for form, _ in wanted.values()}
         meeting = {form: rows_meeting(batch, block, [self._forms[form].compared]) for form in forms}
         return {i: (form, row) for i, (form, row) in wanted.items() if meeting[form][row]}
 
 
 def _sizes_of(form: PairForm) -> Sequence[Compared]:
-    """Return what rows are compared by to be counted: for the size of a group differences do not matter."""
+    """Return the comparisons that counts of a rule need: sizes of groups do not need the differences."""
     return form.compared if form.groups is None else [c for c in form.compared if c not in form.differences]
 
 
 def _together(tasks: Iterable[_Task], most: int) -> list[list[_Task]]:
-    """Put tasks on small blocks together, as young ones are, so that none has more rows than a block."""
+    """Combine tasks on small blocks, such as young blocks, up to the rows of a full block."""
     found: list[list[_Task]] = []
     rows = most
     for task in sorted(tasks, key=lambda task: -task.block.rows):

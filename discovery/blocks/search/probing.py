@@ -41,7 +41,7 @@ _COMPARED, _MANY = 1 << 13, 8
 
 @dataclass(frozen=True)
 class _Asked:
-    """What all tasks of a probe share; of each arrangement, which constraints are probed in it."""
+    """The input that all tasks of a probe share, with the constraints of each arrangement."""
 
     source: Source
     space: PredicateSpace
@@ -56,10 +56,10 @@ _Task = tuple[Order, Block]
 def probe_blocks(
     table: BlockTable, space: PredicateSpace, batch: Rows, masks: Words, *, images: bool = False
 ) -> Evidences:
-    """Return the evidences of pairs of a row of a batch and one of the table, at least of all that violate a mask.
+    """Return evidences of pairs of a row of a batch and a row of the table, at least of all pairs that violate a mask.
 
-    Each constraint is probed in the arrangement that suits it, where a row of the batch has to do with few blocks. With
-    `images`, the rows of the table that evidences name come along.
+    Each constraint is probed in the arrangement that suits it, where a row of the batch meets few blocks. With
+    `images`, the rows of the table that evidences name are returned, too.
     """
     every = np.arange(len(masks) if batch.table.row_count else 0)
     orders = orders_of(table, compared_of(masks, space), every)
@@ -153,7 +153,7 @@ def _evidences(asked: _Asked, order: Order, some: Rows, rows: pa.Table, indexed:
 
 
 def _wants_equal(asked: _Asked, order: Order) -> bool:
-    """Whether all constraints of an arrangement want its first column equal."""
+    """Whether all constraints of an arrangement require its first column to be equal."""
     if not order:
         return False
     equal = Compared(order[0], order[0], EQUAL)
@@ -161,7 +161,7 @@ def _wants_equal(asked: _Asked, order: Order) -> bool:
 
 
 def _alike(rows: pa.Table, batch: Table, column: int) -> Ints:
-    """Return which rows have a value of a column that some row of a batch has, null among them. O(rows)."""
+    """Return which rows have a value in a column that some row of a batch has, null included. O(rows)."""
     theirs, ours = rows.column(str(column)), batch.columns[column].values()
     if pa.types.is_floating(theirs.type):  # zero has no sign
         theirs, ours = pc.add(theirs, 0.0), pc.add(ours, 0.0)
@@ -169,10 +169,10 @@ def _alike(rows: pa.Table, batch: Table, column: int) -> Ints:
 
 
 def probe_among(space: PredicateSpace, batch: Rows, copies: Positions, masks: Words, threads: int = 1) -> Evidences:
-    """Return the evidences of pairs of rows of a batch, at least of all that violate a mask.
+    """Return the evidences of pairs of rows of a batch, at least of all pairs that violate a mask.
 
-    The rows are distinct. One that has copies is a pair with itself, which has its number twice. Few rows are all
-    compared with each other; so are those that come into an empty table, as masks then say nothing.
+    The rows are distinct. A row with copies is a pair with itself, which has its number twice. Few rows are compared
+    pair by pair; so are rows inserted into an empty table, where masks exclude nothing.
     """
     rows = RowSet(space)
     codes, _ = rows.encode(batch.table)

@@ -1,16 +1,15 @@
-"""A table in blocks that changes: what enters is a young block, what leaves is a mark that all arrangements share.
+"""A table in blocks that changes: inserted rows are young blocks, deleted rows are marks that all arrangements share.
 
-    young     the blocks of the last batches, as they came: each belongs to every arrangement
-    runs      of each arrangement: sorted blocks, in runs of which each is more than twice as large as the one after it
-    marks     the numbers of rows that left; blocks that may have them know since when, and how many
+    young     the blocks of the last batches: each belongs to every arrangement
+    runs      of each arrangement: sorted blocks, in runs each of which is more than twice as large as the next run
+    marks     the numbers of deleted rows; blocks that may have such rows know since when, and how many
 
-Where young blocks are many they are sorted into a run of every arrangement, together with the last runs, as far as
-these are of its size: so a row is written again as often as the table doubles. Blocks of which many rows left are
-written anew, and so are those that old marks are kept for, where marks are many; arrangements that nobody asked for
-since are given up.
+Many young blocks are sorted into a new run of every arrangement, together with the last runs that are not larger: so a
+row is written again as often as the table doubles. Blocks with many deleted rows are rewritten, and so are blocks that
+only old marks are kept for, where there are many marks; arrangements that were not used since are dropped.
 
 Invariant: every arrangement, young blocks included, has every live row exactly once among the rows that are not marked;
-marks have every row that a block was written with and that left since.
+marks have every row that was deleted since its block was written.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,8 +57,8 @@ class LiveBlocks:
     ----------
     source : where blocks are.
     executors : where tasks run, once there are more than a few rows.
-    manifest : which blocks there are.
-    kept : an arrangement that is never given up.
+    manifest : the blocks.
+    kept : an arrangement that is never dropped.
     """
 
     def __init__(self, source: Source, executors: Executors, manifest: Manifest, kept: Order = ()) -> None:
@@ -77,7 +76,7 @@ class LiveBlocks:
 
     @classmethod
     def of(cls, table: BlockTable, kept: Order = ()) -> "LiveBlocks":
-        """Take the blocks of a table over, with the arrangements that it has."""
+        """Return the blocks of a table as a table that changes, with its arrangements."""
         runs = {order: (arrangement.blocks,) for order, arrangement in table.arrangements.items()}
         following = max((block.last for block in table.base.blocks), default=-1) + 1
         source = replace(table.source, marks=())
@@ -90,7 +89,7 @@ class LiveBlocks:
 
     @property
     def manifest(self) -> Manifest:
-        """Which blocks there are."""
+        """The blocks."""
         return self._manifest
 
     @manifest.setter
@@ -100,27 +99,27 @@ class LiveBlocks:
 
     @property
     def executors(self) -> Executors:
-        """Where tasks run: in this process, while rows are so few that others would begin later than it ends."""
+        """Where tasks run: in this process while there are few rows."""
         return executors_for(self._manifest.rows, self._source.most, self._executors)
 
     @property
     def row_count(self) -> int:
-        """How many rows the table has."""
+        """The number of rows."""
         return self._manifest.rows
 
     def table(self, *, but_last: bool = False) -> "LiveTable":
-        """Return the rows as they are now, until the next change; without those that entered last, if that is said."""
+        """Return the present rows, valid until the next change; with `but_last` without the rows inserted last."""
         young = self._manifest.young
         return LiveTable(self, young[:-1] if but_last else young)
 
     def leave(self, rows: Rows) -> None:
-        """Let rows go."""
+        """Delete rows."""
         if len(rows.numbers):
             marks = with_more(self._source.storage, self._manifest.marks, rows.numbers)
             self.manifest = self._manifest.without(rows, marks)
 
     def enter(self, table: Table) -> RowNumbers:
-        """Take rows in, and return their numbers."""
+        """Insert rows, and return their numbers."""
         before = self._manifest
         numbers = np.arange(before.following, before.following + table.row_count)
         if table.row_count:
@@ -130,12 +129,12 @@ class LiveBlocks:
         return numbers
 
     def empty(self) -> None:
-        """Let all rows go."""
+        """Delete all rows."""
         runs: dict[Order, tuple[Run, ...]] = dict.fromkeys(self._manifest.runs, ())
         self.manifest = replace(self._manifest, runs=runs, young=(), rows=0, marks=())
 
     def arranged_in(self, orders: Sequence[Order]) -> list[Run]:
-        """Return the sorted blocks of some arrangements; made now, where nobody asked for them before."""
+        """Return the sorted blocks of arrangements; new arrangements are sorted now."""
         self._asked.update(orders)
         new = [order for order in orders if order not in self._manifest.runs]
         if new:
@@ -147,25 +146,25 @@ class LiveBlocks:
 
     @property
     def measured(self) -> BlockTable:
-        """The table as it was when it was measured last: for its sample, and how frequent values are."""
+        """The table at the last measurement: for its sample, and the frequencies of values."""
         if self._measured is None:
             measured = BlockTable(self.source, self._all(), self.executors)
-            assert len(measured.heaviest) == len(self.source.schema)  # taken now, while its blocks are there
+            assert len(measured.heaviest) == len(self.source.schema)  # computed now, while its blocks exist
             self._measured, self._measured_at = measured, (self._manifest.rows, self._manifest.following)
         return self._measured
 
     def settle(self) -> None:
-        """Bring young blocks, and those with many marks, into order, where it is time. Amortised O(log n) a row."""
+        """Sort young blocks and rewrite blocks with many marks, if there are enough. Amortised O(log n) a row."""
         young = self._manifest.young
         if len(young) > _MOST_YOUNG or sum(block.rows for block in young) > self.source.most:
             self._fold()
         self._rewrite()
         self.manifest = self._manifest.with_marks_in_use()
 
-    # What is stored
+    # Storing
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
-        """Yield what changed since it was last saved, or everything."""
+        """Yield changes since the last save, or everything."""
         batch = WriteBatch()
         if everything:
             self._saved, self._carried = {}, ()
@@ -198,7 +197,7 @@ class LiveBlocks:
     def restore(
         cls, store: Reader, prefix: bytes, storage: Storage, schema: Schema, executors: Executors
     ) -> "LiveBlocks":
-        """Take over what was saved."""
+        """Return the table that was saved."""
         head = codecs.read_json(store.get("meta", prefix + HEAD) or b"{}")
         marks = tuple(Marks(*some) for some in head["marks"])
         carried = tuple(one.name for one in marks if store.get(MARKS, prefix + one.name.encode()) is not None)
@@ -229,13 +228,13 @@ class LiveBlocks:
         return made
 
     def retired(self) -> set[str]:
-        """Return the names of files that nothing refers to any more, once."""
+        """Return the names of files that became unused since the last call."""
         now = self._manifest.names
         gone, self._known = self._known - now, now
         return gone
 
     def check_invariants(self) -> None:
-        """Assert what the class promises. O(n) for each arrangement."""
+        """Assert the invariants. O(n) for each arrangement."""
         base = self.source.read_all(self._all())
         numbers = base.column("row").to_numpy()
         assert len(np.unique(numbers)) == len(numbers) == self._manifest.rows
@@ -246,13 +245,13 @@ class LiveBlocks:
         for name in self._manifest.names:
             assert self.source.storage.open().size(name) is not None
 
-    # How it is kept in order
+    # Sorting
 
     def _all(self) -> list[Block]:
         return [*chain.from_iterable(self._manifest.runs[()]), *self._manifest.young]
 
     def _fold(self) -> None:
-        """Sort the young blocks into all arrangements that somebody wants, with the last runs that are not larger."""
+        """Sort the young blocks into all arrangements in use, with the last runs that are not larger."""
         before = self._manifest
         wanted = [order for order in before.runs if order in self._asked | {(), self.kept}]
         taken: dict[Order, list[Block]] = {}
@@ -279,12 +278,12 @@ class LiveBlocks:
 
     @property
     def _is_another_table(self) -> bool:
-        """Whether a quarter as many rows came, or a quarter of them went, since it was measured."""
+        """Whether a quarter of the measured number of rows was inserted, or a quarter was deleted."""
         (rows, following), now = self._measured_at, self._manifest
         return 4 * (now.following - following) >= rows or 4 * now.rows <= 3 * rows
 
     def _rewrite(self) -> None:
-        """Write blocks anew of which many rows are gone."""
+        """Rewrite blocks of which many rows are gone."""
         before = self._manifest
         heavy = [placed.block for placed in before.placed if self._is_heavy(placed.block)]
         if not heavy:
@@ -300,30 +299,30 @@ class LiveBlocks:
         self.manifest = replace(before, runs=left, young=renewed(before.young))
 
     def _is_heavy(self, block: Block) -> bool:
-        """Whether many of a block's rows left, or many marks are kept for it."""
+        """Whether many rows of a block are gone, or many marks are kept for it."""
         marks, rows = self._manifest.marks, self._manifest.rows
         are_many = sum(some.count for some in marks) * _MOST_MARKS > rows
         is_old = bool(block.gone.most) and block.gone.since <= marks[0].last
         return block.gone.most * _MOST_MARKED > block.rows or (are_many and is_old)
 
     def _in_turn(self, work: Any, tasks: Sequence[Any]) -> list[Run]:
-        """Return the answers to some tasks in the order of these."""
+        """Return the answers to tasks in the order of the tasks."""
         answers = dict(self.executors.run(partial(_numbered, work), list(enumerate(tasks))))
         return [answers[number] for number in range(len(tasks))]
 
 
 def executors_for(rows: int, most: int, executors: Executors) -> Executors:
-    """Return where tasks on so many rows run, in blocks of at most so many: in this process while rows are few."""
+    """Return where tasks on a table with `rows` rows in blocks of `most` run: in this process if there are few."""
     return _HERE if rows * _FEW <= most else executors
 
 
 class LiveTable(BlockTable):
-    """The rows of a table that changes, as they are now.
+    """The present rows of a table that changes.
 
     Parameters
     ----------
-    live : keeps the arrangements.
-    young : the young blocks that belong to it.
+    live : the table.
+    young : the young blocks to include.
     """
 
     def __init__(self, live: LiveBlocks, young: Run) -> None:
@@ -335,7 +334,7 @@ class LiveTable(BlockTable):
         self._young = young
 
     def arranged_in(self, orders: Sequence[Order]) -> list[Arrangement]:
-        """Return the rows in several orders, those that came last behind the others."""
+        """Return the rows in several orders, young blocks at the end."""
         new = [order for order in orders if order not in self.arrangements]
         for order, run in zip(new, self._live.arranged_in(new), strict=True):
             self.arrangements[order] = Arrangement(order, (*run, *self._young), self.schema, len(self._young))
@@ -343,12 +342,12 @@ class LiveTable(BlockTable):
 
     @cached_property
     def orders(self) -> frozenset[Order]:
-        """The orders that rows are sorted in already."""
+        """The existing orders."""
         return frozenset(self._live.manifest.runs)
 
     @property
-    def heaviest(self) -> list[float]:  # (measured now and then, not for each change)
-        """For each column the share of rows that its most frequent value has, as far as a sample shows."""
+    def heaviest(self) -> list[float]:  # measured rarely, not for each change
+        """For each column the share of rows with its most frequent value, estimated from a sample."""
         return self._live.measured.heaviest
 
 
@@ -364,7 +363,7 @@ def _by_number(rows: pa.Table) -> list[str]:
     return sorted(map(repr, rows.to_pylist()))
 
 
-# What a task does
+# Tasks
 
 
 def _numbered(work: Any, task: tuple[int, Any]) -> tuple[int, Any]:
