@@ -15,6 +15,7 @@ from typing import Any
 from benchmarks.histories import BATCHES, THREADS, history, point
 from benchmarks.measuring import Point, measured
 from benchmarks.seed_denial import _fast_adc, _real_file, _tax_file
+from holdfast.tables.arrays import as_slots
 
 FOLDER = Path(__file__).parents[2] / "shared" / "data"
 GROWTH = (30_000, 100_000, 300_000, 1_000_000)
@@ -93,7 +94,7 @@ def _only_witnesses(rows: int, bound: int) -> Point:
     held = certificate.held
     alone = certificate.a_witness(held[certificate.witnesses_left(held) == 1])
     slots = np.unique(alone[:, 0])[:100]
-    going = pd.DataFrame(maintainer._rows.values(slots))
+    going = pd.DataFrame(maintainer._rows.values(as_slots(slots)))
     constraints = len(maintainer.constraints)
     first = time.perf_counter()
     changes = maintainer.apply(deletes=going)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks.measuring import Point, measured
 from benchmarks.seed_inclusion import _spider, files_of
+from holdfast.tables.arrays import as_slots
 
 KEY = ("l_orderkey", "l_linenumber")
 EIGHT = (*KEY, "l_partkey", "l_suppkey", "l_quantity", "l_extendedprice", "l_shipdate", "l_comment")
@@ -62,7 +63,7 @@ def _history(scale: str, size: int, columns: tuple[str, ...] | None) -> Point:
     for _ in maintainer.save(everything=True):
         pass
     taken = np.random.default_rng(1).permutation(maintainer.row_count)[: BATCHES * size]
-    rows = maintainer.holding.rows.table(taken).to_arrow()
+    rows = maintainer.holding.rows.table(as_slots(taken)).to_arrow()
     point: Point = {"values": int(clusters.values.sum()), "constraints": len(before)}
     for name, operation in (("delete", DELETE), ("insert", INSERT)):
         times = []

@@ -1,7 +1,7 @@
-"""What a micro-batch changed: constraints that appeared or disappeared, why, and the rows that prove it.
+"""The changes of a micro-batch: constraints that appeared or disappeared, the reason, and rows that prove it.
 
-The set of constraints after a batch is the set before it with the changes applied; a batch that changes
-nothing has none. Invariant: each reason belongs to one direction, and a `violated` constraint comes with a
+The set of constraints after a batch is the set before with the changes applied; a batch that changes no constraint
+has no changes. Invariant: each reason belongs to one direction, and a `violated` constraint comes with a
 live violation.
 """
 
@@ -15,7 +15,7 @@ from holdfast.constraints.values import Value, json_value
 
 
 class Reason(enum.Enum):
-    """Why a constraint entered or left the reported set."""
+    """Why a constraint appeared in or disappeared from the reported set."""
 
     VIOLATED = "violated"
     IMPLIED = "implied"
@@ -28,7 +28,7 @@ _APPEARS = {Reason.WEAKENED, Reason.RELEASED}
 
 @dataclass(frozen=True)
 class RowImage:
-    """A row as a person recognises it: its key columns (or none), and its values.
+    """A row for display: its key columns, if any, and its values.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class RowImage:
 
 @dataclass(frozen=True)
 class Violation:
-    """What proves that a constraint does not hold: an ordered pair of rows, or a missing value.
+    """The proof that a constraint does not hold: an ordered pair of rows, or a missing value.
 
     Parameters
     ----------
@@ -65,16 +65,16 @@ class Violation:
 
 @dataclass(frozen=True)
 class ConstraintChange:
-    """One constraint that appeared or disappeared.
+    """A constraint that appeared or disappeared.
 
     Parameters
     ----------
-    constraint, table : what changed.
+    constraint, table : the constraint, and its table.
     reason : `violated` (witness) or `implied` (by) for a disappearance; `weakened` (by) or `released` (the
         removed rows that had held it back, where known) for an appearance.
-    by : the constraint that implies it now, or the one whose loss exposed it.
+    by : the constraint that implies it now, or the constraint whose disappearance exposed it.
     witness : the proof.
-    exceptions : of a violated constraint that nearly holds, how many it has; None where that is not known to be so.
+    exceptions : the number of exceptions of a violated constraint that nearly holds; None where that is not known.
     """
 
     constraint: Constraint
@@ -92,7 +92,7 @@ class ConstraintChange:
 
     @property
     def appeared(self) -> bool:
-        """Whether the constraint entered the set; else it left it."""
+        """Whether the constraint appeared; else it disappeared."""
         return self.reason in _APPEARS
 
     def fields(self) -> dict[str, Any]:

@@ -20,9 +20,9 @@ class Column:
 
     Parameters
     ----------
-    name, type : as the source or the configuration has them.
-    ordered : whether `<` applies to it, in every family; None leaves it to the type.
-    assumed : the type was not measured on a value, since the column had none.
+    name, type : the name and the type in the source or the configuration.
+    ordered : whether `<` applies to the values, in every family; None for the default of the type.
+    assumed : the type was not inferred from a value, as the column had none.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class ColumnRef:
-    """A column of a named table, as inclusion dependencies need it."""
+    """A column of a named table."""
 
     table: str
     column: str
@@ -86,14 +86,14 @@ class Schema:
         return {column.name: i for i, column in enumerate(self.columns)}
 
     def index(self, name: str) -> int:
-        """Return the position of the column called `name`, or say which name comes near."""
+        """Return the position of the column called `name`, or raise an error with the nearest name."""
         position = self._positions.get(name)
         if position is None:
             raise UnknownColumn(unknown_name(f"table {self.table} has no column", name, self.names))
         return position
 
     def require(self, names: Iterable[str]) -> None:
-        """Raise `UnknownColumn` for the first of `names` that is not a column."""
+        """Raise `UnknownColumn` for the first name that is not a column."""
         for name in names:
             self.index(name)
 
@@ -111,7 +111,7 @@ class Schema:
 
 
 def unknown_name(problem: str, given: str, known: Iterable[str]) -> str:
-    """Return a message for a name that is none of `known`, with the nearest of them.
+    """Return a message for a name that is not known, with the nearest known name.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a declared rule forbids: conditions on one row, or on a pair of rows.
+"""Conditions that a declared rule forbids, on one row or on a pair of rows.
 
 A condition is kept in disjunctive form: alternatives, each a conjunction of atoms. An atom compares a cell
 with a literal, with another cell of the same row, or with a cell of the other row, or asks whether it is
@@ -38,12 +38,12 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant as it was written; the type of the column that it meets decides its value.
+    """A constant as written; the type of the column that it is compared with decides its value.
 
     Parameters
     ----------
     text : the digits, the word `true` or `false`, or the characters between the quotes.
-    is_text : whether it stood in quotes.
+    is_text : whether it was written in quotes.
     """
 
     text: str
@@ -55,7 +55,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`cell op literal`, or two cells; the left one is of row `t` where only one is."""
+    """`cell op literal`, or two cells; if only one cell is of row `t`, it is the left cell."""
 
     left: Cell
     operator: Operator
@@ -63,17 +63,17 @@ class Comparison:
 
     @property
     def negated(self) -> "Comparison":
-        """The comparison that holds where this one fails on values that are not null."""
+        """The comparison that holds where this comparison fails, on values that are not null."""
         return Comparison(self.left, self.operator.inverse, self.right)
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """The cells that it reads."""
+        """The cells of the comparison."""
         return (self.left, self.right) if isinstance(self.right, Cell) else (self.left,)
 
     @property
     def predicate(self) -> Predicate | None:
-        """The predicate that it is, where it compares `t` with `s`."""
+        """The comparison as a predicate, if it compares `t` with `s`; else None."""
         if not isinstance(self.right, Cell) or self.left.row == self.right.row:
             return None
         straight = Predicate(self.left.column, self.operator, self.right.column)
@@ -97,7 +97,7 @@ class NullTest:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """The cell that it reads."""
+        """The cell of the test, as a tuple."""
         return (self.cell,)
 
     def __str__(self) -> str:
@@ -123,27 +123,27 @@ class Condition:
 
     @classmethod
     def of(cls, atom: Atom) -> "Condition":
-        """Return the condition that is this one atom."""
+        """Return the condition with a single atom."""
         return cls(((atom,),))
 
     @property
     def atoms(self) -> tuple[Atom, ...]:
-        """All its atoms, in order, repetitions included."""
+        """All atoms, in order, repetitions included."""
         return tuple(atom for conjunction in self.alternatives for atom in conjunction)
 
     @property
     def rows(self) -> frozenset[str]:
-        """`{'t'}` for a condition on single rows, `{'t', 's'}` for one on pairs."""
+        """`{'t'}` for a condition on single rows, `{'t', 's'}` for a condition on pairs."""
         return frozenset(cell.row for atom in self.atoms for cell in atom.cells)
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns it names."""
+        """The names of its columns."""
         return frozenset(cell.column for atom in self.atoms for cell in atom.cells)
 
     @property
     def predicates(self) -> tuple[Predicate, ...] | None:
-        """Its predicates, where it is nothing but one conjunction of predicates between two rows."""
+        """Its predicates, if it is a conjunction of predicates between two rows; else None."""
         if len(self.alternatives) != 1:
             return None
         found = [a.predicate if isinstance(a, Comparison) else None for a in self.alternatives[0]]
@@ -153,7 +153,7 @@ class Condition:
     def negated(self) -> "Condition":
         """The condition whose atoms are negated and whose `and` and `or` are exchanged."""
         found = Condition(((),))
-        for conjunction in self.alternatives:  # one after the other: all at once are too many before they are bounded
+        for conjunction in self.alternatives:  # one at a time, as all together may be too many before the bound applies
             found &= Condition(tuple((atom.negated,) for atom in conjunction))
         return found
 
@@ -168,7 +168,7 @@ class Condition:
 
 
 def _bounded(alternatives: Iterable[Iterable[Atom]]) -> tuple[tuple[Atom, ...], ...]:
-    """Return the distinct conjunctions without repeated atoms, or refuse an explosion."""
+    """Return the distinct conjunctions without repeated atoms, or raise `UsageError` where there are too many."""
     distinct: dict[tuple[Atom, ...], None] = {}
     for conjunction in alternatives:
         atoms = tuple(dict.fromkeys(conjunction))

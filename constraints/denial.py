@@ -4,8 +4,7 @@ A denial constraint forbids every ordered pair of distinct rows `(t, s)` that sa
 Predicates on one column pair are merged into one (`<=` and `!=` are `<`), so a constraint allows per column
 pair a set of outcomes, and everything on the pairs it does not mention: a box. Then
 
-- one constraint *implies* another when its box contains the other's: whatever falls into the smaller one
-  falls into the larger one;
+- one constraint *implies* another when its box contains the other's: a pair in the smaller box is in the larger box;
 - the *mirror image* exchanges the two rows: it forbids the same pairs, written the other way round.
 
 Invariant: no two predicates on the same column pair; the box is not empty. Two constraints are equal when
@@ -25,7 +24,7 @@ from holdfast.constraints.types import Family
 
 
 class DenialKind(enum.Enum):
-    """What a person would call a denial constraint."""
+    """The common names of denial constraints."""
 
     KEY = "key"
     CONSTANT = "constant"
@@ -67,7 +66,7 @@ class DenialConstraint:
 
     @cached_property
     def outcomes(self) -> dict[tuple[str, str], int]:
-        """The outcomes it forbids together, by column pair; pairs not in it are unconstrained."""
+        """The outcomes of its box by column pair; other column pairs are unconstrained."""
         return {p.column_pair: p.operator.outcomes for p in self.predicates}
 
     @property
@@ -82,17 +81,17 @@ class DenialConstraint:
 
     @property
     def size(self) -> int:
-        """How many column pairs it constrains."""
+        """The number of column pairs that it constrains."""
         return len(self.predicates)
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns it names."""
+        """The names of its columns."""
         return frozenset(name for p in self.predicates for name in p.column_pair)
 
     @property
     def kind(self) -> DenialKind:
-        """What a person would call it."""
+        """Its kind."""
         if self.crosses or not self.predicates:
             return DenialKind.OTHER
         operators = [p.operator for p in self.predicates]
@@ -104,7 +103,7 @@ class DenialConstraint:
         return DenialKind.FUNCTIONAL_DEPENDENCY if equal else DenialKind.CONSTANT
 
     def implies(self, other: "DenialConstraint") -> bool:
-        """Whether every table on which this holds is one on which `other` holds, by their boxes alone.
+        """Whether `other` holds on every table on which this constraint holds, by their boxes alone.
 
         O(size). Written orientations count: ask `self.mirror.implies(other)` too where both may stand.
         """
@@ -112,7 +111,7 @@ class DenialConstraint:
         return all(theirs.get(pair, 0b111) & ~mine == 0 for pair, mine in self.outcomes.items())
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of its JSON line that only this family has, in their order."""
+        """Return the fields of the JSON line that are specific to the family, in order."""
         return {
             "kind": self.kind.value,
             "predicates": [{"left": p.left, "op": str(p.operator), "right": p.right} for p in self.predicates],

@@ -1,4 +1,4 @@
-"""Every error that a person can meet, under one root.
+"""All errors that users can see, under one root.
 
 A message says what was given, what was expected and what to do. The class decides the exit code of the
 command line, so that a script can tell a broken rule from bad data from a broken network. Invariant: an
@@ -9,25 +9,25 @@ from typing import ClassVar
 
 
 class HoldfastError(Exception):
-    """The root: whatever Holdfast itself refuses."""
+    """The root of all errors of Holdfast."""
 
     exit_code: ClassVar[int] = 70
 
 
 class UsageError(HoldfastError, ValueError):
-    """A command, a configuration or a constraint is not well formed: change what was asked."""
+    """A command, a configuration or a constraint is not well formed: change the input."""
 
     exit_code = 2
 
 
 class InputError(HoldfastError, ValueError):
-    """The data are not what they were said to be: change the data, or how they are described."""
+    """The data do not fit their description: change the data, or the description."""
 
     exit_code = 3
 
 
 class StateRefused(HoldfastError):
-    """A stored state does not belong to what was asked of it: the message names the way out.
+    """A stored state does not fit the request: the message names what to do.
 
     Subclasses say why. Only where that is `StateMissing` or `StateDamaged` does a command replace a state unasked.
     """
@@ -36,13 +36,13 @@ class StateRefused(HoldfastError):
 
 
 class ExternalError(HoldfastError, OSError):
-    """Something outside failed (storage, network, Java, Kafka): mend it and start again."""
+    """An external system failed (storage, network, Java, Kafka): repair it and start again."""
 
     exit_code = 5
 
 
 class StateMissing(StateRefused):
-    """There is no state, or none whose seed came to its end."""
+    """There is no state, or only a state whose seed was not completed."""
 
 
 class StateDamaged(StateRefused):
@@ -66,7 +66,7 @@ class StateBehindBackup(StateRefused):
 
 
 class StateTakenOver(StateRefused):
-    """The state was restored elsewhere, where it goes on: this copy of it is of no use any more."""
+    """The state was restored elsewhere and is used there: this copy is obsolete."""
 
 
 class BackupDamaged(StateRefused):
@@ -74,7 +74,7 @@ class BackupDamaged(StateRefused):
 
 
 class StateUnreachable(StateRefused, ExternalError):
-    """The storage of the state or its backup failed, so nothing is known of them: mend it and start again."""
+    """The storage of the state or of its backup failed: repair the storage and start again."""
 
     exit_code = 5
 
@@ -87,7 +87,7 @@ class UnknownColumn(UsageError, KeyError):
 
 
 class ConstraintSyntaxError(UsageError):
-    """A text is not a constraint; the message points at the character where it stops being one.
+    """A text is not a constraint; the message points at the first wrong character.
 
     Attributes
     ----------

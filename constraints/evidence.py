@@ -1,7 +1,7 @@
-"""What one ordered pair of rows looks like through a predicate space: a point.
+"""The outcomes of an ordered pair of rows on all column pairs of a space: a point.
 
-Per column pair of the space a pair of rows has exactly one outcome, so an evidence is one-hot: one bit of
-each column pair's bits. It violates the constraint with mask `m` when it lies in its box:
+Per column pair of the space a pair of rows has exactly one outcome, so an evidence has exactly one bit of each column
+pair's bits. It violates the constraint with mask `m` when it lies in the box of the mask:
 `evidence & ~m == 0`.
 """
 

@@ -1,4 +1,4 @@
-"""What every family's constraints have in common: a text, an identity and a JSON line."""
+"""The interface of constraints of all families: text, identity and JSON line."""
 
 import hashlib
 import json
@@ -12,16 +12,16 @@ class Constraint(Protocol):
 
     @property
     def family(self) -> Family:
-        """Which family it is of."""
+        """The family of the constraint."""
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of its JSON line that only its family has."""
+        """Return the fields of the JSON line that are specific to the family."""
 
     def __str__(self) -> str: ...
 
 
 def constraint_id(constraint: Constraint, table: str) -> str:
-    """Return the identity that a constraint keeps over time: SHA-256 of family, table and text.
+    """Return the lasting identity of a constraint: SHA-256 of family, table and text.
 
     >>> from holdfast.constraints.denial import key
     >>> constraint_id(key(["ident"]), "airport")[:16]

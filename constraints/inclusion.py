@@ -42,7 +42,7 @@ class InclusionDependency:
 
     @property
     def named(self) -> dict[str, str]:
-        """The names of tables and columns as they are, by the names of fields: for programs, which quote nothing."""
+        """The unquoted names of tables and columns, by field name, for programs."""
         return {
             "dependent_table": self.dependent.table,
             "dependent_column": self.dependent.column,
@@ -51,7 +51,7 @@ class InclusionDependency:
         }
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of its JSON line that only this family has, in their order."""
+        """Return the fields of the JSON line that are specific to the family, in order."""
         return {"dependent": str(self.dependent), "referenced": str(self.referenced), **self.named, "size": self.size}
 
     def __str__(self) -> str:

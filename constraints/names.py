@@ -1,7 +1,7 @@
-"""How a column's or a table's name is written inside a constraint.
+"""The notation of names of columns and tables inside constraints.
 
-A plain identifier (`[A-Za-z_][A-Za-z0-9_]*`) stands as it is; every other name stands in backquotes, a
-backquote inside doubled. Invariant: the two writings never coincide, so a text names exactly one column.
+A plain identifier (`[A-Za-z_][A-Za-z0-9_]*`) is written unchanged; every other name in backquotes, with a backquote
+inside doubled. Invariant: a text names exactly one column.
 """
 
 import re

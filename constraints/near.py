@@ -1,7 +1,7 @@
-"""Constraints that nearly hold: keys, constants and order compatibilities, and how many rows they do not hold for.
+"""Constraints that nearly hold: keys, constants and order compatibilities, with their numbers of exceptions.
 
 The *exceptions* of a constraint are the least number of rows, copies counted, without which it holds. The shapes are
-those for which that number is exact and quick to count:
+those for which that number can be counted exactly and fast:
 
     key          key(X)              rows - groups of X
     constant     {X}: [] -> A        per group of X: size - largest class of A
@@ -32,7 +32,7 @@ LARGEST_SHARE = Fraction(1, 2)
 
 
 class NearShape(enum.Enum):
-    """What kind of constraint nearly holds."""
+    """The shapes of near constraints."""
 
     KEY = "key"
     CONSTANT = "constant"
@@ -41,7 +41,7 @@ class NearShape(enum.Enum):
 
     @property
     def targets(self) -> int:
-        """How many targets it has."""
+        """The number of targets of the shape."""
         return _TARGETS[self]
 
 
@@ -50,15 +50,15 @@ _TARGETS = {NearShape.KEY: 0, NearShape.CONSTANT: 1, NearShape.ORDER: 2, NearSha
 
 @dataclass(frozen=True, eq=False)
 class NearConstraint:
-    """A constraint that holds but for some rows.
+    """A constraint that holds except for some rows.
 
     Parameters
     ----------
-    shape : what kind it is.
-    context : columns on which rows agree; of a key its own columns.
+    shape : the shape.
+    context : columns on which rows agree; for a key its own columns.
     target : no column (key), one (constant) or two.
     exceptions : the least number of rows without which it holds.
-    rows : of the table.
+    rows : the number of rows of the table.
 
     Examples
     --------
@@ -100,17 +100,17 @@ class NearConstraint:
 
     @property
     def size(self) -> int:
-        """How many columns it names."""
+        """The number of its columns."""
         return len(self.context) + len(self.target)
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns that it names."""
+        """The names of its columns."""
         return frozenset((*self.context, *self.target))
 
     @property
     def share(self) -> Fraction:
-        """The share of rows that are exceptions; 0 of a table without rows."""
+        """The share of rows that are exceptions; 0 for a table without rows."""
         return Fraction(self.exceptions, self.rows) if self.rows else Fraction(0)
 
     @property
@@ -121,16 +121,16 @@ class NearConstraint:
         return OrderDependency(self.context, self.target, opposite=self.shape is NearShape.ORDER_DESC)
 
     def counted(self, exceptions: int, rows: int) -> "NearConstraint":
-        """Return this constraint with another number of exceptions, of so many rows."""
+        """Return the constraint with other numbers of exceptions and rows."""
         return NearConstraint(self.shape, self.context, self.target, exceptions, rows)
 
     def canonical(self, schema: Schema) -> "NearConstraint":
-        """Return it with context and targets in the table's column order."""
+        """Return the constraint with context and targets in the table's column order."""
         context, target = (sorted(names, key=schema.index) for names in (self.context, self.target))
         return NearConstraint(self.shape, context, target, self.exceptions, self.rows)
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of its JSON line that only this family has, in their order."""
+        """Return the fields of the JSON line that are specific to the family, in order."""
         return {
             "shape": self.shape.value,
             "context": list(self.context),
@@ -157,7 +157,7 @@ class NearConstraint:
 
 
 def parse_near(text: str) -> NearConstraint:
-    """Read a constraint of a shape that may nearly hold; nothing is known of its exceptions.
+    """Read a constraint of a shape that may nearly hold, without a number of exceptions.
 
     >>> str(parse_near("Zip -> City")), str(parse_near("not(t.a = s.a)")), str(parse_near("{X}: A ~ B desc"))
     ('{Zip}: [] -> City', 'key(a)', '{X}: A ~ B desc')
@@ -173,7 +173,7 @@ def parse_near(text: str) -> NearConstraint:
 
 
 def near_form(body: object) -> NearConstraint | None:
-    """Return a constraint as one that may nearly hold; None where exceptions are not counted of its kind."""
+    """Return a constraint as a near constraint; None where exceptions of its kind are not counted."""
     if isinstance(body, OrderDependency):
         if body.is_constant:
             return NearConstraint(NearShape.CONSTANT, body.context, body.target)
@@ -189,7 +189,7 @@ def near_form(body: object) -> NearConstraint | None:
 def parse_share(given: int | float | str | Fraction) -> Fraction:
     """Read the share of rows that may be exceptions: `"1%"`, or a number such as 0.01.
 
-    A float means the decimal number that it is written as: 0.01 is one hundredth.
+    A float means its shortest decimal number: 0.01 is one hundredth.
 
     >>> parse_share("0.1%"), parse_share(0.01)
     (Fraction(1, 1000), Fraction(1, 100))

@@ -36,12 +36,12 @@ class Operator(enum.Enum):
 
     @property
     def outcomes(self) -> int:
-        """The outcomes that satisfy it, as bits."""
+        """The outcomes that satisfy the operator, as bits."""
         return int(self.value)
 
     @property
     def inverse(self) -> "Operator":
-        """The operator satisfied exactly where this one is not."""
+        """The operator that is satisfied exactly where this operator is not."""
         return Operator(EVERY_OUTCOME ^ self.outcomes)
 
     @property
@@ -53,12 +53,12 @@ class Operator(enum.Enum):
         return Operator(swapped)
 
     def implies(self, other: "Operator") -> bool:
-        """Whether every pair of values that satisfies this satisfies `other`."""
+        """Whether every pair of values that satisfies this operator satisfies `other`."""
         return self.outcomes & ~other.outcomes == 0
 
     @property
     def needs_order(self) -> bool:
-        """Whether it tells less from greater."""
+        """Whether the operator distinguishes less and greater."""
         return self not in {Operator.EQUAL, Operator.UNEQUAL}
 
     def __str__(self) -> str:

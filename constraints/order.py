@@ -38,7 +38,7 @@ class OrderDependency:
     ----------
     context : columns on which rows agree; may be empty.
     target : one column (constant) or two (order compatible).
-    opposite : for two, whether the second is taken in descending order.
+    opposite : for two columns, whether the second is in descending order.
 
     Examples
     --------
@@ -72,22 +72,22 @@ class OrderDependency:
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is `{X}: [] -> A`."""
+        """Whether the dependency is `{X}: [] -> A`."""
         return len(self.target) == 1
 
     @property
     def kind(self) -> OrderKind:
-        """Which of the two forms it has."""
+        """The form of the dependency."""
         return OrderKind.CONSTANT if self.is_constant else OrderKind.ORDER_COMPATIBLE
 
     @property
     def size(self) -> int:
-        """How many columns it names."""
+        """The number of its columns."""
         return len(self.context) + len(self.target)
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns it names."""
+        """The names of its columns."""
         return frozenset((*self.context, *self.target))
 
     def as_denial(self) -> DenialConstraint:
@@ -100,7 +100,7 @@ class OrderDependency:
         return DenialConstraint([*agree, *(Predicate(a, o, a) for a, o in zip(self.target, operators, strict=True))])
 
     def canonical(self, schema: Schema) -> "OrderDependency":
-        """Return it with context and targets in the table's column order."""
+        """Return the dependency with context and targets in the table's column order."""
         return OrderDependency(
             sorted(self.context, key=schema.index),
             sorted(self.target, key=schema.index),
@@ -108,7 +108,7 @@ class OrderDependency:
         )
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of its JSON line that only this family has, in their order."""
+        """Return the fields of the JSON line that are specific to the family, in order."""
         fields: dict[str, Any] = {
             "context": list(self.context),
             "kind": self.kind.value,

@@ -37,7 +37,7 @@ Parsed = TypeVar("Parsed")
 
 
 def parse_denial(text: str) -> DenialConstraint:
-    """Read a denial constraint, in our form or in one of the papers'.
+    """Read a denial constraint, in the notation of Holdfast or of the papers.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def parse_inclusion(text: str) -> InclusionDependency:
 
 
 def parse_constraint(text: str) -> DenialConstraint | OrderDependency | InclusionDependency:
-    """Read a constraint of any family; its first character tells which."""
+    """Read a constraint of any family; the first character decides the family."""
     return _whole(text, _Parser.constraint)
 
 
@@ -89,7 +89,7 @@ def parse_condition(text: str) -> Condition:
 
 
 def parse_rule_body(text: str) -> Body:
-    """Read what a rule says must hold: any constraint, `key(...)`, `A -> B`, or `not(condition)`.
+    """Read the body of a rule: any constraint, `key(...)`, `A -> B`, or `not(condition)`.
 
     >>> parse_rule_body("key(ident)")
     DenialConstraint(predicates=(Predicate(left='ident', operator=<Operator.EQUAL: 2>, right='ident'),))
@@ -100,7 +100,7 @@ def parse_rule_body(text: str) -> Body:
 
 
 def parse_forbidden(text: str) -> Body:
-    """Read what a rule forbids: a condition, or the predicates of a denial constraint without `not(...)`.
+    """Read a forbidden condition, or the predicates of a denial constraint without `not(...)`.
 
     >>> str(parse_forbidden("t.State = s.State and t.Salary > s.Salary and t.Rate < s.Rate"))
     'not(t.State = s.State and t.Salary > s.Salary and t.Rate < s.Rate)'
@@ -112,7 +112,7 @@ def parse_forbidden(text: str) -> Body:
 
 
 def parse_required(text: str) -> Condition:
-    """Read what every single row must satisfy, and return what is therefore forbidden.
+    """Read a condition that every row must satisfy; return its negation, which is forbidden.
 
     >>> str(parse_required("t.Salary > 0 or t.State is null"))
     't.Salary <= 0 and t.State is not null'
@@ -174,7 +174,7 @@ class _Parser:
     # The cursor
 
     def accept(self, pattern: re.Pattern[str] | str) -> re.Match[str] | None:
-        """Skip white space, then `pattern` where it stands; None leaves the cursor behind the white space."""
+        """Skip white space, and `pattern` if it follows; return the match or None."""
         while self.position < len(self.text) and self.text[self.position].isspace():
             self.position += 1
         if isinstance(pattern, str):
@@ -375,7 +375,7 @@ class _Parser:
         return Comparison(right, operator.mirror, left)
 
     def build(self, make: Callable[..., Parsed], *parts: object, **named: object) -> Parsed:
-        """Make a value; what it refuses about itself is said with the text."""
+        """Build a value; errors of its constructor are raised with the text."""
         try:
             return make(*parts, **named)
         except ConstraintSyntaxError:

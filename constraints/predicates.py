@@ -27,22 +27,22 @@ class Predicate:
 
     @property
     def mirror(self) -> "Predicate":
-        """The same condition with the two rows exchanged."""
+        """The predicate with the two rows exchanged."""
         return Predicate(self.right, self.operator.mirror, self.left)
 
     @property
     def inverse(self) -> "Predicate":
-        """The predicate that holds exactly where this one does not."""
+        """The predicate that holds exactly where this predicate does not."""
         return Predicate(self.left, self.operator.inverse, self.right)
 
     @property
     def column_pair(self) -> tuple[str, str]:
-        """The two columns it compares."""
+        """The two columns that the predicate compares."""
         return self.left, self.right
 
     @property
     def crosses(self) -> bool:
-        """Whether it compares two different columns."""
+        """Whether the predicate compares two different columns."""
         return self.left != self.right
 
     def __str__(self) -> str:

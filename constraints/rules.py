@@ -1,4 +1,4 @@
-"""Rules: constraints that people declare, to be told which rows break them.
+"""Rules: declared constraints, with thresholds for their violations.
 
 A rule has a body, which is one of the discovered forms (so that a found constraint can be declared as it
 stands) or a condition with constants; thresholds, which decide when a violated rule counts as *broken*; and a
@@ -20,11 +20,11 @@ from holdfast.constraints.inclusion import InclusionDependency
 from holdfast.constraints.order import OrderDependency
 
 Body = DenialConstraint | OrderDependency | InclusionDependency | Condition
-"""A `Condition` says what must not occur; the other three what must hold."""
+"""A `Condition` must not occur; constraints of the other three types must hold."""
 
 
 class Severity(enum.Enum):
-    """What a broken rule means for whoever runs the check."""
+    """The consequence of a broken rule."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -32,7 +32,7 @@ class Severity(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """How many violations are still accepted: a number, or a share of all.
+    """The accepted violations: a number, or a share of all.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Threshold:
         return cls(share=Fraction(percent[1]) / 100)
 
     def exceeded(self, violations: int, total: int) -> bool:
-        """Whether `violations` out of `total` are more than accepted."""
+        """Whether `violations` out of `total` are more than the threshold."""
         return violations > (self.count if self.share is None else self.share * total)
 
     def __str__(self) -> str:
@@ -106,7 +106,7 @@ class Rule:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns of `table` that it names."""
+        """The columns of `table` in the body."""
         if isinstance(self.body, InclusionDependency):
             both = (self.body.dependent, self.body.referenced)
             return frozenset(side.column for side in both if side.table == self.table)
@@ -114,12 +114,12 @@ class Rule:
 
     @property
     def text(self) -> str:
-        """What must hold, as a text that `parse_rule_body` reads back."""
+        """The body as a text that `parse_rule_body` reads back."""
         return f"not({self.body})" if isinstance(self.body, Condition) else str(self.body)
 
     @property
     def threshold(self) -> str | None:
-        """What is still accepted, in words; None where nothing is.
+        """The thresholds in words; None without thresholds.
 
         >>> from holdfast.constraints.denial import key
         >>> Rule("k", "tax", key(["Zip"]), max_violating_pairs=Threshold.parse("0.1%")).threshold

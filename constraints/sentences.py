@@ -1,12 +1,12 @@
-"""Constraints and rules in plain words, for people who read tables, alerts and notebooks.
+"""Constraints and rules as sentences, for tables, alerts and notebooks.
 
-The sentence says exactly what the text says, nulls included; it is not parsed back. Of two rows the one is called
-"a row", the other one "another":
+The sentence means exactly what the text means, nulls included; it is not parsed back. The two rows are called "a row"
+and "another":
 
     columns that must be the same     Among rows with the same State, ...
     comparisons with the other row    ... no row with a higher Salary than another has a lower Rate.
-    what crosses columns              ... no row has its Low above the High of another.
-    what is asked of one row alone    ... no row whose Country is 'IT' has ...
+    predicates that cross columns     ... no row has its Low above the High of another.
+    tests of one row alone            ... no row whose Country is 'IT' has ...
 
 Invariant: a name stands as it does in the text, in backquotes where it is no plain word or would read as one of the
 sentence's own; so different constraints have different sentences, whatever their columns are called.
@@ -58,7 +58,7 @@ _OWN_WORDS = frozenset(
 
 
 def sentence(constraint: Constraint | Condition) -> str:
-    """Return a constraint, or what a rule forbids, as a sentence.
+    """Return a constraint, or the forbidden condition of a rule, as a sentence.
 
     >>> from holdfast.constraints.columns import ColumnRef
     >>> print(sentence(OrderDependency(("State",), ("Salary", "Rate"))))
@@ -143,7 +143,7 @@ def _condition(forbidden: Condition) -> str:
 
 @dataclass(frozen=True)
 class _Sides:
-    """What no two rows may have: comparisons of the one with the other, and what is asked of each alone."""
+    """A forbidden condition on two rows: their comparisons, and the tests of each row alone."""
 
     predicates: tuple[Predicate, ...]
     own: tuple[Atom, ...] = ()
@@ -161,7 +161,7 @@ class _Sides:
 
 
 def _pairs(sides: _Sides) -> str:
-    """Say that there are no two such rows."""
+    """Return the sentence that no two rows satisfy a condition."""
     same = [p.left for p in sides.predicates if p.operator is Operator.EQUAL and not p.crosses]
     compared = [p for p in sides.predicates if p.operator is not Operator.EQUAL and not p.crosses]
     crossing = [p for p in sides.predicates if p.crosses]
@@ -196,7 +196,7 @@ def _whose(atoms: Sequence[Atom]) -> str:
 
 
 def _asked(atom: Atom) -> str:
-    """Return what an atom asks of a single row."""
+    """Return the words for an atom on a single row."""
     if isinstance(atom, NullTest):
         return f"{_name(atom.cell.column)} is {'missing' if atom.is_null else 'present'}"
     left = _name(atom.left.column)

@@ -1,4 +1,4 @@
-"""The predicate space: which predicates are considered, and the only place that maps them to bits.
+"""The predicate space: the predicates that are considered, and the only module that maps them to bits.
 
 Layout. The column pairs of a space have an order: first every column with itself, then the crossing pairs
 (A, B) with A before B, both in the table's column order. Each pair takes three bits (`<`, `=`, `>`) or, where
@@ -35,12 +35,12 @@ WORD = 64
 NULLS_RULE = "null = null; below every value where ordered, different from every value elsewhere"
 
 Overlap = Callable[[int, int], tuple[int, int]]
-"""For two columns by position: the sum over all non-null values of the smaller count, and of the larger."""
+"""Returns for two columns by position the sums over all values of the smaller and of the larger count."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnPair:
-    """Two columns (or one with itself) and the place of their outcomes among the bits.
+    """Two columns (or a column with itself) and the position of their outcomes among the bits.
 
     Parameters
     ----------
@@ -56,16 +56,16 @@ class ColumnPair:
 
     @property
     def width(self) -> int:
-        """How many outcomes, that is bits, it has."""
+        """The number of outcomes, and so of bits."""
         return 3 if self.ordered else 2
 
     @property
     def every(self) -> int:
-        """All its bits."""
+        """All bits of the pair."""
         return ((1 << self.width) - 1) << self.offset
 
     def bits(self, outcomes: int) -> int:
-        """Place a set of outcomes (`Operator.outcomes`) among the bits.
+        """Return a set of outcomes (`Operator.outcomes`) at the bits of the pair.
 
         Without an order `=` comes first and `!=` second.
         """
@@ -74,7 +74,7 @@ class ColumnPair:
         return (bool(outcomes & EQUAL) | bool(outcomes & (LESS | GREATER)) << 1) << self.offset
 
     def outcomes(self, bits: int) -> int:
-        """Return the set of outcomes at this pair's place in `bits`: the inverse of `bits`."""
+        """Return the set of outcomes at the bits of the pair: the inverse of `bits`."""
         local = bits >> self.offset & ((1 << self.width) - 1)
         if self.ordered:
             return local
@@ -179,7 +179,7 @@ class PredicateSpace:
 
     @cached_property
     def word_count(self) -> int:
-        """How many 64-bit words a mask takes (at least one)."""
+        """The number of 64-bit words of a mask (at least one)."""
         return 1 if not self.pairs else self.pairs[-1].offset // WORD + 1
 
     @cached_property
@@ -200,7 +200,7 @@ class PredicateSpace:
         return int.from_bytes(b"".join(int(word).to_bytes(8, "little") for word in words), "little")
 
     def pair(self, predicate: Predicate) -> ColumnPair:
-        """Return the column pair of `predicate`, or say why the space has no such predicate."""
+        """Return the column pair of `predicate`, or raise `UsageError` if the space does not have it."""
         self.schema.require(predicate.column_pair)
         pair = self._pair_of.get(predicate.column_pair)
         if pair is None:
@@ -210,7 +210,7 @@ class PredicateSpace:
         return pair
 
     def mask(self, constraint: DenialConstraint) -> int:
-        """Return the outcomes that `constraint` forbids together, as bits. O(size)."""
+        """Return the box of `constraint` as bits. O(size)."""
         mask = self.every
         for predicate in constraint.predicates:
             pair = self.pair(predicate)
@@ -228,7 +228,7 @@ class PredicateSpace:
         return DenialConstraint(predicates)
 
     def canonical(self, constraint: DenialConstraint) -> DenialConstraint:
-        """Return the one of the constraint and its mirror image that is reported, in space order.
+        """Return the constraint or its mirror image, whichever is reported, in space order.
 
         With predicates on columns with themselves only, the smaller text by code point; with a crossing
         predicate, the one written in the space's orientation.
@@ -249,7 +249,7 @@ class PredicateSpace:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of everything that the meaning of a mask depends on."""
+        """SHA-256 of all data that define the meaning of masks."""
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
 
     def to_json(self) -> dict[str, Any]:

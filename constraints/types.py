@@ -17,7 +17,7 @@ MAX_DECIMAL_PRECISION = 38
 
 
 class TypeGroup(enum.Enum):
-    """What can be compared with what."""
+    """Groups of types whose values can be compared."""
 
     NUMBERS = "numbers"
     STRINGS = "strings"
@@ -36,7 +36,7 @@ class Family(enum.Enum):
 
     @property
     def words(self) -> str:
-        """What people call them."""
+        """The name of the family in messages."""
         return _FAMILY_WORDS[self]
 
 
@@ -50,7 +50,7 @@ _FAMILY_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """One type of column.
+    """A type of columns.
 
     Parameters
     ----------
@@ -90,11 +90,11 @@ class ColumnType:
 
     @property
     def group(self) -> TypeGroup:
-        """The values that this type's values can be compared with."""
+        """The group of the type."""
         return _GROUPS[self.name]
 
     def ordered_in(self, family: Family) -> bool:
-        """Whether `<` means something for this type in constraints of `family`."""
+        """Whether values of the type are ordered in constraints of `family`."""
         return family in {Family.ORDER, Family.NEAR} or self.group not in {TypeGroup.STRINGS, TypeGroup.BOOLEANS}
 
     def __str__(self) -> str:
@@ -158,5 +158,5 @@ def parse_type(text: str) -> ColumnType:
 
 
 def is_type_name(text: str) -> bool:
-    """Whether `parse_type` would take this text."""
+    """Whether `parse_type` accepts the text."""
     return text.strip().lower() in _NAMES or _DECIMAL.fullmatch(text.strip().lower()) is not None

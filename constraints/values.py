@@ -1,10 +1,10 @@
-"""Values as plain Python has them, and how text sources write them: what a text fits is defined here alone.
+"""Values as Python objects, and their texts in sources: the definition of the texts that fit a type.
 
-Two strictnesses. *Inference* asks whether a text can only be meant so: `01907` is an identifier and no number.
-A *declared* type also takes what loses nothing: `01907`, `802.0` and `1e2` are integers, a date is a timestamp at
-midnight. A float takes the nearest number that it has; a finite number beyond the largest of them, such as `1e400`, is
-none. Neither strips spaces. The patterns are in the common subset of Python's `re` and RE2, to be matched
-against whole texts.
+There are two degrees. *Inference* accepts texts with one possible meaning: `01907` is an identifier and no number. A
+*declared* type also accepts texts without loss: `01907`, `802.0` and `1e2` are integers, a date is a timestamp at
+midnight. A float is the nearest double; a finite number beyond the largest double, such as `1e400`, is no float.
+Neither strips spaces. The patterns are in the common subset of Python's `re` and RE2, to be matched against whole
+texts.
 
 Calendar dates are proleptic Gregorian, years 1 to 9999, in UTC too; a leap second is no time of day. A
 `timestamp(9)` reaches from 1677-09-21T00:12:44 to 2262-04-11, as far as 64 bits of nanoseconds do.
@@ -24,7 +24,7 @@ _FIRST_NANOSECOND = -9_223_372_036 * 10**9  # 1677-09-21T00:12:44, the first who
 _WHOLE = ColumnType("decimal", 19, 0)
 
 Value = int | float | str | bool | Decimal | datetime.date | datetime.datetime | None
-"""A value of a cell, as plain Python has it."""
+"""The value of a cell as a Python object."""
 
 _YEAR = r"(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
 _DAY = _YEAR + r"-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
@@ -56,11 +56,11 @@ EXPECTED = {
     "timestamp": "a time such as 2024-02-29T12:30:00 or 2024-02-29 12:30:00.5+02:00",
     "boolean": "true or false",
 }
-"""What a person should have written, by the type's name."""
+"""The expected form of a text, by the name of the type."""
 
 
 def json_value(value: Value) -> Any:
-    """Return a cell's value as JSON has it: numbers stay numbers, what JSON lacks becomes its text.
+    """Return a cell's value as a JSON value: numbers stay numbers, types that JSON lacks become texts.
 
     >>> json_value(float("nan")), json_value(Decimal("0.10")), json_value(datetime.date(2024, 2, 29))
     ('NaN', '0.10', '2024-02-29')
@@ -145,7 +145,7 @@ def _decimal(text: str, column_type: ColumnType) -> Decimal | None:
 
 
 def _power(text: str) -> int:
-    """Return an exponent, far out ones as some other far out one (Python refuses to read very long ones)."""
+    """Return an exponent; very long texts, which Python refuses, become a number of the same effect."""
     digits = text.lstrip("+-").lstrip("0")
     size = int(digits or "0") if len(digits) < 10 else 10**10
     return -size if text.startswith("-") else size

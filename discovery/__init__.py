@@ -1,1 +1,1 @@
-"""Batch algorithms: what holds on a table as it stands."""
+"""Searches for constraints on whole tables, and the structures that keep what holds as tables change."""

@@ -1,4 +1,4 @@
-"""Discovery on a table as it stands: the one way in for all families.
+"""Discovery on a whole table: the entry point for all families.
 
 `discover` has the options of `holdfast.discover` as keyword parameters, however many there are.
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Discovered(Sequence[Reported]):
-    """What holds on a table: a sequence of constraints, each made when it is looked at.
+    """The constraints that hold on a table: a sequence whose items are made on access.
 
     Parameters
     ----------
-    table, space : what was searched, and in which space.
+    table, space : the table that was searched, and the space of predicates.
     constraints : the reported set, those with the fewest columns first.
-    explained : plan and times.
+    explained : the plan, and the time that each step took.
     """
 
     table: Table
@@ -66,7 +66,7 @@ class Discovered(Sequence[Reported]):
         return f"<{self.summary()}>"
 
     def summary(self) -> str:
-        """Return how many constraints there are of each kind, on what."""
+        """Return the number of constraints of each kind, and the table they hold on."""
         counts = self.constraints.counts().items()
         kinds = ", ".join(f"{count:,} {kind.value.replace('_', ' ')}" for kind, count in counts)
         found = counted(len(self), *NOUNS[self.space.family]) + (f" ({kinds})" if kinds else "")
@@ -74,11 +74,11 @@ class Discovered(Sequence[Reported]):
         return f"{self.table.schema.table}: {size}; {found}"
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Return all of them as a data frame. O(constraints)."""
+        """Return all constraints as a data frame. O(constraints)."""
         return self[:].to_pandas()
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw how many there are of each kind, with matplotlib; return where."""
+        """Draw the number of constraints of each kind with matplotlib; return the axes."""
         from holdfast.display.plots import bars
 
         counts = {kind.value.replace("_", " "): count for kind, count in self.constraints.counts().items()}
@@ -91,7 +91,7 @@ class Discovered(Sequence[Reported]):
         return self._repr_mimebundle_()["text/html"]
 
     def top(self, count: int) -> Ranked[Reported]:
-        """Return the constraints that tell a person most, best first, each with its score (`discovery.ranking`)."""
+        """Return the constraints with the highest scores (`discovery.ranking`), each with its score."""
         masks = self.constraints.masks
         score = scores_on(masks, self._sample(), self.space)
         best = np.argsort(-score, kind="stable")[:count]
@@ -99,7 +99,7 @@ class Discovered(Sequence[Reported]):
         return Ranked(scored, self.table.schema.table)
 
     def _sample(self) -> PairSample:
-        """Return pairs of rows, by which constraints are ranked."""
+        """Return the pairs of rows by which constraints are ranked."""
         return PairSample.of(pair_codes(self.table, self.space), self.space)
 
 
@@ -152,7 +152,7 @@ def discover(
 def near_asked(
     near: float | str | Fraction, family: str | Family | Sequence[str], space: PredicateSpace | None
 ) -> tuple[Fraction, list[str]]:
-    """Return the share and the families of near constraints that are asked for, or refuse them."""
+    """Return the share and the shapes of near constraints from options, or raise `UsageError`."""
     if space is not None:
         raise UsageError("near constraints compare columns with themselves alone: leave out space, or near")
     share = parse_share(near)
@@ -163,7 +163,7 @@ def near_asked(
 
 
 def family_of(given: str | Family) -> Family:
-    """Return a family that is looked for on a single table."""
+    """Return the family that an option names, one that is searched on a single table."""
     families = {family.value: family for family in (Family.DENIAL, Family.ORDER)}
     value = given.value if isinstance(given, Family) else given
     if value not in families:

@@ -1,7 +1,7 @@
-"""How much a denial constraint or order dependency tells a person: from 0 to 1, the mean of two scores [FASTDC, 5].
+"""Scores of denial constraints and order dependencies, from 0 to 1: the mean of two scores [FASTDC, 5].
 
 - *succinctness*: four symbols, the fewest possible (two rows, an operator, a column), divided by the distinct symbols
-  of this constraint. What can be said shortly overfits least.
+  of this constraint. Short constraints overfit least.
 - *coverage*: over pairs of rows, the mean share `(k + 1) / size` where the pair satisfies k of its predicates (never
   all). Many pairs that satisfy all but one are support: the rule had many occasions to be broken.
 
@@ -28,7 +28,7 @@ _AT_ONCE = 1 << 22
 
 @dataclass(frozen=True)
 class PairSample:
-    """Random pairs of distinct rows: their evidences, and how many pairs have each."""
+    """Random pairs of distinct rows: their evidences, and the number of pairs with each evidence."""
 
     words: Words
     counts: Ints
@@ -41,7 +41,7 @@ class PairSample:
 
     @classmethod
     def of_rows(cls, rows: RowSet, space: PredicateSpace) -> "PairSample":
-        """Draw pairs of a maintained table's live rows. O(n) to list them, nanoseconds a row, and the sample."""
+        """Draw pairs of a maintained table's live rows. O(n), nanoseconds a row, and the sample."""
         live = rows.live()
         left, right = (rows.codes[live[drawn]] for drawn in _drawn(len(live)))
         return cls._compared(space, [(left[:, p.left], right[:, p.right]) for p in space.pairs])
@@ -57,7 +57,7 @@ class PairSample:
 
 
 def scores(masks: Words, codes: PairCodes, space: PredicateSpace) -> Floats:
-    """Return the score of each constraint of a table. O(k) for k constraints, times the sample."""
+    """Return the score of each constraint of a table. O(k s) for k constraints and a sample of s pairs."""
     return scores_on(masks, PairSample.of(codes, space), space)
 
 
@@ -67,7 +67,7 @@ def scores_on(masks: Words, sample: PairSample, space: PredicateSpace) -> Floats
 
 
 def succinctness(masks: Words, space: PredicateSpace) -> Floats:
-    """Return how short each constraint is: 1 for one predicate on one column."""
+    """Return the succinctness of each constraint: 1 for one predicate on one column."""
     operators = np.zeros((8, len(masks)), np.bool_)
     columns = np.zeros((len(space.schema), len(masks)), np.bool_)
     for pair, outcomes in zip(space.pairs, outcomes_of(masks, space), strict=True):
@@ -80,7 +80,7 @@ def succinctness(masks: Words, space: PredicateSpace) -> Floats:
 
 
 def coverage(masks: Words, codes: PairCodes, space: PredicateSpace) -> Floats:
-    """Return how nearly pairs of rows satisfy each constraint: 1 where each satisfies all predicates but one."""
+    """Return the coverage of each constraint: 1 where each pair satisfies all predicates but one."""
     return _coverage(masks, PairSample.of(codes, space), space)
 
 
@@ -88,13 +88,13 @@ def _coverage(masks: Words, sample: PairSample, space: PredicateSpace) -> Floats
     words, counts = sample.words, sample.counts
     pairs = int(counts.sum())
     if not pairs:
-        return np.zeros(len(masks))  # nothing speaks for it
+        return np.zeros(len(masks))  # no pair supports a constraint
     sizes = (outcomes_of(masks, space) != EVERY_OUTCOME).sum(axis=0)
     satisfied = np.zeros(len(masks), np.int64)
     step = max(1, _AT_ONCE // max(len(words), 1))
     for start in range(0, len(masks), step):
         some = masks[start : start + step]
-        for w in range(masks.shape[1]):  # a word has at most 64 outcomes, which a byte holds; their sum it may not
+        for w in range(masks.shape[1]):  # a byte holds the up to 64 outcomes of a word, not always the sum over words
             satisfied[start : start + step] += np.bitwise_count(some[:, w, None] & words[None, :, w]) @ counts
     # a column pair that is not constrained counts as satisfied above
     # in whole numbers up to the one division, so that the share is at most 1

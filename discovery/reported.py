@@ -1,7 +1,7 @@
-"""Reported constraints as masks, turned into values and text only as they are looked at.
+"""Reported constraints as masks, converted to values and text on access.
 
-Invariant: the order is that of people's interest, and the same for the same set: fewest columns first; among those
-what is plainest (keys, constants, functional dependencies) before others; then by the mask.
+Invariant: the order depends on the set alone: fewest columns first, then plain kinds (keys, constants, functional
+dependencies) before others, then by mask.
 """
 
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ Reported: TypeAlias = DenialConstraint | OrderDependency
 
 
 class ReportedSet:
-    """Constraints of one space, of the space's family.
+    """The constraints of one space and its family.
 
     Parameters
     ----------
-    space, masks : (k, W) words; each the mask of one constraint.
+    space, masks : the space, and (k, W) masks of constraints.
     """
 
     def __init__(self, space: PredicateSpace, masks: Words) -> None:
@@ -39,7 +39,7 @@ class ReportedSet:
         return len(self.masks)
 
     def __getitem__(self, places: slice) -> list[Reported]:
-        """Return some of them. O(how many)."""
+        """Return the constraints at some positions. O(positions)."""
         return [constraint_of(self.space, mask) for mask in self.masks[places]]
 
     def __iter__(self) -> Iterator[Reported]:
@@ -47,14 +47,14 @@ class ReportedSet:
             yield constraint_of(self.space, mask)
 
     def counts(self) -> dict[Enum, int]:
-        """Return how many there are of each kind that occurs."""
+        """Return the number of constraints of each kind that occurs."""
         kinds = _KINDS[self.space.family]
         counted = np.bincount(self._kinds, minlength=len(kinds)).tolist()
         return {kind: count for kind, count in zip(kinds, counted, strict=True) if count}
 
 
 def constraint_of(space: PredicateSpace, mask: Words) -> Reported:
-    """Return the constraint that a mask stands for."""
+    """Return the constraint with a mask."""
     bits = space.bits(mask)
     if space.family is Family.DENIAL:
         return space.constraint(bits)
@@ -72,7 +72,7 @@ _KINDS: dict[Family, tuple[Enum, ...]] = {
 
 
 def _sizes_and_kinds(space: PredicateSpace, masks: Words) -> tuple[Positions, Positions]:
-    """Return how many column pairs each mask constrains, and the place of its kind in `_KINDS`."""
+    """Return the number of column pairs that each mask constrains, and the position of its kind in `_KINDS`."""
     equal, unequal, others = (np.zeros(len(masks), np.int64) for _ in range(3))
     for pair, outcomes in zip(space.pairs, outcomes_of(masks, space), strict=True):
         constrained = outcomes != EVERY_OUTCOME

@@ -1,4 +1,4 @@
-"""What a discovery hands on: the constraints of a table, and what proves them complete."""
+"""The result of a discovery: the constraints of a table, and the evidences that prove them complete."""
 
 from dataclasses import dataclass
 
@@ -13,10 +13,10 @@ class Seed:
     Parameters
     ----------
     masks : (k, W) the reported constraints as masks of the space.
-    boxes : (n, W) the maximal boxes, of two mirror images the reported one: beside `masks` those that say nothing, or
-        what another one says (`denial/meaning.py`).
+    boxes : (n, W) the maximal boxes, of two mirror images the reported one: `masks`, and boxes that are vacuous or
+        implied by other boxes (`denial/meaning.py`).
     evidences, witnesses : (e, W) and (e, 2): the certificate, each evidence with a pair of the table's rows.
-    explained : how it was found.
+    explained : the steps of the discovery.
     """
 
     masks: Words

@@ -1,4 +1,4 @@
-"""Work on parts in threads, which end soon where one of them fails or somebody interrupts."""
+"""Work on parts in threads, all of which end soon when one fails or the caller is interrupted."""
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +16,9 @@ _PARTS_A_THREAD = 4
 
 
 def spread(parts: Iterable[Part], threads: int, work: Callable[[Part, Event], Result]) -> list[Result]:
-    """Return what `work` makes of each part; it is told to stop by an event that it looks at now and then."""
+    """Return the result of `work` for each part; work should end soon after its second argument, an event, is set."""
     stopped, parts = Event(), list(parts)
-    if threads == 1 and len(parts) == 1:  # nothing to wait for beside it
+    if threads == 1 and len(parts) == 1:  # in the calling thread
         return [work(parts[0], stopped)]
     with ThreadPoolExecutor(threads) as pool:
         try:
@@ -29,7 +29,7 @@ def spread(parts: Iterable[Part], threads: int, work: Callable[[Part, Event], Re
 
 
 def cut(tasks: Sequence[Task], threads: int) -> list[Sequence[Task]]:
-    """Return runs of neighbouring tasks, a few for each thread.
+    """Cut tasks into runs of neighbours, a few for each thread.
 
     >>> cut("abcde", 1)
     ['a', 'b', 'c', 'de']

@@ -1,8 +1,8 @@
-"""Boxes of outcomes as a new row meets them: which tests each asks of the other row.
+"""Boxes of outcomes as tests of a new row against any other row.
 
-A denial constraint forbids ordered pairs (t, s). A new row x may be either: as `t` its column A meets the other row's
-B; as `s` it is the other way round, with less and greater exchanged. So every box becomes one *turned* box, or two
-where columns are crossed (elsewhere the covers hold both mirror images, so that `t` is enough).
+A denial constraint forbids ordered pairs (t, s). A new row x may be either: as `t` its column A is compared with the
+column B of the other row; as `s` the other way round, with less and greater exchanged. So every box becomes a *turned*
+box, or two turned boxes where columns are crossed (else the covers hold both mirror images, so that `t` is enough).
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Tests:
 
     Parameters
     ----------
-    x_column, row_column : (T,) which column of the new row meets which of the other.
+    x_column, row_column : (T,) the column of the new row, and the column of the other row.
     """
 
     x_column: Ints
@@ -31,7 +31,7 @@ class Tests:
 
     @classmethod
     def of(cls, space: PredicateSpace) -> "Tests":
-        """Return a test for each column pair, then for each crossing pair a second one the other way round."""
+        """Return a test for each column pair, then for each crossing pair the test the other way round."""
         pairs = [(p.left, p.right) for p in space.pairs]
         pairs += [(p.right, p.left) for p in space.pairs if p.left != p.right]
         x, row = zip(*pairs, strict=True) if pairs else ((), ())
@@ -42,7 +42,7 @@ class Tests:
 
 
 def turned_boxes(masks: Words, space: PredicateSpace) -> Outcomes:
-    """Return (k, T) or (2 k, T): what masks allow in each test, `EVERY_OUTCOME` where it is not asked."""
+    """Return (k, T) or (2 k, T): the outcomes that each mask allows in each test, `EVERY_OUTCOME` in unused tests."""
     own = [i for i, p in enumerate(space.pairs) if p.left == p.right]
     crossing = [i for i, p in enumerate(space.pairs) if p.left != p.right]
     allowed = outcomes_of(masks, space).T

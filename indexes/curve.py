@@ -1,4 +1,4 @@
-"""Places on a Z-order curve: rows near each other there are near each other in several columns at once."""
+"""Positions on a Z-order curve: rows that are close on the curve are close in several columns at once."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ CELLS = 1 << 10
 
 
 def interleaved(cells: Sequence[Ints], rows: int) -> Ints:
-    """Return the place of each row: the bits of its cells' numbers, taken in turn; 0 where there are no columns.
+    """Return the position of each row: the bits of its cells' numbers, taken in turn; 0 where there are no columns.
 
     >>> interleaved([np.array([0, 1, 1]), np.array([0, 0, 1])], 3).tolist()
     [0, 1, 3]

@@ -1,4 +1,4 @@
-"""Order-preserving 64-bit codes of values that never shift: what rows are stored and compared by.
+"""Order-preserving 64-bit codes of values that never shift; rows are stored and compared as codes.
 
 Batch codes (`discovery/evidence/codes.py`) are ranks, which every new value would shift. Here a value keeps its code
 for as long as it occurs. Columns that are compared with each other form one *domain* and share codes; null has the
@@ -57,7 +57,7 @@ class Encoding:
                 self._domains[c] = domain
 
     def encode(self, table: Table, held: Callable[[], Codes]) -> tuple[Codes, list[Relabelled]]:
-        """Return (k, C) codes of a table's rows, and what that did to the codes that are held. O(k) per column."""
+        """Return (k, C) codes of a table's rows, and how the codes of other rows have changed. O(k) per column."""
         codes = np.empty((table.row_count, len(self._columns)), np.int64)
         changed = [self._labelled(c, held()) for c, column in enumerate(table.columns) if self._needs_labels(c, column)]
         labels = list(dict.fromkeys(d for d in self._domains if isinstance(d, Labels)))
@@ -74,9 +74,9 @@ class Encoding:
         return list(self._domains), [(d, d.memo()) for d in labels]
 
     def take_back(self, memo: Any) -> None:
-        """Give values the codes that they had at the memo, the last that was made. Texts that came since may stay.
+        """Give values the codes that they had at the last memo. Texts that were added since may stay.
 
-        Nothing may have been released since the memo.
+        `release` may not have been called since the memo.
         """
         domains, labels = memo
         self._domains = list(domains)
@@ -89,7 +89,7 @@ class Encoding:
         return [{name: values[i] for name, values in found.items()} for i in range(len(codes))]
 
     def column(self, c: int, codes: Codes) -> EncodedColumn:
-        """Return values of a column, given by their codes and none of them null, as tables have them. O(codes)."""
+        """Return the values of codes, none of them null, as a column of a table. O(codes)."""
         column, domain = self._columns[c], self._domains[c]
         if isinstance(domain, Direct):
             return EncodedColumn(column, codes, None)
@@ -116,19 +116,19 @@ class Encoding:
         return pa.table(arrays)
 
     def let_go(self) -> None:
-        """Hold nothing of the last table that was encoded."""
+        """Release the last table that was encoded."""
         for domain in dict.fromkeys(self._domains):
             if isinstance(domain, Texts):
                 domain.let_go()
 
     def release(self, codes: Codes) -> None:
-        """Forget the values that none of these rows has, once they are the most. Amortised O(1) a value."""
+        """Forget the values that none of these rows has, once these are most values. Amortised O(1) a value."""
         for domain in dict.fromkeys(self._domains):
             if domain.is_wasteful:
                 self._keep(domain, codes)
 
     def check_invariants(self) -> None:
-        """Assert what labels promise. O(n)."""
+        """Assert the invariants of labels. O(n)."""
         for domain in dict.fromkeys(self._domains):
             if isinstance(domain, Labels):
                 domain.check_invariants()
@@ -161,7 +161,7 @@ class Encoding:
         return Relabelled(tuple(members), direct, domain.codes(column))
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
-        """Yield what changed since it was last saved, or everything, in batches of bounded size."""
+        """Yield changes since the last save, or everything, in batches of bounded size."""
         kinds = [type(domain).__name__ for domain in self._domains]
         batch = WriteBatch()
         batch.put("meta", prefix + b"domains", codecs.json_bytes(kinds))
@@ -170,7 +170,7 @@ class Encoding:
             yield from domain.save(prefix, everything=everything)
 
     def restore(self, store: Reader, prefix: bytes, codes: Codes) -> None:
-        """Take over what was saved, as far as the rows, which have these codes, have it."""
+        """Read what was saved of the values that rows with these codes have."""
         kinds = codecs.read_json(store.get("meta", prefix + b"domains") or b"[]")
         for members in _domains(self._space):
             if kinds[members[0]] == Labels.__name__ and not isinstance(self._domains[members[0]], Labels):
@@ -183,7 +183,7 @@ class Encoding:
 
     @property
     def can_waste(self) -> bool:
-        """Whether `release` would do anything."""
+        """Whether `release` may have values to forget."""
         return any(domain.is_wasteful for domain in dict.fromkeys(self._domains))
 
 
@@ -197,22 +197,22 @@ class Direct:
         return column.keys
 
     def values(self, codes: Codes, column: Column) -> list[Value]:
-        """Return the values of codes, as ones of `column`."""
+        """Return the values of codes, as those of `column`."""
         return _narrow_values(codes, column)
 
     def keep(self, codes: Iterable[Codes]) -> None:
-        """Nothing is kept that could be forgotten."""
+        """Do nothing: no values are kept."""
 
     def save(self, prefix: bytes, *, everything: bool) -> Iterator[WriteBatch]:  # noqa: ARG002 (as of all domains)
-        """Nothing is kept that would have to be saved."""
+        """Yield nothing: no values are kept."""
         return iter(())
 
     def restore(self, store: Reader, prefix: bytes) -> None:
-        """Nothing was saved."""
+        """Do nothing: no values were saved."""
 
 
 def _domains(space: PredicateSpace) -> list[list[int]]:
-    """Return the columns in groups that are compared with each other."""
+    """Return the domains: groups of columns that are compared with each other."""
     group = list(range(len(space.schema)))
     for a, b in space.crossing:
         group = [group[a] if g == group[b] else g for g in group]
@@ -220,7 +220,7 @@ def _domains(space: PredicateSpace) -> list[list[int]]:
 
 
 def _one_type(columns: Sequence[Column]) -> bool:
-    """Whether the tables' keys of all columns compare as they are."""
+    """Whether the keys of all columns compare with each other."""
     first = columns[0].type
     whole = {"integer", "decimal"}
     return all(

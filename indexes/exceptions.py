@@ -1,11 +1,11 @@
-"""How many rows have to go for a constraint to hold, kept up to date as the rows change.
+"""How many rows have to be deleted for a constraint to hold, kept up to date as the rows change.
 
 *Exceptions* of a constraint are the least number of live rows, copies counted, without which it holds:
 
     key X            rows - groups of X                        a hash table of all rows
     {X}: [] -> A     groups of X: size - largest class of A    hash tables of groups and classes
 
-A batch costs what it touches: groups of the rows that changed.
+The cost of a batch depends on the groups of the rows that changed.
 
 Invariant: between changes the exceptions are those of the live rows.
 """
@@ -46,31 +46,31 @@ class Exceptions(ABC):
     @property
     @abstractmethod
     def count(self) -> int:
-        """How many rows have to go."""
+        """The number of exceptions."""
 
     @abstractmethod
     def rebuild(self) -> None:
-        """Count all live rows anew. O(n)."""
+        """Count the exceptions of all live rows from scratch. O(n)."""
 
     @abstractmethod
     def follow(self, delta: RowDelta) -> None:
-        """Count what changed, before the slots of vanished rows are forgotten."""
+        """Apply a batch, before the slots of its vanished rows are freed."""
 
     @abstractmethod
     def standing(self, slots: Slots) -> Standing:
-        """Return whether some live rows are exceptions. O(rows, and those of their groups)."""
+        """Return whether live rows are exceptions. O(rows, and the rows of their groups)."""
 
     @abstractmethod
     def anew(self) -> "Exceptions":
-        """Return the exceptions of the same constraint, counted anew. O(n)."""
+        """Return the exceptions of the same constraint, counted from scratch. O(n)."""
 
     def check_invariants(self) -> None:
-        """Assert that all is as counted anew."""
+        """Assert that the number is that of a count from scratch."""
         assert self.count == self.anew().count
 
 
 class KeyExceptions(Exceptions):
-    """Those of a key.
+    """The exceptions of a key.
 
     Parameters
     ----------
@@ -84,15 +84,15 @@ class KeyExceptions(Exceptions):
 
     @property
     def count(self) -> int:
-        """How many rows have to go."""
+        """The number of exceptions."""
         return len(self._rows) - self._groups
 
     def rebuild(self) -> None:
-        """Count all live rows anew. O(n)."""
+        """Count the exceptions of all live rows from scratch. O(n)."""
         self._hold(self._rows.live(), 0)
 
     def follow(self, delta: RowDelta) -> None:
-        """Count what changed. Amortised O(rows, and those that are like them)."""
+        """Apply a batch. Amortised O(rows, and the rows with the same keys)."""
         codes = self._rows.codes
         self._groups -= remove_alike_kernel(codes, self._columns, self._table, delta.vanished)
         if 2 * (self._taken + len(delta.appeared)) > len(self._table):
@@ -101,17 +101,17 @@ class KeyExceptions(Exceptions):
         self._taken += len(delta.appeared)
 
     def standing(self, slots: Slots) -> Standing:
-        """Return whether some live rows are exceptions."""
+        """Return whether live rows are exceptions."""
         found = np.zeros(len(slots), np.int8)
         standing_alike_kernel(self._rows.codes, self._rows.copies, self._columns, self._table, slots, found)
         return found
 
     def anew(self) -> Exceptions:
-        """Return the same counted anew."""
+        """Return the exceptions of the same constraint, counted from scratch."""
         return KeyExceptions(self._rows, self._columns.tolist())
 
     def _hold(self, slots: Slots, more: int) -> None:
-        """Hold these rows alone, with room for some more."""
+        """Hold these rows alone, with room for `more` rows."""
         size = _FEWEST
         while size < 2 * (len(slots) + 2 * more) + 2:
             size *= 2
@@ -121,13 +121,13 @@ class KeyExceptions(Exceptions):
 
 
 class ClassExceptions(Exceptions):
-    """Those of a functional dependency; of a constant, where no column is in the context.
+    """The exceptions of a functional dependency; of a constant, where no column is in the context.
 
     Parameters
     ----------
     rows : the table.
-    context : columns that a group agrees on.
-    dependent : the column that all rows of a group are to agree on.
+    context : the columns whose values the rows of a group share.
+    dependent : the column whose value all rows of a group should share.
     """
 
     def __init__(self, rows: RowSet, context: Sequence[int], dependent: int) -> None:
@@ -136,11 +136,11 @@ class ClassExceptions(Exceptions):
 
     @property
     def count(self) -> int:
-        """How many rows have to go."""
+        """The number of exceptions."""
         return len(self._rows) - int(self._totals[0])
 
     def rebuild(self) -> None:
-        """Count all live rows anew. O(n)."""
+        """Count the exceptions of all live rows from scratch. O(n)."""
         width = len(self._columns)
         self._totals = np.zeros(3, np.int64)
         self._groups, self._classes = _table(_FEWEST, width - 1), _table(_FEWEST, width)
@@ -148,17 +148,17 @@ class ClassExceptions(Exceptions):
         self._change(live, self._rows.copies[live])
 
     def follow(self, delta: RowDelta) -> None:
-        """Count what changed. Amortised O(rows, and the classes of their groups)."""
+        """Apply a batch. Amortised O(rows, and the classes of their groups)."""
         self._change(delta.changed, delta.copies)
 
     def standing(self, slots: Slots) -> Standing:
-        """Return whether some live rows are exceptions."""
+        """Return whether live rows are exceptions."""
         found = np.zeros(len(slots), np.int8)
         standing_kernel(self._rows.codes, slots, self._columns, self._groups, self._classes, found)
         return found
 
     def anew(self) -> Exceptions:
-        """Return the same counted anew."""
+        """Return the exceptions of the same constraint, counted from scratch."""
         *context, dependent = self._columns.tolist()
         return ClassExceptions(self._rows, context, dependent)
 
@@ -171,13 +171,13 @@ class ClassExceptions(Exceptions):
             change_classes_kernel(*args)
 
     def _make_room(self, more: int) -> None:
-        """Leave half of each table free, whatever comes."""
+        """Grow the tables if they might get more than half full with `more` rows."""
         rooms = np.array([len(self._groups), len(self._classes)])
         if (2 * (self._totals[1:] + more) > rooms).any():
             self._grow(self._totals[1:] + more)
 
     def _grow(self, expected: Ints) -> None:
-        """Take tables with room for so many groups and classes; those that have no rows any more are left out."""
+        """Move groups and classes with rows into tables with room for `expected` of each."""
         groups, classes = self._groups, self._classes
         sizes = (_FEWEST << (int(5 * count // 2) // _FEWEST).bit_length() for count in expected)
         width = len(self._columns)

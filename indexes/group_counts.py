@@ -1,8 +1,8 @@
 """How many pairs and rows break a key or a functional dependency, kept up to date by the sizes of groups.
 
-Rows that agree on the columns are a group. Of a key all pairs in a group break it; of a functional dependency those
-that do not agree on the dependent: all but the pairs within the parts of the group that do. A row breaks it with some
-other one exactly if its group has two rows, or two dependents.
+Rows with equal values in the columns are a group; rows of a group with an equal dependent are a part. All pairs of a
+group break a key; all pairs of a group but those within a part break a functional dependency. A row breaks the rule
+with another row exactly if its group has two rows, or two dependents.
 
 Invariant: between changes all sizes are those of the live rows, copies included.
 """
@@ -26,8 +26,8 @@ class GroupCounts:
     Parameters
     ----------
     rows : the table.
-    columns : those that a group agrees on.
-    dependent : of a functional dependency; None for a key.
+    columns : the columns whose values the rows of a group share.
+    dependent : the dependent of a functional dependency; None for a key.
     """
 
     def __init__(self, rows: RowSet, columns: Sequence[int], dependent: int | None = None) -> None:
@@ -38,16 +38,16 @@ class GroupCounts:
 
     @property
     def pairs(self) -> int:
-        """How many ordered pairs of rows break the rule."""
+        """The number of ordered pairs of rows that break the rule."""
         return int(self._totals[0])
 
     @property
     def breaking(self) -> int:
-        """How many rows do."""
+        """The number of rows in such pairs."""
         return int(self._totals[1])
 
     def rebuild(self) -> None:
-        """Count all live rows anew. O(n)."""
+        """Count all live rows from scratch. O(n)."""
         self._totals = np.zeros(4, np.int64)
         self._groups = _table(_FEWEST, len(self._columns))
         self._parts = _table(_FEWEST, len(self._all_columns))
@@ -55,7 +55,7 @@ class GroupCounts:
         self.change(live, self._rows.copies[live])
 
     def change(self, slots: Slots, amounts: Ints) -> None:
-        """Add copies of rows, or take them away; their codes are still there. Amortised O(rows)."""
+        """Add copies of rows, or remove them where amounts are negative; codes are still there. Amortised O(rows)."""
         for start in range(0, len(slots), _AT_ONCE):
             some = slots[start : start + _AT_ONCE]
             self._make_room(len(some))
@@ -78,12 +78,12 @@ class GroupCounts:
         return found
 
     def check_invariants(self) -> None:
-        """Assert that all is as counted anew. O(n)."""
+        """Assert that the numbers are those of a count from scratch. O(n)."""
         anew = GroupCounts(self._rows, self._columns.tolist(), *self._all_columns[len(self._columns) :].tolist())
         assert (anew.pairs, anew.breaking) == (self.pairs, self.breaking)
 
     def _make_room(self, more: int) -> None:
-        """Leave half of each table free, whatever comes."""
+        """Grow the tables if they might get more than half full with `more` rows."""
         if 2 * (self._totals[2] + more) > len(self._groups[2]):
             self._groups, self._totals[2] = _larger(self._groups, more)
         if 2 * (self._totals[3] + more) > len(self._parts[2]):
@@ -96,7 +96,7 @@ def _table(size: int, columns: int) -> Groups:
 
 
 def _larger(table: Groups, more: int) -> tuple[Groups, int]:
-    """Return a table with room for some more groups, those without rows left out, and how many it has."""
+    """Return the groups that have rows in a table with room for `more` groups, and the number of groups."""
     keys, counts, _ = table
     kept = np.flatnonzero(counts[:, 0])
     size = _FEWEST

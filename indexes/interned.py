@@ -1,7 +1,7 @@
-"""Byte strings, each with a number of its own: its code. Codes are given in the order of first appearance.
+"""Byte strings, each with a number: its code. Codes are given in the order of first appearance.
 
-The bytes lie in one array, and are found by a hash table of their codes (`kernels/texts.py`): a million strings take
-about 40 bytes each besides their own.
+All bytes are in one array, and strings are found by a hash table of codes (`kernels/texts.py`): a string takes about 40
+bytes besides its own.
 
 Invariant: a code has at most one string, and a string at most one code.
 """
@@ -23,7 +23,7 @@ from holdfast.indexes.kernels.texts import (
 from holdfast.tables.arrays import Bytes, Codes
 
 _FEWEST = 1 << 10
-_ROOM = 2.5  # places a string when the table is made; it is made anew at 2
+_ROOM = 2.5  # places for each string when the table is built; below 2 it is rebuilt
 
 
 class Interned:
@@ -47,7 +47,7 @@ class Interned:
 
     @property
     def nbytes(self) -> int:
-        """How much memory the strings take."""
+        """The bytes of memory that the strings take."""
         return int(self.data.nbytes + self.start.nbytes + self.size.nbytes + self._table.nbytes)
 
     def held(self) -> Codes:
@@ -55,7 +55,7 @@ class Interned:
         return np.flatnonzero(self.size[: self.used] != FREE)
 
     def intern(self, strings: pa.Array) -> tuple[Codes, Codes]:
-        """Return the code of each string, and the codes that were given just now. Amortised O(bytes)."""
+        """Return the code of each string, and the codes of the strings that are new. Amortised O(bytes)."""
         given, bounds = _bytes_of(strings)
         codes = np.empty(len(strings), np.int64)
         find_texts_kernel(given, bounds, self.data, self.start, self.size, self._table, codes)
@@ -77,7 +77,7 @@ class Interned:
         return codes, given_out
 
     def free(self, codes: Codes) -> None:
-        """Free some codes; the other strings are moved together. O(strings)."""
+        """Free codes, and close the gaps between the other strings. O(strings)."""
         if not len(codes):
             return
         self.size[codes] = FREE
@@ -86,7 +86,7 @@ class Interned:
         self._take_over(held, self.size[held], self.gathered(held))
 
     def forget_after(self, count: int) -> None:
-        """Keep the strings of the codes below `count` alone; no code was freed before. O(strings)."""
+        """Forget the strings of all codes from `count` on; no code was freed before. O(strings)."""
         assert not self._free
         self.size[count : self.used] = FREE
         self.used = count
@@ -94,7 +94,7 @@ class Interned:
         self._take_over(held, self.size[held], self.gathered(held))
 
     def replace(self, data: Bytes, start: Codes, size: Codes) -> None:
-        """Hold these strings instead: that of code c is at `start[c]` of `data`, none where its size is FREE."""
+        """Replace all strings: code c has the string at `start[c]` of `data`, or none where its size is FREE."""
         self.data, self.start, self.size, self.used = data, start, size, len(size)
         self._free = np.flatnonzero(size == FREE)[::-1].tolist()
         held = self.held()
@@ -118,7 +118,7 @@ class Interned:
         return self.data[start : start + int(self.size[code])].tobytes()
 
     def _make_room(self, codes: int, size: int, more: int) -> None:
-        """Have room for codes and bytes, and in the table for some strings more. Amortised O(1) each."""
+        """Make room for codes and bytes, and in the hash table for `more` strings. Amortised O(1) each."""
         if codes > len(self.start):
             self.start, self.size = _longer(self.start, codes, 0), _longer(self.size, codes, FREE)
         if size > len(self.data):
@@ -127,13 +127,13 @@ class Interned:
             self._hash(len(self) + more)
 
     def _take_over(self, codes: Codes, sizes: Codes, data: Bytes) -> None:
-        """Hold these strings alone, which lie one behind the other."""
+        """Replace all strings by these, whose bytes follow each other."""
         self.data, self._end = data, len(data)
         self.start[codes] = np.cumsum(sizes) - sizes
         self._hash(len(codes))
 
     def _hash(self, room: int) -> None:
-        """Make the table anew, with room for so many strings and some more."""
+        """Rebuild the hash table, with room for `room` strings and some more."""
         size = _FEWEST
         while size < _ROOM * room:
             size *= 2

@@ -1,15 +1,15 @@
-"""Numbers with gaps for values in order: a value keeps its label whatever values come later.
+"""Numbers with gaps for values in order: a value keeps its label whatever values are added later.
 
     values    "ash"    "birch"    "oak"         "cedar" gets (20 + 30) / 2
     labels      10        20        30
 
-Values are bytes in their order (`order_keys.py`), each with a code of its own (`interned.py`). A *run* is codes in the
-order of their values, and their labels: the main run has nearly all, the recent run what came since both were last
-merged. A run is never changed, only replaced, so that an undo goes back to those that were there before.
+Values are bytes in their order (`order_keys.py`), each with a code (`interned.py`). A *run* is a list of codes in the
+order of their values, with their labels: the main run has nearly all values, the recent run the values added since the
+runs were last merged. A run is never changed, only replaced, so that an undo restores the runs before.
 
-The new values of a batch that fall into one gap share it evenly. Where a gap is too small for them, all labels of the
-domain are given anew, and whoever holds codes is told how to map them (`Relabelled`): after 40 or so batches that each
-have one value between the same two neighbours, or 2^40 values at random.
+New values of a batch that fall into one gap share the gap evenly. Where a gap is too small, all values of the domain
+get new labels, and whoever holds codes maps them (`Relabelled`): after some 40 batches that each have one value between
+the same two neighbours, or 2^40 values at random.
 
 Invariant: labels ascend as the values do and lie within (-2^62, 2^62); NaN has a code of its own above them. Every
 value with a label is in one of the runs.
@@ -55,7 +55,7 @@ class Relabelled:
     new: Codes
 
     def apply(self, codes: Codes) -> Codes:
-        """Return codes mapped; those that are no labels (null, NaN) stay."""
+        """Return the new codes; codes that are no labels (null, NaN) stay."""
         if not len(self.old):
             return codes
         places = np.minimum(np.searchsorted(self.old, codes), len(self.old) - 1)
@@ -64,7 +64,7 @@ class Relabelled:
 
 @dataclass(frozen=True)
 class _Run:
-    """Codes of values in their order, and the label of each."""
+    """Codes in the order of their values, and the label of each."""
 
     codes: Codes
     labels: Codes
@@ -73,7 +73,7 @@ class _Run:
         return len(self.codes)
 
     def merged(self, codes: Codes, labels: Codes) -> "_Run":
-        """Return the run with some more codes, which are in order, too. O(n)."""
+        """Return the run with more codes, given in order. O(n)."""
         places = np.searchsorted(self.labels, labels)
         return _Run(np.insert(self.codes, places, codes), np.insert(self.labels, places, labels))
 
@@ -90,7 +90,7 @@ Memo = tuple[_Run, _Run]
 
 
 class Labels:
-    """Values in order, whatever their type: each has a label between those of its neighbours.
+    """Values of any type in order, each with a label between the labels of its neighbours.
 
     - Looking up: `codes`, `values`, `array`
     - Changing: `add`, `keep`, `memo`, `take_back`
@@ -99,8 +99,8 @@ class Labels:
 
     Parameters
     ----------
-    columns : which columns have these values.
-    keys : how values become bytes in order.
+    columns : the columns that have these values.
+    keys : converts values to bytes in order.
     """
 
     def __init__(self, columns: tuple[int, ...], keys: OrderKeys) -> None:
@@ -110,22 +110,22 @@ class Labels:
         self._label_of: Codes = np.zeros(0, np.int64)
         self._main, self._recent = _EMPTY, _EMPTY
         self._given: list[Codes] = []  # codes that got a label since the memo
-        self._is_relabelled = False  # whether others got a new label since the memo
+        self._is_relabelled = False  # whether all values got a new label since the memo
         self._added: list[tuple[EncodedColumn, Codes, Codes]] = []
         self._changed: list[Codes] = []
         self._kept = _FEW_KEPT
 
     def __len__(self) -> int:
-        """How many values have a label."""
+        """Return the number of values with a label."""
         return len(self._main) + len(self._recent)
 
     @property
     def is_wasteful(self) -> bool:
-        """Whether as many have come as there were before."""
+        """Whether the number of values has doubled since values were last forgotten."""
         return len(self._interned) > 2 * self._kept
 
     def add(self, columns: Sequence[EncodedColumn]) -> Relabelled | None:
-        """Give labels to the values of some columns that have none. O(k log n) for k values, amortised."""
+        """Give labels to the new values of columns. O(k log n) for k values, amortised."""
         self._added = [(column, *self._interned_of(column)) for column in columns]
         if len(self._interned.start) > len(self._label_of):
             longer = np.full(len(self._interned.start), _NO_LABEL, np.int64)
@@ -138,8 +138,8 @@ class Labels:
         new = new[pc.sort_indices(self._interned.binaries(new)).to_numpy().astype(np.int64)]
         labels = self._between_neighbours(new)
         if labels is None:
-            return self._spread_out(new)
-        self._given.append(new)  # before any label: wherever the rest stops, `take_back` takes them back
+            return self._relabelled_evenly(new)
+        self._given.append(new)  # before any label is set: `take_back` works wherever the rest stops
         self._changed.append(labels)
         self._label_of[new] = labels
         self._recent = self._recent.merged(new, labels)
@@ -148,7 +148,7 @@ class Labels:
         return None
 
     def codes(self, column: EncodedColumn) -> Codes:
-        """Return codes of a column whose values were added. O(rows), and O(d log d) for d distinct values."""
+        """Return the labels of a column whose values were added. O(rows), and O(d log d) for d distinct values."""
         known = next((added for added in self._added if added[0] is column), None)
         self._added = [added for added in self._added if added[0] is not column]
         keys, interned = known[1:] if known is not None else self._interned_of(column)
@@ -184,9 +184,9 @@ class Labels:
         return found
 
     def keep(self, codes: Iterable[Codes]) -> None:
-        """Forget all values but those of the codes in some arrays; their labels stay. O(n), O(c log c) for c codes.
+        """Forget all values but those of the given codes, which keep their labels. O(n), O(c log c) for c codes.
 
-        A memo that was made before may not be taken back any more.
+        An earlier memo may not be taken back any more.
         """
         everything, used = self._all, np.concatenate(list(codes))
         used.sort()
@@ -203,14 +203,14 @@ class Labels:
         self._kept = max(len(self), _FEW_KEPT)
 
     def memo(self) -> Memo:
-        """Return what `take_back` needs. O(1). Only the last memo can be taken back."""
+        """Return the argument of `take_back`. O(1). Only the last memo can be taken back."""
         self._given, self._is_relabelled = [], False
         return self._main, self._recent
 
     def take_back(self, memo: Memo) -> None:
-        """Give values the labels that they had at the memo, and none to those that had none.
+        """Give all values the labels, or no label, that they had at the memo.
 
-        O(k) for k values that came since; O(n) where labels were given anew.
+        O(k) for k values added since; O(n) where values got new labels.
         """
         given = np.concatenate([np.zeros(0, np.int64), *self._given])
         labels = self._label_of[given]
@@ -227,7 +227,7 @@ class Labels:
         self.memo()
 
     def save(self, prefix: bytes, *, everything: bool) -> Iterator[WriteBatch]:
-        """Yield labels that changed with their values, or all; a label that was given back is deleted."""
+        """Yield the labels that changed, or all labels, with their values; labels that no value has are deleted."""
         all_labels = self._all.labels
         changed = all_labels if everything else np.unique(np.concatenate([all_labels[:0], *self._changed]))
         for start in range(0, len(changed), _SAVED_AT_ONCE):
@@ -245,7 +245,7 @@ class Labels:
         self._changed = []
 
     def restore(self, store: Reader, prefix: bytes) -> None:
-        """Take over what was saved. O(n)."""
+        """Read what was saved. O(n)."""
         found = list(store.scan("values", prefix + self._key))
         labels = np.array([codecs.read_number(key) - _HIGHEST for key, _ in found], np.int64)
         codes, _ = self._interned.intern(self._keys.read([value for _, value in found]))
@@ -255,7 +255,7 @@ class Labels:
         self._kept = max(len(found), _FEW_KEPT)
 
     def check_invariants(self) -> None:
-        """Assert what the class promises. O(n)."""
+        """Assert the invariants. O(n)."""
         everything = self._all
         assert (np.diff(everything.labels) > 0).all()
         assert (np.abs(everything.labels) < _HIGHEST).all()
@@ -275,7 +275,7 @@ class Labels:
         return b"l" + codecs.number(self.columns[0])
 
     def _interned_of(self, column: EncodedColumn) -> tuple[Codes, Codes]:
-        """Return the keys of the distinct values of a column but NaN, and the interned code of each."""
+        """Return the keys of a column's distinct values without NaN, and the interned code of each."""
         keys, _ = column.counts
         if column.column.type.name == "float":
             keys = keys[~np.isnan(floats(keys))]
@@ -290,7 +290,7 @@ class Labels:
         return found
 
     def _between_neighbours(self, new: Codes) -> Codes | None:
-        """Return labels for new values, given in order: even ones within each gap. None where a gap is too small."""
+        """Return evenly spaced labels for new values, given in order; None where a gap is too small."""
         if not len(self):
             return None
         below, above = np.full(len(new), -_HIGHEST), np.full(len(new), _HIGHEST)
@@ -310,8 +310,8 @@ class Labels:
         labels: Codes = np.repeat(start, sizes) + np.repeat(step, sizes) * nth
         return labels
 
-    def _spread_out(self, new: Codes) -> Relabelled | None:
-        """Give all values labels anew, at even distances, new values among them."""
+    def _relabelled_evenly(self, new: Codes) -> Relabelled | None:
+        """Give all values, new values included, new labels at even distances."""
         old = self._all
         codes = np.insert(old.codes, self._places(old, new), new)
         gap = _HIGHEST // (len(codes) + 1)  # half of the range stays free at either end

@@ -1,4 +1,4 @@
-"""Masks of many denial constraints at once, read column pair by column pair."""
+"""Masks of denial constraints and evidences as outcomes, column pair by column pair, and back."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from holdfast.tables.arrays import Outcomes, Words
 
 
 def outcomes_of(masks: Words, space: PredicateSpace) -> Outcomes:
-    """Return (P, k): what each of k constraints allows on each column pair; `EVERY_OUTCOME` where it says nothing.
+    """Return (P, k): the outcomes that each of k masks allows on each column pair.
 
     >>> from holdfast.constraints import Column, Schema, parse_denial
     >>> from holdfast.constraints.types import FLOAT, STRING
@@ -29,9 +29,9 @@ def outcomes_of(masks: Words, space: PredicateSpace) -> Outcomes:
 
 
 def words_of(outcomes: Outcomes, space: PredicateSpace) -> Words:
-    """Return masks by what each allows on each column pair, or evidences by what they have: (P, k), as `outcomes_of`.
+    """Return masks by the outcomes (P, k) that they allow, or evidences by the outcomes that they have.
 
-    Without an order `<` and `>` are `!=`, so one of the two is enough.
+    On pairs without an order both `<` and `>` stand for `!=`.
     """
     words = np.zeros((outcomes.shape[1], space.word_count), np.uint64)
     unordered = np.array([(o & EQUAL) >> 1 | (2 if o & (LESS | GREATER) else 0) for o in range(8)], np.uint64)
@@ -42,9 +42,9 @@ def words_of(outcomes: Outcomes, space: PredicateSpace) -> Words:
 
 
 def seen_in(words: Words, here: PredicateSpace, there: PredicateSpace) -> Words:
-    """Return masks or evidences of one space as those of another one over the same columns.
+    """Return masks or evidences of one space as masks or evidences of another space over the same columns.
 
-    Column pairs that only the other space has are left open; an order that it does not have is forgotten.
+    Column pairs that only the other space has allow every outcome; an order that it does not have is forgotten.
     """
     if here == there:
         return words

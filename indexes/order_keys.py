@@ -39,19 +39,19 @@ _THOUSAND = 1_000
 
 
 class OrderKeys(ABC):
-    """How the values of a domain become bytes, and values again; and what is stored of them (`state/codecs.py`)."""
+    """Converts the values of a domain to bytes and back, and to what a state stores (`state/codecs.py`)."""
 
     @abstractmethod
     def of(self, column: EncodedColumn, keys: Codes) -> pa.Array:
-        """Return the bytes of values of a column, given by their keys, none of them NaN. O(keys)."""
+        """Return the bytes of a column's values, given by their keys, none of them NaN. O(keys)."""
 
     @abstractmethod
     def values(self, stored: pa.Array, column: Column) -> pa.Array:
-        """Return values of a column by their bytes. O(values)."""
+        """Return the values of a column that have these bytes. O(values)."""
 
     @abstractmethod
     def records(self, stored: pa.Array) -> list[bytes]:
-        """Return what is stored of values, by their bytes."""
+        """Return what a state stores for values with these bytes."""
 
     @abstractmethod
     def read(self, records: Sequence[bytes]) -> pa.Array:
@@ -59,20 +59,20 @@ class OrderKeys(ABC):
 
 
 class TextKeys(OrderKeys):
-    """Keys of strings."""
+    """Strings."""
 
     def of(self, column: EncodedColumn, keys: Codes) -> pa.Array:
-        """Return the UTF-8 of strings."""
+        """Return strings in UTF-8."""
         if column.dictionary is None or not len(column.dictionary):
             return pa.array([], pa.large_binary())
         return column.dictionary.take(pa.array(keys)).cast(pa.large_binary())
 
     def values(self, stored: pa.Array, column: Column) -> pa.Array:  # noqa: ARG002 (as of numbers)
-        """Return strings."""
+        """Return the strings."""
         return stored.view(pa.large_string())
 
     def records(self, stored: pa.Array) -> list[bytes]:
-        """Return what is stored of strings."""
+        """Return what a state stores for strings."""
         return [b"s" + text for text in stored.to_pylist()]
 
     def read(self, records: Sequence[bytes]) -> pa.Array:
@@ -81,10 +81,10 @@ class TextKeys(OrderKeys):
 
 
 class NumberKeys(OrderKeys):
-    """Keys of numbers, dates and times."""
+    """Numbers, dates and times."""
 
     def of(self, column: EncodedColumn, keys: Codes) -> pa.Array:
-        """Return the bytes of numbers. O(keys), Python for each one that is no double."""
+        """Return the bytes of numbers. O(keys), Python for each number that is no double."""
         kind = column.column.type
         if kind.name == "float":
             return _doubles(floats(keys))
@@ -109,7 +109,7 @@ class NumberKeys(OrderKeys):
         return _integers(keys)
 
     def values(self, stored: pa.Array, column: Column) -> pa.Array:
-        """Return numbers, dates or times. O(values), Python for each one."""
+        """Return the numbers, dates or times. O(values), Python for each."""
         kind, numbers = column.type, [_number(one) for one in stored.to_pylist()]
         made: list[Value]
         match kind.name:
@@ -126,11 +126,11 @@ class NumberKeys(OrderKeys):
         return pa.array(made, arrow_type_of(kind), from_pandas=False)
 
     def records(self, stored: pa.Array) -> list[bytes]:
-        """Return what is stored of numbers: integers as digits, others as floats or decimals."""
+        """Return what a state stores for numbers: integers as digits, others as floats or decimals."""
         return [codecs.value(_number(one)) for one in stored.to_pylist()]
 
     def read(self, records: Sequence[bytes]) -> pa.Array:
-        """Return the inverse of `records`. O(records), Python for each one."""
+        """Return the inverse of `records`. O(records), Python for each."""
         numbers = [codecs.read_value(record) for record in records]
         is_double = np.array([isinstance(number, float) for number in numbers], np.bool_)
         is_small = np.array([isinstance(n, int) and abs(n) < _WHOLE_LIMIT for n in numbers], np.bool_)
@@ -192,7 +192,7 @@ def _head(double: float) -> bytes:
 
 
 def _number(stored: bytes) -> int | float | Decimal:
-    """Return the number of its bytes: an integer where it is whole, a float where it is one."""
+    """Return the number with these bytes: an integer where it is whole, a float where it is a double."""
     double = float(floats(np.array([int.from_bytes(stored[:8], "big") - (1 << 63)], np.int64))[0])
     if stored[8:9] == _EXACT:
         return int(double) if abs(double) < _WHOLE_LIMIT and double.is_integer() else double

@@ -1,8 +1,8 @@
-"""The rows of one table: each distinct row once, with how many copies of it there are.
+"""The rows of one table: each distinct row once, with its number of copies.
 
 A table without a key is the signed sum of its changes (semantics), so a row may have a negative number of copies: owed
 deletes. A row is *live* while it has a positive number. Slots name distinct rows; a slot is given to another row only
-after whoever heard of its end has been told (`forget`).
+after `forget`, when all users of the slot have seen its row vanish.
 
 Invariant: no two slots that are in use have the same codes; a slot is in use while its row has copies, live or owed.
 """
@@ -21,7 +21,7 @@ from holdfast.state import codecs
 from holdfast.state.pieces import Pieces
 from holdfast.state.store import Reader, WriteBatch
 from holdfast.tables import Table
-from holdfast.tables.arrays import Codes, Ints, Slots
+from holdfast.tables.arrays import Codes, Ints, Slots, as_slots
 from holdfast.tables.columnar import encoded
 
 _FEWEST = 1 << 10
@@ -30,16 +30,16 @@ _FILLED_AT_ONCE = 1 << 19
 
 @dataclass(frozen=True)
 class RowDelta:
-    """What a batch did to the distinct rows.
+    """How a batch changed the distinct rows.
 
     Parameters
     ----------
-    appeared, vanished : slots of rows that became live, or are no longer.
-    doubled, single : rows that are live before and after and became two or more copies, or are just one now: they
-        became a pair with themselves, or are no longer.
-    copies_in, copies_out : how many live copies came and went.
-    newly_owed : how many deletes found no copy.
-    changed, copies : slots of rows that have more or fewer live copies now, and how many more.
+    appeared, vanished : slots of rows that became live, or are live no longer.
+    doubled, single : slots of rows that are live before and after and now have two copies or more, or a single copy:
+        they became a pair with themselves, or are no such pair any more.
+    copies_in, copies_out : the numbers of live copies inserted and deleted.
+    newly_owed : the number of deletes that found no copy.
+    changed, copies : slots of rows whose number of live copies changed, and by how much.
     """
 
     appeared: Slots
@@ -50,11 +50,11 @@ class RowDelta:
     copies_out: int
     newly_owed: int
     changed: Slots
-    copies: Slots
+    copies: Ints
 
     @property
     def is_empty(self) -> bool:
-        """Whether no pair of rows came or went."""
+        """Whether the pairs of rows are the same as before."""
         return not (len(self.appeared) or len(self.vanished) or len(self.doubled) or len(self.single))
 
 
@@ -67,9 +67,9 @@ class RowSet:
 
     Parameters
     ----------
-    space : columns, types, and which are compared with each other.
+    space : columns, types, and which columns are compared with each other.
     key : names of the columns that identify a row; none for a table without a key.
-    coding : what codes have to tell, where that is more than `space` asks.
+    coding : a space with more comparisons that codes have to support; by default `space`.
     """
 
     def __init__(self, space: PredicateSpace, key: Sequence[str] = (), coding: PredicateSpace | None = None) -> None:
@@ -94,15 +94,15 @@ class RowSet:
         self._by_key = RowHash(self.key) if key else None
 
     def __len__(self) -> int:
-        """How many rows there are, copies counted."""
+        """Return the number of rows, copies counted."""
         return self.live_copies
 
     def live(self) -> Slots:
         """Return the slots of all live rows. O(n)."""
-        return np.flatnonzero(self.copies[: self._used] > 0)
+        return as_slots(np.flatnonzero(self.copies[: self._used] > 0))
 
     def begin(self) -> None:
-        """Begin a batch: `undo` leads back to here."""
+        """Begin a batch: `undo` restores this state."""
         self._before.clear()
         self._relabelled.clear()
         if self.encoding.can_waste:
@@ -110,7 +110,7 @@ class RowSet:
         self._encoding_before = self.encoding.memo()
 
     def undo(self) -> None:
-        """Take back what was done since `begin`, wherever it stopped. O(n)."""
+        """Undo all changes since `begin`, wherever they stopped. O(n)."""
         self.encoding.take_back(self._encoding_before)
         for column, codes in self._relabelled[::-1]:
             self.codes[: len(codes), column] = codes
@@ -124,7 +124,7 @@ class RowSet:
         self._rehash()
 
     def encode(self, table: Table) -> tuple[Codes, list[Relabelled]]:
-        """Return the codes of rows that are to be looked up or changed; relabels the rows where values need it."""
+        """Return the codes of rows to look up or change; the rows held are relabelled where new values need that."""
         codes, relabelled = self.encoding.encode(table, lambda: self.codes[self._in_use()])
         for change in relabelled:
             for c in change.columns:
@@ -137,13 +137,13 @@ class RowSet:
         return codes, relabelled
 
     def slots_of(self, codes: Codes) -> Slots:
-        """Return the slot of each row, -1 where it has no copies. O(k)."""
-        return self._whole.find(self.codes, codes)
+        """Return the slot of each row, -1 where no copies are held or owed. O(k)."""
+        return as_slots(self._whole.find(self.codes, codes))
 
     def slots_with_key(self, codes: Codes) -> Slots:
         """Return the slot of the live row with each row's key, -1 where there is none. O(k)."""
         assert self._by_key is not None, "the table has no key"
-        return self._by_key.find(self.codes, codes)
+        return as_slots(self._by_key.find(self.codes, codes))
 
     def slots_between(self, column: int, low: int, high: int) -> Slots:
         """Return the slots of live rows with a number from `low` to `high` in a column of integers. O(n)."""
@@ -157,27 +157,27 @@ class RowSet:
         return self.encoding.decode(self.codes[slots])
 
     def table(self, slots: Slots) -> Table:
-        """Return some rows as a table. O(k)."""
+        """Return rows as a table. O(k)."""
         schema = self.space.schema
         arrays = self.encoding.arrow(self.codes[slots])
         return encoded(schema.table, schema.columns, {name: arrays.column(name) for name in schema.names}, len(slots))
 
     def arrow(self) -> tuple[pa.Table, pa.Table]:
-        """Return all live rows, each as often as it is there, and the deletes that are owed, as Arrow tables. O(n)."""
+        """Return all live rows, copies included, and the owed deletes, as Arrow tables. O(n)."""
         used = self._in_use()
         copies = self.copies[used]
         live, owed = (self.encoding.arrow(np.repeat(self.codes[used], side, axis=0)) for side in _sides(copies))
         return live, owed
 
     def owed(self) -> pa.Table:
-        """Return the deletes that are owed, each as often as it is. O(slots)."""
+        """Return the owed deletes, copies included. O(slots)."""
         owing = np.flatnonzero(self.copies[: self._used] < 0)
         return self.encoding.arrow(np.repeat(self.codes[owing], -self.copies[owing], axis=0))
 
     def change(self, codes: Codes, signs: Ints) -> RowDelta:
         """Add `signs[i]` copies of row `codes[i]`, each row listed once. O(k).
 
-        Rows that vanish keep their slots and codes until `forget`.
+        Vanished rows keep their slots and codes until `forget`.
         """
         slots, before = self._places_for(codes)
         after = before + signs
@@ -197,12 +197,12 @@ class RowSet:
         )
 
     def fill(self, table: Table) -> None:
-        """Take the first rows over, some at a time: their codes are held once. O(n)."""
+        """Insert the first rows, some at a time, so that codes are in memory once. O(n)."""
         starts = range(0, table.row_count, _FILLED_AT_ONCE)
         self.fill_from((table.between(start, start + _FILLED_AT_ONCE) for start in starts), table.row_count)
 
     def fill_from(self, parts: Iterable[Table], row_count: int) -> None:
-        """Take the first rows over from tables that each have some of them, `row_count` in all. O(n)."""
+        """Insert the first rows from tables that each have some of them, `row_count` in all. O(n)."""
         self._reserve(row_count)
         for table in (self._whole, self._by_key):
             if table is not None and self.key:  # else rows may be the same
@@ -214,7 +214,7 @@ class RowSet:
         self.begin()
 
     def key_is_unique(self) -> bool:
-        """Whether each row is there once, no other row has its key, and no key has a null. O(n)."""
+        """Whether each row has one copy, no two rows have one key, and no key has a null. O(n)."""
         assert self._by_key is not None, "the table has no key"
         for start in range(0, self._used, _FILLED_AT_ONCE):
             slots = np.arange(start, min(start + _FILLED_AT_ONCE, self._used))
@@ -226,9 +226,9 @@ class RowSet:
         return True
 
     def hold(self, codes: Codes, copies: Ints) -> Slots:
-        """Say that row `codes[i]`, each listed once, is there `copies[i]` times, which no batch changed; return slots.
+        """Set the copies of row `codes[i]`, each listed once, to `copies[i]`, outside of any batch; return slots.
 
-        O(k). Rows that are there no more keep their slots and codes until `forget`.
+        O(k). Rows without copies keep their slots and codes until `forget`.
         """
         slots, before = self._places_for(codes)
         self._put(slots, before, copies)
@@ -236,7 +236,7 @@ class RowSet:
 
     @contextmanager
     def beside(self, codes: Codes) -> Iterator[Slots]:
-        """Give rows slots of their own while they are compared with those of the table, and do not join.
+        """Give rows slots while they are compared with the rows of the table, of which they do not become a part.
 
         Amortised O(k).
         """
@@ -245,12 +245,12 @@ class RowSet:
             self.codes, self.copies = _longer(self.codes, end * 3 // 2), _longer(self.copies, end * 3 // 2)
         self.codes[used:end], self.copies[used:end] = codes, 1
         try:
-            yield np.arange(used, end)
+            yield as_slots(np.arange(used, end))
         finally:
             self.copies[used:end] = 0
 
     def forget(self) -> None:
-        """Free the slots of rows without copies. O(rows without copies since the last call)."""
+        """Free the slots of rows that lost their last copy. O(rows that did so since the last call)."""
         ended = np.unique(np.concatenate([np.zeros(0, np.int64), *self._ended]))
         gone = ended[self.copies[ended] == 0]
         self._whole.remove(self.codes, gone)
@@ -258,7 +258,7 @@ class RowSet:
         self._ended.clear()
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
-        """Yield what changed since it was last saved, or everything, in batches of bounded size."""
+        """Yield changes since the last save, or everything, in batches of bounded size."""
         yield from self.encoding.save(prefix, everything=everything)
         if everything or self._all_changed:
             yield from self._pieces.save_all(prefix, self._in_use(), self._stored)
@@ -268,7 +268,7 @@ class RowSet:
         self._changed, self._all_changed = [np.zeros(0, np.int64)], False
 
     def restore(self, store: Reader, prefix: bytes) -> None:
-        """Take over what was saved. O(n)."""
+        """Read what was saved. O(n)."""
         found = list(self._pieces.restore(store, prefix))
         self._take(max((int(piece.records.max(initial=-1)) for piece, _ in found), default=-1) + 1)
         for piece, stored in found:
@@ -287,7 +287,7 @@ class RowSet:
         self._rehash()
 
     def check_invariants(self) -> None:
-        """Assert what the class promises. O(n)."""
+        """Assert the invariants. O(n)."""
         used = self._in_use()
         assert len(np.unique(self.codes[used], axis=0)) == len(used)
         assert (self.slots_of(self.codes[used]) == used).all()
@@ -299,11 +299,11 @@ class RowSet:
         self.encoding.check_invariants()
 
     def check_saved(self) -> None:
-        """Assert that what was saved last gives the rows. O(n)."""
+        """Assert that the last save has all rows. O(n)."""
         self._pieces.check_invariants(self._in_use())
 
     def _take_part(self, part: Table) -> None:
-        """Take some of the first rows over."""
+        """Insert some of the first rows."""
         codes, _ = self.encode(part)
         first, copies = np.unique(first_equal(codes, range(codes.shape[1])), return_counts=True)
         self.change(codes if len(first) == len(codes) else codes[first], copies)
@@ -311,12 +311,12 @@ class RowSet:
         self._relabelled.clear()
         self._changed.clear()
 
-    def _stored(self, slots: Slots) -> bytes:
-        """Lay rows out: their copies, then the codes of one after the other."""
+    def _stored(self, slots: Ints) -> bytes:
+        """Return rows as they are stored: their copies, then the codes row by row."""
         return codecs.codes(self.copies[slots]) + codecs.codes(self.codes[slots])
 
     def _places_for(self, codes: Codes) -> tuple[Slots, Ints]:
-        """Return the slots of rows, new ones where they have none, and how many copies each has."""
+        """Return the slots of rows, new slots where rows have none, and their numbers of copies."""
         slots = self.slots_of(codes)
         before = np.where(slots >= 0, self.copies[slots], 0)
         new = slots < 0
@@ -326,13 +326,13 @@ class RowSet:
         return slots, before
 
     def _put(self, slots: Slots, before: Ints, after: Ints) -> tuple[Slots, Slots]:
-        """Give rows so many copies; return those that became live, and those that are no longer."""
+        """Set the copies of rows; return the rows that became live, and the rows that are live no longer."""
         self._before.append((slots, before))
         self.copies[slots] = after
         self._ended.append(slots[after == 0])
         self._changed.append(slots)
         appeared, vanished = slots[(before <= 0) & (after > 0)], slots[(before > 0) & (after <= 0)]
-        if self._by_key is not None:  # the old version of a row goes before the new one comes
+        if self._by_key is not None:  # first: the new version of a row has the key of the old version
             self._by_key.remove(self.codes, vanished)
             self._by_key.insert(self.codes, appeared)
         (live, owed), (live_before, owed_before) = _sides(after), _sides(before)
@@ -349,12 +349,12 @@ class RowSet:
             self._by_key.rebuild(self.codes, self.live())
 
     def _held(self) -> Codes:
-        """Return the codes of all rows with copies; no copy of them where every slot is in use."""
+        """Return the codes of all rows with copies; a view where every slot is in use."""
         is_dense = np.count_nonzero(self.copies[: self._used]) == self._used
         return self.codes[: self._used] if is_dense else self.codes[self._in_use()]
 
     def _in_use(self) -> Slots:
-        return np.flatnonzero(self.copies[: self._used] != 0)
+        return as_slots(np.flatnonzero(self.copies[: self._used] != 0))
 
     def _take(self, count: int) -> Slots:
         """Return free slots."""
@@ -365,21 +365,21 @@ class RowSet:
         self._used += count - reused
         if self._used > len(self.copies):
             self._reserve(self._used * 3 // 2)
-        return slots
+        return as_slots(slots)
 
     def _reserve(self, room: int) -> None:
-        """Have room for so many slots; what is not used yet costs no memory."""
+        """Make room for `room` slots; unused room costs no memory."""
         if room > len(self.copies):
             self.codes, self.copies = _longer(self.codes, room), _longer(self.copies, room)
 
 
 def _sides(copies: Ints) -> tuple[Ints, Ints]:
-    """Return how many copies are live, and how many are owed."""
+    """Return the numbers of live copies, and of owed copies."""
     return np.maximum(copies, 0), np.maximum(-copies, 0)
 
 
 def _longer(array: Ints, room: int) -> Ints:
-    """Return an array with more room; what is not used yet costs no memory."""
+    """Return an array with more room; unused room costs no memory."""
     longer = np.zeros((room, *array.shape[1:]), np.int64)
     longer[: len(array)] = array
     return longer

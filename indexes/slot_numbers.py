@@ -1,8 +1,8 @@
-"""A small number for each value of each column, as rows come and go: equal values have equal numbers, in no order.
+"""A small number for each value of each column of live rows: equal values have equal numbers, in no order.
 
-Counting sorts rows into classes by these numbers as places of an array, where codes may be anything.
+Counting uses these numbers as positions in arrays, which codes would make too large.
 
-Invariant: live rows have the numbers of their values; a column has at most twice as many numbers as values, or few.
+Invariant: live rows have the numbers of their values; a column has at most about twice as many numbers as values.
 """
 
 import numpy as np
@@ -24,37 +24,37 @@ class SlotNumbers:
     Attributes
     ----------
     numbers : (columns, slots) the number of each row's value.
-    known : of each column, how many numbers there are.
+    known : the number of numbers of each column.
     """
 
     def __init__(self, rows: RowSet) -> None:
         self._rows = rows
         width = len(rows.space.schema)
         self.known = np.zeros(width, np.int64)
-        self._fresh = np.zeros(width, np.int64)  # so many numbers there were when they were given anew
+        self._fresh = np.zeros(width, np.int64)  # the number of numbers after the last `rebuild`
         self._tables = [_table(_FEWEST) for _ in range(width)]
         self.numbers: ValueNumbers = np.zeros((width, 0), np.int32)
         self.rebuild()
 
     def rebuild(self) -> None:
-        """Give all live rows new numbers. O(n) a column."""
+        """Give the values of all live rows new numbers. O(n) a column."""
         for column in range(len(self.known)):
             self._rebuild(column)
 
     def follow(self, appeared: Slots) -> None:
-        """Give rows that came their numbers; those of all other rows, vanished ones too, stay until `settle`."""
+        """Give the values of new rows numbers; all other rows, vanished rows included, keep theirs until `settle`."""
         self._reach()
         for column in range(len(self.known)):
             self._give(column, appeared)
 
     def settle(self) -> None:
-        """Give live rows new numbers in columns that have many numbers of values that are gone. Amortised O(rows)."""
+        """Give values new numbers in columns with many numbers that no live row has. Amortised O(rows)."""
         for column in range(len(self.known)):
             if self.known[column] > 2 * self._fresh[column] + _FEWEST:
                 self._rebuild(column)
 
     def check_invariants(self) -> None:
-        """Assert that equal values have equal numbers, and others have others. O(n log n)."""
+        """Assert that values are equal exactly if their numbers are. O(n log n)."""
         live = self._rows.live()
         for column, numbers in enumerate(self.numbers):
             both = np.unique(np.column_stack([self._rows.codes[live, column], numbers[live]]), axis=0)
@@ -80,7 +80,7 @@ class SlotNumbers:
         self.known[column] = number_kernel(*args)
 
     def _reach(self) -> None:
-        """Have a place for every slot."""
+        """Make room for a number of every slot."""
         width, room = self.numbers.shape
         if room < len(self._rows.copies):
             longer = np.zeros((width, len(self._rows.copies)), np.int32)

@@ -1,9 +1,9 @@
-"""The rows of one table in the order of their groups, searchable for the sizes of groups that other rows are in.
+"""The rows of one table sorted by their groups, searchable for the sizes of the groups that other rows belong to.
 
-What `GroupCounts` keeps as it changes is looked up here in rows that hardly do: a group is a range of places, found by
-two searches, and has its parts in it one after the other. The order stays when rows lose copies, or all of them.
+`GroupCounts` keeps sizes for rows that change; this is for rows that hardly do: a group is a range of positions, found
+by two binary searches, and its parts follow each other. The order stays when rows lose copies, or all copies.
 
-Invariant: the sizes are those of the live rows, copies included, as they were weighed last.
+Invariant: the sizes are those of the live rows, copies included, at the last `weigh`.
 """
 
 from collections.abc import Sequence
@@ -13,18 +13,18 @@ import numpy as np
 
 from holdfast.indexes.kernels.groups import group_sizes_kernel
 from holdfast.indexes.rows import RowSet
-from holdfast.tables.arrays import Ints, Slots
+from holdfast.tables.arrays import Ints, Slots, as_slots
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is known of groups that were asked for.
+    """The sizes of the groups that were asked for.
 
     Parameters
     ----------
-    groups, parts : how many rows each has, copies included; parts in the order that they were asked for.
-    others : how many dependents the rows of a group have that were not asked for, 2 for more.
-    other : where it is one, a row with it.
+    groups, parts : the number of rows of each, copies included; parts in the order of the request.
+    others : the number of other dependents that the rows of a group have, 2 for more.
+    other : where there is one other dependent, a row that has it.
     """
 
     groups: Ints
@@ -34,13 +34,13 @@ class Sizes:
 
 
 class SortedGroups:
-    """The groups of one table's rows. O(n log n) to make.
+    """The groups of one table's rows. Built in O(n log n).
 
     Parameters
     ----------
-    rows : the table; rows that come later are not in it.
-    columns : those that a group agrees on.
-    dependent : of a functional dependency, which a part of a group agrees on too; None for a key.
+    rows : the table; rows inserted later are not included.
+    columns : the columns whose values the rows of a group share.
+    dependent : the dependent of a functional dependency, whose value the rows of a part share; None for a key.
     """
 
     def __init__(self, rows: RowSet, columns: Sequence[int], dependent: int | None = None) -> None:
@@ -53,16 +53,16 @@ class SortedGroups:
         self.weigh()
 
     def weigh(self) -> None:
-        """Take over how many copies the rows have now. O(n)."""
+        """Update the sizes to the present copies of the rows. O(n)."""
         self._before = np.concatenate([[0], np.cumsum(np.maximum(self._rows.copies[self._order], 0))])
 
     def sizes(self, slots: Slots, group: Ints) -> Sizes:
-        """Return the sizes of the groups and parts that some rows are in. O(log n) each.
+        """Return the sizes of the groups and parts that rows belong to. O(log n) each.
 
         Parameters
         ----------
         slots : a row of each part.
-        group : the number of its group, from 0 on with none left out.
+        group : the number of its group, from 0 on without gaps.
         """
         keys = [group] if not len(self._dependent) else [self._rows.codes[slots, self._dependent[0]], group]
         by_group = np.lexsort(keys)
@@ -85,4 +85,4 @@ class SortedGroups:
         )
         parts = np.zeros(len(slots), np.int64)
         parts[by_group] = found
-        return Sizes(groups, parts if len(self._dependent) else groups[group], others, other)
+        return Sizes(groups, parts if len(self._dependent) else groups[group], others, as_slots(other))

@@ -1,6 +1,6 @@
-"""Strings without an order: a number for each distinct one (`interned.py`), stored in pieces.
+"""Strings without an order: a number for each distinct string (`interned.py`), stored in pieces.
 
-A code is used again once no row has its string; a restart copies arrays.
+A code is used again once no row has its string. A restart copies arrays.
 
 Invariant: a code has at most one text, and a text at most one code.
 """
@@ -40,11 +40,11 @@ class Texts:
 
     @property
     def is_wasteful(self) -> bool:
-        """Whether as many have come as there were before."""
+        """Whether the number of strings has doubled since strings were last forgotten."""
         return len(self) > 2 * self._kept
 
     def codes(self, column: EncodedColumn) -> Codes:
-        """Return codes of a column of the domain; new strings get one."""
+        """Return the codes of a column; new strings get codes."""
         dictionary = column.dictionary
         assert dictionary is not None
         if not len(dictionary):
@@ -65,11 +65,11 @@ class Texts:
         return self._interned.binaries(codes).view(pa.large_string())
 
     def let_go(self) -> None:
-        """Hold the strings of the last table no longer."""
+        """Release the strings of the last table."""
         self._seen, self._seen_codes = None, np.zeros(0, np.int64)
 
     def keep(self, codes: Iterable[Codes]) -> None:
-        """Forget all strings but those of the codes in some arrays. O(codes + strings)."""
+        """Forget all strings but those of the given codes. O(codes + strings)."""
         self.let_go()
         kept = np.zeros(self._interned.used, np.bool_)
         for column in codes:
@@ -81,7 +81,7 @@ class Texts:
         self._interned.free(gone)
 
     def save(self, prefix: bytes, *, everything: bool) -> Iterator[WriteBatch]:
-        """Yield what changed since it was last saved, or everything, in batches of bounded size."""
+        """Yield changes since the last save, or everything, in batches of bounded size."""
         if everything:
             yield from self._pieces.save_all(prefix + b"t", self._interned.held(), self._stored)
         else:
@@ -91,12 +91,12 @@ class Texts:
         self._changed = [np.zeros(0, np.int64)]
 
     def restore(self, store: Reader, prefix: bytes) -> None:
-        """Take over what was saved. O(strings)."""
+        """Read what was saved. O(strings)."""
         found = list(self._pieces.restore(store, prefix + b"t"))
         codes = [piece.records for piece, _ in found]
         ends = [piece.ended for piece, _ in found]
         used = max((int(numbers.max(initial=-1)) for numbers in codes), default=-1) + 1
-        source = np.full(used, FREE, np.int64)  # where the last text of each code lies in all that was found
+        source = np.full(used, FREE, np.int64)  # the position of the last text of each code
         size = np.full(used, FREE, np.int64)
         parts: list[Bytes] = [np.zeros(0, np.uint8)]
         end = 0
@@ -111,15 +111,15 @@ class Texts:
         self._kept = max(len(self), _FEW_KEPT)
 
     def check_saved(self) -> None:
-        """Assert that what was saved last gives the strings."""
+        """Assert that the last save has all strings."""
         self._pieces.check_invariants(self._interned.held())
 
     def _coded(self, texts: pa.Array) -> Codes:
-        """Return the codes of some strings; new ones get one."""
+        """Return the codes of strings; new strings get codes."""
         codes, given = self._interned.intern(texts)
         self._changed.append(given)
         return codes
 
     def _stored(self, codes: Codes) -> bytes:
-        """Lay strings out: how many bytes each has, then these."""
+        """Return strings as they are stored: the size of each, then all bytes."""
         return codecs.codes(self._interned.size[codes]) + self._interned.gathered(codes).tobytes()

@@ -1,7 +1,7 @@
-"""Threads that all indexes of a process share: as many as the widest of them uses, however many indexes there are.
+"""Threads that all indexes of a process share: as many as the index with most threads uses.
 
-Invariant: work that is shared does not share work itself, since it would wait for the threads that it takes; when
-`mapped` returns or raises, none of its work is under way any more.
+Invariant: work that runs in these threads does not call `mapped`, as it would wait for the threads that it occupies;
+when `mapped` returns or raises, none of its work is running.
 """
 
 import os
@@ -15,11 +15,11 @@ Result = TypeVar("Result")
 
 
 def mapped(threads: int, work: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
-    """Return what `work` makes of each task, in the order of the tasks.
+    """Return the result of `work` for each task, in the order of the tasks.
 
     Parameters
     ----------
-    threads : so many tasks are worked on at a time; with one, the calling thread does them all.
+    threads : the number of tasks that run at a time; with one thread the caller runs them all.
     """
     if threads == 1:
         return [work(task) for task in tasks]
@@ -35,7 +35,7 @@ def mapped(threads: int, work: Callable[[Task], Result], tasks: Iterable[Task]) 
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Return the threads for all who use so many."""
+    """Return the pool with this number of threads."""
     return ThreadPoolExecutor(threads, "index")
 
 

@@ -1,7 +1,7 @@
-"""The groups that a batch touched in some columns, found by looking at every row once: nothing is kept for them.
+"""The groups with rows of a batch, found by a pass over all rows: no table of groups is kept.
 
-Exceptions of a key or a functional dependency change in these groups alone. Looking for them costs a few nanoseconds a
-row; a table of all groups would be larger than the rows where most groups are small.
+Exceptions of a key or a functional dependency change in these groups alone. The pass costs a few nanoseconds a row; a
+table of all groups would be larger than the rows where most groups are small.
 """
 
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ _FEWEST, _BITS = 4, 16
 
 
 class ChangedGroups:
-    """Answers for one batch, before the slots of vanished rows are forgotten.
+    """Finds the groups of one batch, before the slots of vanished rows are freed.
 
     Parameters
     ----------
     rows : the table, as it is now.
-    numbers : of its rows, and of those that vanished.
+    numbers : of its rows, and of vanished rows.
     delta : the batch.
     """
 
@@ -41,7 +41,7 @@ class ChangedGroups:
         self._stamp = 0
 
     def in_columns(self, columns: tuple[int, ...]) -> "TouchedGroups":
-        """Return the groups of rows that agree on some columns, where one of them changed. O(rows)."""
+        """Return the groups by some columns in which a row changed. O(rows)."""
         size = _FEWEST
         while size < 2 * len(self._delta.changed) + 2:
             size *= 2
@@ -65,7 +65,7 @@ class ChangedGroups:
         return self._hashes[column]
 
     def more_of_constant(self, groups: "TouchedGroups", dependent: int) -> int:
-        """Return how many more exceptions a functional dependency has than before."""
+        """Return by how much the exceptions of a functional dependency grew."""
         numbers: ValueNumbers = self._numbers[dependent]
         args = groups.slots, groups.starts, groups.now, groups.before, self._classes, self._stamp
         more = more_exceptions_kernel(numbers, *args)
@@ -75,7 +75,7 @@ class ChangedGroups:
 
 @dataclass(frozen=True, eq=False)
 class TouchedGroups:
-    """Groups with a row that changed.
+    """Groups in which a row changed.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class TouchedGroups:
 
     @property
     def more_of_key(self) -> int:
-        """How many more exceptions the key has than before."""
+        """By how much the exceptions of the key grew."""
         if not len(self.slots):
             return 0
         now, before = (np.add.reduceat(copies, self.starts[:-1]) for copies in (self.now, self.before))

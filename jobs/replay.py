@@ -32,7 +32,7 @@ from holdfast.streaming.maintainers.holdings.in_memory import WholeInMemory
 from holdfast.streaming.maintainers.inclusion.across import InclusionsAcross
 from holdfast.streaming.maintainers.maintainer import BatchResult, Bounds, Maintainer
 from holdfast.tables import ReadOptions, Table, read_table, space_of, table_name
-from holdfast.tables.arrays import RowNumbers
+from holdfast.tables.arrays import Positions
 from holdfast.tables.pipes import pipes_kept
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class _ReplayTable:
             )
         self.seconds.append(perf_counter() - start)
 
-    def apply(self, rows: RowNumbers) -> BatchResult:
+    def apply(self, rows: Positions) -> BatchResult:
         result = self.maintainer.apply_records(self.changes.records(rows))
         self.owed = result.owed
         return result
@@ -284,15 +284,15 @@ class _Records:
     tables, rows : the number of each record's table, and its row in the file of that table.
     """
 
-    tables: RowNumbers
-    rows: RowNumbers
+    tables: Positions
+    rows: Positions
 
     def batches(self, size: int) -> Iterator["_Records"]:
         for start in range(0, len(self.rows), size):
             yield _Records(self.tables[start : start + size], self.rows[start : start + size])
 
-    def rows_of(self, table: int) -> RowNumbers:
-        rows: RowNumbers = self.rows[self.tables == table]
+    def rows_of(self, table: int) -> Positions:
+        rows: Positions = self.rows[self.tables == table]
         return rows
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from holdfast.constraints import InclusionDependency, StateRefused
-from holdfast.discovery.blocks.storage.live import BLOCKS, MARKS
+from holdfast.discovery.blocks.storage.manifest import BLOCKS, MARKS
 from holdfast.discovery.blocks.values.parts import ValueParts
 from holdfast.discovery.detection.forms import form_of
 from holdfast.discovery.inclusion.clusters import Clusters

@@ -3,7 +3,7 @@
 from typing import Any
 
 from holdfast.constraints import ColumnRef
-from holdfast.discovery.blocks.storage.live import stored_blocks
+from holdfast.discovery.blocks.storage.manifest import stored_blocks
 from holdfast.state.commits import LedgerEntry, last_batch, last_commit, unpublished_count
 from holdfast.state.store import Reader
 from holdfast.streaming.alerts.waiting import alert_status

@@ -4,6 +4,8 @@ Names of *identities* say what a number refers to, and are used wherever arrays 
 *numbers* say the type alone, for counts, sizes, positions in other arrays, and whatever a function computes with.
 """
 
+from typing import NewType, cast
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,19 +39,26 @@ DenseCodes = NDArray[np.int32]
 """Values as ranks, or numbers from 0 on, that live as long as one computation (`discovery/evidence/codes.py`)."""
 ValueNumbers = NDArray[np.int32]
 """Values as small numbers without an order (`indexes/slot_numbers.py`)."""
-Slots = NDArray[np.int64]
+Slot = NewType("Slot", np.int64)
+"""A number of its own type: mypy takes an array of slots where integers are wanted, and no other integers for slots."""
+Slots = NDArray[Slot]
 """Rows of a `RowSet`, by where it keeps them."""
 SlotPairs = NDArray[np.int32]
 """Pairs of rows (t, s), by slot: an array of two columns."""
 HashTable = NDArray[np.int32]
 """A hash table with open addressing: slots or numbers of what it holds, EMPTY or GONE elsewhere."""
 RowNumbers = NDArray[np.int64]
-"""Rows of a block, a file or a table, from 0 on in their order."""
+"""Rows of a table in blocks, by the numbers they were inserted with."""
 Rows = NDArray[np.int32]
-"""Rows of a table in memory, from 0 on in their order."""
+"""Rows of a table in memory, by their positions."""
 Pairs = NDArray[np.int64]
 """Pairs of rows (t, s): an array of two columns."""
 Numbers = NDArray[np.int64]
 """Numbers of records that a state stores: rows, evidences, values."""
 Positions = NDArray[np.int64]
 """Positions in another array."""
+
+
+def as_slots(numbers: Ints) -> Slots:
+    """Return numbers as the slots of a `RowSet` that they are."""
+    return cast("Slots", numbers)

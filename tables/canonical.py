@@ -74,7 +74,7 @@ def canonical(column: EncodedColumn, keys: Keys, *, texts: bool = False) -> pa.A
 
 
 def shown(stored: bytes) -> Value:
-    """Return the value of canonical bytes, as it is shown to people."""
+    """Return the value of canonical bytes for display."""
     tag, payload = stored[:1], stored[1:]
     match tag:
         case b"s":
@@ -135,7 +135,7 @@ def _strings(texts: pa.Array) -> pa.Array:
 
 
 def _fixed(tag: bytes, numbers: Keys, width: int = 8, scales: Keys | None = None) -> pa.Array:
-    """Return a tag, perhaps a byte for each, and the lower bytes of each number, big end first."""
+    """Return a tag, optionally a byte for each number, and the lower bytes of each number, big end first."""
     parts = [np.broadcast_to(np.frombuffer(tag, np.uint8), (len(numbers), len(tag)))]
     if scales is not None:
         parts.append(scales.astype(np.uint8)[:, None])
@@ -151,7 +151,7 @@ def binaries(rows: Bytes) -> pa.Array:
 
 
 def choose(which: Flags, one: Callable[[Any], pa.Array], other: Callable[[Any], pa.Array]) -> pa.Array:
-    """Return an array that `one` makes where `which` is true and `other` elsewhere; each is given its places."""
+    """Return the values of `one` where `which` is true, else of `other`; both receive the positions to compute."""
     if which.all():
         return one(slice(None))
     if not which.any():

@@ -1,6 +1,6 @@
 """A table in columns: 64-bit keys, nulls apart, one dictionary for all strings.
 
-Everything that searches, compares or stores rows works on these keys; values are made again only for people.
+All code that searches, compares or stores rows works on these keys; values are restored for display only.
 Invariant: two cells of the same column are equal (both null, or equal values) exactly when their keys and
 validity are; two strings anywhere in the table are equal exactly when their keys are. A table never changes.
 """
@@ -39,7 +39,7 @@ class EncodedColumn:
     ----------
     column : name and type.
     keys : one int64 a row, 0 where null.
-    valid : which rows are not null; None where none is.
+    valid : which rows are not null; None where no row is null.
     dictionary : values by key, for strings (shared by the table) and wide decimals (in order).
     """
 
@@ -79,9 +79,9 @@ class Table:
     ----------
     schema : name and columns.
     columns : the keys, in the order of the schema.
-    row_count : how many rows (a table may have no column).
-    warnings : what its reader left out or found odd, for people.
-    locate : says where a row came from, as in `tax.csv, line 17`.
+    row_count : the number of rows (a table may have no column).
+    warnings : warnings of its reader.
+    locate : returns where a row came from, as in `tax.csv, line 17`.
 
     Examples
     --------
@@ -110,7 +110,7 @@ class Table:
         return [{name: column[i] for name, column in values.items()} for i in range(len(rows))]
 
     def taken(self, rows: Ints) -> "Table":
-        """Return some of the rows, in the order given; where they came from is not kept. O(rows)."""
+        """Return rows by position, in the order given, without `locate`. O(rows)."""
         columns = tuple(
             EncodedColumn(c.column, c.keys[rows], None if c.valid is None else c.valid[rows], c.dictionary)
             for c in self.columns
@@ -118,7 +118,7 @@ class Table:
         return Table(self.schema, columns, len(rows), self.warnings)
 
     def between(self, start: int, end: int) -> "Table":
-        """Return the rows from a place to another one; where they came from is not kept. O(columns)."""
+        """Return the rows from position `start` to `end`, without `locate`. O(columns)."""
         columns = tuple(
             EncodedColumn(c.column, c.keys[start:end], None if c.valid is None else c.valid[start:end], c.dictionary)
             for c in self.columns
@@ -131,7 +131,7 @@ class Table:
 
     @cached_property
     def text_ranks(self) -> Keys:
-        """Each string's place in code point order, by its key: what orders strings where they are ordered."""
+        """The rank of each string in code point order, by its key."""
         dictionary = next((c.dictionary for c in self.columns if c.column.type.name == "string"), None)
         if dictionary is None or not len(dictionary):
             return np.empty(0, np.int64)
@@ -151,7 +151,7 @@ def encoded(
 ) -> Table:
     """Encode typed Arrow columns; strings may come dictionary-encoded. O(n) and a sort of wide decimals.
 
-    `arrays` is used up on the way, so that no more than one column is held twice.
+    `arrays` is emptied on the way, so that no more than one column is in memory twice.
     """
     schema = Schema(name, tuple(columns))
     made: dict[str, EncodedColumn] = {}
@@ -176,7 +176,9 @@ def encoded(
 
 def _distinct_texts(array: pa.ChunkedArray) -> pa.DictionaryArray:
     """Return a string column as one dictionary array."""
-    if not pa.types.is_dictionary(array.type) or array.type.index_type.bit_width < 32:  # might not hold all chunks'
+    if (
+        not pa.types.is_dictionary(array.type) or array.type.index_type.bit_width < 32
+    ):  # its indices might be too small for all chunks
         combined = with_dictionary(array.cast(pa.large_string()))
     else:
         combined = array.unify_dictionaries().combine_chunks()

@@ -1,8 +1,8 @@
-"""Keys that two columns have in common, so that their values can be compared with each other.
+"""Common keys of two columns, by which their values can be compared with each other.
 
 Within one type the keys already compare. Across number types they do not: values compare by their exact
 mathematical value, so 2^53 + 1 is not 9007199254740992.0, and decimal 0.1 is not float 0.1. There the two
-columns get ranks in the order of all their distinct values together. Nulls stay apart, as ever.
+columns get ranks in the order of all their distinct values together. Nulls stay separate.
 """
 
 from collections.abc import Collection, Hashable
@@ -29,7 +29,7 @@ def space_of(table: Table, cross_columns: str | Collection[tuple[str, str]] = "a
 
 
 def key_space(column: EncodedColumn) -> Hashable:
-    """Return what two columns have in common whose keys compare as their values do."""
+    """Return a value that is equal for two columns if their keys compare as their values do."""
     kind = column.column.type
     dictionary = None if column.dictionary is None else id(column.dictionary)
     return dictionary, ("scaled", kind.scale) if kind.name in {"integer", "decimal"} else kind
@@ -53,7 +53,7 @@ def common_keys(left: EncodedColumn, right: EncodedColumn) -> tuple[Keys, Keys]:
 
 
 def overlap(table: Table, left: int, right: int) -> tuple[int, int]:
-    """Return how much two columns share: the sums of the smaller and of the larger count, over non-null values.
+    """Return the overlap of two columns: the sums of the smaller and of the larger count over non-null values.
 
     O(d) where the columns' distinct values are counted already.
     """
@@ -146,7 +146,7 @@ def _whole_and_rest(column: EncodedColumn) -> Parts:
 
 
 def _nearest_floats(column: EncodedColumn) -> Parts:
-    """Split numbers exactly into (key of the nearest float, on which side of it, place on that side).
+    """Split numbers exactly into (key of the nearest float, side of the float, rank on that side).
 
     Rounding to the nearest is monotonic: a float above the nearest float of a decimal is above the decimal.
     """

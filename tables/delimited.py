@@ -39,8 +39,8 @@ class Header:
 
     Parameters
     ----------
-    names, types : the columns; types only where the header says them.
-    lines : how many lines of the file it takes, blank ones before it included.
+    names, types : the columns; types only where the header has them.
+    lines : the number of lines of the header, blank lines before included.
     """
 
     names: tuple[str, ...]
@@ -53,7 +53,7 @@ class DelimitedFile:
 
     Parameters
     ----------
-    path, options : what to read, and how.
+    path, options : the file, and how to read it.
     """
 
     def __init__(self, path: Path, options: ReadOptions) -> None:
@@ -84,7 +84,7 @@ class DelimitedFile:
                     "copy, or wait until nobody writes to it"
                 )
             texts, rows = {name: read.column(places[name]) for name in some}, read.num_rows
-            del read  # so that the texts of a column go once it is typed
+            del read  # to free the texts of a column after it is typed
             for name in some:
                 wanted = STRING if selection.as_string(name) else declared.get(name)
                 ordered = self.options.ordered.get(name)
@@ -96,7 +96,7 @@ class DelimitedFile:
         return columns, arrays, rows
 
     def warnings(self) -> list[str]:
-        """Return what looks odd, yet can be read."""
+        """Return warnings about records that can be read but look wrong."""
         for other, called in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
             if len(self.header.names) == 1 and other in self.header.names[0] and self.options.delimiter != other:
                 return [
@@ -105,7 +105,7 @@ class DelimitedFile:
         return []
 
     def locate(self, row: int) -> str:
-        """Return where a row (from 0) stands, as `path, line 17`. Reads the file up to it."""
+        """Return the line of a row (from 0), as `path, line 17`. Reads the file up to the row."""
         for line, _record in islice(self.records(), row, row + 1):
             return f"{self.path}, line {line}"
         return f"{self.path}, row {row + 1}"
@@ -145,7 +145,7 @@ class DelimitedFile:
         return Header(tuple(n for n, _ in typed_names), tuple(t for _, t in typed_names), lines)
 
     def _texts(self, chosen: list[str]) -> pa.Table:
-        """Return the fields of some columns as strings, in columns named by their position."""
+        """Return the fields of columns as strings, in columns named by position."""
         try:
             if next(self.records(), None) is None:  # Arrow refuses a file of nothing but a header
                 return pa.table({place: pa.array([], pa.string()) for place in chosen})
@@ -163,9 +163,9 @@ class DelimitedFile:
         raise AssertionError  # the last block size returns or raises
 
     def streamed(self, selection: Selection) -> Iterator[Iterator[pa.Table]]:
-        """Yield attempts to read the chosen columns as texts, some rows at a time, until one was read to its end.
+        """Yield attempts to read the chosen columns as texts, some rows at a time, until an attempt reads all rows.
 
-        Whoever takes rows of an attempt that is not the last one has to give them up.
+        Rows of all attempts but the last have to be discarded.
         """
         chosen = selection.chosen(self.header.names)
         for block_size in _BLOCK_SIZES:
@@ -206,14 +206,14 @@ class DelimitedFile:
     # Explaining
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield (number of its first line, fields) of every record behind the header."""
+        """Yield (number of its first line, fields) of every record after the header."""
         blank_is_record = len(self.header.names) == 1
         for first, _last, record in self._text.records():
             if first > self.header.lines and (record or blank_is_record):
                 yield first, record or [""]
 
     def _refuse_faults(self, limit: int | None = None) -> None:
-        """Raise `InputError` for the first record, of the first few, that is not as it should be."""
+        """Raise `InputError` for the first faulty record among the first `limit` records."""
         width = len(self.header.names)
         for line, record in islice(self.records(), limit):
             if len(record) != width:
@@ -243,13 +243,13 @@ class DelimitedFile:
 
 
 class _Attempt:
-    """One way through a file, with blocks of one size.
+    """An attempt to read a file with blocks of one size.
 
     Parameters
     ----------
-    file, chosen : what is read.
-    block_size : in which every record has to find room, twice.
-    is_last : there is no larger one to try.
+    file, chosen : the file, and the columns to read.
+    block_size : the size of blocks; every record has to fit into two blocks.
+    is_last : whether there is no larger size to try.
     """
 
     def __init__(self, file: DelimitedFile, chosen: list[str], block_size: int, *, is_last: bool) -> None:
@@ -260,7 +260,7 @@ class _Attempt:
         self.is_done = False
 
     def __iter__(self) -> Iterator[pa.Table]:
-        """Yield rows; ends early where a record found no room."""
+        """Yield rows; ends early where a record does not fit."""
         file = self._file
         try:
             if next(file.records(), None) is not None:  # Arrow refuses a file of nothing but a header
@@ -299,7 +299,7 @@ def _typed_name(given: str) -> tuple[str, ColumnType | None]:
     ['decimal(10,2)', 'decimal(10,2)']
     """
     text = given.strip()
-    end = text[-_LONGEST_TYPE:]  # a type is short: names of any length are split in no time
+    end = text[-_LONGEST_TYPE:]  # types are short, so that names of any length are split fast
     for form in _TYPES_BEHIND_NAMES:
         match = form.search(end)
         if match and is_type_name(match[1]):

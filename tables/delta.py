@@ -50,7 +50,7 @@ def read_delta(path: Path, version: int | None, limit: int | None) -> pa.Table:
             table = DeltaTable(str(place), version=version)
         except OSError as error:
             raise ExternalError(f"{path} cannot be read: {_problem(error)}") from error
-        except Exception as error:  # what the engine raises where its log is damaged
+        except Exception as error:  # raised by the engine where the log is damaged
             at = "" if version is None else f" at version {version}"
             raise InputError(f"{path} cannot be read as a Delta table{at}: {_problem(error)}") from error
         return read_opened(table, str(path), limit)
@@ -58,7 +58,7 @@ def read_delta(path: Path, version: int | None, limit: int | None) -> pa.Table:
 
 @contextmanager
 def _found_by_delta_rs(path: Path) -> Iterator[Path]:
-    """Give a path under which delta-rs finds a table that is read: its own, or a folder of links to what is in it."""
+    """Give a path under which delta-rs finds a table: its own path, or a folder with links to its files."""
     if escape_in(path) is None:
         yield path
         return
@@ -78,13 +78,13 @@ def read_opened(table: "DeltaTable", place: str, limit: int | None) -> pa.Table:
         return pa.table(batches.read_all())
     except OSError as error:
         raise ExternalError(f"{place} cannot be read: {_problem(error)}") from error
-    except Exception as error:  # what the engine raises where a data file is damaged
+    except Exception as error:  # raised by the engine where a data file is damaged
         raise InputError(
             f"{place} cannot be read as a Delta table at version {table.version()}: {_problem(error)}"
         ) from error
 
 
 def _problem(error: Exception) -> str:
-    """Return what the engine says without its colours and its stack."""
+    """Return the message of the engine without colours and stack."""
     lines = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).splitlines()
     return " ".join(line.strip() for line in lines if not re.match(r"\s*([0-9]+: |at /)", line))

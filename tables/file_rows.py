@@ -1,7 +1,7 @@
-"""The rows of a delimited file as typed tables of bounded size: a large file is taken over without being held whole.
+"""The rows of a delimited file as typed tables of bounded size, so that a large file is never in memory as a whole.
 
-Types are known once all texts were seen, so a file is read twice: the first pass finds the types and counts the rows,
-the second one yields the rows.
+Types are known after all texts were read, so a file is read twice: the first pass finds the types and counts the rows,
+the second pass yields the rows.
 
 Invariant: the columns, their types, the rows and their order are those of `read_table`.
 """
@@ -29,10 +29,10 @@ class FileRows:
 
     Parameters
     ----------
-    table : its name, its columns with their types, and what its reader found odd; without rows.
-    part : what is read.
-    row_count : how many rows there are.
-    most : how many rows a table has at least, but the last one; it has few more.
+    table : its name, its columns with their types, and the warnings of its reader; without rows.
+    part : the part of the file that is read.
+    row_count : the number of rows.
+    most : the least number of rows of a table, except for the last table; tables have few more rows.
     """
 
     table: Table
@@ -64,7 +64,7 @@ class FileRows:
         return self.table.schema
 
     def attempts(self) -> Iterator[Iterator[Table]]:
-        """Yield attempts to read all rows; whoever takes rows gives up those of all attempts but the last one."""
+        """Yield attempts to read all rows; rows of all attempts but the last have to be discarded."""
         read = 0
 
         def tables(attempt: Iterator[pa.Table]) -> Iterator[Table]:
@@ -80,7 +80,7 @@ class FileRows:
             raise changed_meanwhile(self.part.path, f": it had {self.row_count:,} rows, then {read:,}")
 
     def _typed(self, texts: pa.Table, first: int) -> Table:
-        """Return rows, given as texts; `first` is the number of the first one."""
+        """Return typed rows from texts; `first` is the number of the first row."""
 
         def locate(row: int) -> str:
             return place_in_text(self.part, first + row)
@@ -92,12 +92,12 @@ class FileRows:
 
 
 def changed_meanwhile(path: Path, how: str = "") -> InputError:
-    """Return the error of a file that somebody writes to between two passes."""
+    """Return the error for a file that changed between two passes."""
     return InputError(f"{path} changed while it was read{how}. Read a copy, or wait until nobody writes to it")
 
 
 def _fits(part: Part, most: int) -> tuple[Sequence[Sequence[Fitting]], int]:
-    """Return for some rows at a time what the texts of each column fit, and how many rows there are."""
+    """Return the types that the texts of each column fit, some rows at a time, and the number of rows."""
     found: list[list[Fitting]] = []
     row_count = 0
     for attempt in read_texts(part):

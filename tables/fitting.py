@@ -1,7 +1,7 @@
-"""Values of a stream into the types of its table: what does not fit is told apart, and the rest goes on.
+"""Conversion of a stream's values to the types of its table; values that do not fit are flagged.
 
-A text fits a type exactly where a declared column of a file would take it (`constraints/values.py`), so that a row
-means the same whether it came with the seed or later.
+A text fits a type exactly if a declared column of a file accepts it (`constraints/values.py`), so that a row has the
+same values whether it was read with the seed or later.
 """
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from holdfast.tables.keys import arrow_type_of, column_type_of, normalised
 
 
 def fit(values: pa.Array | pa.ChunkedArray, column: Column) -> tuple[pa.Array, Flags | None]:
-    """Return values in a column's type, null where one does not fit, and which these are. O(n).
+    """Return values in a column's type, null where a value does not fit, and flags of such values. O(n).
 
     Examples
     --------
@@ -38,7 +38,7 @@ def fit(values: pa.Array | pa.ChunkedArray, column: Column) -> tuple[pa.Array, F
 
 
 def misfit(text: str, column: Column) -> str:
-    """Return what is wrong with a text.
+    """Return the message for a text that does not fit a column.
 
     >>> from holdfast.constraints import parse_type
     >>> misfit("x1", Column("Zip", parse_type("integer")))
@@ -49,7 +49,7 @@ def misfit(text: str, column: Column) -> str:
 
 
 def _fit_texts(array: pa.ChunkedArray, column: Column) -> tuple[pa.Array, Flags | None]:
-    """Read each distinct text on its own. O(distinct texts) in Python: only where some do not fit."""
+    """Read each distinct text alone. O(distinct texts) in Python, for columns with texts that do not fit."""
     coded = pc.dictionary_encode(array.cast(pa.large_string())).unify_dictionaries().combine_chunks()
     if isinstance(coded, pa.ChunkedArray):
         coded = coded.chunk(0) if coded.num_chunks else pa.array([], pa.large_string()).dictionary_encode()

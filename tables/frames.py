@@ -1,6 +1,6 @@
-"""Typed Arrow data (and with it Parquet, Delta and pandas) into typed columns of ours.
+"""Conversion of typed Arrow data (and so of Parquet, Delta and pandas) to encoded tables.
 
-Columns without a type of ours (nested, binary, map, durations, times of day) are left out with a warning.
+Columns of other types than ours (nested, binary, map, durations, times of day) are left out with a warning.
 """
 
 import datetime
@@ -24,7 +24,7 @@ from holdfast.tables.selection import Selection
 def encode_arrow(
     data: pa.Table, name: str, source: str, options: ReadOptions, names: Sequence[str] | None = None
 ) -> Table:
-    """Encode the columns that `options` choose; `names` are all that the source has, where `data` has fewer."""
+    """Encode the columns that `options` choose; `names` are all columns of the source, if `data` has fewer."""
     _refuse_unreadable_names(data.schema, source)
     repeated = {n for n in data.column_names if data.column_names.count(n) > 1}
     if repeated:
@@ -56,7 +56,7 @@ def encode_arrow(
 
 
 def _refuse_unreadable_names(schema: pa.Schema, source: str) -> None:
-    """Refuse names that are no texts, which Arrow looks at only when it is asked for them."""
+    """Raise `InputError` for names that are not UTF-8, which Arrow decodes only on access."""
     try:
         for field in schema:
             _ = field.name, str(field), getattr(field.type, "tz", None)
@@ -113,7 +113,7 @@ def _from_series(series: Any, name: str, column: str) -> pa.ChunkedArray:
 
 
 def _refuse_mixed(series: Any) -> None:
-    """Raise where Arrow would turn values of one type silently into another, as `True` into 1.0."""
+    """Raise where Arrow would silently convert values of one type to another, as `True` to 1.0."""
     values = series.dropna()
     kinds = {type(value) for value in values}
     groups = {_group(kind): kind for kind in kinds}
@@ -124,7 +124,7 @@ def _refuse_mixed(series: Any) -> None:
 
 
 def _group(kind: type) -> str:
-    """Return what values of a type are taken for: types of one group read as one column."""
+    """Return the group of a Python type; types of one group can be one column."""
     for group, types in _GROUPS:
         if issubclass(kind, types):
             return group
@@ -142,9 +142,9 @@ _GROUPS: tuple[tuple[str, tuple[type, ...]], ...] = (  # a bool is an int, and a
 
 
 def converted(array: pa.ChunkedArray, own: ColumnType, column: Column, source: str) -> pa.ChunkedArray:
-    """Return values of type `own` in the column's type, without loss; `InputError` where that cannot be.
+    """Return values of type `own` in the column's type, without loss; `InputError` where that is impossible.
 
-    Between floats and decimals go the shortest texts: float 0.1 is decimal 0.1, and back.
+    Floats and decimals are converted by their shortest texts: float 0.1 is decimal 0.1, and back.
     """
     wanted = column.type
     if pa.types.is_dictionary(array.type):

@@ -1,4 +1,4 @@
-"""The types of text columns, and texts to typed columns.
+"""Inference of the types of text columns, and conversion of texts to typed columns.
 
 A text column is read by its distinct values: each is matched and parsed once, however often it occurs, and
 the typed values are then spread over the rows. What a text fits is defined in `constraints/values.py`; here
@@ -79,11 +79,11 @@ def infer(distinct: pa.Array) -> tuple[ColumnType, pa.Array]:
 
 
 Fitting = Mapping[str, frozenset[ColumnType]] | None
-"""For each form that all texts have, the types of it that can hold them; None of no texts at all."""
+"""For each form that all texts have, the types that can hold them; None without texts."""
 
 
 def fitting(distinct: pa.Array) -> Fitting:
-    """Return what some of a column's texts fit, for `inferred` to say what all of them do."""
+    """Return the types that some texts of a column fit, as a part for `inferred`."""
     if not len(distinct):
         return None
     return {
@@ -94,7 +94,7 @@ def fitting(distinct: pa.Array) -> Fitting:
 
 
 def inferred(parts: Iterable[Fitting]) -> ColumnType | None:
-    """Return the type that `infer` finds of all parts together; None where there are no texts.
+    """Return the type that `infer` returns for all parts together; None without texts.
 
     >>> str(inferred([fitting(pa.array(["1"])), None, fitting(pa.array(["9223372036854775808"]))]))
     'decimal(38,0)'
@@ -127,7 +127,7 @@ _CANDIDATES: tuple[tuple[str, tuple[ColumnType, ...]], ...] = (
 
 
 class _Misfit(ValueError):
-    """Some text is not of the type; which one is looked up only to tell it."""
+    """A text does not fit the type; the text is searched only for the message."""
 
 
 def parse(distinct: pa.Array, column_type: ColumnType) -> pa.Array:
@@ -162,7 +162,7 @@ _DECLARED = {
 
 
 def _fits(distinct: pa.Array, pattern: str) -> bool:
-    """Whether every text matches the whole pattern; most columns fail on a few."""
+    """Whether every text matches the whole pattern; a few texts are tried first."""
     anchored = f"^(?:{pattern})$"
     if not pc.all(pc.match_substring_regex(distinct.slice(0, _SAMPLE), anchored)).as_py():
         return False
@@ -170,21 +170,21 @@ def _fits(distinct: pa.Array, pattern: str) -> bool:
 
 
 def _unsigned(texts: pa.Array) -> pa.Array:
-    """Drop leading plus signs, which Arrow's parsers do not take."""
+    """Remove leading plus signs, which Arrow's parsers refuse."""
     if not pc.any(pc.starts_with(texts, "+")).as_py():
         return texts
     return pc.replace_substring_regex(texts, r"^\+", "")
 
 
 def _integers(distinct: pa.Array) -> pa.Array:
-    """Read whole numbers, those with an exponent one by one."""
+    """Read whole numbers; numbers with an exponent in Python."""
     if not _fits(distinct, forms.PLAIN_INTEGER):
         return _one_by_one(distinct, INTEGER)
     return pc.replace_substring_regex(_unsigned(distinct), r"\.0*$", "").cast(pa.int64())
 
 
 def _floats(distinct: pa.Array) -> pa.Array:
-    """Read numbers; a finite one that would become infinite is turned away."""
+    """Read numbers; finite numbers that would become infinite are refused."""
     numbers = _unsigned(distinct).cast(pa.float64())
     infinite = pc.is_inf(numbers)
     if pc.any(infinite).as_py() and not _fits(distinct.filter(infinite), r".*[a-zA-Z]"):
@@ -200,7 +200,7 @@ def _one_by_one(distinct: pa.Array, column_type: ColumnType) -> pa.Array:
 
 
 def _decimals(distinct: pa.Array, column_type: ColumnType) -> pa.Array:
-    """Read numbers; Arrow wraps around where one has too many digits, so those are turned away before."""
+    """Read numbers; numbers with too many digits, at which Arrow overflows, are refused before."""
     target = arrow_type_of(column_type)
     if not pc.any(pc.match_substring_regex(distinct, "[eE]")).as_py():
         whole, fraction = column_type.precision - column_type.scale, column_type.scale

@@ -6,8 +6,8 @@
                                   ->  Spans      of a field whose values are objects: one level further down
 
 A record is one JSON object (RFC 8259) in UTF-8, with nothing but white space around it, at most `DEEPEST` levels deep;
-of names that occur twice the last counts. Numbers keep their digits: `1.10` stays `1.10`. A record that is not so has a
-reason, and none of its fields. Nothing here runs Python for each record: the loops are in `kernels/json_fields.py`.
+if a name occurs twice, the last field counts. Numbers keep their digits: `1.10` stays `1.10`. Any other record has a
+reason, and no fields. No Python runs for each record: the loops are in `kernels/json_fields.py`.
 """
 
 from collections.abc import Collection, Sequence
@@ -18,16 +18,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from holdfast.tables.arrays import Bytes, Flags, Positions, RowNumbers
+from holdfast.tables.arrays import Bytes, Flags, Positions
 from holdfast.tables.kernels import json as kernels
 from holdfast.tables.kernels.json import ABSENT, ESCAPED, OBJECT, OK, STRING
 from holdfast.tables.kernels.json_cells import room_kernel, texts_kernel
 from holdfast.tables.kernels.json_fields import (
     UNKNOWN,
-    Scratch,
+    ReadScratch,
     States,
     Values,
-    Wanted,
+    WantedFields,
     fields_kernel,
     place_kernel,
 )
@@ -64,7 +64,7 @@ class Spans:
     Parameters
     ----------
     buffer : bytes, read only.
-    starts, ends : where each record is; one that is not there starts at -1.
+    starts, ends : where each record is; a missing record starts at -1.
     """
 
     buffer: Bytes
@@ -86,34 +86,34 @@ class Spans:
 
     @property
     def present(self) -> Flags:
-        """Which records are there."""
+        """Which records are present."""
         return np.asarray(self.starts >= 0)
 
-    def take(self, rows: RowNumbers) -> "Spans":
-        """Return some of the records, in any order; -1 is one that is not there. O(rows), no bytes are copied."""
+    def take(self, rows: Positions) -> "Spans":
+        """Return records by position; -1 is a missing record. O(rows), no bytes are copied."""
         starts, ends = _taken(self.starts, rows), _taken(self.ends, rows)
         starts[rows < 0] = -1
         return Spans(self.buffer, starts, ends)
 
     def where(self, chosen: Flags) -> "Spans":
-        """Return these records alone there, the others not."""
+        """Return the records with all but the chosen missing."""
         return Spans(self.buffer, np.where(chosen, self.starts, -1), self.ends)
 
     def merged(self, other: "Spans") -> "Spans":
-        """Return these records, and others of the same buffer in place of those that are not there."""
+        """Return the records, with records of `other`, of the same buffer, in place of missing records."""
         mine = self.present
         return Spans(self.buffer, np.where(mine, self.starts, other.starts), np.where(mine, self.ends, other.ends))
 
 
 @dataclass(frozen=True)
 class Cells:
-    """One field of many records: what kind of value it is, and its bytes.
+    """The values of one field in many records: their kinds and bytes.
 
     Parameters
     ----------
     buffer : bytes, read only.
     kinds : ABSENT, NULL, STRING, ESCAPED (a string with escapes), NUMBER, TRUE, FALSE, OBJECT or ARRAY.
-    begins, stops : where it is; of a string, what is between its quotes. Anything where it is null or absent.
+    begins, stops : where each value is, for a string between the quotes; undefined where it is null or absent.
     """
 
     buffer: Bytes
@@ -124,18 +124,18 @@ class Cells:
     def __len__(self) -> int:
         return len(self.kinds)
 
-    def take(self, rows: RowNumbers) -> "Cells":
-        """Return the cells of some records, in any order; -1 is a cell that is absent."""
+    def take(self, rows: Positions) -> "Cells":
+        """Return the cells of records by position; -1 is an absent cell."""
         kinds = _taken(self.kinds, rows)
         kinds[rows < 0] = ABSENT
         return Cells(self.buffer, kinds, _taken(self.begins, rows), _taken(self.stops, rows))
 
     def where(self, chosen: Flags) -> "Cells":
-        """Return these cells alone there, the others absent."""
+        """Return the cells with all but the chosen absent."""
         return Cells(self.buffer, np.where(chosen, self.kinds, np.uint8(ABSENT)), self.begins, self.stops)
 
     def merged(self, other: "Cells") -> "Cells":
-        """Return these cells, and others of the same buffer in place of those that are absent."""
+        """Return the cells, with cells of `other`, of the same buffer, in place of absent cells."""
         mine = self.kinds != ABSENT
         return Cells(
             self.buffer,
@@ -146,22 +146,22 @@ class Cells:
 
     @property
     def strings(self) -> Flags:
-        """Which ones are strings."""
+        """Which cells are strings."""
         return self.is_kind(STRING, ESCAPED)
 
     def is_kind(self, *kinds: int) -> Flags:
-        """Return which ones are of some kinds."""
+        """Return which cells are of some kinds."""
         found = np.zeros(len(self), np.bool_)
         for kind in kinds:
             found |= self.kinds == kind
         return found
 
     def spans(self) -> Spans:
-        """Return the objects among them as records."""
+        """Return the cells that are objects as records; others are missing."""
         return Spans(self.buffer, np.where(self.kinds == OBJECT, self.begins, -1), self.stops)
 
     def texts(self) -> pa.LargeStringArray:
-        """Return what they say: strings without their escapes, all else as it is written; null and absent are null.
+        """Return the values as texts: strings without escapes, other values as written; null and absent are null.
 
         O(bytes). Numbers, objects and arrays keep every digit and space.
         """
@@ -176,15 +176,15 @@ class Cells:
 
 @dataclass(frozen=True)
 class Fields:
-    """What was found in records.
+    """The wanted fields of records.
 
     Parameters
     ----------
     spans : the records.
     names : the wanted fields.
     whole : each record as one cell; absent where it is not JSON.
-    counts : how many fields each record has.
-    status, places : OK or what is wrong, and at which place of the buffer (`reason` says it in words).
+    counts : the number of fields of each record.
+    status, places : OK or an error, and its position in the buffer (`reason` returns the message).
     """
 
     spans: Spans
@@ -205,7 +205,7 @@ class Fields:
         return Cells(self.spans.buffer, self.kinds[f], self.begins[f], self.stops[f])
 
     def cells(self) -> list[Cells]:
-        """Return what was found of each field."""
+        """Return the cells of each field."""
         return [self[name] for name in self._numbers]
 
     @property
@@ -214,7 +214,7 @@ class Fields:
         return np.asarray(self.status == OK)
 
     def reason(self, row: int) -> str | None:
-        """Return what is wrong with a record, None where nothing is. Bytes are counted from 0.
+        """Return the error message of a record, None for a good record. Bytes are counted from 0.
 
         >>> fields_of(spans_of(pa.array([b'{"a": }'])), ["a"]).reason(0)
         'not JSON: expected a value at byte 6'
@@ -224,11 +224,11 @@ class Fields:
 
     @property
     def reasons(self) -> dict[int, str]:
-        """What is wrong with the records that are not good."""
+        """The error messages of the records that are not good."""
         return {row: self.reason(row) or "" for row in np.flatnonzero(~self.good).tolist()}
 
     def texts(self, name: str) -> pa.LargeStringArray:
-        """Return what a field says in each record (`Cells.texts`)."""
+        """Return the values of a field as texts (`Cells.texts`)."""
         return self[name].texts()
 
     def any(self, name: str) -> bool:
@@ -243,7 +243,7 @@ class Fields:
 def spans_of(array: pa.Array | pa.ChunkedArray) -> Spans:
     """Return the records of an Arrow array of bytes or strings, sliced, chunked or neither. O(records).
 
-    The bytes are not copied, but for chunks, which are put together.
+    The bytes are not copied, except those of several chunks.
     """
     if isinstance(array, pa.ChunkedArray):
         chunks = array.chunks if array.num_chunks == 1 else [array.cast(pa.large_binary()).combine_chunks()]
@@ -268,13 +268,13 @@ _NOTHING = np.frombuffer(b"", np.uint8)
 
 
 def fields_of(spans: Spans, names: Sequence[str], repeating: Collection[str] = ()) -> Fields:
-    r"""Find fields of records. O(bytes), whatever is wanted.
+    r"""Find fields of records. O(bytes) for any number of fields.
 
     Parameters
     ----------
     spans : the records.
     names : the wanted fields.
-    repeating : those of them whose objects mostly have the same bytes in record after record: only compared then.
+    repeating : fields whose objects mostly have the same bytes in successive records, and are then only compared.
 
     Examples
     --------
@@ -286,7 +286,7 @@ def fields_of(spans: Spans, names: Sequence[str], repeating: Collection[str] = (
     """
     count, width = len(spans), len(names)
     wanted = _wanted(names, repeating)
-    scratch = Scratch(
+    scratch = ReadScratch(
         stack=np.empty(DEEPEST - 1, np.uint8),
         name=np.empty(6 * int(np.diff(wanted.bounds).max(initial=0)) + 8, np.uint8),
         seen=np.empty((_REMEMBERED, 3), np.int64),
@@ -299,7 +299,7 @@ def fields_of(spans: Spans, names: Sequence[str], repeating: Collection[str] = (
     return Fields(spans, tuple(names), *fields, Cells(spans.buffer, *wholes), *states)
 
 
-def _wanted(names: Sequence[str], repeating: Collection[str]) -> Wanted:
+def _wanted(names: Sequence[str], repeating: Collection[str]) -> WantedFields:
     """Return fields as kernels take them."""
     texts = [name.encode(errors="surrogatepass") for name in names]
     bounds = np.zeros(len(names) + 1, np.int64)
@@ -307,9 +307,9 @@ def _wanted(names: Sequence[str], repeating: Collection[str]) -> Wanted:
     joined = np.frombuffer(b"".join(texts), np.uint8)
     table = np.full(1 << max(3, (4 * len(names) - 1).bit_length()), UNKNOWN, np.int64)
     place_kernel(joined, bounds, table)
-    return Wanted(joined, bounds, table, np.array([name in repeating for name in names], np.bool_))
+    return WantedFields(joined, bounds, table, np.array([name in repeating for name in names], np.bool_))
 
 
-def _taken(values: NDArray, rows: RowNumbers) -> NDArray:  # type: ignore[type-arg]
-    """Return values by row, anything for -1."""
+def _taken(values: NDArray, rows: Positions) -> NDArray:  # type: ignore[type-arg]
+    """Return values by row, undefined values for -1."""
     return values[rows] if len(values) else np.zeros(len(rows), values.dtype)

@@ -40,7 +40,7 @@ _NAN_KEY = np.int64(0x7FF8_0000_0000_0000)
 
 
 def column_type_of(arrow_type: pa.DataType) -> ColumnType | None:
-    """Return our type for an Arrow type, or None where we have none (nested, binary, durations).
+    """Return the column type for an Arrow type, or None for other types (nested, binary, durations).
 
     >>> str(column_type_of(pa.uint64())), column_type_of(pa.binary())
     ('decimal(20,0)', None)
@@ -69,7 +69,7 @@ def column_type_of(arrow_type: pa.DataType) -> ColumnType | None:
 
 
 def arrow_type_of(column_type: ColumnType) -> pa.DataType:
-    """Return the Arrow type in which values of `column_type` are kept and given out."""
+    """Return the Arrow type of values of `column_type`."""
     match column_type.name:
         case "integer":
             return pa.int64()
@@ -103,7 +103,7 @@ def normalised(array: pa.ChunkedArray, column_type: ColumnType) -> pa.Array:
 
 
 def beyond_calendar(array: pa.Array) -> bool:
-    """Whether some date or time lies outside the years 1 to 9999, which no text and no Python value has.
+    """Whether a date or time is outside of the years 1 to 9999, which texts and Python values are limited to.
 
     >>> beyond_calendar(pa.array([-719162, 2932896], pa.date32())), beyond_calendar(pa.array([2932897], pa.date32()))
     (False, True)
@@ -119,7 +119,7 @@ def beyond_calendar(array: pa.Array) -> bool:
 
 
 def validity(array: pa.Array) -> Flags | None:
-    """Return which values are not null, or None where all are."""
+    """Return which values are not null, or None if all values are."""
     if array.null_count == 0:
         return None
     return np.asarray(pc.is_valid(array).to_numpy(zero_copy_only=False))
@@ -145,12 +145,12 @@ def narrow_keys(array: pa.Array, column_type: ColumnType) -> Keys:
 
 
 def needs_dictionary(column_type: ColumnType) -> bool:
-    """Whether keys of this type are places in a dictionary."""
+    """Whether keys of the type are positions in a dictionary."""
     return column_type.name == "string" or (column_type.name == "decimal" and column_type.precision > NARROW_DECIMAL)
 
 
 def ranked_keys(array: pa.Array) -> tuple[Keys, pa.Array]:
-    """Return each value's rank among the distinct ones, and those in order. O(n + d log d)."""
+    """Return the rank of each value among the distinct values, and these in order. O(n + d log d)."""
     encoded = pc.dictionary_encode(array)
     distinct = encoded.dictionary
     order = pc.sort_indices(distinct).to_numpy()

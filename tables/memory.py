@@ -1,7 +1,7 @@
-"""Memory that was freed goes back to the system.
+"""Returning freed memory to the system.
 
-Allocators keep what is freed for whoever asks next. After a step that took much more memory than it leaves, as a seed
-does, the next step would come on top of that.
+Allocators keep freed memory for later requests. After a step that needed much more memory than it leaves in use, as a
+seed does, later steps would need memory on top of that.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 
 def release_freed() -> None:
-    """Give freed memory back to the system: that of Arrow, and of numpy and Python where the C library is GNU's."""
+    """Return freed memory of Arrow, and with GNU's C library of numpy and Python, to the system."""
     pa.default_memory_pool().release_unused()
     trim = _malloc_trim()
     if trim is not None:
@@ -21,5 +21,5 @@ def release_freed() -> None:
 
 @cache
 def _malloc_trim() -> Any:
-    """Return the function of GNU's C library that gives freed memory back, None with another library."""
+    """Return `malloc_trim` of GNU's C library, None with another library."""
     return getattr(ctypes.CDLL(None), "malloc_trim", None)

@@ -1,4 +1,4 @@
-"""How a source is to be read: everything that its bytes do not say themselves."""
+"""How to read a source: options that its bytes do not determine."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

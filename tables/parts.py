@@ -1,9 +1,9 @@
-"""Large files in parts that are read each by itself, somewhere: row groups of Parquet, and texts that flow.
+"""Large files in parts that are read separately: row groups of Parquet, and streams of text.
 
-What a file is, its columns and their types, is looked at once; its rows are read where they are wanted. The rows of
-delimited text have no types before all of it was seen, so they come as texts, and `inference` says what they are.
+The columns and types of a file are read once; its rows are read where they are needed. The types of delimited text are
+known after all rows were read, so its rows are texts, and `inference` determines the types.
 
-Invariant: the parts of a file have every row that `read_table` has, once, with the number that it has there.
+Invariant: the parts of a file have every row of `read_table` once, with the same number.
 """
 
 from collections.abc import Iterator
@@ -29,10 +29,10 @@ class Part:
 
     Parameters
     ----------
-    path, options : of which file, and how it is read.
+    path, options : the file, and how to read it.
     first : the number of the first row, from 0.
-    rows : how many; None for all that there are.
-    fragment, groups : of Parquet, which file of a folder, and which of its row groups.
+    rows : the number of rows; None for all rows.
+    fragment, groups : for Parquet, the file of a folder, and its row groups.
     """
 
     path: Path
@@ -49,9 +49,9 @@ class Parts:
 
     Parameters
     ----------
-    table : its name, columns and what its reader found odd; without rows.
-    parts : what to read.
-    declared : of delimited text, the type of each column, None where it is to be inferred; else None.
+    table : its name, columns and the warnings of its reader; without rows.
+    parts : the parts.
+    declared : for delimited text, the type of each column, None where it is to be inferred; else None.
     """
 
     table: Table
@@ -59,13 +59,13 @@ class Parts:
     declared: tuple[ColumnType | None, ...] | None = None
 
     def locate(self, row: int) -> str:
-        """Return where a row stands. Reads a text up to it."""
+        """Return where a row is in the file. Reads a text up to the row."""
         part = self.parts[0]
         return f"{part.path}, row {row + 1}" if self.declared is None else place_in_text(part, row)
 
 
 def parts_of(path: Path, options: ReadOptions, most: int, name: str | None = None) -> Parts:
-    """Look at a file, and cut it into parts of about so many rows where it can be cut."""
+    """Return a file in parts of about `most` rows, where it can be cut."""
     if is_delta_table(path):
         raise UsageError(f"{path} is a Delta table: it has no parts of its own")
     table = read_table(path, replace(options, limit=0), name)
@@ -99,18 +99,18 @@ def read_typed(part: Part) -> Table:
 
 
 def read_texts(part: Part) -> Iterator[Iterator[pa.Table]]:
-    """Yield attempts to read the texts of a delimited file; the rows of all but the last one are given up."""
+    """Yield attempts to read the texts of a delimited file; rows of all but the last are to be discarded."""
     file = DelimitedFile(part.path, part.options)
     return file.streamed(Selection(str(part.path), file.header.names, part.options))
 
 
 def place_in_text(part: Part, row: int) -> str:
-    """Return where a row of a delimited file stands. Reads the file up to it."""
+    """Return the line of a row of a delimited file. Reads the file up to the row."""
     return DelimitedFile(part.path, part.options).locate(row)
 
 
 def _row_groups(path: Path, options: ReadOptions, most: int) -> Iterator[Part]:
-    """Yield row groups, small ones together."""
+    """Yield parts of row groups, small row groups together."""
     first, left = 0, options.limit
     try:
         fragments = list(parquet_dataset(path).get_fragments()) if _has_files(path) else []

@@ -1,8 +1,8 @@
-"""Files that can be read only once: pipes, such as `/dev/stdin` behind a `|`, and named ones.
+"""Files that can be read only once: pipes, such as `/dev/stdin` after a `|`, and named pipes.
 
-A text is read several times: for its header, its rows, and the line of a mistake. So a pipe is read whole into memory.
+A text is read several times: for its header, its rows, and the line of an error. So a pipe is read into memory.
 
-Invariant: within `pipes_kept` a pipe has the same bytes however often it is opened.
+Invariant: within `pipes_kept` a pipe has the same bytes each time that it is opened.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _KEPT: ContextVar[dict[Path, bytes] | None] = ContextVar("kept", default=None)
 
 @contextmanager
 def pipes_kept() -> Iterator[None]:
-    """Keep the bytes of each pipe that is read, for whoever opens it again."""
+    """Keep the bytes of each pipe that is read, for later reads."""
     if _KEPT.get() is not None:
         yield
         return
@@ -32,7 +32,7 @@ def is_pipe(path: Path) -> bool:
 
 
 def piped(path: Path) -> bytes | None:
-    """Return the bytes of a pipe, None of a file."""
+    """Return the bytes of a pipe, None for a file."""
     if not is_pipe(path):
         return None
     kept = _KEPT.get()

@@ -1,4 +1,4 @@
-"""One door for every file format: a path and options in, an encoded table out."""
+"""The reader of all file formats: a path and options to an encoded table."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ _COMPRESSIONS = (".gz", ".bz2", ".zst", ".lz4")
 
 
 def as_table(data: Any, name: str, options: ReadOptions | None = None) -> Table:
-    """Return what holds rows as a table: one of ours, a pandas or Arrow one (to be called `name`), or a file's path."""
+    """Return rows as a table, given as a table, a pandas or Arrow table (named `name`), or the path of a file."""
     if isinstance(data, Table):
         return data
     if isinstance(data, str | Path):
@@ -42,7 +42,7 @@ def read_table(path: str | Path, options: ReadOptions | None = None, name: str |
     path : Parquet by `.parquet` or `.pq`, Arrow by `.arrow` or `.feather`, Delta by its `_delta_log`; all else
         is delimited text, `.gz` and other compressions included. A pipe of text is read whole into memory.
     options : how to read it.
-    name : the table's name; the file's without its endings where it is not given.
+    name : the table's name; by default the file's name without its endings.
     """
     path = Path(path)
     options = options or ReadOptions()
@@ -72,12 +72,12 @@ def read_table(path: str | Path, options: ReadOptions | None = None, name: str |
 
 
 def is_arrow_file(path: Path) -> bool:
-    """Whether a file is one of Arrow's, by its name."""
+    """Whether a file is an Arrow file, by its name."""
     return path.suffix.lower() in _ARROW
 
 
 def text_size(path: Path) -> int:
-    """Return how many bytes a file of delimited text has; 0 where there is none, and of pipes."""
+    """Return the bytes of a file of delimited text; 0 for other files and pipes."""
     try:
         is_text = path.is_file() and path.suffix.lower() not in PARQUET and not is_arrow_file(path)
         return path.stat().st_size if is_text else 0
@@ -86,7 +86,7 @@ def text_size(path: Path) -> int:
 
 
 def table_name(path: Path) -> str:
-    """Return a table's name from its file's.
+    """Return the name of a table by its file.
 
     >>> table_name(Path("data/tax.2024.csv.gz")), table_name(Path("tables/airport"))
     ('tax.2024', 'airport')
@@ -97,7 +97,7 @@ def table_name(path: Path) -> str:
 
 
 def table_names(paths: Sequence[Path]) -> list[str]:
-    """Return tables' names from their files', or refuse two files of one table."""
+    """Return the names of tables by their files, or raise `UsageError` for two files of one name."""
     names = [table_name(path) for path in paths]
     for i, name in enumerate(names):
         if name in names[:i]:
@@ -135,7 +135,7 @@ def _parquet(path: Path, options: ReadOptions, name: str) -> Table:
 
 
 def parquet_dataset(path: Path) -> Any:
-    """Return a file, or a folder of files, where a column that only some have is null in the others.
+    """Return a file or a folder of files as a dataset; columns that a file lacks are null there.
 
     Times as Spark writes them (INT96) come in nanoseconds; where they reach beyond what 64 bits of those hold,
     as 9999-12-31 does, Arrow would wrap them around, so they come in microseconds instead.

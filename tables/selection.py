@@ -13,7 +13,7 @@ class Selection:
     Parameters
     ----------
     source, names : what is read, for messages, and its columns; a name in the options must be one of them.
-    options : what was asked.
+    options : the options.
     """
 
     def __init__(self, source: str, names: Iterable[str], options: ReadOptions) -> None:
@@ -26,10 +26,10 @@ class Selection:
                     raise UnknownColumn(unknown_name(f"{source} has no column", name, known))
 
     def chosen(self, names: Iterable[str]) -> list[str]:
-        """Return those of `names` that are to be read, in their order."""
+        """Return the names of the columns to read, in their order."""
         include, exclude = self._options.include, self._options.exclude
         return [name for name in names if (include is None or name in include) and name not in exclude]
 
     def as_string(self, name: str) -> bool:
-        """Whether the source's text is wanted, whatever its type."""
+        """Whether a column is read as strings, whatever its type."""
         return self._options.strings == "all" or name in self._options.strings

@@ -1,4 +1,4 @@
-"""Discovery on tables in blocks: what `discover` and `discover_inclusions` are on tables in memory."""
+"""Discovery on tables in blocks, as `discover` and `discover_inclusions` on tables in memory."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -20,10 +20,10 @@ from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.inclusion.discover import DiscoveredInclusions
 from holdfast.discovery.inclusion.result import Inclusions
-from holdfast.discovery.near.counting import Counted
+from holdfast.discovery.near.counting import CountedContext
 from holdfast.discovery.near.discover import NearDiscovered, shapes_of
 from holdfast.discovery.near.lattice import Tasks, allowed, near_set
-from holdfast.discovery.near.ranking import Ranking, needed
+from holdfast.discovery.near.ranking import NearScores, needed
 from holdfast.discovery.near.removal import Removal
 from holdfast.discovery.near.suspects import LEAST_SCORE
 from holdfast.discovery.ranking import PairSample
@@ -35,11 +35,11 @@ _RANKED_ON = 1 << 17
 
 @dataclass(frozen=True)
 class DiscoveredInBlocks(Discovered):
-    """What holds on a table in blocks.
+    """The constraints that hold on a table in blocks.
 
     Parameters
     ----------
-    sample : pairs of its rows, by which constraints are ranked.
+    sample : the pairs of rows by which constraints are ranked.
     """
 
     sample: PairSample = field(kw_only=True)
@@ -64,7 +64,7 @@ def discover_blocks(
     threads: int = 1,
     report: Report = lambda _: None,
 ) -> DiscoveredInBlocks:
-    """Find all constraints of the space's family that hold on a table and that no other one implies."""
+    """Find all constraints of the space's family that hold on a table and that no other constraint implies."""
     seed = seed_blocks(table, space, bound, threads=threads, report=report)
     sample = _sample_of(table, space)
     return DiscoveredInBlocks(
@@ -89,7 +89,7 @@ NEAR_FAMILIES = ("key", "fd")
 
 @dataclass(frozen=True, repr=False)
 class NearInBlocks(NearDiscovered):
-    """What nearly holds on a table in blocks.
+    """The near constraints of a table in blocks.
 
     Parameters
     ----------
@@ -104,10 +104,10 @@ class NearInBlocks(NearDiscovered):
         return self
 
     @cached_property
-    def ranking(self) -> Ranking:
+    def ranking(self) -> NearScores:
         """What members are ranked by. One job."""
         counts = self.counter.exactly(needed(self.found.members, self.targets))
-        return Ranking(self.table.row_count, self.targets, counts)
+        return NearScores(self.table.row_count, self.targets, counts)
 
     def suspects(self, least: float = LEAST_SCORE) -> Suspects:  # noqa: ARG002 (refused)
         """Refuse: suspects are found among rows in memory."""
@@ -117,7 +117,7 @@ class NearInBlocks(NearDiscovered):
         )
 
     def removals(self, constraints: Iterable[NearConstraint]) -> list[Removal]:  # noqa: ARG002 (refused)
-        """Refuse: exceptions are listed of rows in memory."""
+        """Raise `UsageError`: exceptions are listed of rows in memory only."""
         raise UsageError(
             "which rows are the exceptions is not listed of tables in blocks: run holdfast exceptions FILE CONSTRAINT, "
             "where one process can hold the table, or holdfast check FILE --rule CONSTRAINT --spark"
@@ -125,7 +125,7 @@ class NearInBlocks(NearDiscovered):
 
 
 def counted_shapes(families: Iterable[str]) -> frozenset[NearShape]:
-    """Return the shapes of some families, or refuse those that are not counted in blocks."""
+    """Return the shapes of families, or raise `UsageError` for families that are not counted in blocks."""
     families = list(families)
     shapes = shapes_of(families)
     if not shapes <= SHAPES:
@@ -144,12 +144,12 @@ def discover_near_blocks(
     families: Iterable[str] = NEAR_FAMILIES,
     report: Report = lambda _: None,
 ) -> NearInBlocks:
-    """Find all near constraints of some families on a table, as `discover_near` does, but for order compatibilities.
+    """Find all near constraints of families on a table, as `discover_near` does, except order compatibilities.
 
     Parameters
     ----------
-    share : of the rows that may be exceptions.
-    max_context : contexts have at most so many columns; 0 for any number.
+    share : the share of rows that may be exceptions.
+    max_context : the most columns of a context; 0 for any number.
     """
     shapes = counted_shapes(families)
     explained = Explained("blocks")
@@ -161,7 +161,7 @@ def discover_near_blocks(
     counts = BlockCounts(table, targets)
     most = allowed(share, table.row_count)
 
-    def count(tasks: Tasks, most: int) -> Iterator[Counted]:
+    def count(tasks: Tasks, most: int) -> Iterator[CountedContext]:
         return counts.counted(tasks, most, most)
 
     found = near_set(targets, most, max_context, count, explained=explained, report=report)
@@ -170,13 +170,13 @@ def discover_near_blocks(
 
 @dataclass(frozen=True)
 class InclusionsInBlocks(DiscoveredInclusions):
-    """What holds among some tables in blocks."""
+    """The inclusions among tables in blocks."""
 
     tables: Mapping[str, BlockTable] = field(kw_only=True)
     texts: bool = field(kw_only=True)
 
     def missing(self, dependency: InclusionDependency, most: int = 3) -> list[Value]:
-        """Return some values of the left column that are no values of the right one. Reads the values again."""
+        """Return values of the left column that the right column lacks. Reads the values again."""
         sides = {dependency.dependent.table, dependency.referenced.table}
         some = {name: table for name, table in self.tables.items() if name in sides}
         return missing_values(some, [dependency], most, texts=self.texts)[dependency]
@@ -185,7 +185,7 @@ class InclusionsInBlocks(DiscoveredInclusions):
 def discover_inclusions_in_blocks(
     tables: Mapping[str, BlockTable], *, texts: bool = False, report: Callable[[str], Any] = lambda _: None
 ) -> InclusionsInBlocks:
-    """Find all unary inclusion dependencies among all columns of some tables."""
+    """Find all unary inclusion dependencies among all columns of tables."""
     explained = Explained()
     started = time.perf_counter()
     report(f"clustering the values of {len(tables):,} tables")

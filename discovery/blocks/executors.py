@@ -1,8 +1,8 @@
-"""Where tasks on blocks run: on Spark's executors, or, for small things and for tests, in this process.
+"""Where tasks on blocks run: on Spark's executors, or, for small tables and for tests, in this process.
 
-Two ways to work: tasks that each answer something small, and an exchange, in which tasks give rows to numbered parts,
-and each part is taken as a whole. Tasks are values, and work on them are plain functions of modules, so that they can
-be sent anywhere; a task that is done twice answers the same.
+Two ways to work: tasks with small answers, and an exchange, in which tasks give rows to numbered parts, and each part
+is processed as a whole. Tasks are values and work is plain functions of modules, so that both can be sent anywhere; a
+task that runs twice has the same answer.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 Given = Iterator[tuple[int, pa.Table]]
-"""Numbers of parts, each with rows that go there."""
+"""Numbers of parts, each with rows for the part."""
 Taken = Iterator[pa.Table]
-"""The rows of one part, as they were given, in any order."""
+"""The rows of one part, as tasks gave them, in any order."""
 
 
 class Executors(Protocol):
@@ -26,10 +26,10 @@ class Executors(Protocol):
 
     @property
     def cores(self) -> int:
-        """How many tasks run at a time."""
+        """The number of tasks that run at a time."""
 
     def run(self, work: Callable[[Task], Answer], tasks: Sequence[Task], *, light: bool = False) -> Iterator[Answer]:
-        """Yield the answer to each task, in any order; tasks that are `light` may go several together."""
+        """Yield the answer to each task, in any order; `light` tasks may be sent several together."""
 
     def exchange(
         self,
@@ -38,15 +38,15 @@ class Executors(Protocol):
         parts: int,
         take: Callable[[Taken], Iterator[Answer]],
     ) -> Iterator[Answer]:
-        """Yield what `take` makes of each of so many parts that got rows."""
+        """Yield the answers of `take` for each of the parts that got rows."""
 
 
 class InProcess:
-    """Runs everything here, one after another.
+    """Runs all tasks in this process, one after the other.
 
     Parameters
     ----------
-    cores : how many tasks plans may think run at a time.
+    cores : the number of tasks that plans assume to run at a time.
     """
 
     def __init__(self, cores: int = 1) -> None:
@@ -54,7 +54,7 @@ class InProcess:
 
     @property
     def cores(self) -> int:
-        """How many tasks plans may think run at a time."""
+        """The number of tasks that plans assume to run at a time."""
         return self._cores
 
     def run(
@@ -74,7 +74,7 @@ class InProcess:
         parts: int,
         take: Callable[[Taken], Iterator[Answer]],
     ) -> Iterator[Answer]:
-        """Yield what `take` makes of each part."""
+        """Yield the answers of `take` for each part that got rows."""
         given: list[list[pa.Table]] = [[] for _ in range(parts)]
         for task in tasks:
             for part, rows in give(task):
@@ -85,7 +85,7 @@ class InProcess:
 
 
 def by_part(rows: pa.Table, parts: NDArray[np.integer[Any]]) -> Given:
-    """Yield the rows of each part, in the order that they have. O(n log n)."""
+    """Yield the rows of each part, in their order. O(n log n)."""
     order = np.argsort(parts, kind="stable")
     ordered, numbers = rows.take(pa.array(order)).combine_chunks(), parts[order]
     starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist() if len(numbers) else []

@@ -1,1 +1,1 @@
-"""Denial constraints of a table as it stands."""
+"""Denial constraints: discovery on a table, and covers that follow its evidences."""

@@ -1,8 +1,8 @@
-"""Equalities whose pairs of rows are few enough to be compared all: they settle every constraint that has them.
+"""Equalities whose pairs of rows are few enough to compare all: that settles every constraint with these equalities.
 
 A pair of rows violates `not(t.Zip = s.Zip and ...)` only where it agrees on Zip. Once the evidences of all pairs that
-agree on Zip are known, every cover of them with that equality holds, and need not be searched for: comparing a pair in
-whole costs a few nanoseconds, so an *anchor*, one equality or two, is worth it as soon as it saves enough searches.
+agree on Zip are known, every cover of them with that equality holds, and needs no search. Comparing a pair costs a few
+nanoseconds, so an *anchor*, one equality or two, pays as soon as it saves enough searches.
 """
 
 import heapq
@@ -23,13 +23,13 @@ _AT_ONCE = 1 << 14
 
 @dataclass(frozen=True)
 class Costs:
-    """What was measured on two cores, in seconds.
+    """Costs as measured on two cores, in seconds.
 
     Parameters
     ----------
     outcome : to compare two rows on one column pair.
     validated : to search for violations of one constraint, for each row of the table.
-    copied : to bring the code of one row in one column pair to its place.
+    copied : to copy the code of one row in one column pair.
     kept : to keep one evidence, for each of its words and two more.
     tried : to enumerate with one more evidence, for each vertex tried.
     """
@@ -41,7 +41,7 @@ class Costs:
     tried: float = 5e-11
 
     def keeping(self, evidences: float, space: PredicateSpace, tried: int = 0) -> float:
-        """Return how long so many evidences take once their pairs are compared; `tried` vertices to enumerate."""
+        """Return the time to keep evidences and to enumerate with them, with `tried` vertices in an enumeration."""
         return evidences * ((2 + space.word_count) * self.kept + tried * self.tried)
 
 
@@ -66,12 +66,12 @@ class Anchors:
 
     @property
     def last(self) -> str:
-        """The anchor chosen last, for people."""
+        """The names of the columns of the last anchor, for reports."""
         names = self._space.schema.names
         return ", ".join(names[self._space.pairs[p].left] for p in self._settled[-1])
 
     def unsettled(self, masks: Words) -> Flags:
-        """Return which of some constraints have no anchor compared so far."""
+        """Return which constraints have no anchor that was compared."""
         equal = self._equalities(masks)
         settled = np.zeros(len(masks), np.bool_)
         for anchor in self._settled:
@@ -79,10 +79,10 @@ class Anchors:
         return ~settled
 
     def choose(self, masks: Words, known: int = 0, tried: int = 0) -> RowGroups | None:
-        """Return the groups of the anchor that saves the most time on unsettled constraints; None where none does.
+        """Return the groups of the anchor that saves most time on unsettled constraints; None where no anchor does.
 
-        `known` evidences are there already, `tried` vertices took the last enumeration. The anchor counts as compared
-        from now on. O(k P^2) for k constraints.
+        `known` is the number of evidences, `tried` the number of vertices of the last enumeration. The anchor counts
+        as compared from now on. O(k P^2) for k constraints.
         """
 
         def seconds(pairs: float) -> float:
@@ -98,7 +98,7 @@ class Anchors:
         heapq.heapify(waiting)
         while waiting and waiting[0][0] < 0:
             gain, anchor = heapq.heappop(waiting)
-            if anchor not in self._pairs:  # so far an estimate from below
+            if anchor not in self._pairs:  # so far a lower bound
                 estimated = self._fewest_pairs(anchor)
                 self._pairs[anchor] = float((np.bincount(self._grouped(anchor)).astype(float) ** 2).sum())
                 worse = seconds(self._pairs[anchor]) - seconds(estimated)
@@ -109,7 +109,7 @@ class Anchors:
         return None
 
     def _constraints_with(self, masks: Words) -> Floats:
-        """Return how many constraints have both of two equalities; on the diagonal, one."""
+        """Return the number of constraints with both of two equalities; on the diagonal, with one."""
         counted = np.zeros((len(self._own), len(self._own)))
         for start in range(0, len(masks), _AT_ONCE):
             equal = self._equalities(masks[start : start + _AT_ONCE])[self._own].astype(np.float32)
@@ -117,7 +117,7 @@ class Anchors:
         return counted
 
     def _equalities(self, masks: Words) -> Flags:
-        """Return for every column pair which masks demand equality on it."""
+        """Return for every column pair which masks require equality."""
         equal: Flags = outcomes_of(masks, self._space) == EQUAL
         return equal
 
@@ -126,13 +126,13 @@ class Anchors:
         return compared + self._codes.rows * len(self._codes.left) * self._costs.copied
 
     def _fewest_pairs(self, anchor: tuple[int, ...]) -> float:
-        """Return how many pairs of rows agree on an anchor, or what it is at least where that is not known yet."""
+        """Return the number of pairs of rows that agree on an anchor, or a lower bound where it was not counted yet."""
         if anchor in self._pairs:
             return self._pairs[anchor]
         return float(self._codes.rows)
 
     def _grouped(self, anchor: tuple[int, ...]) -> Ints:
-        """Return one number for each combination of codes, counted from 0."""
+        """Return a number from 0 on for each combination of codes."""
         grouped = np.zeros(self._codes.rows, np.int64)
         for p in anchor:
             codes: DenseCodes = self._codes.left[p]
@@ -140,10 +140,10 @@ class Anchors:
         return np.asarray(pa.array(grouped).dictionary_encode().indices.to_numpy().astype(np.int64))
 
     def _groups(self, anchor: tuple[int, ...]) -> RowGroups:
-        """Return the rows that have a partner, themselves where they occur twice, group by group."""
+        """Return the rows with a partner (or that occur twice), group by group."""
         grouped = self._grouped(anchor)
         paired = (np.bincount(grouped)[grouped] > 1) | (self._codes.second >= 0)
         rows = np.flatnonzero(paired)
-        placed = np.sort(grouped[rows] << 32 | rows)  # the group above, the row below
+        placed = np.sort(grouped[rows] << 32 | rows)  # the group in the high bits, the row in the low bits
         starts = np.flatnonzero(np.diff(placed >> 32, prepend=-1))
         return RowGroups.of(placed & (1 << 32) - 1, np.append(starts, len(rows)))

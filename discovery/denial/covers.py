@@ -1,14 +1,15 @@
-"""The minimal covers of a certificate's evidences, kept as evidences come and go.
+"""The minimal covers of a certificate's evidences, kept as evidences are added and removed.
 
-A cover is what a box leaves out, so minimal covers are the maximal boxes without an evidence (`hitting_sets.py`).
+A cover is the set of outcomes that a box excludes, so minimal covers are the maximal boxes without an evidence
+(`hitting_sets.py`).
 
-- A new evidence: a cover that misses it is replaced by itself with one outcome of the evidence more, each way that
-  stays minimal. Nothing else changes, and nothing comes twice, since that outcome is the only one to hit the evidence.
-- An evidence goes: covers one of whose outcomes only it needed are not minimal any more; the new ones are the minimal
-  covers that miss it, enumerated within the outcomes it does not have.
+- An evidence is added: a cover that misses the evidence is replaced by its extensions by one outcome of the evidence
+  that are minimal. No other cover changes, and no cover appears twice, as only that outcome hits the evidence.
+- An evidence is removed: covers with an outcome that only this evidence needed are no longer minimal; the new covers
+  are the minimal covers that miss the evidence, enumerated within the outcomes that it does not have.
 
-Both directions agree with an enumeration anew [MMCS], with the bound on column pairs too: what a bounded cover grows
-out of is bounded.
+Both directions agree with an enumeration from scratch [MMCS], with the bound on column pairs too: a bounded cover is
+the extension of a bounded cover.
 """
 
 import time
@@ -31,8 +32,8 @@ class Covers:
 
     Parameters
     ----------
-    space, bound : of which at most `bound` column pairs may be touched; 0 for any number.
-    certificate : whose evidences are covered; its numbers are used here.
+    space, bound : the space, and the number of column pairs that a cover may touch; 0 for any number.
+    certificate : the evidences to cover, by number.
     sets : the minimal covers of these evidences, all known to hold.
     """
 
@@ -53,16 +54,16 @@ class Covers:
 
     @property
     def masks(self) -> Words:
-        """The boxes: what each cover does not leave out."""
+        """The boxes: the complements of the covers."""
         return self._every & ~self.sets
 
     def extend(self, numbers: Numbers) -> None:
-        """Cover evidences that are new in the certificate. O(violated covers x edges) for each that is missed."""
+        """Cover evidences that are new in the certificate. O(violated covers x edges) for each missed evidence."""
         words = self._certificate.words[numbers]
         at = 0
         while at < len(words):
             following = self.next_missed(words, at)
-            self._place(numbers[at:following], words[at:following])  # these change nothing
+            self._place(numbers[at:following], words[at:following])  # evidences that no cover misses
             at = following
             if at < len(words):
                 missed = ~(self.sets & words[at]).any(axis=1)
@@ -74,11 +75,11 @@ class Covers:
                 at += 1
 
     def next_missed(self, words: Words, start: int) -> int:
-        """Return the first of some evidences, from a place on, that a cover misses; their number where none is."""
+        """Return the first evidence from position `start` on that a cover misses; their number where there is none."""
         return int(next_missed_kernel(words, start, self.sets))
 
     def shrink(self, numbers: Numbers, words: Words, *, prove: bool) -> None:
-        """Let evidences go; covers that come are known to hold only where the caller says so (`prove`)."""
+        """Remove evidences; new covers are known to hold only where the caller proves that (`prove`)."""
         if not len(numbers):
             return
         self._erase(numbers, words)
@@ -95,9 +96,9 @@ class Covers:
         self._check_size()
 
     def _fresh(self, words: Words) -> Words:
-        """Return the covers that miss some of the evidences that are gone.
+        """Return the minimal covers that miss a removed evidence.
 
-        One evidence after another; where that has taken as long as all covers would, these are enumerated instead.
+        One evidence after another; where that takes longer than an enumeration of all covers, all are enumerated.
         """
         until = time.perf_counter() + _SECONDS_AT_LEAST + len(self.sets) * _SECONDS_PER_COVER
         found = [self.sets[:0]]
@@ -113,14 +114,14 @@ class Covers:
         return np.unique(np.concatenate(found), axis=0)
 
     def restore(self, sets: Words, proven: Flags) -> None:
-        """Take back the covers of before, after the certificate was rolled back."""
+        """Restore earlier covers, after the certificate was rolled back."""
         self.sets, self.proven = sets, proven
         self._occurrence[:] = 0
         held = self._certificate.held
         self._place(held, self._certificate.words[held])
 
     def check_invariants(self) -> None:
-        """Assert that the covers are those of an enumeration anew. Exponential."""
+        """Assert that the covers are those of an enumeration from scratch. Exponential."""
         search = HittingSetSearch(self._certificate.words[self._certificate.held], self._groups, self._bound)
         anew = np.concatenate([self.sets[:0], *search])
         assert {tuple(s) for s in anew.tolist()} == {tuple(s) for s in self.sets.tolist()}
@@ -142,13 +143,13 @@ class Covers:
         return np.concatenate(made), np.concatenate(origins)
 
     def _search(self, within: Words) -> HittingSetSearch:
-        """Enumerate the minimal covers of the edges that are left which keep to some vertices."""
+        """Return the minimal covers of the remaining edges that have no vertices but `within`."""
         return HittingSetSearch(
             self._certificate.words, self._groups, self._bound, within=within, occurrence=self._occurrence
         )
 
     def _place(self, numbers: Numbers, words: Words) -> None:
-        """Enter edges into the bitmaps."""
+        """Add edges to the bitmaps."""
         needed = len(self._certificate.words) // 64 + 1
         if needed > self._occurrence.shape[1]:
             more = np.zeros((len(self._occurrence), needed - self._occurrence.shape[1]), np.uint64)
@@ -174,7 +175,7 @@ class Covers:
 
 
 def _bits(words: Words) -> tuple[Numbers, Numbers]:
-    """Return for every bit that is set its vertex, and the row of `words` that it is in."""
+    """Return the vertex of every bit that is set, and its row of `words`."""
     flags = np.unpackbits(np.ascontiguousarray(words).view(np.uint8), axis=1, bitorder="little")
     members, vertices = np.nonzero(flags)
     return vertices, members

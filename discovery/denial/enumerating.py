@@ -1,7 +1,7 @@
-"""The minimal covers of some evidences: the constraints that hold as far as these tell.
+"""The minimal covers of evidences: the constraints that no evidence violates.
 
-Invariant: memory is bounded. More constraints than may be kept end in a `UsageError` that says how many there were so
-far and what to set.
+Invariant: memory is bounded. Too many constraints end in a `UsageError` that says how many there were so far and which
+option to set.
 """
 
 import time
@@ -26,7 +26,7 @@ _MOST_WORDS_READ = 1 << 45
 
 
 def too_many(held: int) -> UsageError:
-    """Return what to say where there are more evidences than may be kept."""
+    """Return the error for more evidences than fit the memory limit."""
     return UsageError(f"more than {held:,} different outcomes of pairs of rows so far, too many to keep: {FEWER}")
 
 
@@ -35,8 +35,8 @@ class Enumeration:
 
     Parameters
     ----------
-    space, max_predicates : what constraints are about, and on how many column pairs at most (0: all).
-    explained, report : are told what is done.
+    space, max_predicates : the space, and the number of column pairs that a constraint may have (0: any number).
+    explained, report : receive the steps.
     """
 
     def __init__(self, space: PredicateSpace, max_predicates: int, explained: Explained, report: Report) -> None:
@@ -47,9 +47,9 @@ class Enumeration:
         self.tried = 0
 
     def covers(self, words: Words, limit: float) -> tuple[Words, bool]:
-        """Return the masks of the minimal covers, the reported one of two images, and whether these are all.
+        """Return the masks of the minimal covers, of two mirror images the reported one, and whether these are all.
 
-        The enumeration is left where there are more than the limit.
+        The enumeration ends where there are more than `limit`.
         """
         started = time.perf_counter()
         width = self._space.word_count
@@ -74,9 +74,9 @@ class Enumeration:
         return np.concatenate(chunks), whole
 
     def _refuse_beyond_reach(self, search: HittingSetSearch, count: int, limit: float) -> None:
-        """Say what to set where the share that is done tells that the rest is far beyond time or memory.
+        """Raise `UsageError` where the estimated rest of the search is far beyond time or memory.
 
-        Few constraints so far tell too little of how many there will be.
+        A few constraints are too few for an estimate.
         """
         times = min(search.times_ahead(), limit / max(count, 1))
         pairs = f"{len(self._space.pairs):,} column pairs"
@@ -87,16 +87,16 @@ class Enumeration:
             raise UsageError(f"the constraints of {pairs} are expected to take many hours: {FEWER}")
 
     def without_empty(self, covers: Words) -> Words:
-        """Leave out the box of everything, which is never reported."""
+        """Return covers without the box of everything, which is never reported."""
         left: Words = covers[(covers != np.array(self._space.words(self._space.every), np.uint64)).any(axis=1)]
         return left
 
 
 def reported_images(masks: Words, space: PredicateSpace) -> Flags:
-    """Return which masks are reported: all with a crossing predicate, and else the smaller text of two mirror images.
+    """Return which masks are reported: all with a crossing predicate, else the smaller text of two mirror images.
 
-    The two texts differ first at the first column pair on which the mask is not its own mirror image, and there `<`
-    and `<=` come before `>` and `>=`.
+    The texts differ first at the first column pair on which the mask is not its own mirror image, where `<` and `<=`
+    sort before `>` and `>=`.
     """
     own = PredicateSpace(space.schema, (), space.family)  # its column pairs are the first ones of the space
     every = np.array(space.words(space.every & ~own.every), np.uint64)

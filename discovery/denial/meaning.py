@@ -1,4 +1,4 @@
-"""Which maximal boxes are reported: those that say anything, none that another one says too (semantics, *Vacuous*).
+"""Which maximal boxes are reported: no vacuous boxes, and none that another box implies (semantics, *Vacuous*).
 
 Where three or more columns are compared across, predicates relate values around a cycle, and by transitivity
 
@@ -7,9 +7,9 @@ Where three or more columns are compared across, predicates relate values around
 - two boxes may forbid the same pairs of rows, or one a part of what the other forbids, though neither contains the
   other.
 
-Both are decided by the *hull* of a box: the outcomes that pairs of rows in it have (`kernels/hulls.py`). A box forbids
-part of what another one forbids exactly if its hull lies in the other box; of boxes with one hull that of the smallest
-text is reported. Spaces whose column pairs form no cycle have neither, and nothing is computed.
+Both are decided by the *hull* of a box: the outcomes that pairs of rows in the box have (`kernels/hulls.py`). A box
+forbids a part of the pairs that another box forbids exactly if its hull lies in the other box; of boxes with one hull
+the box with the smallest text is reported. Spaces whose column pairs form no cycle have neither, and are not analysed.
 
 Invariant: every constraint of the bound that holds is implied by a reported one, and no reported one by another.
 """
@@ -23,7 +23,7 @@ from holdfast.discovery.denial.enumerating import reported_images
 from holdfast.discovery.evidence.evidences import mirrored
 from holdfast.discovery.kernels.hulls import (
     FEWEST_PREDICATES,
-    Layout,
+    HullLayout,
     Scratch,
     bucket_kernel,
     count_kernel,
@@ -36,7 +36,7 @@ from holdfast.tables.arrays import Flags, Positions, Words
 
 
 class Meaning:
-    """What boxes of one space forbid, transitivity taken into account.
+    """The pairs of rows that boxes of one space forbid, transitivity included.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Meaning:
         return False
 
     def reported(self, masks: Words) -> Words:
-        """Return the boxes to report among the maximal ones: all of them are given, of two mirror images at least one.
+        """Return the boxes to report, given all maximal boxes (of two mirror images at least one).
 
         The box of everything stays.
         """
@@ -95,7 +95,7 @@ class Meaning:
         return masks[images]
 
     def satisfiable(self, masks: Words) -> Flags:
-        """Return which boxes some pair of rows satisfies, in some table."""
+        """Return which boxes a pair of rows can satisfy, in any table."""
         found = np.ones(len(masks), np.bool_)
         if self.has_cycle:
             related = self._related(masks)
@@ -103,7 +103,7 @@ class Meaning:
         return found
 
     def _related(self, masks: Words) -> Positions:
-        """Return which boxes have so many predicates that something may follow from them."""
+        """Return which boxes have enough predicates for another predicate to follow from them."""
         counts = np.zeros(len(masks), np.int64)
         predicates_kernel(np.ascontiguousarray(masks), self._every, self._layout, counts)
         return np.flatnonzero(counts >= FEWEST_PREDICATES)
@@ -120,19 +120,19 @@ class Meaning:
         return hulls, satisfiable
 
     def wider(self, mask: Words, boxes: Words) -> Words | None:
-        """Return a box, or the mirror image of a box, that forbids all that another one forbids; None without any."""
+        """Return a box, or the mirror image of a box, that forbids all pairs that `mask` forbids; None without any."""
         candidates = np.concatenate([boxes, self._other_images(boxes)])
         hull = self.hulls(mask[None])[0][0]
         found = candidates[~(hull & ~candidates).any(axis=1)]
         return found[0] if len(found) else None
 
     @cached_property
-    def _layout(self) -> Layout:
+    def _layout(self) -> HullLayout:
         pairs = self._space.pairs
         word, left, right = np.array([(pair.offset // 64, pair.left, pair.right) for pair in pairs], np.int64).T.copy()
         pair_at = np.full((len(self._space.schema), len(self._space.schema)), -1, np.int64)
         pair_at[left, right] = np.arange(len(pairs))
-        return Layout(
+        return HullLayout(
             np.searchsorted(word, np.arange(self._space.word_count + 1)).astype(np.int64),
             word,
             np.array([pair.offset % 64 for pair in pairs], np.uint64),
@@ -148,7 +148,7 @@ class Meaning:
         return np.array(self._space.words(crossing), np.uint64)
 
     def _other_images(self, boxes: Words) -> Words:
-        """Return the mirror images of the boxes that the space has mirror images of."""
+        """Return the mirror images of boxes, where the space has them."""
         within = ((boxes & self._crossing) == self._crossing).all(axis=1)
         return mirrored(boxes[within], self._space)
 
@@ -168,7 +168,7 @@ class Meaning:
         return found
 
     def _smallest_texts(self, masks: Words, hulls: Words) -> Positions:
-        """Return the place of the box with the smallest text among those of each hull."""
+        """Return for each hull the position of the box with the smallest text."""
         _, classes, sizes = np.unique(as_items(hulls), return_inverse=True, return_counts=True)
         alone = sizes[classes] == 1
         best: dict[int, tuple[str, int]] = {}

@@ -7,13 +7,13 @@
 
 Every constraint that holds is a cover of E, so contains a minimal cover; that one holds. So when all minimal covers
 hold, they are exactly the maximal boxes, and E with its witness pairs is a certificate of completeness. Which pairs
-were sampled changes how long it takes and what E is, never the constraints.
+were sampled changes the time and E, never the constraints.
 
-Where the table is small, or so many covers would have to be validated that it would take longer, E is made of all
-pairs at once: then all covers hold. Not so where random pairs tell that all pairs have too many evidences.
+Where the table is small, or the validation of covers would take longer, E is made of all pairs at once: then all covers
+hold. This plan is not chosen where random pairs show that all pairs have too many evidences.
 
-Invariant: memory is bounded. More evidences or more constraints than may be kept end in a `UsageError` that says how
-many there were so far and what to set.
+Invariant: memory is bounded. Too many evidences or constraints end in a `UsageError` that says how many there were so
+far and which option to set.
 """
 
 import math
@@ -76,7 +76,7 @@ def seed_denial(
 
 
 class _Finder:
-    """The two plans, and what they share.
+    """The two plans of a search.
 
     Costs are estimated from what was measured on two cores (seconds per outcome compared, per evidence kept, per row
     and constraint validated); a wrong estimate costs time, never an answer.
@@ -104,7 +104,7 @@ class _Finder:
         self._report = report
 
     def covers(self) -> Words:
-        """Return the minimal covers, all of which hold, by the plan that is expected to be the fastest."""
+        """Return the minimal covers, all of which hold, by the plan that should be the fastest."""
         compared = self._codes.rows**2 * len(self._space.pairs) * _COSTS.outcome
         if not self._space.crossing:
             compared /= 2
@@ -147,8 +147,8 @@ class _Finder:
     def _from_sample(self, variety: Variety, all_pairs_seconds: float) -> Words | None:
         """Sample, enumerate, validate, until every minimal cover holds; None where all pairs would be cheaper.
 
-        Where comparing all pairs is out of the question (infinite), covers are validated in parts: where a part
-        breaks, its evidences may leave far fewer covers; only where it holds is the next part twice as large.
+        Where comparing all pairs is impossible (infinite), covers are validated in parts: the evidences of a violated
+        part may leave far fewer covers; only after a part that holds, the next part is twice as large.
         """
         self._explained.plan = "sample, enumerate, validate"
         started = time.perf_counter()
@@ -181,7 +181,7 @@ class _Finder:
                 limit *= 2
 
     def _anchored(self, anchors: Anchors, covers: Words) -> bool:
-        """Add the evidences of all pairs that agree on equalities of many covers; say whether any is new."""
+        """Add the evidences of all pairs that agree on equalities of many covers; return whether any is new."""
         before = len(self.evidences)
         while (groups := anchors.choose(covers, len(self.evidences), self.enumeration.tried)) is not None:
             started = time.perf_counter()
@@ -196,7 +196,7 @@ class _Finder:
 
 @dataclass(frozen=True)
 class _Budgeted:
-    """A search whose budget is meant for each row."""
+    """A search whose budget is given for each row."""
 
     search: ViolationSearch
     rows: int

@@ -1,6 +1,6 @@
-"""Constraints that are not known to hold are searched for violations, until some are found or all are known to hold.
+"""Searches for violations of covers that are not known to hold, until some are found or all are known to hold.
 
-Where the rows are is the search's business: here are only its answers.
+The search knows where the rows are; this module sees its answers only.
 """
 
 import time
@@ -19,43 +19,43 @@ _COMPARISONS_PER_ROW = 32
 _MORE_COMPARISONS = 8
 _FEW_CONSTRAINTS = 64
 UNLIMITED = 1 << 40
-"""A budget, in comparisons for each row, that is never exhausted."""
+"""A budget in comparisons for each row that is never exhausted."""
 
 
-class Answer(Protocol):
-    """What a search tells: positions of constraints that are violated, and of those it left undecided."""
+class SearchAnswer(Protocol):
+    """The answer of a search: the positions of violated constraints, and of undecided constraints."""
 
     @property
     def constraint(self) -> Positions:
-        """Constraints that are violated, perhaps several times."""
+        """Violated constraints, perhaps several times."""
 
     @property
     def undecided(self) -> Positions:
-        """Constraints whose budget did not do."""
+        """Constraints that exhausted the budget."""
 
 
-Found_co = TypeVar("Found_co", bound=Answer, covariant=True)
+Found_co = TypeVar("Found_co", bound=SearchAnswer, covariant=True)
 
 
-class Search(Protocol[Found_co]):
+class CoverSearch(Protocol[Found_co]):
     """Searches the rows of one table."""
 
     def find(self, masks: Words, limit: int, budget: int) -> Found_co:
-        """Look for up to `limit` violating pairs of each constraint, with a budget of comparisons for each row."""
+        """Search up to `limit` violating pairs of each constraint, with a budget of comparisons for each row."""
 
 
 class Validation:
-    """Searches for pairs that violate covers, the same cover never twice in vain.
+    """Searches for pairs that violate covers; a cover without violations is not searched again.
 
-    One cover may take a hundred times as long as the others. Most of those do not hold, and are gone once the
-    evidences that violate others are known. So a search has a budget, and a cover that exhausts it is *postponed*
-    until no other one is violated; then the budget grows. A few covers are searched without one.
+    One cover may take a hundred times as long as the others. Most such covers do not hold, and disappear once the
+    evidences that violate other covers are known. So a search has a budget, and a cover that exhausts the budget is
+    *postponed* until no other cover is violated; then the budget grows. A few covers are searched without a budget.
 
     Parameters
     ----------
     space : what masks mean.
-    at_once : how many covers go into one search.
-    explained, report : are told what is done.
+    at_once : the number of covers in one search.
+    explained, report : receive the steps.
     """
 
     def __init__(self, space: PredicateSpace, at_once: int, explained: Explained, report: Report) -> None:
@@ -65,8 +65,8 @@ class Validation:
         self._explained = explained
         self._report = report
 
-    def violated(self, masks: Words, search: Search[Found_co]) -> list[Found_co]:
-        """Return what a search finds of constraints that do not hold; nothing where all of them hold."""
+    def violated(self, masks: Words, search: CoverSearch[Found_co]) -> list[Found_co]:
+        """Return the answers of searches that found violations; an empty list where all constraints hold."""
         waiting = masks[~np.isin(as_items(masks), self._holding)]
         while len(waiting):
             fresh = waiting[~np.isin(as_items(waiting), self._postponed)]
@@ -88,8 +88,8 @@ class Validation:
             waiting = waiting[~np.isin(as_items(waiting), self._holding)]
         return []
 
-    def _searched(self, masks: Words, search: Search[Found_co]) -> tuple[Positions, Positions, list[Found_co]]:
-        """Return which constraints are violated, which the budget left undecided, and all that was found."""
+    def _searched(self, masks: Words, search: CoverSearch[Found_co]) -> tuple[Positions, Positions, list[Found_co]]:
+        """Return the violated constraints, the constraints that exhausted the budget, and all answers."""
         limit = max(1, min(_PAIRS_PER_CONSTRAINT, _NEW_EVIDENCES_A_ROUND // len(masks)))
         broken, undecided, answers = [], [], []
         for start in range(0, len(masks), self._at_once):

@@ -1,13 +1,13 @@
-"""Declared rules on tables as they stand: how many pairs and rows break each, and which [FACET].
+"""Declared rules on whole tables: how many pairs and rows break each rule, and which [FACET].
 
-forms        a rule as what it asks of rows: column pairs with allowed outcomes, tests of single rows, values
+forms        a rule as conditions on rows: column pairs with allowed outcomes, tests of single rows, values
 conditions   which rows pass tests of single rows
-columns      a table's columns as codes that compare, each made once for all rules
+columns      the columns of a table as codes that compare, computed once for all rules
 grouping     rows by their equalities, prefixes shared among rules
-counting     exact counts without listing a pair
-sweeping     those of one or two inequalities
+counting     exact counts without listing pairs
+sweeping     exact counts for one or two inequalities
 listing      the pairs, in compressed groups, expanded in chunks
-examples     a few of them
-partners     with how many rows a row breaks a rule, for rows that change
-check        all of it: the job that people ask for
+examples     a few pairs
+partners     the number of partners of a row by each rule, for rows that change
+check        the check of all rules
 """

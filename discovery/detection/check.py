@@ -1,8 +1,8 @@
-"""Check declared rules on tables as they stand: exact counts, verdicts, examples, and all violating pairs for who asks.
+"""Checks of declared rules on whole tables: exact counts, verdicts, examples, and on request all violating pairs.
 
-    forms of all rules, or what does not fit  ->  columns and groups that rules share  ->  one rule a thread
+    forms of all rules, or an error  ->  columns and groups that rules share  ->  one rule a thread
 
-Invariant: what is counted is the definition's, whatever is shown of it.
+Invariant: counts are those of the definition, whatever the number of examples.
 """
 
 import os
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Example:
-    """One violation.
+    """A violation.
 
     Parameters
     ----------
-    rows : (t, s), or one row, by their numbers from 0; none of an inclusion.
-    value : of an inclusion, a value that is missing.
+    rows : (t, s), or one row, by their numbers from 0; empty for an inclusion.
+    value : for an inclusion, a missing value.
     places, images : where the rows are, and their values by column name.
     """
 
@@ -62,7 +62,7 @@ class Example:
     images: tuple[Mapping[str, Value], ...] = ()
 
     def to_json(self) -> list[Any]:
-        """Return it as plain JSON values."""
+        """Return the violation as plain JSON values."""
         if not self.rows:
             return [json_value(self.value)]
         return [
@@ -77,11 +77,11 @@ class Checked(RuleVerdict):
 
     Parameters
     ----------
-    rule : which one.
-    rows : of its table.
-    violating_pairs : ordered pairs of distinct rows; None if the rule is not about pairs, or the first one was enough.
+    rule : the rule.
+    rows : the number of rows of its table.
+    violating_pairs : ordered pairs of distinct rows; None if the rule is not about pairs, or the first was enough.
     violating_rows : rows in at least one violation; None where the first violation was enough.
-    missing_values : of an inclusion, distinct ones.
+    missing_values : for an inclusion, the number of distinct missing values.
     examples : some violations.
     """
 
@@ -99,17 +99,17 @@ class Checked(RuleVerdict):
         return self.violating_rows == 0
 
     def pairs(self, at_once: int = 1 << 20) -> Iterator[Pairs]:
-        """Yield all violating pairs as (m, 2) row numbers from 0, in chunks; none of a rule that is not about pairs."""
+        """Yield all violating pairs as (m, 2) row numbers from 0, in chunks; none if the rule is not about pairs."""
         return self._listed(at_once)
 
     @property
     def witnesses(self) -> list[Witness]:
-        """The examples, with what the rule names before the other columns."""
+        """The examples, with the columns of the rule before the other columns."""
         columns = sorted(self.rule.columns)
         return [Witness(one.images, one.places, columns, one.value) for one in self.examples]
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Return the examples as a data frame: their rows with all columns, or the values that are missing."""
+        """Return the examples as a data frame: their rows with all columns, or the missing values."""
         if isinstance(self.rule.body, InclusionDependency):
             return frame(({"missing": example.value} for example in self.examples), {"missing": "object"})
         rows = [
@@ -158,19 +158,19 @@ def check(
 
 
 def rules_on(schemas: Mapping[str, Schema], rules: Sequence[Rule | str] | Rule | str) -> list[Rule]:
-    """Return rules, or one rule, on tables; those that are texts are about the table that has all their columns."""
+    """Return rules, or one rule, on tables; a rule given as text is about the table that has all its columns."""
     given = [rules] if isinstance(rules, Rule | str) else rules
     return [rule if isinstance(rule, Rule) else declared(rule, rule, schemas) for rule in given]
 
 
 def declared(name: str, text: str, schemas: Mapping[str, Schema]) -> Rule:
-    """Return a rule by its text alone: its table is the one that has all its columns."""
+    """Return a rule by its text alone: its table is the table that has all its columns."""
     body = parse_rule_body(text)
     return Rule(name, table_of(name, body, schemas), body)
 
 
 def table_of(name: str, body: Body, schemas: Mapping[str, Schema]) -> str:
-    """Return the table that a rule is about which does not say so."""
+    """Return the table of a rule that does not name it."""
     if isinstance(body, InclusionDependency):
         return body.dependent.table
     if len(schemas) == 1:
@@ -192,7 +192,7 @@ def check_tables(
     threads: int | None = None,
     report: Callable[[str], object] = lambda _: None,
 ) -> Verdicts[Checked]:
-    """Count what breaks declared rules on tables by their names, as `check` does; `report` is told what is done."""
+    """Check declared rules on tables by name, as `check` does; `report` receives the steps."""
     schemas = {name: table.schema for name, table in tables.items()}
     forms = [form_of(rule, schemas) for rule in rules]
     prepared = {
@@ -226,7 +226,7 @@ class _Asked:
 
 
 class _Prepared:
-    """A table as its rules share it."""
+    """The columns and groups of a table, which its rules share."""
 
     def __init__(self, table: Table, forms: Sequence[Form]) -> None:
         self.table = table
@@ -234,7 +234,7 @@ class _Prepared:
         self.grouping = Grouping(self.columns, [form for form in forms if isinstance(form, PairForm)])
 
     def example(self, rows: Sequence[int]) -> Example:
-        """Return a violation by its rows."""
+        """Return the violation of these rows."""
         numbers = tuple(int(row) for row in rows)
         places = tuple(self.table.locate(row) for row in numbers)
         return Example(numbers, None, places, tuple(self.table.rows(list(numbers))))
@@ -249,7 +249,7 @@ def _pairs_checked(prepared: _Prepared, rule: Rule, form: PairForm, asked: _Aske
             return Checked(rule, rows, 0, 0)
         return Checked(rule, rows, None, None, examples=(prepared.example(first[0].tolist()),)[: asked.examples])
     counted = count(columns, grouping, form, asked.threads)
-    t_among, s_among = counted.first, counted.second  # kept for the pairs; the counts are not
+    t_among, s_among = counted.first, counted.second  # for the pairs; counts are dropped
 
     def listed(at_once: int) -> Iterator[Pairs]:
         return pairs(lists(columns, grouping, form, t_among, s_among), at_once)
@@ -279,6 +279,6 @@ def _values_checked(tables: Mapping[str, Table], rule: Rule, dependency: Inclusi
 
 
 def _only(table: Table, side: ColumnRef) -> Table:
-    """Return a table with one of its columns."""
+    """Return a table with one column of a table."""
     kept = table[side.column]
     return Table(Schema(side.table, (kept.column,)), (kept,), table.row_count)

@@ -1,7 +1,7 @@
-"""A table's columns as codes that compare, each made once however many rules ask for it.
+"""The columns of a table as codes that compare, each computed once for all rules.
 
-Codes are dense or nearly so, 0 for null; `alike` ones say equality alone, `ranked` ones order as well. They live as
-long as one computation over the table at hand: nothing that is stored holds them.
+Codes are dense or nearly dense, 0 for null; `alike` codes give equality alone, `ranked` codes order as well. They live
+as long as one computation over the table and are never stored.
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +23,7 @@ from holdfast.tables.arrays import DenseCodes, Flags, Ints, Keys, Slots
 
 Made = TypeVar("Made")
 
-_SPREAD, _ANYWAY = 4, 1024
+_CODES_A_ROW, _FEW_CODES = 4, 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,14 +41,14 @@ class Sides:
 
 
 class Once:
-    """Makes each thing once, whichever thread asks first; the others wait for it."""
+    """Computes each result once, in the first thread that needs it; other threads wait."""
 
     def __init__(self) -> None:
         self._made: dict[Hashable, Future[Any]] = {}
         self._lock = Lock()
 
     def get(self, what: Hashable, make: Callable[[], Made]) -> Made:
-        """Return what `make` gave, or gives now."""
+        """Return the result of `make` under a name, computed by the first call."""
         with self._lock:
             future = self._made.get(what)
             mine = future is None
@@ -71,8 +71,8 @@ class Columns(ABC):
 
     Parameters
     ----------
-    rows : how many there are.
-    weight : of how many copies each is; None where each is one.
+    rows : the number of rows.
+    weight : the copies of each row; None where each row is one.
     """
 
     def __init__(self, rows: int, weight: Ints | None = None) -> None:
@@ -81,7 +81,7 @@ class Columns(ABC):
         self.once = Once()
 
     def ranked(self, left: int, right: int) -> Sides:
-        """Return codes that order as values do. O(n), and a sort of the distinct ones."""
+        """Return codes that order as values do. O(n), and a sort of the distinct values."""
         return self.once.get(("ranked", left, right), lambda: self._made(left, right, ordered=True))
 
     def alike(self, left: int, right: int) -> Sides:
@@ -91,14 +91,14 @@ class Columns(ABC):
         return self.once.get(("alike", left, right), lambda: self._made(left, right, ordered=False))
 
     def passing(self, tests: tuple[Atom, ...]) -> Flags | None:
-        """Return which rows pass tests of single rows; None for all."""
+        """Return which rows pass all tests of single rows; None for all rows."""
         if not tests:
             return None
         return self.once.get(("passing", tests), lambda: self.passing_any((tests,)))
 
     @abstractmethod
     def passing_any(self, alternatives: tuple[tuple[Atom, ...], ...]) -> Flags:
-        """Return which rows pass all tests of one of some alternatives."""
+        """Return which rows pass all tests of at least one alternative."""
 
     @abstractmethod
     def _made(self, left: int, right: int, *, ordered: bool) -> Sides:
@@ -114,14 +114,14 @@ class EncodedColumns(Columns):
 
     @abstractmethod
     def _keys(self, place: int, *, ordered: bool) -> tuple[Keys, Flags | None]:
-        """Return a column's keys, and which are not null."""
+        """Return the keys of a column, and which are not null."""
 
     @abstractmethod
     def _common(self, left: int, right: int) -> list[tuple[Keys, Flags | None]]:
-        """Return two columns' keys, which compare with each other, and which are not null."""
+        """Return the keys of two columns, comparable with each other, and which are not null."""
 
     def passing_any(self, alternatives: tuple[tuple[Atom, ...], ...]) -> Flags:
-        """Return which rows pass all tests of one of some alternatives."""
+        """Return which rows pass all tests of at least one alternative."""
         return passing(alternatives, self.column, self.rows)
 
     def _made(self, left: int, right: int, *, ordered: bool) -> Sides:
@@ -137,7 +137,7 @@ class EncodedColumns(Columns):
 
 
 class TableColumns(EncodedColumns):
-    """The rows of a table that was read."""
+    """The rows of a table in memory."""
 
     def __init__(self, table: Table) -> None:
         super().__init__(table.row_count)
@@ -162,19 +162,19 @@ class TableColumns(EncodedColumns):
 
 
 class SomeRows(Columns):
-    """Some rows of others, which are numbered anew."""
+    """Some rows of other columns, numbered from 0 on."""
 
     def __init__(self, whole: Columns, rows: Ints) -> None:
         super().__init__(len(rows), None if whole.weight is None else whole.weight[rows])
         self._whole, self._taken = whole, rows
 
     def passing(self, tests: tuple[Atom, ...]) -> Flags | None:
-        """Return which rows pass tests of single rows; None for all."""
+        """Return which rows pass all tests of single rows; None for all rows."""
         passes = self._whole.passing(tests)
         return None if passes is None else passes[self._taken]
 
     def passing_any(self, alternatives: tuple[tuple[Atom, ...], ...]) -> Flags:
-        """Return which rows pass all tests of one of some alternatives."""
+        """Return which rows pass all tests of at least one alternative."""
         return self._whole.passing_any(alternatives)[self._taken]
 
     def _made(self, left: int, right: int, *, ordered: bool) -> Sides:
@@ -184,9 +184,9 @@ class SomeRows(Columns):
 
 
 class RowColumns(EncodedColumns):
-    """Rows of a maintained table, all live ones where it is not said which; row numbers are places in `slots`.
+    """Rows of a maintained table, by default all live rows; row numbers are positions in `slots`.
 
-    Each counts as many times as it has copies, where it is not said how many.
+    By default each row counts as often as it has copies.
     """
 
     def __init__(self, rows: RowSet, slots: Slots | None = None, weight: Ints | None = None) -> None:
@@ -209,7 +209,7 @@ class RowColumns(EncodedColumns):
 
 
 def values_of(rows: RowSet, slots: Slots, place: int) -> EncodedColumn:
-    """Return some rows' values of a column as tables have them. O(k)."""
+    """Return the values of rows in a column, as a column of a table. O(k)."""
     codes = rows.codes[slots, place]
     valid: Flags = codes != NULL
     distinct, where = np.unique(codes[valid], return_inverse=True)
@@ -220,12 +220,12 @@ def values_of(rows: RowSet, slots: Slots, place: int) -> EncodedColumn:
 
 
 def most_codes(rows: int) -> int:
-    """Return how many codes of so many rows are few enough to have arrays of them."""
-    return _SPREAD * rows + _ANYWAY
+    """Return the most codes for which arrays with an element a code are small enough."""
+    return _CODES_A_ROW * rows + _FEW_CODES
 
 
 def _dense(keys: Keys, valid: Flags | None, *, ordered: bool) -> tuple[DenseCodes, int]:
-    """Return codes from 1 on, 0 for null, and the first number that is none of them."""
+    """Return codes from 1 on, 0 for null, and a number above all codes."""
     if not len(keys):
         return np.zeros(0, np.int32), 1
     least, greatest = int(keys.min()), int(keys.max())

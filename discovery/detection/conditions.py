@@ -1,7 +1,7 @@
 """Which rows pass tests of single rows: comparisons with literals and within the row, and null tests.
 
-A literal becomes a place among a column's keys: the least key whose value is not below it, and whether that is it. So a
-literal is compared exactly whatever its type: an integer column with 1.5, a float column with 0.1.
+A literal becomes a position among the keys of a column: the least key whose value is not below the literal, and whether
+it is equal. So a literal is compared exactly whatever its type: an integer column with 1.5, a float column with 0.1.
 
 Invariant: a null passes no comparison.
 """
@@ -29,7 +29,7 @@ from holdfast.tables.frames import from_arrow
 from holdfast.tables.keys import arrow_type_of, float_keys, needs_dictionary
 
 ColumnOf = Callable[[str], EncodedColumn]
-"""Returns the column of a name; all have as many rows."""
+"""Returns the column with a name; all columns have the same number of rows."""
 
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 
@@ -43,7 +43,7 @@ class _Place:
 
 
 def passing(alternatives: Sequence[Sequence[Atom]], column: ColumnOf, rows: int) -> Flags:
-    """Return which rows pass all tests of one of some alternatives. O(rows) for each test."""
+    """Return which rows pass all tests of at least one alternative. O(rows) for each test."""
     found = np.zeros(rows, np.bool_)
     for tests in alternatives:
         one = np.ones(rows, np.bool_)
@@ -54,7 +54,7 @@ def passing(alternatives: Sequence[Sequence[Atom]], column: ColumnOf, rows: int)
 
 
 def check_literal(comparison: Comparison, column: Column) -> None:
-    """Raise `UsageError` where the literal of a comparison is no value of the column's group."""
+    """Raise `UsageError` where the literal of a comparison is not a value of the column's type group."""
     assert isinstance(comparison.right, Literal)
     try:
         _read(comparison.right, column)
@@ -86,7 +86,7 @@ def _where_valid(passes: Flags, *columns: EncodedColumn) -> Flags:
 
 
 def _ordered_keys(left: EncodedColumn, right: EncodedColumn) -> tuple[Keys, Keys]:
-    """Return keys that compare as the values of two columns do, strings in code point order."""
+    """Return keys of two columns that compare as the values do, strings in code point order."""
     if left.column.type.name != "string":
         return common_keys(left, right)
     texts = [_text_ranks(left, right, at) for at in (0, 1)]
@@ -114,7 +114,7 @@ def _outcomes(left: Any, right: Any) -> Any:
 
 
 def _outcomes_with(column: EncodedColumn, literal: Literal) -> Any:
-    """Return the outcome of every row's value against a literal (of nulls: any)."""
+    """Return the outcome of every row's value against a literal (undefined for nulls)."""
     value = _read(literal, column.column)
     if column.column.type.group is TypeGroup.STRINGS:
         dictionary = _dictionary(column)
@@ -125,7 +125,7 @@ def _outcomes_with(column: EncodedColumn, literal: Literal) -> Any:
         return by_key[column.keys] if len(by_key) else np.zeros(len(column), np.int8)
     place = _place(value, column)
     if column.column.type.precision == 9 and column.column.type.name == "timestamp":
-        place = _Place(place.key + _nanoseconds(literal.text), is_value=True)  # Python's times end before them
+        place = _Place(place.key + _nanoseconds(literal.text), is_value=True)  # Python's times have no nanoseconds
     if place.key > _GREATEST:
         return np.full(len(column), LESS, np.int8)
     if place.key < _LEAST:
@@ -137,7 +137,7 @@ def _outcomes_with(column: EncodedColumn, literal: Literal) -> Any:
 
 
 def _read(literal: Literal, column: Column) -> Any:
-    """Return a literal as a value of a column's group: a number is exact, or a float that is no number."""
+    """Return a literal as a value of a column's type group: an exact number, or NaN or an infinity as a float."""
     group, kind = column.type.group, column.type
     if group is TypeGroup.NUMBERS:
         if literal.is_text or literal.text in {"true", "false"}:
@@ -165,20 +165,20 @@ def _read(literal: Literal, column: Column) -> Any:
 
 
 def _nanoseconds(text: str) -> int:
-    """Return the digits of a time behind its microseconds, as a number of nanoseconds."""
+    """Return the nanoseconds of a time beyond its microseconds."""
     beyond = re.search(r"\.[0-9]{6}([0-9]{1,3})", text)
     return int(beyond[1].ljust(3, "0")) if beyond else 0
 
 
 def _place(value: Any, column: EncodedColumn) -> _Place:
-    """Return where a value stands among the keys of a column that is not of strings."""
+    """Return the position of a value among the keys of a column that is not of strings."""
     kind = column.column.type
     if kind.group is not TypeGroup.NUMBERS:
         made = from_arrow(pa.table({"a": pa.array([value], arrow_type_of(kind))}), "a").columns[0]
         return _Place(int(made.keys[0]), is_value=True)
     if kind.name == "float":
         return _place_among_floats(value)
-    if isinstance(value, float):  # no decimal and no integer is it
+    if isinstance(value, float):  # equal to no decimal and no integer
         return _Place(_LEAST - 1 if value < 0 else _GREATEST + 1, is_value=False)
     units = value * 10**kind.scale if kind.name == "decimal" else value
     whole = math.ceil(units)
@@ -193,7 +193,7 @@ def _place_among_floats(value: Any) -> _Place:
     if isinstance(value, float):
         return _Place(int(float_keys(np.array([value]))[0]), is_value=True)
     try:
-        near = value.numerator / value.denominator  # rounded exactly
+        near = value.numerator / value.denominator  # correctly rounded
     except OverflowError:
         near = math.inf if value > 0 else -math.inf
     exact = math.isfinite(near) and Fraction(near) == value

@@ -1,11 +1,11 @@
-"""Exactly how many pairs break a rule, and with how many rows each row does, without looking at a pair.
+"""Exact counts of the pairs that break a rule, and of the partners of each row, without listing pairs.
 
-- Equalities alone: a row breaks the rule with as many rows as its group has.
-- A difference (`!=`) is all of the group but the part that is equal there too: a sum over more equalities, for several
-  differences with alternating signs. Groups in which a column does not differ at all are left out before.
+- Equalities alone: the partners of a row are the rows of its group.
+- A difference (`!=`): the partners are the rows of the group without those that are equal there too, a sum over more
+  equalities, with alternating signs for several differences. Groups without a difference are left out before.
 - One or two inequalities are swept within each group (`sweep_kernel`): O(n log n), whatever the number of pairs.
-- What is left (three inequalities and more, many differences) is split into lists of rows that break it with each other
-  (`listing.py`), and the lists are counted by their lengths.
+- Other rules (three inequalities and more, many differences) are split into lists of rows that break the rule with each
+  other (`listing.py`), and counted by the lengths of the lists.
 
 Invariant: counts are of rows of the table, copies included: a row and itself are no pair, its two copies are two.
 """
@@ -23,21 +23,21 @@ from holdfast.discovery.detection.grouping import Grouping
 from holdfast.discovery.detection.listing import lists
 from holdfast.discovery.detection.sweeping import swept
 from holdfast.discovery.kernels.detection import add_lists_kernel, mixed_kernel, rows_kernel
-from holdfast.tables.arrays import DenseCodes, Flags, Ints, RowNumbers
+from holdfast.tables.arrays import DenseCodes, Flags, Ints, Positions
 
 _MOST_DIFFERENCES, _MOST_SWEPT = 3, 2
 _FEW = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
-    """What breaks a rule.
+class RuleCount:
+    """The violations of a rule.
 
     Parameters
     ----------
-    pairs : ordered pairs of distinct rows.
+    pairs : the number of ordered pairs of distinct rows.
     first, second : which rows are t, and which are s, in at least one pair.
-    weight : copies of each row; None where each is one.
+    weight : the copies of each row; None where each row is one.
     """
 
     pairs: int
@@ -47,22 +47,22 @@ class Counted:
 
     @property
     def rows(self) -> int:
-        """How many rows are in at least one pair, copies included."""
+        """The number of rows in at least one pair, copies included."""
         breaking = self.first | self.second
         return int(np.count_nonzero(breaking) if self.weight is None else self.weight[breaking].sum())
 
-    def among(self, columns: Columns, rows: RowNumbers) -> "Counted":
-        """Return the same for all rows of a table, of which these are some, and no others break the rule."""
+    def among(self, columns: Columns, rows: Positions) -> "RuleCount":
+        """Return the violations among all rows of a table, given those among some rows, which are all violations."""
         first, second = np.zeros((2, columns.rows), np.bool_)
         first[rows], second[rows] = self.first, self.second
-        return Counted(self.pairs, first, second, columns.weight)
+        return RuleCount(self.pairs, first, second, columns.weight)
 
 
-def count(columns: Columns, grouping: Grouping, form: PairForm, threads: int = 1) -> Counted:
-    """Count the pairs that break a rule. O(n log n), but for three inequalities and more."""
+def count(columns: Columns, grouping: Grouping, form: PairForm, threads: int = 1) -> RuleCount:
+    """Count the pairs that break a rule. O(n log n), except for three inequalities and more."""
     if any(not compared.allowed for compared in form.compared):
         nothing = np.zeros(columns.rows, np.bool_)
-        return Counted(0, nothing, nothing, columns.weight)
+        return RuleCount(0, nothing, nothing, columns.weight)
     some = _where_it_differs(columns, grouping, form)
     if some is None:
         return _counted(columns, grouping, form, threads)
@@ -70,8 +70,8 @@ def count(columns: Columns, grouping: Grouping, form: PairForm, threads: int = 1
     return _counted(part, Grouping(part), form, threads).among(columns, some)
 
 
-def _counted(columns: Columns, grouping: Grouping, form: PairForm, threads: int) -> Counted:
-    """Count in the way that a rule's form asks for."""
+def _counted(columns: Columns, grouping: Grouping, form: PairForm, threads: int) -> RuleCount:
+    """Count by the method that fits the rule's form."""
     alone, weight = breaks_alone(columns, form), columns.weight
     if len(form.differences) > _MOST_DIFFERENCES or len(form.inequalities) > _MOST_SWEPT:
         as_t, as_s = _by_lists(columns, grouping, form)
@@ -81,18 +81,18 @@ def _counted(columns: Columns, grouping: Grouping, form: PairForm, threads: int)
         as_t, as_s = _swept(columns, grouping, form, threads)
     else:
         t, s = swept(columns, grouping.groups(form.equalities), form, threads)
-        return Counted(t.pairs, t.found, s.found, weight)
+        return RuleCount(t.pairs, t.found, s.found, weight)
     if alone is not None:
         as_t -= alone
         if as_s is not as_t:
             as_s -= alone
     pairs = int(as_t.sum() if weight is None else weight @ as_t)
     first = as_t > 0
-    return Counted(pairs, first, first if as_s is as_t else as_s > 0, weight)
+    return RuleCount(pairs, first, first if as_s is as_t else as_s > 0, weight)
 
 
-def _where_it_differs(columns: Columns, grouping: Grouping, form: PairForm) -> RowNumbers | None:
-    """Return the rows whose groups have different values wherever a rule asks for some; None where these are most."""
+def _where_it_differs(columns: Columns, grouping: Grouping, form: PairForm) -> Positions | None:
+    """Return the rows whose groups differ in all columns that have to differ; None where these are most rows."""
     if not (form.differences and form.equalities):
         return None
     groups = grouping.groups(form.equalities)
@@ -110,7 +110,7 @@ def _where_it_differs(columns: Columns, grouping: Grouping, form: PairForm) -> R
 
 
 def breaks_alone(columns: Columns, form: PairForm) -> Flags | None:
-    """Return which rows would break a rule with themselves, as their copies do; None for none."""
+    """Return which rows break a rule with their own copies; None for no rows."""
     if any(c.left == c.right and not c.allowed & EQUAL for c in form.compared):
         return None
     found = np.ones(columns.rows, np.bool_)
@@ -143,7 +143,7 @@ def _by_sizes(columns: Columns, grouping: Grouping, form: PairForm) -> tuple[Int
 
 
 def _signed_groups(grouping: Grouping, form: PairForm) -> Iterator[tuple[int, Sides]]:
-    """Yield the groups by the equalities and some of the differences, with the sign that their pairs count with."""
+    """Yield the groups by the equalities and each subset of the differences, with the sign of their pairs."""
     for size in range(len(form.differences) + 1):
         for some in combinations(form.differences, size):
             more = tuple((compared.left, compared.right) for compared in some)
@@ -151,7 +151,7 @@ def _signed_groups(grouping: Grouping, form: PairForm) -> Iterator[tuple[int, Si
 
 
 def _sizes(groups: DenseCodes, count: int, passes: Flags | None, weight: Ints | None) -> Ints:
-    """Return how many rows each group has, copies included."""
+    """Return the number of rows of each group, copies included."""
     if passes is not None:
         groups, weight = groups[passes], None if weight is None else weight[passes]
     return np.bincount(groups, weight, minlength=count).astype(np.int64, copy=False)

@@ -1,6 +1,6 @@
-"""A few of the pairs that break a rule, for people to look at.
+"""A few of the pairs that break a rule, as examples.
 
-Invariant: what is shown breaks the rule; which pairs are shown depends on the rows alone.
+Invariant: the pairs break the rule; which pairs are chosen depends on the rows alone.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _LOOKED_AT, _PAIRS_LOOKED_AT = 1 << 12, 1 << 12
 
 
 def first_of(flags: Flags, most: int) -> Flags:
-    """Return the first rows of many, some more than pairs are wanted."""
+    """Return the first flagged rows, some more than pairs are wanted."""
     end = _LOOKED_AT
     while len(some := np.flatnonzero(flags[:end])) < 4 * most and end < len(flags):
         end *= 16
@@ -42,11 +42,11 @@ def some_pairs(
     t_among: Flags | None = None,
     s_among: Flags | None = None,
 ) -> list[Pair]:
-    """Return some pairs that break a rule, as different ones as there are; two copies of a row are that row twice.
+    """Return some pairs that break a rule, as different as possible; two copies of a row are that row twice.
 
     Parameters
     ----------
-    t_among, s_among : the rows that are looked at in either place.
+    t_among, s_among : the rows to consider as t and as s; None for all rows.
     """
     if not most:
         return []
@@ -58,7 +58,7 @@ def some_pairs(
 
 
 def chosen(some: Sequence[Pair], most: int) -> list[Pair]:
-    """Return a few of some pairs, those first that share no row, and none of them in both orders.
+    """Return up to `most` pairs, pairs without a common row first, and no pair in both orders.
 
     >>> chosen([(1, 2), (1, 3), (2, 1), (4, 5)], 2), chosen([(1, 2), (1, 3), (2, 1)], 3)
     ([(1, 2), (4, 5)], [(1, 2), (1, 3)])
@@ -76,7 +76,7 @@ def chosen(some: Sequence[Pair], most: int) -> list[Pair]:
 
 
 def pair_with(rows: RowSet, form: PairForm, row: int) -> Pair | None:
-    """Return a pair of live rows that breaks a rule, one of them given by its slot. O(n), less where one is near."""
+    """Return a pair of live rows that breaks a rule, one row given by its slot; None without any. O(n)."""
     turned = tuple(compared.mirror for compared in form.compared)
     for is_turned, (compared, own, theirs) in enumerate(
         ((form.compared, form.t_tests, form.s_tests), (turned, form.s_tests, form.t_tests))

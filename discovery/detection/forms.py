@@ -1,11 +1,11 @@
-"""A declared rule as what it asks of rows, columns by position: what counting, listing and monitoring take.
+"""A declared rule as conditions on rows, columns by position: the input of counting, listing and monitoring.
 
     PairForm    outcomes allowed between t and s per column pair, and tests of t alone and of s alone
     RowForm     alternatives of tests of one row
-    ValueForm   the column whose values have to be among those of another one
+    ValueForm   the column whose values another column has to have
 
-Invariant: a form that comes out of here fits the schema: its columns exist, are comparable where they are compared and
-ordered where order is asked for, and its literals are values of their columns' types.
+Invariant: a form fits the schema: its columns exist, are comparable where they are compared and ordered where an order
+is needed, and its literals are values of their columns' types.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ from holdfast.discovery.detection.conditions import check_literal
 
 @dataclass(frozen=True)
 class Compared:
-    """What a rule allows between column `left` of t and column `right` of s: less, equal, greater as bits."""
+    """The outcomes (bits) that a violation has between column `left` of t and column `right` of s."""
 
     left: int
     right: int
@@ -40,19 +40,19 @@ class Compared:
 
     @property
     def mirror(self) -> "Compared":
-        """The same with t and s exchanged."""
+        """The comparison with t and s exchanged."""
         turned = self.allowed & EQUAL | (self.allowed & LESS) << 2 | (self.allowed & GREATER) >> 2
         return Compared(self.right, self.left, turned)
 
     @property
     def needs_order(self) -> bool:
-        """Whether less and greater are told apart."""
+        """Whether less and greater are distinguished."""
         return self.allowed not in {EQUAL, LESS | GREATER, EVERY_OUTCOME, 0}
 
 
 @dataclass(frozen=True)
-class Groups:
-    """What a key or a functional dependency is about: rows that agree on columns, and on one more of a dependency."""
+class GroupColumns:
+    """The columns of a key, or the left columns and the dependent of a functional dependency."""
 
     columns: tuple[int, ...]
     dependent: int | None
@@ -60,12 +60,12 @@ class Groups:
 
 @dataclass(frozen=True)
 class PairForm:
-    """What two rows (t, s) must be to break a rule: all of these at once.
+    """The conditions under which two rows (t, s) break a rule, all at once.
 
     Parameters
     ----------
-    compared : one for each column pair that is asked about, in the order of the columns.
-    t_tests, s_tests : of one of the rows alone.
+    compared : a comparison for each column pair of the rule, in the order of the columns.
+    t_tests, s_tests : tests of t alone, and of s alone.
     """
 
     compared: tuple[Compared, ...]
@@ -93,29 +93,31 @@ class PairForm:
         return tuple(c for c in self.compared if c.needs_order)
 
     @property
-    def groups(self) -> Groups | None:
-        """What it is about if it is a key or a functional dependency."""
+    def groups(self) -> GroupColumns | None:
+        """The columns if the rule is a key or a functional dependency, else None."""
         own = all(compared.left == compared.right for compared in self.compared)
         if not own or self.inequalities or self.t_tests or self.s_tests or len(self.differences) > 1:
             return None
-        return Groups(tuple(column for column, _ in self.equalities), next((c.left for c in self.differences), None))
+        return GroupColumns(
+            tuple(column for column, _ in self.equalities), next((c.left for c in self.differences), None)
+        )
 
     @property
     def is_possible(self) -> bool:
-        """Whether its comparisons leave some outcome for each column pair."""
+        """Whether each comparison has an outcome."""
         return all(compared.allowed for compared in self.compared)
 
 
 @dataclass(frozen=True)
 class RowForm:
-    """What a single row must be to break a rule: one of some alternatives, each of them tests that all pass."""
+    """The alternatives under which a row breaks a rule: all tests of one alternative pass."""
 
     alternatives: tuple[tuple[Atom, ...], ...]
 
 
 @dataclass(frozen=True)
 class ValueForm:
-    """Values that have to be somewhere else, too."""
+    """An inclusion of values."""
 
     dependency: InclusionDependency
 
@@ -124,7 +126,7 @@ Form = PairForm | RowForm | ValueForm
 
 
 def form_of(rule: Rule, schemas: Mapping[str, Schema]) -> Form:
-    """Return what a rule asks of the rows of some tables, or say why it cannot be asked."""
+    """Return the form of a rule on tables, or raise an error that says why it does not fit."""
     try:
         if isinstance(rule.body, InclusionDependency):
             return _value_form(rule.body, schemas)
@@ -142,7 +144,7 @@ def form_of(rule: Rule, schemas: Mapping[str, Schema]) -> Form:
 
 
 def space_with(space: PredicateSpace, forms: Sequence[PairForm]) -> PredicateSpace:
-    """Return a space with the column pairs and the orders that some rules compare, beside its own."""
+    """Return a space extended by the column pairs and the orders that rules compare."""
     compared = [c for form in forms for c in form.compared]
     crossing = {(min(c.left, c.right), max(c.left, c.right)) for c in compared if c.left != c.right}
     ordered = {place for c in compared if c.needs_order for place in (c.left, c.right)}
@@ -183,7 +185,7 @@ def _form_of_condition(condition: Condition, schema: Schema) -> PairForm | RowFo
 
 
 def _compared(predicates: Sequence[Predicate], schema: Schema, family: Family) -> tuple[Compared, ...]:
-    """Return one comparison for each column pair; one that allows nothing where predicates exclude each other."""
+    """Return a comparison for each column pair, without outcomes where predicates exclude each other."""
     allowed: dict[tuple[int, int], int] = {}
     for predicate in predicates:
         _check_comparison(predicate.left, predicate.right, predicate, schema, family)

@@ -1,7 +1,7 @@
-"""Rows by the equalities of a rule: which rows as t and which as s agree on all of them.
+"""Groups of rows by the equalities of a rule: rows as t and rows as s that agree on all of them.
 
-A group is a number that rows have on each side. Equalities are taken in one order for all rules, those that most rules
-have first, so that rules share the groups of their common beginnings, which are kept [FACET].
+A row has the number of a group on each side. Equalities are applied in one order for all rules, the most frequent
+first, so that rules share the groups of their common prefixes, which are kept [FACET].
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ class Grouping:
     Parameters
     ----------
     columns : the table.
-    forms : the rules that will ask.
+    forms : the rules.
     """
 
     def __init__(self, columns: Columns, forms: Iterable[PairForm] = ()) -> None:
@@ -34,7 +34,7 @@ class Grouping:
         }
 
     def groups(self, equalities: Iterable[Pair]) -> Sides:
-        """Return for each row its group as t and as s. O(n) for each equality that no one asked for before."""
+        """Return for each row its group as t and as s. O(n) for each equality that was not applied before."""
         last = len(self._order)
         return self._of(tuple(sorted(equalities, key=lambda pair: (self._order.get(pair, last), pair))))
 
@@ -47,7 +47,7 @@ class Grouping:
         return self._columns.once.get(("groups", equalities), lambda: self._split(equalities))
 
     def _split(self, equalities: tuple[Pair, ...]) -> Sides:
-        """Split the groups of all equalities but the last by that one."""
+        """Split the groups of all equalities but the last by the last equality."""
         above, by = self._of(equalities[:-1]), self._of(equalities[-1:])
         same = above.same and by.same
         groups = above.left if same else np.concatenate([above.left, above.right])
@@ -64,7 +64,7 @@ class Grouping:
 
 
 def by_group(rows: DenseCodes, groups: DenseCodes, count: int) -> tuple[DenseCodes, Ints]:
-    """Return rows group by group, each in the order given, and where each group begins. O(n)."""
+    """Return rows sorted by group, stably, and where each group begins. O(n)."""
     starts = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(groups[rows], minlength=count), out=starts[1:])
     found = np.empty_like(rows)

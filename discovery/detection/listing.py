@@ -1,7 +1,7 @@
-"""The pairs of rows that break a rule, in compressed groups: lists of rows t and s, all of which break it together.
+"""The pairs of rows that break a rule, compressed: lists of rows t and s, all rows t breaking it with all rows s.
 
-The rows are split into groups by the rule's equalities, then by one column pair after the other [FACET]. Groups come as
-they are found, as many at a time as fit into buffers of bounded size; pairs are made of them in chunks.
+The rows are split into groups by the rule's equalities, then by one column pair after the other [FACET]. Lists are
+returned as they are found, as many at a time as fit into buffers of bounded size, and expanded to pairs in chunks.
 """
 
 from collections.abc import Iterator
@@ -26,11 +26,11 @@ def lists(
     t_among: Flags | None = None,
     s_among: Flags | None = None,
 ) -> Iterator[Lists]:
-    """Yield lists of rows that break a rule with each other (or with themselves); what is yielded is used again.
+    """Yield lists of rows that break a rule with each other (or with themselves); their arrays are reused.
 
     Parameters
     ----------
-    t_among, s_among : the rows that are looked at in either place.
+    t_among, s_among : the rows to consider as t and as s; None for all rows.
     """
     if any(not compared.allowed for compared in form.compared):
         return
@@ -65,11 +65,11 @@ def lists(
             yield Lists(given, t_listed, t_ends, s_listed, s_ends)
         if state[0] == len(t_starts) - 1 and state[1] == 0:
             return
-        most = min(2 * most, _BUFFER)  # the first ones soon, as they may be enough
+        most = min(2 * most, _BUFFER)  # few lists at first, as they may be enough
 
 
 def pairs(found: Iterator[Lists], at_once: int = 1 << 20) -> Iterator[Ints]:
-    """Yield (m, 2) pairs of two different rows of some lists, at most so many at once."""
+    """Yield (m, 2) pairs of two different rows of lists, at most `at_once` at a time."""
     made, filled = np.empty((at_once, 2), np.int64), 0
     for one in found:
         state = np.zeros(3, np.int64)
@@ -95,6 +95,6 @@ def _flags(groups: DenseCodes, count: int) -> Flags:
 
 
 def _rows(groups: DenseCodes, wanted: Flags, among: Flags | None) -> DenseCodes:
-    """Return the rows of wanted groups among some, in ascending order. O(n)."""
+    """Return the rows of wanted groups for which `among` is true, in ascending order. O(n)."""
     rows = np.empty(len(groups), np.int32)
     return rows[: rows_among_kernel(groups, wanted, np.zeros(0, np.bool_) if among is None else among, rows)]

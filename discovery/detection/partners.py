@@ -1,6 +1,6 @@
-"""With how many rows of a table each of some rows breaks each of some rules: what has to be known of rows that change.
+"""The number of partners of rows by each rule, as needed for rows that change.
 
-Rules that ask the same of the other row alone share an index of the rows that pass it (`indexes/counting_index.py`).
+Rules with the same tests of the other row alone share an index of the rows that pass (`indexes/counting_index.py`).
 
 Invariant: between changes the indexes have all live rows, copies included.
 """
@@ -27,7 +27,7 @@ class PartnerCounts:
     ----------
     rows : the table.
     forms : the rules, each of them possible.
-    threads : how many to use.
+    threads : the number of threads to use.
     """
 
     def __init__(self, rows: RowSet, forms: Sequence[PairForm], threads: int = 1) -> None:
@@ -50,26 +50,26 @@ class PartnerCounts:
         }
 
     def follow(self, delta: RowDelta) -> None:
-        """Bring the indexes to where the rows are, before the slots of vanished rows are forgotten."""
+        """Apply a batch to the indexes, before the slots of its vanished rows are freed."""
         for _, index in self._asked.values():
             index.follow(delta)
 
     def rebuild(self) -> None:
-        """Make the indexes anew."""
+        """Build the indexes again."""
         for _, index in self._asked.values():
             index.rebuild()
 
     def count(
         self, slots: Slots, columns: Columns, numbers: Collection[int]
     ) -> tuple[dict[int, Ints], dict[int, float]]:
-        """Return for some rules with how many rows each of some rows breaks it, as t and as s together.
+        """Return, per rule, the number of partners of each given row, as t and as s together.
 
-        The row itself is counted where it would break the rule with itself, and is in the table. And how many seconds
-        of one thread a rule took.
+        The row itself is counted where it would break the rule with itself, and is in the table. Also returns the
+        seconds of one thread that each rule took.
 
         Parameters
         ----------
-        columns : the same rows, as tests ask for them.
+        columns : the same rows as columns, for tests.
         """
         partners = {number: np.zeros(len(slots), np.int64) for number in numbers}
         seconds = dict.fromkeys(numbers, 0.0)
@@ -84,7 +84,7 @@ class PartnerCounts:
         return partners, seconds
 
     def check_invariants(self) -> None:
-        """Assert what the indexes promise. O(n) each."""
+        """Assert the invariants of the indexes. O(n) each."""
         for _, index in self._asked.values():
             index.check_invariants()
 
@@ -93,7 +93,7 @@ class PartnerCounts:
 
 
 def _box(compared: Sequence[Compared], tests: Tests) -> Outcomes:
-    """Return what a rule allows in each test of a space, for a row as t against another one as s."""
+    """Return the outcomes that a rule allows in each test of a space, for a row as t and other rows as s."""
     box = np.full(len(tests), EVERY_OUTCOME, np.int8)
     for c in compared:
         (test,) = np.flatnonzero((tests.x_column == c.left) & (tests.row_column == c.right))

@@ -1,10 +1,10 @@
-"""Counting the pairs of one or two inequalities, group by group, in O(n log n) whatever their number.
+"""Counts of the pairs of one or two inequalities, group by group, in O(n log n) for any number of pairs.
 
-Turned so that a rule asks for t.x < s.x and t.y < s.y, two inequalities are a plane. Its *places* (x, y) are numbered
-once for all rules with the same inequalities. The rows of a group at one place are a *point*: they have the same
-partners, so points are swept, not rows. On a million tax records `State=, Salary>, Rate<` has some 1,500 of them.
+Oriented so that a rule requires t.x < s.x and t.y < s.y, two inequalities span a plane. Its *places* (x, y) are
+numbered once for all rules with the same inequalities. The rows of a group at one place are a *point*: they have the
+same partners, so points are swept, not rows. On a million tax records `State=, Salary>, Rate<` has some 1,500 points.
 
-Invariant: points come in the order of (group, place), and places in that of (x, y).
+Invariant: points are sorted by (group, place), and places by (x, y).
 """
 
 from dataclasses import dataclass
@@ -29,12 +29,12 @@ _POINTS_A_THREAD = 1 << 14
 
 @dataclass(frozen=True, eq=False)
 class _Plane:
-    """Where rows are.
+    """The places of rows.
 
     Parameters
     ----------
-    place : of each row.
-    x, y : of each place, even numbers.
+    place : the place of each row.
+    x, y : the coordinates of each place, even numbers.
     """
 
     place: DenseCodes
@@ -43,7 +43,7 @@ class _Plane:
 
     @cached_property
     def order(self) -> DenseCodes:
-        """The rows in the order of their places. O(n)."""
+        """The rows sorted by place. O(n)."""
         return by_group(np.arange(len(self.place), dtype=np.int32), self.place, len(self.x))[0]
 
 
@@ -53,12 +53,12 @@ class _Points:
 
     Parameters
     ----------
-    starts : where the points of each group begin; (groups + 1,).
-    at : the place of each.
-    weight : how many rows, copies included, each has.
-    number : of each row's point; of no point where the row is not looked at.
-    cells : where numbers are not those of points one by one: the number of each point.
-    count : more than any number.
+    starts : (groups + 1,) where the points of each group begin.
+    at : the place of each point.
+    weight : the number of rows of each point, copies included.
+    number : the number of each row's point; a number without a point for rows that are not considered.
+    cells : the number of each point, where numbers have gaps; else None.
+    count : a number above all numbers.
     """
 
     starts: Ints
@@ -75,12 +75,12 @@ class _Points:
 
 @dataclass(frozen=True, eq=False)
 class Swept:
-    """With how many rows of its group each row has the outcomes of a rule's inequalities, in one place.
+    """The partners of each row within its group by a rule's inequalities, as t or as s.
 
     Parameters
     ----------
-    points, counts : the rows' points, and the number for each of them.
-    passes : which rows pass the rule's tests, all others have none; None for all.
+    points, counts : the points of the rows, and the number of partners of each point.
+    passes : the rows that pass the rule's tests, others having no partners; None for all rows.
     """
 
     points: _Points
@@ -89,17 +89,17 @@ class Swept:
 
     @property
     def pairs(self) -> int:
-        """The sum over all rows."""
+        """The sum of partners over all rows."""
         return int(self.points.weight @ self.counts)
 
     @property
     def of_rows(self) -> Ints:
-        """The number for each row."""
+        """The number of partners of each row."""
         return self._of_rows(self.counts)
 
     @property
     def found(self) -> Flags:
-        """Which rows have any."""
+        """Which rows have partners."""
         return self._of_rows(self.counts > 0)
 
     def _of_rows(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
@@ -112,7 +112,7 @@ class Swept:
 
 
 def swept(columns: Columns, groups: Sides, form: PairForm, threads: int) -> tuple[Swept, Swept]:
-    """Count within each group, for each row as t and as s."""
+    """Count the partners of each row within its group, as t and as s."""
     x, *others = form.inequalities
     y = others[0] if others else None
     passes = columns.passing(form.t_tests), columns.passing(form.s_tests)
@@ -140,12 +140,12 @@ def swept(columns: Columns, groups: Sides, form: PairForm, threads: int) -> tupl
 
 
 def _strict(compared: Compared | None) -> np.int32:
-    """Return what t adds to even numbers, where s adds 1: t < s then is what the rule asks for."""
+    """Return the number added to even numbers of t, where s adds 1, so that t < s is what the rule requires."""
     return np.int32(compared is not None and not compared.allowed & EQUAL)
 
 
 def _plane(columns: Columns, x: Compared, y: Compared | None, side: int) -> _Plane:
-    """Return where the rows are as t (0) or as s (1). O(n log n) for inequalities that no one asked for before."""
+    """Return the places of rows as t (0) or as s (1). O(n log n) for inequalities not used before."""
     axes = tuple((c.left, c.right, c.allowed & GREATER) for c in (x, y) if c is not None)
     if all(left == right for left, right, _ in axes):
         side = 0
@@ -162,7 +162,7 @@ def _plane(columns: Columns, x: Compared, y: Compared | None, side: int) -> _Pla
 
 
 def _ranks(xs: DenseCodes, ys: DenseCodes, most: int) -> tuple[DenseCodes, int]:
-    """Return the rank of each (x, y) among those that there are, and their number."""
+    """Return the rank of each (x, y) among the distinct ones, and their number."""
     (one, ones), (other, others) = (_tight(codes, most) for codes in (xs, ys))
     if ones * others <= most:
         return _tight(one * np.int32(others) + other, most)
@@ -177,7 +177,7 @@ def _ranks(xs: DenseCodes, ys: DenseCodes, most: int) -> tuple[DenseCodes, int]:
 
 
 def _tight(codes: DenseCodes, most: int) -> tuple[DenseCodes, int]:
-    """Return numbers in the same order with none left out, if codes are few, and one above all numbers."""
+    """Return ranks of codes without gaps, if there are few codes, and a number above all ranks."""
     count = int(codes.max(initial=-1)) + 1
     if count > most:
         return codes, count
@@ -186,7 +186,7 @@ def _tight(codes: DenseCodes, most: int) -> tuple[DenseCodes, int]:
 
 
 def _ascending(columns: Columns, compared: Compared, side: int) -> DenseCodes:
-    """Return even numbers of t, or of s, such that the rule asks for t < s or t <= s."""
+    """Return even numbers for t, or for s, such that the rule requires t < s or t <= s."""
     sides = columns.ranked(compared.left, compared.right)
     codes = sides.right if side else sides.left
     if compared.allowed & GREATER:
@@ -195,7 +195,7 @@ def _ascending(columns: Columns, compared: Compared, side: int) -> DenseCodes:
 
 
 def _points(columns: Columns, plane: _Plane, groups: DenseCodes, count: int, passes: Flags | None) -> _Points:
-    """Return the points of rows that pass. O(n), without sorting."""
+    """Return the points of the rows that pass. O(n), without sorting."""
     places = len(plane.x)
     if count * places <= most_codes(columns.rows):
         number = groups * np.int32(places) + plane.place

@@ -1,1 +1,1 @@
-"""Evidences of pairs of rows: collected, sampled, kept as a certificate, and turned into constraints."""
+"""Evidences of pairs of rows: collected, sampled, kept as a certificate, and converted to constraints."""

@@ -1,10 +1,10 @@
 """The evidences that prove a set of constraints complete, each with live pairs of rows that have it.
 
-Every evidence has a number while it is held; numbers are given again. A batch is taken back by `rollback`, up to the
-last `begin`.
+Every evidence has a number while it is held; free numbers are used again. `rollback` undoes a batch, back to the last
+`begin`.
 
-Invariant: an evidence that is held has at least one witness, except between `kill` and `drop`; no two witnesses of one
-evidence share a row, so that one row's end takes one witness of each at most.
+Invariant: an evidence has at least one witness, except between `kill` and `drop`; no two witnesses of one evidence
+share a row, so that a row that vanishes costs each evidence one witness at most.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ class Certificate:
 
     Parameters
     ----------
-    width : words of an evidence.
+    width : the number of words of an evidence.
     """
 
     def __init__(self, width: int) -> None:
@@ -64,7 +64,7 @@ class Certificate:
         return self._hash.find(self.words.view(np.int64), words.view(np.int64))
 
     def add(self, words: Words, pairs: NDArray[np.integer[Any]]) -> Numbers:
-        """Take evidences in, all different, with (e, k, 2) pairs; return the numbers of those that were not held."""
+        """Add evidences, all different, with (e, k, 2) pairs; return the numbers of the evidences that are new."""
         numbers = self.find(words)
         new = numbers < 0
         while np.count_nonzero(new) > len(self._free):
@@ -79,7 +79,7 @@ class Certificate:
         return given
 
     def witness(self, numbers: Numbers, pairs: NDArray[np.integer[Any]]) -> None:
-        """Give evidences more witnesses, as far as there is room for them."""
+        """Add witnesses to evidences, as far as there is room."""
         listed = pairs.reshape(-1, 2).astype(np.int64)
         self._reach(int(listed.max(initial=-1)) + 1)
         done = self._noted("put", len(listed))
@@ -87,9 +87,9 @@ class Certificate:
         add_kernel(owners, listed, self.pairs, self._counts, self._head, self._before, self._after, done)
 
     def kill(self, vanished: Numbers, single: Numbers) -> tuple[Numbers, Numbers]:
-        """Take away the witnesses with rows that vanished, and those of rows with themselves that are single now.
+        """Remove the witnesses with vanished rows, and the witnesses of rows with themselves that are single now.
 
-        Returns the numbers of evidences left without a witness, and (m, 4) what was taken: (evidence, place, t, s).
+        Returns the numbers of evidences without a witness left, and (m, 4) the removed: (evidence, position, t, s).
         """
         taken = [self._killed(vanished, with_itself_only=False), self._killed(single, with_itself_only=True)]
         dead = np.concatenate(taken)
@@ -97,18 +97,18 @@ class Certificate:
         return touched[self._counts[touched] == 0], dead
 
     def drop(self, numbers: Numbers) -> None:
-        """Let evidences go that have no witness."""
+        """Remove evidences that have no witness."""
         assert not self._counts[numbers].any()
         self._journal.append(("dropped", numbers))
         self._held[numbers] = False
         self._hash.remove(self.words.view(np.int64), numbers)
 
     def witnesses_left(self, numbers: Numbers) -> Ints:
-        """Return how many witnesses evidences have."""
+        """Return the number of witnesses of each evidence."""
         return np.asarray(self._counts[numbers])
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
-        """Yield what changed since it was last saved, or everything, in batches of bounded size."""
+        """Yield changes since the last save, or everything, in batches of bounded size."""
         self._changed.extend(_touched(self._journal))
         changed = self.held if everything else np.unique(np.concatenate(self._changed))
         for start in range(0, len(changed), _SAVED_AT_ONCE):
@@ -123,7 +123,7 @@ class Certificate:
         self._changed = [np.zeros(0, np.int64)]
 
     def restore(self, store: Store, prefix: bytes) -> None:
-        """Take over what was saved, into an empty certificate. O(E)."""
+        """Read what was saved into an empty certificate. O(E)."""
         found = list(store.scan("evidences", prefix))
         numbers = np.array([codecs.read_number(key) for key, _ in found], np.int64)
         while len(self.words) <= numbers.max(initial=-1):
@@ -138,14 +138,14 @@ class Certificate:
         self._journal.clear()
 
     def a_witness(self, numbers: Numbers) -> Pairs:
-        """Return one live pair of each evidence."""
+        """Return a live pair of each evidence."""
         pairs = self.pairs[numbers]
         filled = (pairs[:, :, 0] >= 0).argmax(axis=1)
         one: Pairs = pairs[np.arange(len(numbers)), filled]
         return one
 
     def begin(self) -> None:
-        """Begin a batch: what came before is not taken back any more."""
+        """Begin a batch: earlier changes cannot be undone any more."""
         self._changed.extend(_touched(self._journal))
         for what, numbers in self._journal:
             if what == "dropped":
@@ -153,7 +153,7 @@ class Certificate:
         self._journal.clear()
 
     def rollback(self) -> None:
-        """Undo everything since `begin`, wherever it stopped. O(E)."""
+        """Undo all changes since `begin`, wherever they stopped. O(E)."""
         lists = (self.pairs, self._counts, self._head, self._before, self._after)
         while self._journal:
             what, rows = self._journal.pop()
@@ -169,7 +169,7 @@ class Certificate:
         self._hash.rebuild(self.words.view(np.int64), self.held)
 
     def check_invariants(self) -> None:
-        """Assert what the class promises. O(E)."""
+        """Assert the invariants. O(E)."""
         held = self.held
         assert (self.find(self.words[held]) == held).all()
         assert len(np.unique(self.words[held], axis=0)) == len(held)
@@ -192,7 +192,7 @@ class Certificate:
         return done[:taken]
 
     def _noted(self, what: str, most: int) -> Numbers:
-        """Return where a kernel is to list what it does: in the journal already, wherever an interrupt comes."""
+        """Return room for a kernel to list its changes, which is in the journal before the kernel runs."""
         done: Numbers = np.full((most, 4), -1, np.int64)
         self._journal.append((what, done))
         return done
@@ -214,5 +214,5 @@ class Certificate:
 
 
 def _touched(journal: Sequence[tuple[str, Numbers]]) -> list[Numbers]:
-    """Return the numbers of evidences that a journal speaks of."""
+    """Return the numbers of the evidences in a journal."""
     return [rows[rows[:, 0] >= 0, 0] if rows.ndim == 2 else rows for _, rows in journal]

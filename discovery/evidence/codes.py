@@ -1,7 +1,7 @@
-"""A table's rows as dense codes, one int32 per column pair of a space, for comparing many pairs of rows.
+"""The rows of a table as dense codes, one int32 for each column pair of a space, for comparing many pairs of rows.
 
-Codes are ranks in the table at hand, so they live only as long as one batch computation; nothing that is stored
-holds them. Null is 0, values start at 1: lowest where there is an order, different from all where there is none.
+Codes are ranks within the table, so they live only as long as one computation and are never stored. Null is 0, values
+start at 1: null is lowest where values have an order, and different from all values where they have none.
 """
 
 from collections.abc import Hashable, Iterator
@@ -36,10 +36,10 @@ def pair_codes(table: Table, space: PredicateSpace) -> PairCodes:
 
 
 def _pools(table: Table, space: PredicateSpace) -> Iterator[dict[int, DenseCodes]]:
-    """Yield ranks of crossing columns among the values of all those whose keys compare, where there are few values.
+    """Yield ranks of crossing columns among the values of all columns whose keys compare, where there are few values.
 
-    With many columns that is much less work than two columns at a time. Where the columns together have many more
-    values than each of them, ranks would not be dense, and two columns are ranked at a time.
+    With many columns this is much less work than ranking two columns at a time. Where the columns together have many
+    more values than each column, ranks would not be dense, and two columns are ranked at a time.
     """
     alike: dict[Hashable, list[int]] = {}
     for number in sorted({number for crossing in space.crossing for number in crossing}):
@@ -68,7 +68,7 @@ def column_numbers(column: EncodedColumn) -> DenseCodes:
 
 
 def _crossing_codes(left: EncodedColumn, right: EncodedColumn, table: Table) -> tuple[DenseCodes, DenseCodes]:
-    """Return ranks of two columns' values among the values of both."""
+    """Return the ranks of the values of two columns among the values of both."""
     left_keys, right_keys = (_in_order(keys, left, table) for keys in common_keys(left, right))
     pooled = np.unique(np.concatenate([left_keys, right_keys]))
     return (
@@ -78,19 +78,19 @@ def _crossing_codes(left: EncodedColumn, right: EncodedColumn, table: Table) -> 
 
 
 def _in_order(keys: Keys, column: EncodedColumn, table: Table) -> Keys:
-    """Return keys that order as the values do: those of strings say equality alone, so they become ranks."""
+    """Return keys that order as the values do: keys of strings give equality alone and are replaced by ranks."""
     if column.column.type.name != "string" or not len(table.text_ranks):
         return keys
     return np.asarray(table.text_ranks[keys])
 
 
 def numbers(keys: Keys) -> Ints32:
-    """Return a number from 0 for each key, the same for equal ones. O(n)."""
+    """Return a number from 0 for each key, the same for equal keys. O(n)."""
     return np.asarray(pa.array(keys).dictionary_encode().indices.to_numpy())
 
 
 def ranks(keys: Keys) -> Ints:
-    """Return for each key how many different ones are less. O(n), and a sort of the distinct ones."""
+    """Return for each key the number of different keys below it. O(n), and a sort of the distinct keys."""
     encoded = pa.array(keys).dictionary_encode()
     distinct = encoded.dictionary.to_numpy()
     rank = np.empty(len(distinct), np.int64)
@@ -106,7 +106,7 @@ def _with_nulls(codes: Ints, column: EncodedColumn) -> DenseCodes:
 
 
 def _distinct(columns: list[DenseCodes], rows: int) -> tuple[Ints, Ints]:
-    """Return one row for each distinct combination of codes, and another one where there is one."""
+    """Return a row for each distinct combination of codes, and a second row with these codes or -1."""
     if not columns or not rows:
         return np.arange(min(rows, 1)), np.full(min(rows, 1), 1 if rows > 1 else -1)
     combined = np.zeros(rows, np.int64)

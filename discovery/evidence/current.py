@@ -1,4 +1,4 @@
-"""The live rows of a maintained table as batch searches take them."""
+"""The live rows of a maintained table as dense codes, and evidences of all pairs with given rows."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,7 +13,7 @@ from holdfast.tables.arrays import DenseCodes, Positions, Slots, Words
 
 
 def current_codes(rows: RowSet, space: PredicateSpace, first: Slots | None = None) -> PairCodes:
-    """Return the codes of all live rows, some of them first; the "table's rows" are slots.
+    """Return the codes of all live rows, given rows first; `PairCodes.first` and `second` are slots.
 
     O(n) per column, and a sort of the distinct values.
     """
@@ -36,7 +36,7 @@ def current_codes(rows: RowSet, space: PredicateSpace, first: Slots | None = Non
 
 
 def evidences_with(rows: RowSet, space: PredicateSpace, slots: Slots, threads: int) -> tuple[Words, Positions]:
-    """Return the evidences of all pairs with one of some live rows, as `t` and as `s`, and a pair of slots for each.
+    """Return the evidences of all pairs with a given live row, as `t` and as `s`, and a pair of slots for each.
 
     O(k n P) for k rows: some nanoseconds a pair.
     """
@@ -53,7 +53,7 @@ def evidences_with(rows: RowSet, space: PredicateSpace, slots: Slots, threads: i
     with ThreadPoolExecutor(threads) as pool:
         as_t = list(pool.map(lambda part: compared(part, codes), range(threads)))
         as_s = as_t
-        if space.crossing:  # seen from the other side
+        if space.crossing:  # with t and s exchanged
             turned = PairCodes(codes.right, codes.left, codes.first, codes.second)
             as_s = list(pool.map(lambda part: compared(part, turned), range(threads)))
     found = [*as_t, *((mirrored(words, space), pairs[:, ::-1]) for words, pairs in as_s)]

@@ -1,11 +1,11 @@
 """The evidences of pairs of rows, each with a pair that has it: of listed pairs, within groups, or of all pairs.
 
 Equal rows are compared once, however often they occur; a row that occurs twice is also a pair with itself. Where
-columns are compared with themselves only, the evidence of (s, t) is the mirror image of that of (t, s), so one of the
-two is enough.
+columns are compared with themselves only, the evidence of (s, t) is the mirror image of that of (t, s), so one order is
+enough.
 
-Invariant: all sets of one computation together take at most `MOST_BYTES`, whatever the number of threads; beyond it
-they end with `TooManyEvidences`.
+Invariant: all sets of one computation together take at most `MOST_BYTES`, whatever the number of threads; beyond that
+they raise `TooManyEvidences`.
 """
 
 from collections.abc import Callable
@@ -24,15 +24,15 @@ _RECENT = 1 << 13
 _LISTED_AT_ONCE = 1 << 6
 
 Progress = Callable[[int], object]
-"""Called with the number of rows just done."""
+"""Called with the number of rows that were compared since the last call."""
 
 
 class TooManyEvidences(MemoryError):
-    """More evidences than may be kept.
+    """There are more evidences than fit the memory limit.
 
     Parameters
     ----------
-    held : how many there were.
+    held : the number of evidences when the limit was reached.
     """
 
     def __init__(self, held: int) -> None:
@@ -41,7 +41,7 @@ class TooManyEvidences(MemoryError):
 
 
 def most_evidences(space: PredicateSpace, threads: int = 1) -> int:
-    """Return how many evidences a set may hold for certain, where there is one set for each thread."""
+    """Return the number of evidences that each set may hold at least, with a set for each thread."""
     return MOST_BYTES // (4 * threads * (8 * space.word_count + 16))  # tables are a quarter full or more
 
 
@@ -51,7 +51,7 @@ class EvidenceSet(EvidenceTable):
     Parameters
     ----------
     codes, space : the rows, and what their outcomes mean.
-    most : how many evidences the set holds at least before it refuses more.
+    most : the number of evidences that the set holds at least before it refuses more.
     """
 
     def __init__(self, codes: PairCodes, space: PredicateSpace, most: int | None = None) -> None:
@@ -67,7 +67,7 @@ class EvidenceSet(EvidenceTable):
     def compare_rows(
         self, groups: RowGroups, side_by_side: PairCodes, first: int, last: int, *, both_ways: bool
     ) -> None:
-        """Add the evidences of rows `first` to `last` of the groups against their groups, or those behind them there.
+        """Add the evidences of rows `first` to `last` against their groups, or against the rows behind them there.
 
         `side_by_side` are the codes in the order of the groups.
         """
@@ -114,7 +114,7 @@ def group_evidences(
 ) -> EvidenceSet:
     """Return every evidence of two rows of one group. O(g^2 P) for a group of g rows and P column pairs.
 
-    The evidences depend on the rows alone; which pair witnesses one depends on the number of threads too.
+    The evidences depend on the rows alone; their witnesses depend on the number of threads, too.
     """
     both_ways = bool(space.crossing)
     rows = len(groups.numbers)
@@ -144,8 +144,7 @@ def group_evidences(
 def mirrored(words: Words, space: PredicateSpace) -> Words:
     """Exchange less and greater in every ordered column pair of evidences or masks.
 
-    Right for spaces without crossing pairs only: there the mirror image of an evidence is that of the
-    exchanged pair of rows.
+    For spaces without crossing pairs only: there the mirror image is the evidence of the exchanged pair of rows.
     """
     less = np.zeros(space.word_count, np.uint64)
     for pair in space.pairs:

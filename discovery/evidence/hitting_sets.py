@@ -1,8 +1,8 @@
 """Minimal hitting sets of evidences: the complements of the maximal valid boxes.
 
-An evidence, one outcome per column pair, is an edge; a set `S` of outcomes that meets every edge, and leaves at
-least one outcome to every column pair, is what a box must leave out to contain no evidence. So the masks of the
-reported denial constraints are exactly the complements of the minimal such sets.
+An evidence, one outcome per column pair, is an edge. A box contains no evidence exactly if the outcomes that it
+excludes meet every edge, and it allows an outcome on every column pair. So the masks of the reported denial
+constraints are exactly the complements of the minimal such sets of outcomes.
 
 The enumeration is depth first [MMCS]: take an uncovered edge with few candidates, try each of its vertices, and go
 back as soon as some chosen vertex is no longer the only one that hits some edge. No result is compared with
@@ -54,10 +54,10 @@ class HittingSetSearch:
     Parameters
     ----------
     edges : (E, W) words, distinct; each has vertices of every group.
-    groups : which vertices exclude each other from all being taken.
-    bound : how many groups a set may touch; 0 for any number.
-    within : (W,) the vertices that a set may have; all where it is not given.
-    occurrence : the edges of each vertex as bits, where they are at hand already; an edge that is in none is gone.
+    groups : groups of vertices, none of which a set may have in full.
+    bound : the number of groups that a set may touch; 0 for any number.
+    within : (W,) the vertices that a set may have; all by default.
+    occurrence : the edges of each vertex as bits, if known; an edge that no vertex has is ignored.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class HittingSetSearch:
         self.words_read = 0
 
     def __iter__(self) -> Iterator[Words]:
-        """Yield the sets, (n, W) words at a time. A chunk may be empty: then the search has merely gone on."""
+        """Yield the sets, (n, W) words at a time. A chunk may be empty, so that callers can stop or report."""
         occurrence = transposed(self._edges) if self._occurrence is None else self._occurrence
         present = np.bitwise_or.reduce(occurrence, axis=0)
         if not present.any():
@@ -108,10 +108,10 @@ class HittingSetSearch:
             yield out[:found].copy()
 
     def times_ahead(self) -> float:
-        """Return how many times the work that is done the whole search takes, as the share that is done tells.
+        """Return an estimate of the whole work of the search divided by the work done so far.
 
-        1 before some seconds of work. Vertices of an edge that are tried later may be joined by the earlier ones, so
-        what is left usually takes longer than what is done.
+        1 before some seconds of work. Vertices of an edge that are tried later may be combined with the earlier
+        vertices, so the rest usually takes longer than estimated.
         """
         if self._levels is None or self.words_read < _WORDS_BEFORE_A_FORECAST:
             return 1.0
@@ -123,7 +123,7 @@ class HittingSetSearch:
         return max(1 / done, 1.0) if done else 1.0
 
     def _root(self, present: Words) -> Levels:
-        """Return the first level, at which an edge with few vertices is tried."""
+        """Return the first level, which tries the vertices of an edge with few."""
         width, per_edge = self._edges.shape[1], len(present)
         sizes = np.bitwise_count(self._groups.bits).astype(np.int64)
         # each vertex of a set is the only one that hits some edge, and none fills its group
@@ -171,5 +171,5 @@ def transposed(rows: Words) -> Words:
 
 
 def _numbers(bits: Words) -> Ints:
-    """Return which bits are set."""
+    """Return the numbers of the bits that are set."""
     return np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little"))

@@ -1,10 +1,10 @@
 """A sample of pairs whose evidences are many and different [Hydra, 4].
 
-Random pairs see the common outcomes. Pairs of rows that agree on a column, or come next to each other in its order,
-see the rare ones, which random pairs would miss: the rows are sorted by each column, ties at random, and compared with
-their neighbours, at a growing distance for as long as that still shows new evidences. A sample that is large already
-takes just one distance of each further column, and where nearly every random pair shows another evidence, fewer rows of
-each column: the evidences have to be few enough to enumerate, and a small part of what may be kept.
+Random pairs have the common outcomes. Pairs of rows that agree on a column, or are neighbours in its order, have the
+rare outcomes, which random pairs would miss: the rows are sorted by each column, ties at random, and compared with
+their neighbours, at a growing distance while that gives new evidences. A large sample takes one distance of each
+further column only, and where nearly every random pair has another evidence, fewer rows of each column: the evidences
+have to be few enough to enumerate, and a small part of the memory limit.
 
 Deterministic under its seed.
 """
@@ -29,12 +29,12 @@ _PART = 8
 
 @dataclass(frozen=True)
 class Variety:
-    """How many evidences to expect, judged from random pairs.
+    """An estimate of the number of evidences, from random pairs.
 
     Parameters
     ----------
-    per_pair : the share of random pairs that showed a new evidence.
-    total : about how many evidences all pairs have.
+    per_pair : the share of random pairs that had a new evidence.
+    total : the estimated number of evidences of all pairs.
     """
 
     per_pair: float
@@ -42,11 +42,11 @@ class Variety:
 
     @classmethod
     def judged(cls, half: int, whole: int, sampled: int, pairs: float) -> "Variety":
-        """Judge from the evidences of half and of all `sampled` pairs out of `pairs`.
+        """Estimate from the evidences of half and of all `sampled` pairs out of `pairs`.
 
-        Going on as the second half did overestimates, since what is left gets rare; taking all evidences for equally
-        frequent underestimates, since rare ones do not show yet. The geometric mean of the two was within 2 times of
-        the truth on real tables, and within 5 on random ones.
+        The rate of the second half overestimates, since evidences left are rare; assuming equal frequencies
+        underestimates, since rare evidences are not sampled yet. The geometric mean of both was within a factor of 2
+        of the truth on real tables, and of 5 on random tables.
 
         >>> round(Variety.judged(half=9, whole=10, sampled=1_000, pairs=1e6).total)
         17
@@ -64,16 +64,16 @@ class Variety:
         return cls(whole / sampled, float((min(growing, pairs) * low) ** 0.5))
 
     def among(self, pairs: float, known: int) -> float:
-        """Return how many new evidences to expect of so many pairs where some are known already."""
+        """Return how many new evidences to expect of `pairs` pairs where `known` evidences are known."""
         return min(pairs * self.per_pair, max(self.total - known, 0.0))
 
 
 NO_VARIETY = Variety(0.0, 0.0)
-"""No new evidence is expected."""
+"""The estimate that no pair has a new evidence."""
 
 
 def sample_random(into: EvidenceSet, codes: PairCodes, rng: np.random.Generator) -> Variety:
-    """Add the evidences of random pairs, both ways round."""
+    """Add the evidences of random pairs, in both orders."""
     if codes.rows < 2:
         return NO_VARIETY
     count = max(2, min(RANDOM_PAIRS, into.most // (2 * _PART)))
@@ -93,9 +93,9 @@ def sample_neighbours(
     rng: np.random.Generator,
     report: Callable[[str], object] = lambda _: None,
 ) -> None:
-    """Add the evidences of neighbours in the order of each column, both ways round.
+    """Add the evidences of neighbours in the order of each column, in both orders.
 
-    Of very many column pairs only the first ones are sampled: those of columns with themselves come first.
+    Of very many column pairs only the first are sampled, which are those of columns with themselves.
     """
     if codes.rows < 2:
         return
@@ -119,7 +119,7 @@ def both_ways(into: EvidenceSet, pairs: Positions) -> int:
 def _neighbours(codes: PairCodes, pair: int, rows: int, rng: np.random.Generator) -> Iterator[Positions]:
     """Yield pairs of neighbours in one column's order, at distance 1, 2 and so on."""
     shuffled = rng.permutation(codes.rows)
-    # one sort of integers: the code above, the place in a random order below
+    # a sort of integers: the code in the high bits, the position in a random order in the low bits
     order = shuffled[np.sort(codes.left[pair][shuffled].astype(np.int64) << 32 | np.arange(codes.rows)) & _LOW]
     for distance in range(1, min(_FURTHEST, codes.rows - 1) + 1):
         start = np.arange(codes.rows - distance)

@@ -1,19 +1,19 @@
 """Pairs of rows that violate denial constraints, found by refining stripped partitions [FACET].
 
-One constraint after another, in an order in which neighbours share work:
+Constraints are searched in an order in which neighbours share work:
 
-1. its equalities split the rows into groups, the most selective first; groups without a pair fall away, so that
-   after one near-key little is left. Constraints with the same first equalities share these partitions (a trie, walked
+1. the equalities split the rows into groups, the most selective first; groups without a pair are dropped, so that few
+   rows are left after a near-key. Constraints with the same first equalities share these partitions (a trie, walked
    depth first);
-2. its other predicates are searched inside the groups: short ones pair by pair, long ones down two trees of zones.
+2. the other predicates are searched inside the groups: short groups pair by pair, long groups by two trees of zones.
    The rows were sorted by the constraint's inequalities at the root, and refining is stable, so the zones are tight
    without any group being sorted. Two inequalities that hold together make one column follow the other, so rows are
    sorted by one; three or more need zones that are small in several columns, so rows follow a Z-order curve.
 
-Orders of all rows are kept for later constraints, the last ones asked for, within a limit of bytes.
+The last orders of all rows are kept for later constraints, within a limit of bytes.
 
-The search for one constraint ends after `limit` pairs, each from other zones. It can be given a budget of comparisons;
-a constraint that exhausts it is reported as undecided, for another plan.
+The search for one constraint ends after `limit` pairs, each from other zones. It may have a budget of comparisons; a
+constraint that exhausts the budget is reported as undecided.
 
 *Differs from the paper*: all orders of inequalities are searched by one method, zones, in place of one algorithm per
 shape; crossing equalities split two lists of rows at once.
@@ -51,14 +51,14 @@ _UNLIMITED = 1 << 62
 
 @dataclass(frozen=True)
 class Violations:
-    """What a search found.
+    """The result of a search.
 
     Parameters
     ----------
-    constraint : (m,) which constraint each pair violates, by its position.
+    constraint : (m,) the position of the constraint that each pair violates.
     pairs : (m, 2) numbers of distinct rows (`PairCodes`), `t` and `s`.
-    undecided : constraints whose budget did not do.
-    comparisons : how much was compared, for each constraint.
+    undecided : the positions of constraints that exhausted the budget.
+    comparisons : the number of comparisons for each constraint.
     """
 
     constraint: Positions
@@ -69,7 +69,7 @@ class Violations:
 
 @dataclass(frozen=True)
 class _Task:
-    """One constraint as the search takes it: how the rows are sorted, equalities, other predicates."""
+    """A constraint as the search takes it: the order of the rows, equalities, other predicates."""
 
     order: tuple[int, ...]
     equalities: tuple[int, ...]
@@ -83,8 +83,8 @@ class ViolationSearch:
     Parameters
     ----------
     codes, space : the table's rows, and what masks mean.
-    threads : constraints are spread over so many.
-    most_sorted_bytes : for orders of all rows that are kept for later constraints.
+    threads : the number of threads that share the constraints.
+    most_sorted_bytes : the memory for orders of all rows that are kept for later constraints.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class ViolationSearch:
 
     @property
     def most_bytes(self) -> int:
-        """How many bytes it keeps at most, besides the codes."""
+        """The bytes that the search keeps at most, besides the codes."""
         return self._weight.nbytes + self._roots.most
 
     def find(self, masks: Words, limit: int, budget: int = _UNLIMITED) -> Violations:
@@ -129,7 +129,7 @@ class ViolationSearch:
         return zip(self._codes.left, self._codes.right, strict=True)
 
     def _expected_group(self, left: Rows, right: Rows) -> float:
-        """Return how many partners a row has that agree on a column pair, on average."""
+        """Return the mean number of partners of a row that agree on a column pair."""
         if not self._rows:
             return 0.0
         size = int(max(left.max(), right.max())) + 1
@@ -147,7 +147,7 @@ class ViolationSearch:
         else:
             inequalities = [p for p in others if outcomes[p] != LESS | GREATER]
             order = sorted(inequalities or others, key=lambda p: (-self._distinct[p], p))
-        # predicates that are rarely satisfied come first: they end a comparison soonest
+        # rarely satisfied predicates first: they end a comparison soonest
         others.sort(key=lambda p: (outcomes[p] == LESS | GREATER, -self._distinct[p]))
         return _Task(
             tuple(order[:_SORTED_BY]), tuple(equalities), tuple((p, int(outcomes[p])) for p in others), position
@@ -173,9 +173,9 @@ class ViolationSearch:
 
 
 class _Roots:
-    """All rows in the orders that were asked for last, within a limit.
+    """All rows in the orders of the last requests, within a limit of bytes.
 
-    An order that takes more than the limit is made each time.
+    An order that takes more than the limit is not kept.
 
     Parameters
     ----------
@@ -192,11 +192,11 @@ class _Roots:
 
     @property
     def bytes(self) -> int:
-        """How much they take."""
+        """The bytes that the kept orders take."""
         return self._bytes
 
     def get(self, order: tuple[int, ...]) -> Partition:
-        """Return the rows in an order; made by one thread while others wait, as most of them want the same."""
+        """Return the rows in an order; one thread sorts while others wait, as most of them need the same order."""
         with self._lock:
             if order in self._held:
                 self._held.move_to_end(order)

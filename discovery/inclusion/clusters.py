@@ -1,10 +1,10 @@
 """Attribute clustering: which sets of columns have a value in common, and how many values [IncIND, 3].
 
-A *cluster* is a set of columns, with the values that occur in just these. `A in B` holds if no cluster with A lacks B:
-clusters are all that has to be known of values. With how many values each has, and how many occurrences each column has
-of them, they tell for every two columns how many are missing, too.
+A *cluster* is a set of columns, with the values that occur in exactly these columns. `A in B` holds if no cluster with
+A lacks B, so clusters are enough to decide inclusions. With the number of values of each cluster, and of occurrences in
+each column, they give for every two columns the number of missing values, too.
 
-A cluster takes memory for the columns that it has, not for those that it lacks:
+A cluster takes memory for its own columns only:
 
     starts       (k + 1,)  the entries of cluster c are those from starts[c] to starts[c + 1]
     entries      (e,)      the columns of a cluster, ascending
@@ -42,14 +42,14 @@ _CELLS_AT_ONCE = 1 << 22
 
 @dataclass(frozen=True)
 class Member:
-    """A column that takes part.
+    """A column of a clustering.
 
     Parameters
     ----------
     ref : table and column.
-    type : whose group it is compared within.
-    assumed : the type was not measured on a value.
-    dropped : it takes part no more, and has no values; its number is not given again.
+    type : its values are compared with values of the type's group.
+    assumed : the type was not inferred from a value.
+    dropped : the column was removed, and has no values; its number is not used again.
     """
 
     ref: ColumnRef
@@ -59,12 +59,12 @@ class Member:
 
     @property
     def group(self) -> TypeGroup:
-        """The values that its values can be equal to."""
+        """The group of types whose values its values can equal."""
         return self.type.group
 
 
 def members_of(table: Table, *, texts: bool = False) -> list[Member]:
-    """Return the columns of a table; with `texts` all are compared as strings."""
+    """Return the columns of a table; with `texts` all columns are compared as strings."""
     name = table.schema.table
     return [Member(ColumnRef(name, c.name), STRING if texts else c.type, c.assumed and not texts) for c in table.schema]
 
@@ -98,22 +98,22 @@ class Clusters:
         self._look_at_columns()
 
     def __len__(self) -> int:
-        """How many clusters have values."""
+        """Return the number of clusters with values."""
         return int(np.count_nonzero(self.values))
 
     @property
     def count(self) -> int:
-        """How many clusters have a number; some may have no values any more."""
+        """The number of numbered clusters, some of which may have no values any more."""
         return self._count
 
     @property
     def values(self) -> Ints:
-        """How many values each cluster has."""
+        """The number of values of each cluster."""
         return self._values[: self._count]
 
     @property
     def starts(self) -> Ints:
-        """Where the entries of each cluster begin, and where the last ones end."""
+        """Where the entries of each cluster begin, and where the last entries end."""
         return self._starts[: self._count + 1]
 
     @property
@@ -128,12 +128,12 @@ class Clusters:
 
     @property
     def nbytes(self) -> int:
-        """How much memory the clusters take."""
+        """The bytes of memory that the clusters take."""
         arrays = (self._starts, self._entries, self._occurrences, self._values, self.missing)
         return sum(array.nbytes for array in arrays) + self._sets.nbytes
 
     def numbers(self, sets: Bits) -> Ints:
-        """Return the number of each of some sets of columns (`bits_of`); sets that are new get one. O(sets x C / 8)."""
+        """Return the numbers of sets of columns (`bits_of`); new sets get numbers. O(sets x C / 8)."""
         if not len(sets):
             return np.zeros(0, np.int64)
         found, new = self._sets.intern(binaries(sets))
@@ -143,35 +143,35 @@ class Clusters:
         return found
 
     def bits(self, numbers: Ints) -> Bits:
-        """Return the columns of some clusters, a bit each."""
+        """Return the columns of clusters as bits."""
         return self._sets.gathered(numbers).reshape(len(numbers), self._width)
 
     def flags(self, numbers: Ints) -> Flags:
-        """Return (n, C) which columns each of some clusters has."""
+        """Return (n, C) flags: the columns of each cluster."""
         return _flags(self.bits(numbers), len(self.columns))
 
     def bits_of(self, values: int, places: Ints, columns: Ints) -> Bits:
-        """Return for each of some values the set of columns it is in, a bit each: `places[i]` is in `columns[i]`."""
+        """Return the set of columns of each value as bits: value `places[i]` is in column `columns[i]`."""
         sets = np.zeros((values, self._width), np.uint8)
         np.bitwise_or.at(sets, (places, columns // 8), (1 << (columns % 8)).astype(np.uint8))
         return sets
 
     def sizes(self, numbers: Ints) -> Ints:
-        """Return how many columns each of some clusters has."""
+        """Return the number of columns of each cluster."""
         return self._starts[numbers + 1] - self._starts[numbers]
 
     def columns_of(self, numbers: Ints) -> Ints32:
-        """Return the columns of some clusters, flat. O(columns)."""
+        """Return the columns of clusters, flat. O(columns)."""
         return self._entries[self._places(numbers)]
 
     def occurrences_of(self, numbers: Ints) -> Ints:
-        """Return the occurrences of some clusters, flat. O(columns)."""
+        """Return the occurrences of clusters, flat. O(columns)."""
         return self._occurrences[self._places(numbers)]
 
     def tallied(self, numbers: Ints, places: Ints, columns: Ints, counts: Ints) -> Ints:
-        """Return flat occurrences of some clusters: the sums of `counts[i]` of cluster `numbers[places[i]]`.
+        """Return flat occurrences of clusters: the sums of `counts[i]` of cluster `numbers[places[i]]`.
 
-        O(counts), and O(columns of the clusters). Each cluster has the columns that are counted of it.
+        O(counts), and O(columns of the clusters). Each cluster has the columns that are counted for it.
         """
         ends = np.cumsum(self.sizes(numbers))
         of_each = numbers[places]
@@ -183,7 +183,7 @@ class Clusters:
         return total
 
     def change(self, numbers: Ints, values: Ints, occurrences: Ints) -> None:
-        """Add to the values and the flat occurrences of some clusters, each listed once.
+        """Add to the values and the flat occurrences of clusters, each listed once.
 
         O(C^2), and for each cluster O(its columns squared).
         """
@@ -195,31 +195,31 @@ class Clusters:
         self.missing += more[:, None]
 
     def forget_after(self, count: int) -> None:
-        """Take the numbers of all clusters but the first ones back: they have no values. O(clusters)."""
+        """Forget all clusters from number `count` on, which have no values. O(clusters)."""
         assert not self.values[count:].any()
         if self._count > count:
             self._sets.forget_after(count)
             self._count = count
 
     def with_any(self, columns: Ints) -> Ints:
-        """Return the numbers of the clusters that have one of some columns, ascending. O(entries)."""
+        """Return the numbers of the clusters with any of the columns, ascending. O(entries)."""
         return self._clusters_at(np.flatnonzero(np.isin(self.entries, columns)))
 
     def lacking(self, one: int, other: int) -> Ints:
-        """Return the numbers of clusters with values that have one column and lack another one. O(entries)."""
+        """Return the numbers of clusters with values that have column `one` and lack column `other`. O(entries)."""
         found = np.setdiff1d(self._with(one), self._with(other), assume_unique=True)
         return found[self.values[found] > 0]
 
     @property
     def total_occurrences(self) -> Ints:
-        """How many occurrences each column has: its cells that are not null. O(entries)."""
+        """The number of occurrences of each column: its cells that are not null. O(entries)."""
         total = np.zeros(len(self.columns), np.int64)
         np.add.at(total, self.entries, self.occurrences)
         return total
 
     @property
     def missing_occurrences(self) -> Ints:
-        """For every two columns how many occurrences of the one are no value of the other.
+        """For every two columns the number of occurrences in the first of values that the second lacks.
 
         O(C^2), and for each cluster O(its columns squared).
         """
@@ -228,14 +228,14 @@ class Clusters:
         return np.asarray(np.diagonal(shared)[:, None] - shared)
 
     def missing_occurrences_of(self, one: int, other: int) -> int:
-        """Return how many occurrences of a column are no value of another one. O(entries)."""
+        """Return the number of occurrences in column `one` of values that column `other` lacks. O(entries)."""
         places = np.flatnonzero(self.entries == one)
         lacks = ~np.isin(self._clusters_at(places), self._with(other), assume_unique=True)
         return int(self.occurrences[places[lacks]].sum())
 
     @property
     def holding(self) -> Flags:
-        """For every two columns whether the one is included in the other. O(C^2)."""
+        """For every two columns whether the first is included in the second. O(C^2)."""
         empty = self.totals == 0
         holds = np.where(empty[:, None], self._fit_when_empty, self.missing == 0)
         np.fill_diagonal(holds, val=False)
@@ -243,7 +243,7 @@ class Clusters:
         return np.asarray(holds)
 
     def extend(self, columns: Sequence[Member]) -> None:
-        """Let more columns take part, which have no values yet. O(clusters, and C^2)."""
+        """Add columns, which have no values yet. O(clusters, and C^2)."""
         before, more = len(self.columns), len(columns)
         numbers = np.arange(self._count)
         bits = self.bits(numbers)
@@ -257,14 +257,14 @@ class Clusters:
         self._look_at_columns()
 
     def drop(self, numbers: Ints) -> None:
-        """Let columns take part no more, once they have no values."""
+        """Remove columns, which have no values."""
         assert not self.totals[numbers].any()
         for number in numbers.tolist():
             self.columns[number] = replace(self.columns[number], dropped=True)
         self._look_at_columns()
 
     def check_invariants(self) -> None:
-        """Assert what the class promises, and that `missing` follows from the clusters. O(clusters x C^2)."""
+        """Assert the invariants, and that `missing` follows from the clusters. O(clusters x C^2)."""
         numbers = np.arange(self._count)
         members = self.flags(numbers)
         assert len(self._sets) == self._count == len({row.tobytes() for row in members})
@@ -281,7 +281,7 @@ class Clusters:
 
     @property
     def _width(self) -> int:
-        """How many bytes a set of columns takes."""
+        """The bytes of a set of columns."""
         return -(-len(self.columns) // 8)
 
     def _append(self, bits: Bits) -> None:
@@ -299,14 +299,14 @@ class Clusters:
         self._count = count
 
     def _places(self, numbers: Ints) -> Ints:
-        """Return where the entries of some clusters are, flat."""
+        """Return the positions of the entries of clusters, flat."""
         sizes = self.sizes(numbers)
         ends = np.cumsum(sizes)
         total = int(ends[-1]) if len(ends) else 0
         return np.repeat(self._starts[numbers] - (ends - sizes), sizes) + np.arange(total)
 
     def _clusters_at(self, places: Ints) -> Ints:
-        """Return the clusters that some entries, ascending, are of, each once."""
+        """Return the clusters of entries, given in ascending order, each once."""
         found: Ints = np.searchsorted(self.starts, places, "right") - 1
         return np.asarray(found[np.diff(found, prepend=-1) != 0])
 
@@ -315,7 +315,7 @@ class Clusters:
         return self._clusters_at(np.flatnonzero(self.entries == column))
 
     def _look_at_columns(self) -> None:
-        """Note of the columns which are dropped, and in which ones each is included while it has no values."""
+        """Compute which columns are dropped, and in which columns each is included while it has no values."""
         groups = np.array([list(TypeGroup).index(column.group) for column in self.columns], np.int64)
         assumed = np.array([column.assumed for column in self.columns], np.bool_)
         self._fit_when_empty: Flags = (groups[:, None] == groups[None, :]) | assumed[:, None]
@@ -327,7 +327,7 @@ def _flags(sets: Bits, width: int) -> Flags:
 
 
 def _with_room(array: NDArray[Any], least: int) -> NDArray[Any]:
-    """Return an array with room for so many entries, half as much again where it grows."""
+    """Return an array with room for at least `least` entries; where it grows, half as much again."""
     if least <= len(array):
         return array
     longer = np.zeros(max(least, len(array) * 3 // 2), array.dtype)

@@ -1,4 +1,4 @@
-"""Inclusion dependencies among all columns of some tables, and what is missing of those that nearly hold."""
+"""Inclusion dependencies among all columns of tables, and the values that near inclusions lack."""
 
 import os
 import time
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class DiscoveredInclusions(Sequence[InclusionDependency]):
-    """What holds among some tables: a sequence of inclusions, each made when it is looked at.
+    """The inclusions among tables: a sequence whose items are made on access.
 
     Parameters
     ----------
     constraints : all inclusions that hold.
-    values : the values that they were found by.
-    explained : times.
+    values : the values of the tables.
+    explained : the time that each step took.
     """
 
     constraints: Inclusions
@@ -62,13 +62,13 @@ class DiscoveredInclusions(Sequence[InclusionDependency]):
         return f"<{self.summary()}>"
 
     def summary(self) -> str:
-        """Return how many inclusions there are, among what."""
+        """Return the number of inclusions, and the tables among which they hold."""
         columns = self.constraints.clusters.columns
         tables = counted(len({column.ref.table for column in columns}), "table")
         return f"{tables}, {counted(len(columns), 'column')}; {counted(len(self), *NOUNS[Family.INCLUSION])}"
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Return all of them as a data frame. O(inclusions)."""
+        """Return all inclusions as a data frame. O(inclusions)."""
         return self[:].to_pandas()
 
     def _repr_mimebundle_(self, **_asked: object) -> dict[str, str]:
@@ -78,7 +78,7 @@ class DiscoveredInclusions(Sequence[InclusionDependency]):
         return self._repr_mimebundle_()["text/html"]
 
     def missing(self, dependency: InclusionDependency, most: int = 3) -> list[Value]:
-        """Return some values of the left column that are no values of the right one. O(clusters)."""
+        """Return values of the left column that the right column lacks. O(clusters)."""
         refs = [column.ref for column in self.constraints.clusters.columns]
         left, right = refs.index(dependency.dependent), refs.index(dependency.referenced)
         lacking = self.constraints.clusters.lacking(left, right).tolist()
@@ -108,14 +108,14 @@ def discover_inclusions(
     report: Callable[[str], object] = lambda _: None,
     warn: Callable[[str], object] = lambda _: None,
 ) -> DiscoveredInclusions:
-    """Find all unary inclusion dependencies among all columns of some tables.
+    """Find all unary inclusion dependencies among all columns of tables.
 
     Parameters
     ----------
     tables : pandas or Arrow frames by name; or tables of ours and paths of files, which have names.
     texts : compare all values by their text, as one group.
     options : how files are read.
-    report, warn : are told what is being done, and what a file's reader found odd.
+    report, warn : receive what is being done, and warnings of a file's reader.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Which inclusions hold among some columns, which nearly do, and which of them people would want to see first.
+"""The inclusions that hold among columns, those that nearly hold, and their scores as foreign keys.
 
 Most unary inclusions hold by chance: flags and small numbers are included in everything. A *likely foreign key* has
-unique values on its right, a name like its left one, values that recur on its left, and enough of them to be no chance.
+unique values on its right, similar names, values that recur on its left, and enough values to rule out chance.
 """
 
 import difflib
@@ -25,9 +25,9 @@ class NearInclusion:
 
     Parameters
     ----------
-    dependency : what nearly holds.
-    coverage : the share of the left column's values that are values of the right one.
-    missing_values, missing_occurrences : how many are not, and how often they occur.
+    dependency : the inclusion.
+    coverage : the share of the left column's values that the right column has.
+    missing_values, missing_occurrences : the number of values that it lacks, and how often they occur.
     """
 
     dependency: InclusionDependency
@@ -41,7 +41,7 @@ class Inclusions:
 
     Parameters
     ----------
-    clusters : which values the columns share.
+    clusters : the clustering.
     """
 
     family = Family.INCLUSION
@@ -54,11 +54,11 @@ class Inclusions:
         return len(self._pairs)
 
     def __getitem__(self, places: slice) -> list[InclusionDependency]:
-        """Return some of them. O(how many)."""
+        """Return the inclusions at some positions. O(positions)."""
         return [self.dependency(a, b) for a, b in self._pairs[places].tolist()]
 
     def __iter__(self) -> Iterator[InclusionDependency]:
-        """Yield them, those of the first columns first."""
+        """Yield the inclusions in the order of their columns."""
         for a, b in self._pairs.tolist():
             yield self.dependency(a, b)
 
@@ -68,13 +68,13 @@ class Inclusions:
         return InclusionDependency(columns[dependent].ref, columns[referenced].ref)
 
     def top(self, count: int) -> Ranked[InclusionDependency]:
-        """Return the likeliest foreign keys among them, best first, each with its score."""
+        """Return the likeliest foreign keys, best first, each with its score."""
         score = self.scores(self._pairs)
         best = np.argsort(-score, kind="stable")[:count]
         return Ranked((float(score[i]), self.dependency(*self._pairs[i].tolist())) for i in best)
 
     def near(self, least: float) -> Iterator[NearInclusion]:
-        """Yield inclusions that hold for at least a share of the left values, but not all; best covered first."""
+        """Yield inclusions that hold for at least a share of the left values, but not for all; best covered first."""
         missing, total = self.clusters.missing, self.clusters.totals
         occurring = self.clusters.missing_occurrences
         coverage = 1.0 - missing / np.maximum(total, 1)[:, None]
@@ -85,10 +85,10 @@ class Inclusions:
             yield NearInclusion(self.dependency(a, b), float(coverage[a, b]), int(missing[a, b]), int(occurring[a, b]))
 
     def scores(self, pairs: Ints) -> np.ndarray:
-        """Return for pairs of columns how likely the one is a foreign key to the other: from 0 to 1.
+        """Return for pairs of columns how likely the first is a foreign key to the second: from 0 to 1.
 
-        The mean of: how unique the right column's values are, and how much the left one's recur; how alike the names
-        are; how many values the left one has.
+        The mean of: how unique the right column's values are, and how much the left column's recur; how similar the
+        names are; how many values the left column has.
         """
         total, rows = self.clusters.totals, self._occurrences
         unique = total / np.maximum(rows, 1)
@@ -100,11 +100,11 @@ class Inclusions:
 
     @cached_property
     def _occurrences(self) -> Ints:
-        """How many non-null cells each column has."""
+        """The number of non-null cells of each column."""
         return self.clusters.total_occurrences
 
     def _alike(self, a: int, b: int) -> float:
-        """Return how alike two columns are called, the table of the right one included: `user_id`, `users.id`."""
+        """Return how similar two names are, with the table of the right column: `user_id`, `users.id`."""
         left, right = self.clusters.columns[a].ref, self.clusters.columns[b].ref
         names = (right.column, f"{right.table}_{right.column}")
         return max(difflib.SequenceMatcher(None, left.column.lower(), name.lower()).ratio() for name in names)

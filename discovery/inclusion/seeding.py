@@ -1,7 +1,7 @@
-"""The clusters of some tables as they stand: one pass over the distinct values of all columns [S-INDD].
+"""The clusters of whole tables: one pass over the distinct values of all columns [S-INDD].
 
-Per type group the columns' distinct values are numbered together; a value's set of columns is collected as bits, and
-equal sets are counted. No value is compared with another one.
+Per type group the distinct values of all columns are numbered together; the set of columns of each value is collected
+as bits, and equal sets are counted. No value is compared with another value.
 """
 
 from bisect import bisect_left
@@ -30,7 +30,7 @@ class GroupValues:
     Parameters
     ----------
     values : canonical bytes, each once.
-    places, columns, counts : for each value of each column, which value it is, whose, and how often it occurs.
+    places, columns, counts : for each value of each column its position in `values`, the column, and its occurrences.
     clusters : the cluster of each value.
     """
 
@@ -47,7 +47,7 @@ class ColumnValues:
 
     Parameters
     ----------
-    member : whose.
+    member : the column.
     values, counts : canonical bytes, each once, and how often each occurs.
     """
 
@@ -57,7 +57,7 @@ class ColumnValues:
 
 
 def column_values(table: Table, *, texts: bool = False) -> list[ColumnValues]:
-    """Return the distinct values of each column of a table; with `texts` their texts."""
+    """Return the distinct values of each column of a table; with `texts` as texts."""
     members = members_of(table, texts=texts)
     found = []
     for member, column in zip(members, table.columns, strict=True):
@@ -73,7 +73,7 @@ def file_values(
     texts: bool = False,
     warn: Callable[[str], object] = lambda _: None,
 ) -> list[ColumnValues]:
-    """Return the distinct values of each column of a file, reading some columns at a time where it is large."""
+    """Return the distinct values of each column of a file; of a large file some columns are read at a time."""
     options = options or ReadOptions()
     parts = -(-path.stat().st_size // _BYTES_AT_ONCE) if path.is_file() else 1
     asked = [options]
@@ -95,22 +95,22 @@ def file_values(
 
 
 def clustered(tables: Sequence[Table], *, texts: bool = False) -> tuple[Clusters, list[GroupValues]]:
-    """Return the clusters of all columns of some tables, and the values they were made of."""
+    """Return the clusters of all columns of tables, and their values."""
     clusters, parts = clustering([column for table in tables for column in column_values(table, texts=texts)])
     return clusters, list(parts)
 
 
 def clustering(columns: list[ColumnValues]) -> tuple[Clusters, Iterator[GroupValues]]:
-    """Return the clusters of some columns, and their values in parts: clusters are complete once all were taken.
+    """Return the clusters of columns, and their values in parts: clusters are complete after the last part.
 
-    O(values), and a sort of them where they are many; memory for one part at a time. `columns` is used up on the way.
+    O(values), and a sort where there are many; memory for one part at a time. `columns` is emptied on the way.
     """
     clusters = Clusters([column.member for column in columns])
     return clusters, (_grouped(clusters, part) for part in _parts(columns))
 
 
 def _parts(columns: list[ColumnValues]) -> Iterator[list[tuple[int, ColumnValues]]]:
-    """Yield the columns of each type group with their numbers; of many values a range at a time."""
+    """Yield the columns of each type group with their numbers; many values a range at a time."""
     numbered = [(c, columns[c]) for c in range(len(columns))]
     columns.clear()
     for group in dict.fromkeys(column.member.group for _, column in numbered):
@@ -155,7 +155,7 @@ class _Lookup(Sequence[bytes]):
 
 
 def _every(count: int, share: float) -> pa.Array:
-    """Return evenly spaced places: enough of a column for bounds between parts."""
+    """Return evenly spaced positions: a sample of a column for bounds between parts."""
     return pa.array(np.linspace(0, count - 1, min(count, int(count * share) + 1)).astype(np.int64))
 
 
@@ -165,8 +165,10 @@ def _sorted(column: ColumnValues) -> ColumnValues:
 
 
 def _grouped(clusters: Clusters, members: Sequence[tuple[int, ColumnValues]]) -> GroupValues:
-    """Give the values of some columns of one group numbers, and count the sets of columns that they are in."""
-    pooled = pc.dictionary_encode(pa.concat_arrays([column.values for _, column in members]))  # in one: chunks are slow
+    """Return the values of columns of one group as numbers, and add their sets of columns to the clusters."""
+    pooled = pc.dictionary_encode(
+        pa.concat_arrays([column.values for _, column in members])
+    )  # in one array, as chunks are slow
     places = pooled.indices.to_numpy().astype(np.int64)
     columns = np.repeat([c for c, _ in members], [len(column.counts) for _, column in members])
     occurrences = np.concatenate([column.counts for _, column in members])
@@ -175,7 +177,7 @@ def _grouped(clusters: Clusters, members: Sequence[tuple[int, ColumnValues]]) ->
 
 
 def take_values(clusters: Clusters, values: int, places: Ints, columns: Ints, counts: Ints) -> Ints:
-    """Count some values, all of them new, into clusters: `places[i]` is `counts[i]` times in `columns[i]`.
+    """Add new values to clusters: value `places[i]` is `counts[i]` times in column `columns[i]`.
 
     Returns the cluster of each value.
     """

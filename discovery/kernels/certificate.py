@@ -1,7 +1,7 @@
-"""Witness pairs of evidences, linked by the rows they use, so that a row that dies finds its evidences at once.
+"""Witness pairs of evidences, linked by the rows they use, to find the evidences of a row that vanishes.
 
     pairs     (N, K, 2)      int64  witness pairs of evidence e, -1 where there is none
-    counts    (N,)           int64  how many e has
+    counts    (N,)           int64  the number of witnesses of e
     head      (rows,)        int64  first use of each row, -1
     before,
     after     (N * K * 2,)   int64  the uses of one row, as a list; use (e * K + k) * 2 + side is side of pair k of e
@@ -36,9 +36,9 @@ def _unlink(use: int, row: int, head: Ints, before: Ints, after: Ints) -> None:
 def add_kernel(
     evidences: Ints, wanted: Ints, pairs: Ints, counts: Ints, head: Ints, before: Ints, after: Ints, done: Ints
 ) -> int:
-    """Give evidences more witnesses, while there is room and no row of the pair is one of the evidence's witnesses.
+    """Add witnesses, while there is room, and unless a witness of the evidence has a row of the pair.
 
-    `wanted` (m, 2); fills `done` (m, 4) with (evidence, place, t, s) and returns how many were taken.
+    `wanted` (m, 2); fills `done` (m, 4) with (evidence, position, t, s) and returns how many were added.
     """
     most = pairs.shape[1]
     taken = 0
@@ -64,7 +64,7 @@ def add_kernel(
 def put_witness_kernel(
     e: int, k: int, t: int, s: int, pairs: Ints, counts: Ints, head: Ints, before: Ints, after: Ints
 ) -> None:
-    """Put a pair into an empty place."""
+    """Write a pair to an empty position."""
     use = (e * pairs.shape[1] + k) * 2
     pairs[e, k, 0], pairs[e, k, 1] = t, s
     counts[e] += 1
@@ -75,7 +75,7 @@ def put_witness_kernel(
 
 @njit(cache=True, nogil=True)
 def take_witness_kernel(e: int, k: int, pairs: Ints, counts: Ints, head: Ints, before: Ints, after: Ints) -> None:
-    """Empty a place."""
+    """Remove the pair at a position."""
     use = (e * pairs.shape[1] + k) * 2
     t, s = pairs[e, k, 0], pairs[e, k, 1]
     _unlink(use, t, head, before, after)
@@ -87,7 +87,7 @@ def take_witness_kernel(e: int, k: int, pairs: Ints, counts: Ints, head: Ints, b
 
 @njit(cache=True, nogil=True)
 def uses_kernel(rows: Ints, head: Ints, after: Ints) -> int:
-    """Return how many uses some rows have."""
+    """Return the number of uses of rows."""
     total = 0
     for i in range(len(rows)):
         use = head[rows[i]]
@@ -101,7 +101,7 @@ def uses_kernel(rows: Ints, head: Ints, after: Ints) -> int:
 def kill_kernel(
     rows: Ints, with_itself_only: bool, pairs: Ints, counts: Ints, head: Ints, before: Ints, after: Ints, done: Ints
 ) -> int:
-    """Take away all witnesses that use some rows (or use one as both sides); fills `done` as `add_kernel` does."""
+    """Remove all witnesses that use rows (or use a row on both sides); fills `done` as `add_kernel` does."""
     taken = 0
     for i in range(len(rows)):
         use = head[rows[i]]

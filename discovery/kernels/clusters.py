@@ -1,9 +1,9 @@
 """Clusters as lists of columns.
 
-    starts   (k + 1,)  int64   the entries of cluster c are those from starts[c] to starts[c + 1]
+    starts   (k + 1,)  int64   the entries of cluster c are from starts[c] to starts[c + 1]
     columns  (e,)      int32   the number of a column, ascending within a cluster
 
-Numbers of values and occurrences are summed as int64, as everywhere; more than 2^63 of them cannot be.
+Numbers of values and occurrences are summed as int64; there cannot be more than 2^63.
 """
 
 from numba import njit
@@ -13,7 +13,7 @@ from holdfast.tables.arrays import Ints, Ints32
 
 @njit(cache=True, nogil=True)
 def place_entries_kernel(starts: Ints, columns: Ints32, numbers: Ints, wanted: Ints, out: Ints) -> None:
-    """Fill `out` with the entry of column `wanted[i]` in cluster `numbers[i]`, which has this column."""
+    """Fill `out` with the entry of column `wanted[i]` in cluster `numbers[i]`, which has the column."""
     for i in range(len(numbers)):
         low, high = starts[numbers[i]], starts[numbers[i] + 1]
         while high - low > 1:
@@ -27,9 +27,9 @@ def place_entries_kernel(starts: Ints, columns: Ints32, numbers: Ints, wanted: I
 
 @njit(cache=True, nogil=True)
 def add_values_kernel(starts: Ints, columns: Ints32, numbers: Ints, values: Ints, totals: Ints, missing: Ints) -> None:
-    """Add `values[i]` values to cluster `numbers[i]`: to `totals` of its columns; `missing` gets what they share less.
+    """Add `values[i]` values of cluster `numbers[i]` to the `totals` of its columns, and subtract shared values.
 
-    `missing[a, b]` is right once what came to `totals[a]` is added to it.
+    `missing[a, b]` is right once the growth of `totals[a]` is added.
     """
     for i in range(len(numbers)):
         first, end, more = starts[numbers[i]], starts[numbers[i] + 1], values[i]
@@ -44,7 +44,7 @@ def add_values_kernel(starts: Ints, columns: Ints32, numbers: Ints, values: Ints
 
 @njit(cache=True, nogil=True)
 def shared_occurrences_kernel(starts: Ints, columns: Ints32, occurrences: Ints, shared: Ints) -> None:
-    """Add to `shared[a, b]` how many occurrences column a has of values that column b has, too."""
+    """Add to `shared[a, b]` the number of occurrences that column a has of values that column b has, too."""
     for cluster in range(len(starts) - 1):
         first, end = starts[cluster], starts[cluster + 1]
         for entry in range(first, end):

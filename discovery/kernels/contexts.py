@@ -1,8 +1,8 @@
 """Edges and minimal contexts of the targets of order dependencies, as words of the space (`order/targets.py`).
 
 differs  (e, W) uint64   for each evidence the columns in which its rows differ, a bit each
-less     (e, W) uint64   those in which `t` comes first
-edges    (m, W) uint64   of one target: columns of which a context needs one; none holds another
+less     (e, W) uint64   the columns in which `t` comes first
+edges    (m, W) uint64   of one target: sets of columns, each of which a context has to meet; none contains another
 """
 
 from typing import Any, TypeAlias
@@ -35,7 +35,7 @@ def _has(words: Words, bit: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def missed_kernel(differs: Words, left: int, right: int, sets: Words, out: Flags) -> None:
-    """Say of sets of columns in which two rows differ whether a target's are among them and some context misses it."""
+    """Write for each difference set whether it contains the target and is disjoint from some context."""
     for d in range(len(differs)):
         out[d] = False
         if not (_has(differs[d], left) and _has(differs[d], right)):
@@ -51,9 +51,10 @@ def missed_kernel(differs: Words, left: int, right: int, sets: Words, out: Flags
 
 @njit(cache=True, nogil=True)
 def breaking_kernel(less: Words, which: Ints, missed: Flags, left: int, right: int, opposite: bool, out: Ints) -> int:
-    """List the evidences that break a target, of those whose columns `which[e]` are missed; return how many there are.
+    """List the evidences that break a target, among evidences whose difference set `which[e]` is missed.
 
-    All of these differ in the target's columns, so a split needs no more, and a swap the right direction.
+    Returns their number. All of them differ in the target's columns: that is a split; a swap needs the right
+    directions.
     """
     found = 0
     for e in range(len(less)):
@@ -65,9 +66,9 @@ def breaking_kernel(less: Words, which: Ints, missed: Flags, left: int, right: i
 
 @njit(cache=True, nogil=True)
 def grow_kernel(differs: Words, numbers: Ints, left: int, right: int, edges: Words, proofs: Ints, count: int) -> int:
-    """Enter the edges of evidences that break a target into its `count` edges; return how many these are then.
+    """Add the edges of evidences that break a target to its `count` edges; return their new number.
 
-    An edge that holds another one says nothing, and is left out. `proofs` has the number of the evidence of each.
+    An edge that contains another edge is left out. `proofs` has the number of an evidence for each edge.
     """
     width = edges.shape[1]
     for e in range(len(differs)):
@@ -102,7 +103,7 @@ def grow_kernel(differs: Words, numbers: Ints, left: int, right: int, edges: Wor
 
 @njit(cache=True, nogil=True)
 def held_kernel(sets: Words, within: Words, out: Flags) -> None:
-    """Say of each set whether it holds one of some others."""
+    """Write for each set whether it contains one of the sets `within`."""
     for i in range(len(sets)):
         out[i] = False
         for j in range(len(within)):
@@ -118,8 +119,7 @@ def held_kernel(sets: Words, within: Words, out: Flags) -> None:
 def contexts_kernel(edges: Words, groups: VertexGroups, within: Words, bound: int, work: Ints, out: Words) -> int:
     """Fill `out` with the minimal contexts of at most `bound` columns (0: any number) that meet every edge.
 
-    Returns how many there are, or -1 where `out` has no room for them and one more. The words that were read are
-    added to `work[0]`.
+    Returns their number, or -1 where `out` has no room for one more. The number of words read is added to `work[0]`.
     """
     count, width = edges.shape
     if count == 0:

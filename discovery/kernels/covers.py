@@ -1,8 +1,8 @@
-"""Minimal covers of edges, kept as edges come and go.
+"""Minimal covers of edges, kept as edges are added and removed.
 
     covers      (k, W) uint64   sets of vertices
-    occurrence  (V, F) uint64   for each vertex the edges that it is in, as bits; edges that are gone are in none
-    groups      `VertexGroups`        a cover may not take all vertices of one
+    occurrence  (V, F) uint64   for each vertex the edges that have it, as bits; removed edges have no vertex
+    groups      `VertexGroups`  a cover may not have all vertices of a group
 
 A vertex u of a cover is needed while some edge is hit by u alone (a critical edge of u) [MMCS].
 """
@@ -35,7 +35,7 @@ def _vertices(words: Words, out: Ints) -> int:
 
 @njit(cache=True, nogil=True)
 def next_missed_kernel(edges: Words, start: int, covers: Words) -> int:
-    """Return the first edge from number `start` on that some cover misses, or how many edges there are."""
+    """Return the first edge from number `start` on that some cover misses, or the number of edges."""
     for e in range(start, len(edges)):
         for c in range(len(covers)):
             hit: Word = _ZERO
@@ -65,7 +65,7 @@ def _criticals(chosen: Ints, count: int, occurrence: Words, critical: Words, man
 
 @njit(cache=True, nogil=True)
 def needed_kernel(covers: Words, doubted: Words, occurrence: Words, keep: Flags) -> None:
-    """Say of each cover whether those of its vertices that are in doubt are still needed."""
+    """Set `keep` to False for the covers with a doubted vertex that is not needed any more."""
     chosen = np.empty(covers.shape[1] * 64, np.int64)
     for c in range(len(covers)):
         doubts: Word = _ZERO
@@ -95,7 +95,7 @@ def needed_kernel(covers: Words, doubted: Words, occurrence: Words, keep: Flags)
 
 @njit(cache=True, nogil=True)
 def _touched(chosen: Ints, count: int, groups: VertexGroups) -> int:
-    """Return how many groups the first vertices, in ascending order, are of."""
+    """Return the number of groups that the first `count` vertices, in ascending order, belong to."""
     touched, last = 0, -1
     for i in range(count):
         group = groups.of[chosen[i]]
@@ -117,10 +117,10 @@ def extend_kernel(
     out: Words,
     origin: Ints,
 ) -> tuple[int, int]:
-    """Extend covers that miss a new edge, from number `start` on, by one vertex of it each way that stays minimal.
+    """Write all minimal extensions of covers that miss a new edge, from cover `start` on, by a vertex of the edge.
 
-    `occurrence` need not have the new edge. Fills `out`, and `origin` with the cover that each came from; returns
-    (cover to go on with, extensions), and stops where those of one more cover might not fit.
+    `occurrence` need not have the new edge. Fills `out`, and `origin` with the cover that each extension came from;
+    returns (the first cover not done, extensions), and stops where the extensions of a cover might not fit.
     """
     width = covers.shape[1]
     chosen, added = np.empty(width * 64, np.int64), np.empty(width * 64, np.int64)
@@ -137,7 +137,7 @@ def extend_kernel(
             word, bit = vertex // 64, _ONE << uint64(vertex % 64)
             bits = groups.bits[groups.of[vertex]]
             free, taken = bits & ~covers[c, word], bits & covers[c, word]
-            # some other outcome of the group stays free, and no group too many is touched
+            # another outcome of the group stays free, and the bound on groups is kept
             others = free & ~bit
             fits = others != _ZERO and (bound == 0 or touched < bound or taken != _ZERO)
             if not fits:

@@ -1,4 +1,4 @@
-"""64-bit hashes of byte strings, the same ones on every machine and in every version of Holdfast that names them so.
+"""64-bit hashes of byte strings, the same on every machine and in every version of Holdfast with this name of a hash.
 
 String i is `data[bounds[i] : bounds[i + 1]]`. It is read as 64-bit words, least significant byte first, the last one
 filled up with zeros; numbers are taken modulo 2^64:

@@ -3,20 +3,20 @@
 Arrays, all owned by the caller (E edges, V vertices, W words of vertices, F words of edges, G groups, D levels):
 
     edges        (E, W) uint64   each edge as a set of vertices, at most one of each group
-    occurrence   (V, F) uint64   for each vertex the edges that it is in
-    groups       `VertexGroups`        a set may not hold all vertices of a group
-    levels       `Levels`        the path of the search from the root to where it is
+    occurrence   (V, F) uint64   for each vertex the edges that have it
+    groups       `VertexGroups`  a set may not have all vertices of a group
+    levels       `Levels`        the path of the search from the root to the present level
 
-The papers keep for every chosen u the edges that only u hits. They are `once & occurrence[u]`, so two bitmaps a
-level do for all of them.
+The papers keep for every chosen u the edges that only u hits. These are `once & occurrence[u]`, so two bitmaps a level
+are enough.
 
-Once a set touches as many groups as it may, the level is *closed*: its candidates stand in the few words of these
-groups, and only those words of `candidates` and `branch` have a meaning. So a step at a closed level costs
+Once a set touches as many groups as it may, the level is *closed*: its candidates are in the few words of these groups,
+and only those words of `candidates` and `branch` are valid. So a step at a closed level costs
 O(F + bound), whatever the number of groups.
 
-One level before, where one more group may be touched, most groups are of no use: together with candidates in groups
-that are touched, a proper part of the new group would have to meet all that is uncovered. As an edge has at most one
-vertex of a group, that is so only of groups of which the edges that nothing else can meet leave a vertex out. These
+One level before, where one more group may be touched, most groups are useless: together with candidates in touched
+groups, a proper part of the new group would have to meet all uncovered edges. As an edge has at most one vertex of a
+group, that is possible only for groups with a vertex in none of the edges that no other candidate can meet. Such groups
 are found by the union of some of these edges, word by word, instead of by trying vertices.
 
 Integer arithmetic only; words wrap by design.
@@ -42,12 +42,12 @@ _ZERO = np.uint64(0)
 
 
 class VertexGroups(NamedTuple):
-    """Vertices in groups; those of one group stand in one word.
+    """Vertices in groups; the vertices of a group are in one word.
 
     Parameters
     ----------
     of : (V,) the group of each vertex; -1 for bits that are no vertices.
-    word, bits : (G,) the word that each group is in, and its vertices there.
+    word, bits : (G,) the word of each group, and its vertices there.
     every : (W,) all vertices.
     """
 
@@ -58,21 +58,21 @@ class VertexGroups(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """Where a search is: one row for each level from the root on.
+    """The state of a search: a row for each level from the root on.
 
     Parameters
     ----------
-    depth : (1,) level at which to go on; -1 when all is done.
+    depth : (1,) the level at which to go on; -1 when all is done.
     chosen : (D,) the vertex taken at each level.
-    touched : (D,) how many groups the set touches.
-    sizes, left : (D,) how many vertices are to be tried at the level, and how many of these are left.
-    cursor : (D,) the word in which the next vertex is looked for, by its place among the level's words.
+    touched : (D,) the number of groups that the set touches.
+    sizes, left : (D,) the number of vertices to try at the level, and how many of these are left.
+    cursor : (D,) the word in which the next vertex is searched, by its position among the level's words.
     near : (bound + 1,) on closed levels the number of their words, then these words.
     joined : (MOST_JOINED,) room for the numbers of edges.
-    candidates : (D, W) what may still be added.
-    branch : (D, W) what is still to be tried.
-    uncovered : (D, F) edges that the set does not hit.
-    once : (D, F) edges that it hits exactly once.
+    candidates : (D, W) the vertices that may still be added.
+    branch : (D, W) the vertices still to be tried.
+    uncovered : (D, F) the edges that the set does not hit.
+    once : (D, F) the edges that the set hits exactly once.
     """
 
     depth: Ints
@@ -105,7 +105,7 @@ def _lowest(word: Word) -> Any:
 
 @njit(cache=True, nogil=True)
 def _next_vertex(levels: Levels, level: int, closed: bool) -> Any:
-    """Take the lowest vertex out of those to be tried, of which there is one."""
+    """Remove the lowest vertex from the vertices to try, of which there is at least one, and return it."""
     place = levels.cursor[level]
     while True:
         word = levels.near[place + 1] if closed else place
@@ -119,7 +119,7 @@ def _next_vertex(levels: Levels, level: int, closed: bool) -> Any:
 
 @njit(cache=True, nogil=True)
 def _add_vertex(level: int, vertex: int, occurrence: Words, uncovered: Words, once: Words) -> bool:
-    """Fill the next level's bitmaps with `vertex` added; say whether anything stays uncovered."""
+    """Write the next level's bitmaps for the set with `vertex`; return whether an edge stays uncovered."""
     open_edges = False
     for f in range(occurrence.shape[1]):
         hit, bare = occurrence[vertex, f], uncovered[level, f]
@@ -145,7 +145,7 @@ def _each_is_needed(level: int, chosen: Ints, occurrence: Words, once: Words) ->
 
 @njit(cache=True, nogil=True)
 def _close(levels: Levels, level: int, groups: VertexGroups) -> None:
-    """Leave the next level the candidates in groups that are touched, and list the words of these."""
+    """Restrict the next level to candidates in touched groups, and list the words of these groups."""
     near, count = levels.near, 0
     for k in range(level + 1):
         group = groups.of[levels.chosen[k]]
@@ -163,7 +163,7 @@ def _close(levels: Levels, level: int, groups: VertexGroups) -> None:
 
 @njit(cache=True, nogil=True)
 def _narrow(levels: Levels, level: int, groups: VertexGroups, bound: int) -> bool:
-    """Fill the next level's candidates: none that would fill its group, or touch one group more than the bound.
+    """Write the next level's candidates, without those that would fill their group or exceed the bound.
 
     Returns whether the next level is closed.
     """
@@ -195,7 +195,7 @@ def _narrow(levels: Levels, level: int, groups: VertexGroups, bound: int) -> boo
 
 @njit(cache=True, nogil=True)
 def _edges_for_one_group(edges: Words, uncovered: Words, words: Ints, met_by: Words, most: int, out: Ints) -> int:
-    """List uncovered edges that have none of the vertices `met_by`; return how many, `most` where there are more."""
+    """List uncovered edges without a vertex of `met_by`; return their number, `most` where there are more."""
     count = 0
     for f in range(len(uncovered)):
         bare = uncovered[f]
@@ -215,7 +215,7 @@ def _edges_for_one_group(edges: Words, uncovered: Words, words: Ints, met_by: Wo
 
 @njit(cache=True, nogil=True)
 def _find_useful(edges: Words, listed: Ints, candidates: Words, groups: VertexGroups, useful: Words) -> int:
-    """Add to `useful` the candidates of groups that can meet all listed edges; return the words that were read."""
+    """Add to `useful` the candidates of groups that can meet all listed edges; return the number of words read."""
     worked, joined = 0, np.zeros(_BLOCK, np.uint64)
     for start in range(0, len(candidates), _BLOCK):
         end = min(start + _BLOCK, len(candidates))
@@ -245,9 +245,9 @@ def _find_useful(edges: Words, listed: Ints, candidates: Words, groups: VertexGr
 
 @njit(cache=True, nogil=True)
 def drop_useless_kernel(edges: Words, levels: Levels, level: int, groups: VertexGroups) -> Any:
-    """Drop candidates of untouched groups that cannot be the last group of a set; return the words that were read.
+    """Drop candidates of untouched groups that cannot be the last group of a set; return the number of words read.
 
-    Of a touched group with two vertices left only one may be added. So each way to choose among these is tried.
+    Of a touched group with two vertices left only one may be added, so each choice among these is tried.
     """
     candidates, useful, width = levels.candidates[level], levels.branch[level], edges.shape[1]
     words, kept = np.zeros(level, np.int64), np.zeros(level, np.uint64)
@@ -256,7 +256,7 @@ def drop_useless_kernel(edges: Words, levels: Levels, level: int, groups: Vertex
         group = groups.of[levels.chosen[k]]
         words[k] = groups.word[group]
         kept[k] = candidates[words[k]] & groups.bits[group]
-        # a group that is chosen twice has at most one vertex left
+        # a group with two chosen vertices has at most one vertex left
         either[k] = _count_bits(kept[k]) == 2 and _count_bits(groups.bits[group]) == 3
         if either[k]:
             ways *= 2
@@ -282,7 +282,7 @@ def drop_useless_kernel(edges: Words, levels: Levels, level: int, groups: Vertex
 
 @njit(cache=True, nogil=True)
 def _smallest_edge(edges: Words, uncovered: Words, candidates: Words, near: Ints, closed: bool) -> int:
-    """Return an uncovered edge with few candidates, or -1 where one of those looked at has none."""
+    """Return an uncovered edge with few candidates, or -1 where an edge without candidates was found."""
     words = near[0] if closed else len(candidates)
     look = max(1, min(_LOOK, _LOOK_WORDS // words))
     best, fewest, looked = -2, np.int64(1 << 30), 0
@@ -307,7 +307,7 @@ def _smallest_edge(edges: Words, uncovered: Words, candidates: Words, near: Ints
 
 @njit(cache=True, nogil=True)
 def branch_kernel(edge: Words, levels: Levels, level: int, closed: bool) -> None:
-    """Let the candidates of one edge be tried at a level."""
+    """Set the candidates of an edge as the vertices to try at a level."""
     size = np.int64(0)
     for i in range(levels.near[0] if closed else len(edge)):
         w = levels.near[i + 1] if closed else i
@@ -323,10 +323,10 @@ def branch_kernel(edge: Words, levels: Levels, level: int, closed: bool) -> None
 def enumerate_kernel(
     edges: Words, occurrence: Words, groups: VertexGroups, bound: int, levels: Levels, work: Ints, out: Words
 ) -> int:
-    """Go on until `out` is full or all is done; return how many sets `out` holds.
+    """Enumerate until `out` is full or all is done; return the number of sets in `out`.
 
-    `bound` 0 allows any number of groups. `work[0]` limits the words that are read, so that the caller can report
-    progress or stop; it is counted down. `work[1]` counts the vertices tried.
+    `bound` 0 allows any number of groups. `work[0]` limits the words to read, so that the caller can report progress or
+    stop, and is counted down. `work[1]` counts the vertices tried.
     """
     found = 0
     level = levels.depth[0]

@@ -1,4 +1,6 @@
-"""What transitivity leaves of boxes whose predicates compare values around a cycle.
+"""The hulls of boxes: the outcomes that remain where predicates compare values around a cycle.
+
+Transitivity excludes outcomes that the predicates of a box allow one by one.
 
 The values of a pair of rows are *nodes*: column c of row t is node c, column c of row s is node C + c. A predicate
 relates two nodes, and relations compose: `t.a < s.b`, `s.b = t.b` and `t.b <= s.c` leave only `t.a < s.c`. The *hull*
@@ -22,7 +24,7 @@ from holdfast.tables.arrays import Bytes, Flags, Ints, Words
 Word: TypeAlias = Any
 
 FEWEST_PREDICATES = 3
-"""From so many predicates on, a relation may follow that none of them is."""
+"""The least number of predicates from which a relation may follow that is none of them."""
 
 _LESS, _EQUAL, _GREATER = 1, 2, 4
 _UNORDERED_EQUAL, _UNORDERED_UNEQUAL = 1, 2
@@ -31,13 +33,13 @@ _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 
 
-class Layout(NamedTuple):
+class HullLayout(NamedTuple):
     """The column pairs of a space.
 
     Parameters
     ----------
-    first : (W + 1,) the pairs of word w are those from first[w] to first[w + 1].
-    word, shift, full : (P,) the word of a pair, the place of its lowest outcome there, its outcomes moved to bit 0.
+    first : (W + 1,) the pairs of word w are from first[w] to first[w + 1].
+    word, shift, full : (P,) the word of a pair, the position of its lowest outcome there, its outcomes from bit 0 on.
     left, right : (P,) the columns of a pair.
     pair_at : (C, C) the number of the pair of two columns, or -1.
     """
@@ -58,7 +60,7 @@ class Scratch(NamedTuple):
     ----------
     order : (2C, 2C) 1 where one node is at most another, 2 where it is less.
     apart : (2C, 2C) 1 where two nodes differ.
-    place : (2C,) -1; while a box is worked on, the number that a node has among those that the box relates.
+    place : (2C,) the number of a node among the nodes that the present box relates; -1 between boxes.
     nodes : (2C,) the nodes by these numbers.
     """
 
@@ -70,9 +72,9 @@ class Scratch(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def hulls_kernel(
-    masks: Words, every: Words, layout: Layout, scratch: Scratch, hulls: Words, satisfiable: Flags
+    masks: Words, every: Words, layout: HullLayout, scratch: Scratch, hulls: Words, satisfiable: Flags
 ) -> None:
-    """Fill `hulls` and `satisfiable`; the hull of a box that no pair of rows satisfies is the box itself."""
+    """Write the hull of each box, and whether a pair of rows can satisfy it; else the hull is the box itself."""
     for i in range(len(masks)):
         hulls[i] = masks[i]
         satisfiable[i] = True
@@ -88,7 +90,7 @@ def hulls_kernel(
 
 
 @njit(cache=True, nogil=True)
-def predicates_kernel(masks: Words, every: Words, layout: Layout, counts: Ints) -> None:
+def predicates_kernel(masks: Words, every: Words, layout: HullLayout, counts: Ints) -> None:
     """Fill `counts` with the number of predicates of each box."""
     for i in range(len(masks)):
         counts[i] = 0
@@ -99,8 +101,8 @@ def predicates_kernel(masks: Words, every: Words, layout: Layout, counts: Ints) 
 
 
 @njit(cache=True, nogil=True)
-def _number_nodes(mask: Words, every: Words, layout: Layout, scratch: Scratch) -> Any:
-    """Give the nodes that a box relates their numbers; return the number of nodes, and of predicates."""
+def _number_nodes(mask: Words, every: Words, layout: HullLayout, scratch: Scratch) -> Any:
+    """Write a number for each node that a box relates; return how many nodes, and how many predicates, there are."""
     count, constrained = 0, 0
     for w in range(len(every)):
         if mask[w] == every[w]:
@@ -117,8 +119,8 @@ def _number_nodes(mask: Words, every: Words, layout: Layout, scratch: Scratch) -
 
 
 @njit(cache=True, nogil=True)
-def _relate_all(mask: Words, every: Words, layout: Layout, scratch: Scratch, count: int) -> None:
-    """Enter what the predicates of a box say of its nodes."""
+def _relate_all(mask: Words, every: Words, layout: HullLayout, scratch: Scratch, count: int) -> None:
+    """Write the relations of nodes that the predicates of a box require."""
     scratch.order[:count, :count] = 0
     scratch.apart[:count, :count] = 0
     for w in range(len(every)):
@@ -133,7 +135,7 @@ def _relate_all(mask: Words, every: Words, layout: Layout, scratch: Scratch, cou
 
 @njit(cache=True, nogil=True)
 def _relate(allowed: Word, full: Word, t: int, s: int, order: Bytes, apart: Bytes) -> None:
-    """Enter what a predicate says of two nodes."""
+    """Write the relation of two nodes that a predicate requires."""
     if full != _ORDERED:
         if allowed == _UNORDERED_EQUAL:
             order[t, s] = max(order[t, s], 1)
@@ -152,7 +154,7 @@ def _relate(allowed: Word, full: Word, t: int, s: int, order: Bytes, apart: Byte
 
 @njit(cache=True, nogil=True)
 def _close(count: int, order: Bytes) -> None:
-    """Compose relations until nothing new follows."""
+    """Compose relations until no new relation follows."""
     for k in range(count):
         for i in range(count):
             if order[i, k]:
@@ -163,7 +165,7 @@ def _close(count: int, order: Bytes) -> None:
 
 @njit(cache=True, nogil=True)
 def _is_satisfiable(count: int, order: Bytes, apart: Bytes) -> bool:
-    """Whether no node is less than itself, and none differs from a node that it has to equal."""
+    """Whether no node is less than itself, or differs from a node that it has to equal."""
     for i in range(count):
         if order[i, i] == 2:
             return False
@@ -175,7 +177,7 @@ def _is_satisfiable(count: int, order: Bytes, apart: Bytes) -> bool:
 
 @njit(cache=True, nogil=True)
 def _may_be_equal(t: int, s: int, count: int, order: Bytes, apart: Bytes) -> bool:
-    """Whether two nodes may be equal: then all nodes between them are, and none of these may be less or differ."""
+    """Whether two nodes may be equal: then all nodes between them are equal, and none may be less or differ."""
     if order[t, s] == 2 or order[s, t] == 2:
         return False
     for i in range(count):
@@ -193,8 +195,8 @@ def _is_between(node: int, t: int, s: int, order: Bytes) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _tighten(hull: Words, count: int, layout: Layout, scratch: Scratch) -> None:
-    """Take the outcomes away that nothing in a satisfiable box has."""
+def _tighten(hull: Words, count: int, layout: HullLayout, scratch: Scratch) -> None:
+    """Remove the outcomes that no pair of rows in a satisfiable box has."""
     columns, order = len(layout.pair_at), scratch.order
     for t in range(count):
         if scratch.nodes[t] >= columns:
@@ -218,7 +220,7 @@ def _tighten(hull: Words, count: int, layout: Layout, scratch: Scratch) -> None:
 
 @njit(cache=True, nogil=True)
 def bucket_kernel(left_out: Words, counts: Ints, chosen: Ints) -> None:
-    """Choose for each set of outcomes the one that is in the fewest sets; `counts` has how many have each of them.
+    """Choose from each set of outcomes the outcome that the fewest sets have, by their numbers `counts`.
 
     `chosen` is -1 for an empty set.
     """
@@ -235,7 +237,7 @@ def bucket_kernel(left_out: Words, counts: Ints, chosen: Ints) -> None:
 
 @njit(cache=True, nogil=True)
 def count_kernel(left_out: Words, counts: Ints) -> None:
-    """Add to `counts` how many sets of outcomes have each of them."""
+    """Add the number of sets that have each outcome to `counts`."""
     for i in range(len(left_out)):
         for w in range(left_out.shape[1]):
             word = left_out[i, w]
@@ -248,9 +250,9 @@ def count_kernel(left_out: Words, counts: Ints) -> None:
 def within_other_kernel(
     asked: Words, every: Words, masks: Words, hulls: Words, start: Ints, members: Ints, found: Flags
 ) -> None:
-    """Say for each hull whether it lies in a box with another hull.
+    """Write for each hull whether it lies in a box with another hull.
 
-    `members[start[v]:start[v + 1]]` are boxes that leave outcome v out; each box that leaves any out is there once.
+    `members[start[v]:start[v + 1]]` are boxes that exclude outcome v; each box that excludes an outcome is listed once.
     """
     width = len(every)
     for i in range(len(asked)):

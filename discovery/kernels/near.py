@@ -62,8 +62,11 @@ class ColumnCodes(NamedTuple):
     middles: Ints
 
 
-class Scratch(NamedTuple):
-    """Room for the counts of order compatibilities: three arrays of a number for each row, one for each digit."""
+class OrderScratch(NamedTuple):
+    """Room for counting order compatibilities.
+
+    Three arrays with a number for each row, and one with a number for each digit of the radix sort.
+    """
 
     keys: Ints
     other: Ints
@@ -308,7 +311,7 @@ def _left(same: int, opposite: int, wanted: int, enough: int) -> int:
 
 @njit(cache=True, nogil=True)
 def order_kernel(
-    groups: ContextGroups, columns: ColumnCodes, left: int, right: int, wanted: int, enough: int, scratch: Scratch
+    groups: ContextGroups, columns: ColumnCodes, left: int, right: int, wanted: int, enough: int, scratch: OrderScratch
 ) -> tuple[int, int]:
     """Return the exceptions of `left ~ right` and of its opposite direction, those that are `wanted`.
 
@@ -367,7 +370,7 @@ def orders_kernel(
     right: Ints,
     wanted: Ints,
     enough: int,
-    scratch: Scratch,
+    scratch: OrderScratch,
     out: Ints,
 ) -> None:
     """Write the exceptions of order compatibilities in both directions."""

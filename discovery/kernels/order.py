@@ -3,7 +3,7 @@
     rows (m,) int32, starts (g + 1,) int64   groups of rows that agree on the context, two rows or more in each
     a, b (n,) int32                          codes of the target's columns
 
-One pass over the rows; for a swap those of a group come in the order of `a`. Of each group at most one pair is given.
+One pass over the rows; for swaps the rows of a group are sorted by `a`. Each group gives at most one pair.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ _NONE = np.int32(-1)
 
 @njit(cache=True, nogil=True)
 def split_kernel(rows: Rows, starts: Ints, a: DenseCodes, out: Ints) -> int:
-    """Fill `out` (limit, 2) with pairs that differ in `a`; return how many."""
+    """Fill `out` (limit, 2) with pairs that differ in `a`; return their number."""
     found = 0
     for g in range(len(starts) - 1):
         first = rows[starts[g]]
@@ -32,7 +32,7 @@ def split_kernel(rows: Rows, starts: Ints, a: DenseCodes, out: Ints) -> int:
 
 @njit(cache=True, nogil=True)
 def swap_kernel(rows: Rows, starts: Ints, a: DenseCodes, b: DenseCodes, opposite: bool, out: Ints) -> int:
-    """Fill `out` (limit, 2) with pairs that `a` and `b` order in opposite ways (or, `opposite`, in the same)."""
+    """Fill `out` (limit, 2) with pairs that `a` and `b` order in opposite ways (or, `opposite`, in the same way)."""
     found = 0
     sign = -1 if opposite else 1
     for g in range(len(starts) - 1):
@@ -58,7 +58,7 @@ def swap_kernel(rows: Rows, starts: Ints, a: DenseCodes, b: DenseCodes, opposite
 
 @njit(cache=True, nogil=True)
 def group_numbers_kernel(rows: Rows, starts: Ints, group: DenseCodes) -> None:
-    """Give every row of a partition the number of its group."""
+    """Write the number of its group for every row of a partition."""
     for g in range(len(starts) - 1):
         for i in range(starts[g], starts[g + 1]):
             group[rows[i]] = g
@@ -66,7 +66,10 @@ def group_numbers_kernel(rows: Rows, starts: Ints, group: DenseCodes) -> None:
 
 @njit(cache=True, nogil=True)
 def in_order_kernel(order: Rows, group: DenseCodes, ends: Ints, out: Rows) -> None:
-    """Put the rows of all groups into `order`, a group after the other; `ends` are where the groups begin."""
+    """Write the rows that have a group number to `out`, group by group, in the given order.
+
+    `ends` has the position where each group begins, and is changed.
+    """
     for i in range(len(order)):
         g = group[order[i]]
         if g >= 0:
@@ -76,14 +79,14 @@ def in_order_kernel(order: Rows, group: DenseCodes, ends: Ints, out: Rows) -> No
 
 @njit(cache=True, nogil=True)
 def forget_kernel(rows: Rows, group: DenseCodes) -> None:
-    """Take the numbers of groups away."""
+    """Remove the group numbers of rows."""
     for i in range(len(rows)):
         group[rows[i]] = _NONE
 
 
 @njit(cache=True, nogil=True)
 def sort_groups_kernel(rows: Rows, starts: Ints, a: DenseCodes, out: Rows) -> None:
-    """Put the rows of each group into the order of `a`. O(m log m); quick where groups are small."""
+    """Write the rows of each group sorted by `a`. O(m log m); fast where groups are small."""
     for g in range(len(starts) - 1):
         first, last = starts[g], starts[g + 1]
         if last - first <= 32:

@@ -1,8 +1,8 @@
-"""Counts the exceptions of targets in contexts, whose groups all targets of a context share.
+"""Counts the exceptions of targets in contexts; all targets of a context share its groups.
 
-Contexts are walked like a trie: the groups of one are refined from those of its first columns, and live as long as
-their place in the walk. Rows that are alone in their group fall away. A count ends as soon as it exceeds `enough`: then
-it is a lower bound, which proves that a constraint has more exceptions. It is never estimated.
+Contexts are walked like a trie: the groups of a context are refined from the groups of its first columns, and live as
+long as the walk is below them. Rows that are alone in their group are dropped. A count ends as soon as it exceeds
+`enough`: then it is a lower bound, which proves that a constraint has more exceptions. Counts are never estimated.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from holdfast.discovery.kernels.near import (
     SAME,
     ColumnCodes,
     ContextGroups,
-    Scratch,
+    OrderScratch,
     constants_kernel,
     orders_kernel,
     refine_kernel,
@@ -38,7 +38,7 @@ class Counter:
 
     Parameters
     ----------
-    rows, targets : what is counted.
+    rows, targets : the rows, and the targets of their table.
     """
 
     def __init__(self, rows: NearRows, targets: NearTargets) -> None:
@@ -52,14 +52,14 @@ class Counter:
         self._columns = ColumnCodes(rows.codes, bits, rows.middles)
         room = rows.count + 1 if len(targets.left) else 0
         keys, other, tails = (np.empty(room, np.int64) for _ in range(3))
-        self._scratch = Scratch(keys, other, tails, np.zeros(_DIGITS, np.int64))
+        self._scratch = OrderScratch(keys, other, tails, np.zeros(_DIGITS, np.int64))
         every = rows.rows
         starts = np.array([0, rows.count] if rows.count > 1 else [0], np.int64)
         self._path = [ContextGroups(every if rows.count > 1 else every[:0], starts)]
         self._last: Context = ()
 
     def groups(self, context: Context) -> ContextGroups:
-        """Return the groups of a context; those of what it has in common with the last one are still there."""
+        """Return the groups of a context; the groups of the prefix shared with the last context are reused."""
         shared = 0
         while shared < min(len(self._last), len(context)) and self._last[shared] == context[shared]:
             shared += 1
@@ -70,7 +70,7 @@ class Counter:
         return self._path[-1]
 
     def constants(self, groups: ContextGroups, columns: Ints, enough: int) -> Ints:
-        """Return the exceptions of the constants of some columns."""
+        """Return the exceptions of the constants of columns."""
         found = np.zeros(len(columns), np.int64)
         constants_kernel(
             groups.rows, groups.starts, self.rows.codes, columns, enough, self._classes, self._stamp, found
@@ -90,7 +90,7 @@ class Counter:
         return np.asarray(found[place, opposite])
 
     def exceptions(self, context: Context, number: int) -> int:
-        """Return the exceptions of one target, whatever their number."""
+        """Return the exact number of exceptions of a target."""
         groups = self.groups(context)
         if number == KEY:
             return groups.key_exceptions
@@ -106,14 +106,14 @@ class Counter:
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
-    """What is known of a context.
+class CountedContext:
+    """The counted exceptions in a context.
 
     Parameters
     ----------
-    context : which one.
+    context : the context.
     numbers : the targets that were counted, in order.
-    exceptions : of each, exact up to what is enough, else a lower bound.
+    exceptions : of each target, exact up to `enough`, else a lower bound.
     """
 
     context: Context
@@ -123,13 +123,13 @@ class Counted:
 
 def counted(
     counter: Counter, targets: NearTargets, tasks: Sequence[tuple[Context, Ints]], most: int, enough: int
-) -> Iterator[Counted]:
-    """Count candidates, by contexts in ascending order; those that another one of the same context hides are left out.
+) -> Iterator[CountedContext]:
+    """Count candidates by contexts in ascending order, without candidates that another target of the context hides.
 
     Parameters
     ----------
     tasks : contexts, and the targets to count in them.
-    most : so many exceptions a near constraint has at most.
+    most : the number of exceptions that a near constraint may have.
     enough : a count ends when it exceeds this; at least `most`.
     """
     for context, numbers in tasks:
@@ -139,7 +139,7 @@ def counted(
         if numbers[0] == KEY and context:
             found[0] = groups.key_exceptions
             if found[0] <= most:
-                yield Counted(context, numbers[:1], found[:1])
+                yield CountedContext(context, numbers[:1], found[:1])
                 continue
         elif numbers[0] == KEY:
             found[0] = enough + 1  # there is no key without columns
@@ -150,7 +150,7 @@ def counted(
         order[order] = ~_hidden(targets, numbers[order], columns[found[constant] <= most])
         found[order] = counter.orders(groups, numbers[order], enough)
         kept = (numbers < first_order) | order
-        yield Counted(context, numbers[kept], found[kept])
+        yield CountedContext(context, numbers[kept], found[kept])
 
 
 def by_context(candidates: Iterable[Candidate]) -> list[tuple[Context, Ints]]:
@@ -161,7 +161,7 @@ def by_context(candidates: Iterable[Candidate]) -> list[tuple[Context, Ints]]:
     return [(context, np.array(numbers)) for context, numbers in found.items()]
 
 
-def by_candidate(counts: Iterable[Counted]) -> dict[Candidate, int]:
+def by_candidate(counts: Iterable[CountedContext]) -> dict[Candidate, int]:
     """Return the exceptions of each candidate that was counted."""
     return {
         (one.context, number): exceptions
@@ -170,7 +170,7 @@ def by_candidate(counts: Iterable[Counted]) -> dict[Candidate, int]:
     }
 
 
-def visible(one: Counted, targets: NearTargets, most: int) -> Counted:
+def visible(one: CountedContext, targets: NearTargets, most: int) -> CountedContext:
     """Return what is known of a context without the targets that another one hides which is near in it."""
     near = one.numbers[one.exceptions <= most]
     if not len(near):
@@ -180,7 +180,7 @@ def visible(one: Counted, targets: NearTargets, most: int) -> Counted:
     else:
         kept = one.numbers <= targets.constants
         kept[~kept] = ~_hidden(targets, one.numbers[~kept], near[near <= targets.constants] - 1)
-    return Counted(one.context, one.numbers[kept], one.exceptions[kept])
+    return CountedContext(one.context, one.numbers[kept], one.exceptions[kept])
 
 
 def _hidden(targets: NearTargets, orders: Ints, constants: Ints) -> Flags:

@@ -1,6 +1,6 @@
-"""Constraints that nearly hold on a table: found, ranked, and with their exceptions, here where rows are in memory.
+"""The discovery of near constraints on a table in memory, their ranking and their exceptions.
 
-Invariant: what is found is a function of the table's rows and types, the share, the bound and the families alone.
+Invariant: the result is a function of the table's rows and types, the share, the bound and the families alone.
 """
 
 import time
@@ -16,8 +16,8 @@ import numpy as np
 from holdfast.constraints import NearConstraint, NearShape, UsageError
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.near.counting import Counter, by_candidate, by_context
-from holdfast.discovery.near.lattice import Member, NearSet, allowed, counting, near_set
-from holdfast.discovery.near.ranking import Ranking, needed, swapping
+from holdfast.discovery.near.lattice import NearMember, NearSet, allowed, counting, near_set
+from holdfast.discovery.near.ranking import NearScores, needed, swapping
 from holdfast.discovery.near.removal import Removal, removal
 from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.suspects import LEAST_SCORE, SuspectSearch
@@ -41,19 +41,19 @@ FAMILIES = {
     "fd": frozenset({NearShape.CONSTANT}),
     "od": frozenset({NearShape.ORDER, NearShape.ORDER_DESC}),
 }
-"""What is looked for by the names that people give: constants are functional dependencies on no column."""
+"""The shapes by the names that users give; constants are functional dependencies on no column."""
 
 
 @dataclass(frozen=True, repr=False)
 class NearDiscovered(Sequence[NearConstraint]):
-    """What nearly holds on a table: a sequence of near constraints, those with the fewest columns first.
+    """The near constraints of a table: a sequence, fewest columns first.
 
     Parameters
     ----------
-    table : what was searched.
-    share, max_context : how many of its rows may be exceptions, and how many columns a context has at most (0: any).
+    table : the table that was searched.
+    share, max_context : the share of rows that may be exceptions, and the most columns of a context (0: any number).
     targets, found : the near set and its border, by numbers of columns and targets.
-    explained : times.
+    explained : the time that each step took.
     """
 
     table: Table
@@ -81,8 +81,8 @@ class NearDiscovered(Sequence[NearConstraint]):
     def __repr__(self) -> str:
         return f"<{self.summary()}>"
 
-    def constraint(self, member: Member) -> NearConstraint:
-        """Return a member of the near set as a constraint on columns with names."""
+    def constraint(self, member: NearMember) -> NearConstraint:
+        """Return a member of the near set as a constraint on named columns."""
         names = [self.table.schema.names[column] for column in self.targets.of_table.tolist()]
         shape, target = self.targets.form(member.number)
         near = NearConstraint(
@@ -95,23 +95,23 @@ class NearDiscovered(Sequence[NearConstraint]):
         return near.canonical(self.table.schema)
 
     def counts(self) -> dict[NearShape, int]:
-        """Return how many there are of each shape that occurs."""
+        """Return the number of constraints of each shape that occurs."""
         shapes = [self.targets.form(member.number)[0] for member in self.found.members]
         return {shape: shapes.count(shape) for shape in NearShape if shape in shapes}
 
     def summary(self) -> str:
-        """Return how many constraints there are of each shape, on what."""
+        """Return the number of constraints of each shape, and the table they nearly hold on."""
         shapes = ", ".join(f"{count:,} {shape.value.replace('_', ' ')}" for shape, count in self.counts().items())
         found = counted(len(self), "near constraint") + (f" ({shapes})" if shapes else "")
         size = f"{counted(self.table.row_count, 'row')}, {counted(len(self.table.schema), 'column')}"
         return f"{self.table.schema.table}: {size}; {found} with at most {counted(self.found.most, 'exception')}"
 
     def to_pandas(self) -> "pd.DataFrame":
-        """Return all of them as a data frame. O(constraints)."""
+        """Return all constraints as a data frame. O(constraints)."""
         return self[:].to_pandas()
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw how many there are of each shape, with matplotlib; return where."""
+        """Draw the number of constraints of each shape with matplotlib; return the axes."""
         return self[:].plot(ax)
 
     def _repr_mimebundle_(self, **_asked: object) -> dict[str, str]:
@@ -121,7 +121,7 @@ class NearDiscovered(Sequence[NearConstraint]):
         return self._repr_mimebundle_()["text/html"]
 
     def top(self, count: int) -> Ranked[NearConstraint]:
-        """Return the constraints that tell a person most, best first, each with its score (`near.ranking`).
+        """Return the constraints with the highest scores (`near.ranking`), each with its score.
 
         O(constraints), and what `ranking` takes, whatever `count` is.
         """
@@ -131,7 +131,7 @@ class NearDiscovered(Sequence[NearConstraint]):
 
     @property
     @abstractmethod
-    def ranking(self) -> Ranking:
+    def ranking(self) -> NearScores:
         """What members are ranked by."""
 
     @abstractmethod
@@ -140,30 +140,30 @@ class NearDiscovered(Sequence[NearConstraint]):
 
     @abstractmethod
     def removals(self, constraints: Iterable[NearConstraint]) -> list[Removal]:
-        """Return which rows are the exceptions of some constraints, whether they nearly hold or not."""
+        """Return the exceptions of constraints, whether these nearly hold or not."""
 
 
 @dataclass(frozen=True, repr=False)
 class NearInMemory(NearDiscovered):
-    """What nearly holds on a table in memory.
+    """The near constraints of a table in memory.
 
     Parameters
     ----------
-    rows : of the table, as codes.
-    threads : how many to use.
+    rows : the rows of the table as codes.
+    threads : the number of threads to use.
     """
 
     rows: NearRows
     threads: int = 1
 
     @cached_property
-    def ranking(self) -> Ranking:
+    def ranking(self) -> NearScores:
         """What members are ranked by. O(n) for each context, each part of it and each dependent."""
         count = counting(self.rows, self.targets, enough=self.rows.count, threads=self.threads)
         members = self.found.members
         counts = by_candidate(count(by_context(needed(members, self.targets)), -1))
         swaps = swaps_in(swapping(members, self.targets), self.rows, self.targets, threads=self.threads)
-        return Ranking(self.rows.count, self.targets, counts, swaps)
+        return NearScores(self.rows.count, self.targets, counts, swaps)
 
     def suspects(self, least: float = LEAST_SCORE) -> Suspects:
         """Return the cells that are probably wrong, as the functional dependencies among the members have them."""
@@ -182,7 +182,7 @@ class NearInMemory(NearDiscovered):
         return Suspects(found, self.table.schema.table)
 
     def removals(self, constraints: Iterable[NearConstraint]) -> list[Removal]:
-        """Return which rows are the exceptions of some constraints, whether they nearly hold or not."""
+        """Return the exceptions of constraints, whether these nearly hold or not."""
         return removals(self.table, self.rows, constraints, threads=self.threads)
 
 
@@ -199,8 +199,8 @@ def discover_near(
 
     Parameters
     ----------
-    share : of the rows that may be exceptions.
-    max_context : contexts have at most so many columns; 0 for any number.
+    share : the share of rows that may be exceptions.
+    max_context : the most columns of a context; 0 for any number.
     """
     shapes = shapes_of(families)
     explained = Explained()
@@ -216,7 +216,7 @@ def discover_near(
 
 
 def shapes_of(families: Iterable[str]) -> frozenset[NearShape]:
-    """Return the shapes of some families, or refuse names that are none."""
+    """Return the shapes of families by name, or raise `UsageError` for unknown names."""
     shapes: frozenset[NearShape] = frozenset()
     for family in families:
         if family not in FAMILIES:
@@ -232,7 +232,7 @@ def shapes_of(families: Iterable[str]) -> frozenset[NearShape]:
 
 
 def exceptions_of(table: Table, constraint: NearConstraint, *, threads: int = 1) -> Removal:
-    """Return which rows of a table are the exceptions of a constraint, however many there are. O(n log n)."""
+    """Return the rows of a table that are exceptions of a constraint, of any number. O(n log n)."""
     table.schema.require([*constraint.context, *constraint.target])
     named = [*constraint.context, *constraint.target]
     for name in constraint.target if len(constraint.target) == 2 else ():
@@ -243,7 +243,7 @@ def exceptions_of(table: Table, constraint: NearConstraint, *, threads: int = 1)
 
 
 def removals(table: Table, rows: NearRows, constraints: Iterable[NearConstraint], *, threads: int) -> list[Removal]:
-    """Return the exceptions of some constraints on columns that `rows` have."""
+    """Return the exceptions of constraints on columns of `rows`."""
     names = rows.names(table.schema)
     nothing = NearTargets(rows, FAMILIES["key"])
     tasks = sorted(enumerate(constraints), key=lambda task: sorted(map(names.index, task[1].context)))

@@ -1,18 +1,18 @@
 """The complete set of minimal near constraints of a table, and its border, level by level.
 
     level k: contexts of k columns of which every part was counted, with the targets that are near in no part of them
-        groups of the context, refined from a smaller one     -> the key: near, nothing else is looked for here or above
-        classes of each other column                          -> constants: near, orders of that column are hidden
+        groups of the context, refined from a smaller context -> the key: if near, no other targets here or in larger
+        classes of each other column                          -> constants: if near, orders of that column are hidden
         longest subsequences of two columns                   -> order compatibilities, in both directions
 
-Exceptions never grow when the context grows, never exceed those of the context's key, and those of a compatibility
-never exceed those of the constant of either column. So a target is near in a context or any larger one as soon as one
-of these is: it is left out, not counted. A target that is not near in a context is not near in any part of it, so what
-is counted at level k + 1 is what was refused at level k in all parts: the minimal near constraints are those of the
-definition, and the refused contexts that no refused one contains are the maximal ones that are not near, the *border*.
+The exceptions of a target never grow when the context grows, never exceed those of the context's key, and those of a
+compatibility never exceed those of the constant of either column. So a target is near in a context, and in any larger
+context, as soon as one of these is near: such targets are not counted. A target that is not near in a context is not
+near in any part of it, so level k + 1 counts the targets that were refused at level k in all parts: the minimal near
+constraints are those of the definition, and the maximal refused contexts are the *border*.
 
-Invariant: the near set is a function of rows, share and bound alone; the border's contexts are too, its counts are
-lower bounds that exceed `enough`, or exact.
+Invariant: the near set and the contexts of the border are functions of rows, share and bound alone; counts of the
+border are exact, or lower bounds that exceed `enough`.
 """
 
 import time
@@ -26,7 +26,7 @@ import numpy as np
 
 from holdfast.constraints import NearShape, UsageError
 from holdfast.discovery.explained import Explained, Report
-from holdfast.discovery.near.counting import Context, Counted, Counter, counted
+from holdfast.discovery.near.counting import Context, CountedContext, Counter, counted
 from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.targets import KEY, NearTargets
 from holdfast.discovery.threads import cut
@@ -42,8 +42,8 @@ _WITHOUT_ORDERS = "leave order compatibilities out (--family key,fd; near.orders
 
 
 @dataclass(frozen=True)
-class Member:
-    """A minimal near constraint: a target in a context, and how many exceptions it has."""
+class NearMember:
+    """A minimal near constraint: a target in a context, and its number of exceptions."""
 
     context: Context
     number: int
@@ -52,33 +52,33 @@ class Member:
 
 @dataclass(eq=False)
 class NearSet:
-    """What nearly holds, and where that ends.
+    """The minimal near constraints, and the border.
 
     Parameters
     ----------
-    most : so many exceptions a near constraint has at most.
-    members : the minimal near constraints, those with the fewest columns first.
+    most : the number of exceptions that a near constraint may have.
+    members : the minimal near constraints, fewest columns first.
     border : contexts with the targets that are not near there, but in every larger context within the bound; each with
-        a number of exceptions that it has at least.
-    counted : how many candidates were counted.
+        a lower bound of its exceptions.
+    counted : the number of candidates that were counted.
     """
 
     most: int
-    members: list[Member] = field(default_factory=list)
-    border: list[Counted] = field(default_factory=list)
+    members: list[NearMember] = field(default_factory=list)
+    border: list[CountedContext] = field(default_factory=list)
     counted: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class _Level:
-    """What was refused on a level: the targets of each context, as a set and with their counts."""
+    """The refused targets of each context of a level, as a set and with their counts."""
 
     bits: Mapping[Context, Bits]
-    counts: Mapping[Context, Counted]
+    counts: Mapping[Context, CountedContext]
 
 
 def allowed(share: Fraction, rows: int) -> int:
-    """Return how many of so many rows may be exceptions.
+    """Return the number of rows that may be exceptions.
 
     >>> allowed(Fraction(1, 100), 55_099)
     550
@@ -87,21 +87,21 @@ def allowed(share: Fraction, rows: int) -> int:
 
 
 Tasks = Sequence[tuple[Context, Ints]]
-"""Contexts in ascending order, and the targets to count in each."""
+"""Contexts in ascending order, and the targets to count in each context."""
 
-Counting = Callable[[Tasks, int], Iterable[Counted]]
-"""Counts candidates for a near set with at most so many exceptions; see `counting.counted`."""
+Counting = Callable[[Tasks, int], Iterable[CountedContext]]
+"""Counts candidates for near sets with at most a given number of exceptions; see `counting.counted`."""
 
 
 def counting(rows: NearRows, targets: NearTargets, *, enough: int = 0, threads: int = 1) -> Counting:
-    """Return what counts candidates on a table, its contexts spread over some threads.
+    """Return a function that counts candidates on a table, with contexts spread over threads.
 
-    Counts of what is not near go on up to `enough`, for a border with more slack.
+    Candidates that are not near are counted up to `enough`, for a border with more slack.
     """
     counters = local()
 
-    def count(tasks: Tasks, most: int) -> Iterator[Counted]:
-        def work(part: Tasks) -> list[Counted]:
+    def count(tasks: Tasks, most: int) -> Iterator[CountedContext]:
+        def work(part: Tasks) -> list[CountedContext]:
             if not hasattr(counters, "own"):
                 counters.own = Counter(rows, targets)
             return list(counted(counters.own, targets, part, most, max(enough, most)))
@@ -124,9 +124,9 @@ def near_set(
 
     Parameters
     ----------
-    targets : of the table.
-    most : how many exceptions a near constraint has at most.
-    max_context : contexts have at most so many columns; 0 for any number.
+    targets : the targets of the table.
+    most : the number of exceptions that a near constraint may have.
+    max_context : the most columns of a context; 0 for any number.
     count : counts candidates.
     """
     explained = explained or Explained()
@@ -154,30 +154,32 @@ def near_set(
     return found
 
 
-def _in_table_order(member: Member, targets: NearTargets) -> tuple[object, ...]:
-    """Return by what members are sorted: fewest columns first, then the plainest shape, then the table's columns."""
+def _in_table_order(member: NearMember, targets: NearTargets) -> tuple[object, ...]:
+    """Return the sort key of a member: number of columns, then shape, then the columns in the order of the table."""
     shape, target = targets.form(member.number)
     context, named = (sorted(targets.of_table[list(columns)].tolist()) for columns in (member.context, target))
     return len(context) + len(named), _SHAPES.index(shape), context, named
 
 
-def _kept(counts_of: Iterable[Counted], targets: NearTargets, found: NearSet) -> _Level:
-    """Take over what was counted on a level; return what was refused."""
+def _kept(counts_of: Iterable[CountedContext], targets: NearTargets, found: NearSet) -> _Level:
+    """Add the near constraints of a level's counts to `found`; return the refused targets."""
     bits, counts = {}, {}
     for one in counts_of:
         near = one.exceptions <= found.most
         for number, exceptions in zip(one.numbers[near].tolist(), one.exceptions[near].tolist(), strict=True):
             if targets.is_wanted(number):
-                found.members.append(Member(one.context, number, exceptions))
+                found.members.append(NearMember(one.context, number, exceptions))
         if not near.all():
             numbers = one.numbers[~near]
             bits[one.context] = targets.bits(numbers)
-            counts[one.context] = Counted(one.context, numbers.astype(np.int32), one.exceptions[~near].astype(np.int32))
+            counts[one.context] = CountedContext(
+                one.context, numbers.astype(np.int32), one.exceptions[~near].astype(np.int32)
+            )
     return _Level(bits, counts)
 
 
 def _candidates(level: _Level, touching: Sequence[Bits], targets: NearTargets, found: NearSet) -> dict[Context, Bits]:
-    """Return what is to be counted on the next level: what was refused in all parts of a context."""
+    """Return the candidates of the next level: targets that were refused in all parts of a context."""
     candidates: dict[Context, Bits] = {}
     count = 0
     for context, refused in level.bits.items():
@@ -205,8 +207,8 @@ def _candidates(level: _Level, touching: Sequence[Bits], targets: NearTargets, f
     return candidates
 
 
-def _maximal(level: _Level, larger: _Level, targets: NearTargets) -> Iterator[Counted]:
-    """Yield what was refused in contexts of one level, but in none on the next one that contains them."""
+def _maximal(level: _Level, larger: _Level, targets: NearTargets) -> Iterator[CountedContext]:
+    """Yield targets refused in contexts of a level, but in no larger context of the next level."""
     covered: dict[Context, Bits] = {}
     for context, refused in larger.bits.items():
         for place in range(len(context)):
@@ -219,4 +221,4 @@ def _maximal(level: _Level, larger: _Level, targets: NearTargets) -> Iterator[Co
         if not context:
             kept &= one.numbers != KEY  # a key has columns
         if kept.any():
-            yield Counted(context, one.numbers[kept], one.exceptions[kept])
+            yield CountedContext(context, one.numbers[kept], one.exceptions[kept])

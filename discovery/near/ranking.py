@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from holdfast.constraints import NearShape
 from holdfast.discovery.near.counting import Candidate, Context
-from holdfast.discovery.near.lattice import Member
+from holdfast.discovery.near.lattice import NearMember
 from holdfast.discovery.near.swaps import Swaps
 from holdfast.discovery.near.targets import KEY, NearTargets
 
@@ -33,7 +33,7 @@ _MARGIN = 2
 
 
 @dataclass(frozen=True)
-class Ranking:
+class NearScores:
     """Ranks members of a near set by counts on their rows.
 
     Parameters
@@ -49,14 +49,14 @@ class Ranking:
     counts: Mapping[Candidate, int]
     swaps: Mapping[Context, Swaps] = field(default_factory=dict)
 
-    def score(self, member: Member) -> float:
-        """Return how much a member of the near set tells a person."""
+    def score(self, member: NearMember) -> float:
+        """Return the score of a member of the near set."""
         shape, target = self.targets.form(member.number)
         columns = len(member.context) + len(target)
         symbols = 2 + columns + _OPERATORS[shape] + bool(member.context)
         return (2 * self.strength(member) + min(1.0, _FEWEST_SYMBOLS / symbols)) / 3
 
-    def strength(self, member: Member) -> float:
+    def strength(self, member: NearMember) -> float:
         """Return how far the violations of a member are below chance."""
         shape, _ = self.targets.form(member.number)
         if shape is NearShape.KEY:
@@ -68,7 +68,7 @@ class Ranking:
             least = min(least, among / of if of else 0.0)
         return _below((violations + _MARGIN) / (informative + 2 * _MARGIN), least)
 
-    def _of_key(self, member: Member) -> float:
+    def _of_key(self, member: NearMember) -> float:
         """Compare the rows that are not alone with those that would not be if one column were shuffled.
 
         A pair that agrees on the other columns agrees on a shuffled one with k values once in k cases, or more often.
@@ -98,7 +98,7 @@ class Ranking:
         return swapped * by_pair, differing * by_pair
 
 
-def needed(members: Iterable[Member], targets: NearTargets) -> set[Candidate]:
+def needed(members: Iterable[NearMember], targets: NearTargets) -> set[Candidate]:
     """Return the candidates whose exceptions say how strong some members are."""
     found: set[Candidate] = set()
     for member in members:
@@ -112,7 +112,7 @@ def needed(members: Iterable[Member], targets: NearTargets) -> set[Candidate]:
     return found
 
 
-def swapping(members: Iterable[Member], targets: NearTargets) -> set[Context]:
+def swapping(members: Iterable[NearMember], targets: NearTargets) -> set[Context]:
     """Return the contexts whose swaps say how strong some members are."""
     orders = [member for member in members if targets.form(member.number)[0].targets == 2]
     return {context for member in orders for context in (member.context, *parts(member.context))}

@@ -1,6 +1,6 @@
-"""Which rows are the exceptions: those of the smallest removals, certain where all of these have them.
+"""Which rows are the exceptions of a constraint: the rows of its smallest removals, certain if in all of them.
 
-    key         every row of a group of two or more is undecided: any one of them may stay
+    key         every row of a group of two or more is undecided: any one row may stay
     constant    rows outside the largest class of their group; where several classes are largest, theirs are undecided
     order       rows in no longest subsequence are certain, those in some but not all are undecided
 
@@ -28,8 +28,8 @@ class Removal:
     Parameters
     ----------
     rows : of the table, in ascending order.
-    undecided : which of them some smallest removal leaves where they are.
-    exceptions : how many rows a smallest removal has.
+    undecided : which of these rows are not in all smallest removals.
+    exceptions : the number of rows of a smallest removal.
     violating_pairs : ordered pairs of rows that break the constraint; None of an order compatibility.
     """
 
@@ -39,18 +39,18 @@ class Removal:
     violating_pairs: int | None
 
     def first(self, count: int) -> list[tuple[int, bool]]:
-        """Return some of the rows, certain ones first, and whether each is undecided."""
+        """Return the first rows, certain rows first, and whether each is undecided."""
         chosen = np.sort(np.argsort(self.undecided, kind="stable")[:count])
         return list(zip(self.rows[chosen].tolist(), self.undecided[chosen].tolist(), strict=True))
 
 
 def removal(rows: NearRows, counter: Counter, near: NearConstraint, names: list[str]) -> Removal:
-    """Return the exceptions of a constraint, whatever their number. O(n log n).
+    """Return the exceptions of a constraint, of any number. O(n log n).
 
     Parameters
     ----------
-    counter : of the rows; asked for constraints of one context after the other it keeps the groups.
-    names : of the columns of `rows`.
+    counter : counts the rows; it keeps the groups for further constraints with the context.
+    names : the names of the columns of `rows`.
     """
     context = tuple(sorted(names.index(name) for name in near.context))
     standing, exceptions, pairs = standing_of(rows, counter, near.shape, context, [names.index(n) for n in near.target])
@@ -62,7 +62,7 @@ def removal(rows: NearRows, counter: Counter, near: NearConstraint, names: list[
 def standing_of(
     rows: NearRows, counter: Counter, shape: NearShape, context: Context, target: Sequence[int]
 ) -> tuple[Standing, int, int | None]:
-    """Return whether each row that has codes is an exception, how many there are, and the violating pairs.
+    """Return the standing of each row with codes, the number of exceptions, and the violating pairs.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def standing_of(
 
 
 def _ordered(rows: NearRows, groups: ContextGroups, target: Sequence[int], opposite: bool, standing: Standing) -> int:
-    """Note the exceptions of an order compatibility; return how many rows a smallest removal has."""
+    """Write the exceptions of an order compatibility; return the number of rows of a smallest removal."""
     members = groups.rows
     a, b = (rows.codes[column][members].astype(np.int64) for column in target)
     if opposite:

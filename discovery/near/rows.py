@@ -1,10 +1,10 @@
-"""A table's rows as codes for counting exceptions: one int32 a cell, equal rows kept apart, in random order.
+"""The rows of a table as codes for counting exceptions: one int32 a cell, equal rows kept apart, in random order.
 
-The order is random, and the same for the same table, so that the first rows of any group are a sample of it: a count
-that ends early has then seen the group as it is, however the table is sorted. The most selective column comes first, so
+The order is random, and the same for the same table, so that the first rows of a group are a sample of the group: a
+count that ends early is typical of the group, however the table is sorted. The most selective column comes first, so
 that refining groups by columns in this order soon leaves few rows.
 
-Invariant: nothing that is stored holds these codes; answers depend on neither order.
+Invariant: these codes are never stored; answers depend on neither order.
 """
 
 from collections.abc import Sequence
@@ -27,11 +27,11 @@ class NearRows:
     ----------
     codes : (columns, rows), the most selective column first.
     distinct : for each of these columns a number above all its codes.
-    columns : which column of the schema each of these is.
-    middles : for each of these columns the code that best halves the rows: into those up to it and above it.
+    columns : for each of these columns its position in the schema.
+    middles : for each of these columns the code that best halves the rows, into codes up to it and above it.
     ordered : for each of these columns whether its codes order as its values do.
-    rows : which of the rows that have codes count, in random order; those with copies several times.
-    order : which row of the table each row that has codes is.
+    rows : the rows that count, in random order; rows with copies several times.
+    order : for each row with codes its row of the table.
     """
 
     codes: DenseCodes
@@ -44,7 +44,7 @@ class NearRows:
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows that count."""
         return len(self.rows)
 
     def names(self, schema: Schema) -> list[str]:
@@ -53,14 +53,14 @@ class NearRows:
 
     @classmethod
     def of(cls, table: Table, names: Sequence[str], *, ordered: bool = True, threads: int = 1) -> "NearRows":
-        """Return the codes of some columns of a table; without `ordered` they say equality alone, which is quicker.
+        """Return the codes of columns of a table; without `ordered` they give equality alone, which is faster.
 
         O(n) a column, and a sort of its distinct values where they are ordered.
         """
         order = np.random.default_rng(0).permutation(table.row_count)
         wanted = [table.schema.index(name) for name in names]
         has_order = [ordered and table.schema.columns[number].ordered_in(Family.NEAR) for number in wanted]
-        _ = ordered and table.text_ranks  # made once, before threads ask for it
+        _ = ordered and table.text_ranks  # computed once, before threads need it
 
         def coded(place: int) -> tuple[DenseCodes, int, float, int]:
             column = table.columns[wanted[place]]
@@ -85,7 +85,7 @@ class NearRows:
 
 
 def middle_of(sizes: Ints) -> int:
-    """Return the code that best halves the rows into those up to it and above it, by how many rows have each code.
+    """Return the code that best halves the rows into codes up to it and above it, by the number of rows of each code.
 
     >>> middle_of(np.array([1, 5, 5])), middle_of(np.array([0, 94, 3, 3])), middle_of(np.array([0, 3]))
     (1, 1, 0)

@@ -21,8 +21,8 @@ import numpy as np
 from holdfast.constraints import NearShape
 from holdfast.discovery.kernels.suspects import Dependent, fitting_kernel
 from holdfast.discovery.near.counting import Context, Counter
-from holdfast.discovery.near.lattice import Member
-from holdfast.discovery.near.ranking import Ranking
+from holdfast.discovery.near.lattice import NearMember
+from holdfast.discovery.near.ranking import NearScores
 from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.targets import NearTargets
 from holdfast.discovery.threads import cut
@@ -58,14 +58,14 @@ class SuspectCell:
     column: int
     score: float
     expected: int | None
-    violated: tuple[Member, ...]
+    violated: tuple[NearMember, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class _Dependency:
     """A strong functional dependency."""
 
-    member: Member
+    member: NearMember
     context: Context
     dependent: int
     strength: float
@@ -91,7 +91,7 @@ class SuspectSearch:
     threads : how many work.
     """
 
-    def __init__(self, rows: NearRows, targets: NearTargets, ranking: Ranking, threads: int = 1) -> None:
+    def __init__(self, rows: NearRows, targets: NearTargets, ranking: NearScores, threads: int = 1) -> None:
         self._rows = rows
         self._targets = targets
         self._ranking = ranking
@@ -100,7 +100,7 @@ class SuspectSearch:
         shares = [np.bincount(rows.codes[c], minlength=int(rows.distinct[c])) / count for c in range(len(rows.codes))]
         self._surprise = [np.log(np.maximum(share, 1 / count)) for share in shares]
 
-    def find(self, members: Sequence[Member], least: float = LEAST_SCORE) -> list[SuspectCell]:
+    def find(self, members: Sequence[NearMember], least: float = LEAST_SCORE) -> list[SuspectCell]:
         """Return the suspects with a score of at least `least`, the surest first. O(n) for each strong dependency."""
         strong = sorted(self._strong(members), key=lambda one: one.context)
         shape = self._rows.codes.shape
@@ -116,7 +116,7 @@ class SuspectSearch:
         columns, rows = columns[order], rows[order]
         return self._told(strong, trust, rows, columns, scores[columns, rows]) if len(rows) else []
 
-    def _strong(self, members: Sequence[Member]) -> Iterator[_Dependency]:
+    def _strong(self, members: Sequence[NearMember]) -> Iterator[_Dependency]:
         for member in members:
             shape, target = self._targets.form(member.number)
             if shape is NearShape.CONSTANT and member.context:
@@ -223,5 +223,5 @@ def _most(votes: dict[int, float], own: int) -> int | None:
     return max(others, key=lambda code: (others[code], -code)) if others else None
 
 
-def _strongest_first(dependencies: Sequence[_Dependency]) -> tuple[Member, ...]:
+def _strongest_first(dependencies: Sequence[_Dependency]) -> tuple[NearMember, ...]:
     return tuple(one.member for one in sorted(dependencies, key=lambda one: -one.strength))

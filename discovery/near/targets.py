@@ -1,4 +1,4 @@
-"""What near constraints are about, numbered, so that sets of targets are bits.
+"""The targets of near constraints, numbered, so that sets of targets are bits.
 
     0                 the key of the context
     1 .. d            the constants, by column
@@ -24,12 +24,12 @@ class NearTargets:
 
     Parameters
     ----------
-    rows : their columns and which of these are ordered.
-    shapes : which constraints are looked for; what hides one of them is looked for as well.
+    rows : the columns, and which of them are ordered.
+    shapes : the wanted shapes; shapes that hide a wanted shape are counted as well.
 
     Attributes
     ----------
-    of_table : which column of the table each column is.
+    of_table : for each column its position in the table.
     """
 
     def __init__(self, rows: NearRows, shapes: frozenset[NearShape] = frozenset(NearShape)) -> None:
@@ -48,7 +48,7 @@ class NearTargets:
         return 1 + self.constants + 2 * len(self.left)
 
     def every(self) -> Bits:
-        """Return the set of all of them."""
+        """Return the set of all targets."""
         return self.bits(np.arange(len(self)))
 
     def bits(self, numbers: Ints) -> Bits:
@@ -79,15 +79,15 @@ class NearTargets:
         return self.bits(np.concatenate([first, first + 1]))
 
     def is_wanted(self, number: int) -> bool:
-        """Whether a target has one of the shapes that are looked for."""
+        """Whether a target has a wanted shape."""
         return self.form(number)[0] in self._shapes
 
     def asks_for(self, bits: Bits) -> bool:
-        """Whether a set holds more than keys that are not looked for."""
+        """Whether a set has targets other than an unwanted key."""
         return bool(bits.any()) if NearShape.KEY in self._shapes else bool((bits & ~self._key).any())
 
     def number(self, shape: NearShape, target: Sequence[int]) -> int | None:
-        """Return the target of a shape and columns, in ascending order; None where it is none of these."""
+        """Return the target of a shape and columns, in ascending order; None where there is no such target."""
         if shape is NearShape.KEY:
             return KEY
         if shape is NearShape.CONSTANT:

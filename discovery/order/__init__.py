@@ -1,1 +1,1 @@
-"""Order dependencies of a table as it stands [HyOD]."""
+"""Order dependencies [HyOD]: discovery on a table, and contexts that follow its evidences."""

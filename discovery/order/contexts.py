@@ -1,17 +1,17 @@
-"""The minimal contexts of every target, kept as evidences come and go.
+"""The minimal contexts of every target, kept as evidences are added and removed.
 
-For each target: its *edges*, none of which holds another, with the number of an evidence that proves each; and its
+For each target: its *edges*, none of which contains another, with the number of an evidence that proves each; and its
 *contexts*, the minimal sets of columns that meet every edge, with a bound on their size. Contexts of order
-compatibilities that a constant hides are kept too: which these are is a filter.
+compatibilities that a constant hides are kept too, and filtered out when reported.
 
-- An evidence comes: it is an edge of the targets that it breaks and of which some context misses it. Where all meet it,
-  it changes nothing: a minimal context with it would contain one without it, which meets it as well.
-- Evidences go: targets with an edge that one of them proved are left with the other edges, and the evidences that are
-  left come anew.
+- An evidence is added: it is an edge of the targets that it breaks and of which some context misses the edge. Where all
+  contexts meet the edge, nothing changes: a minimal context with the edge would contain a context without it.
+- Evidences are removed: targets with an edge that a removed evidence proved keep the other edges, and all evidences
+  left are added again.
 
-The contexts of targets whose edges change are enumerated anew.
+The contexts of targets whose edges change are enumerated from scratch.
 
-Invariant: contexts are those of the evidences alone, not of the order in which these came and went.
+Invariant: contexts depend on the evidences alone, not on the order of additions and removals.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,8 +35,8 @@ from holdfast.tables.arrays import Flags, Ints, Words
 
 Memo = tuple[list[Words], list[Ints], list[Words], list[Flags]]
 Given = tuple[Words, Ints, Words, Ints]
-"""Evidences as kernels take them: sets of columns in which rows differ, and for each evidence which of these is its,
-in which columns the first row comes first, and its number."""
+"""Evidences as kernels take them: the sets of columns in which rows differ; for each evidence the position of its set,
+the columns in which the first row comes first, and its number."""
 
 _ROOM = 1 << 10
 _MUCH = 1 << 14
@@ -55,9 +55,9 @@ class Contexts:
 
     Parameters
     ----------
-    targets : what is looked for.
-    bound : contexts have at most so many columns; 0 for any number.
-    threads : targets are spread over so many.
+    targets : the targets.
+    bound : the number of columns that a context may have; 0 for any number.
+    threads : the number of threads that share the targets.
     """
 
     def __init__(self, targets: Targets, bound: int, threads: int = 1) -> None:
@@ -79,7 +79,7 @@ class Contexts:
 
     @property
     def masks(self) -> Words:
-        """The reported dependencies as boxes; the same array while nothing changes."""
+        """The reported dependencies as boxes; the same array until a change."""
         if self._stale:
             constants = np.zeros(self.targets.constants, np.bool_)
             constants[[t for t in self._stale if t < len(constants)]] = True
@@ -88,17 +88,17 @@ class Contexts:
                 kept = self.sets[t][~self._hidden(t, self.sets[t])]
                 self._reported[t] = self.targets.masks(np.full(len(kept), t), kept)
             self._masks = np.concatenate([self._masks[:0], *self._reported])
-            self._stale.clear()  # last, so that an interrupt before it costs work, not an answer
+            self._stale.clear()  # last: an interrupt before costs work, never an answer
         return self._masks
 
     def add(self, words: Words, enter: Callable[[Ints], Ints]) -> Ints:
-        """Take evidences in that change something; return the targets for which they do.
+        """Add the evidences that change targets; return these targets.
 
         Parameters
         ----------
-        enter : is told which of the evidences these are, and returns what they are to be called in `proofs`.
+        enter : receives the positions of these evidences, and returns their numbers for `proofs`.
         """
-        touched = self._come(words, -1 - np.arange(len(words)), range(len(self.targets)))  # numbers for the time being
+        touched = self._come(words, -1 - np.arange(len(words)), range(len(self.targets)))  # temporary numbers
         proofs = np.unique(np.concatenate([np.zeros(0, np.int64), *(self.proofs[t] for t in touched)]))
         used = -1 - proofs[proofs < 0]
         number = np.empty(len(words), np.int64)
@@ -109,7 +109,7 @@ class Contexts:
         return np.array(touched, np.int64)
 
     def remove(self, gone: Ints, words: Words, numbers: Ints) -> None:
-        """Let evidences go, numbered `gone`; `words` and `numbers` are all that are left."""
+        """Remove the evidences numbered `gone`; `words` and `numbers` are all evidences left."""
         owners = np.repeat(np.arange(len(self.targets)), [len(proofs) for proofs in self.proofs])
         touched = np.unique(owners[np.isin(np.concatenate([gone[:0], *self.proofs]), gone)])
         changed = {}
@@ -120,7 +120,7 @@ class Contexts:
         self._come(words, numbers, touched.tolist())
 
     def doubtful(self) -> tuple[Ints, Ints, Words]:
-        """Return the reported dependencies that are not known to hold: targets, their places there, and contexts."""
+        """Return the reported dependencies not known to hold: targets, positions among their contexts, and contexts."""
         targets, places, sets = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [self._masks[:0]]
         for t, proven in enumerate(self.proven):
             if not proven.all():
@@ -132,39 +132,39 @@ class Contexts:
         return np.concatenate(targets), np.concatenate(places), np.concatenate(sets)
 
     def levels(self, targets: Ints, sets: Words) -> Ints:
-        """Return on which level each of some dependencies is.
+        """Return the level of each dependency.
 
-        A constant is on the level of its context's size, an order compatibility one above: so what hides it is decided
-        before.
+        The level of a constant is the size of its context, that of an order compatibility one more: constants that hide
+        it are decided before.
         """
         sizes = np.bitwise_count(sets).sum(axis=1, dtype=np.int64)
         return np.asarray(sizes + (targets >= self.targets.constants))
 
     def prove(self, targets: Ints, places: Ints) -> None:
-        """Note that dependencies hold."""
+        """Mark dependencies as known to hold."""
         for t in np.unique(targets).tolist():
             proven = self.proven[t].copy()
             proven[places[targets == t]] = True
             self.proven[t] = proven
 
     def trust(self) -> None:
-        """Note that all dependencies hold: what a constant hides does so once all that are reported do."""
+        """Mark all dependencies as known to hold: hidden dependencies hold when all reported dependencies do."""
         for t, proven in enumerate(self.proven):
             if not proven.all():
                 self.proven[t] = np.ones(len(proven), np.bool_)
 
     def memo(self) -> Memo:
-        """Return what `take_back` needs. O(targets)."""
+        """Return the argument of `take_back`. O(targets)."""
         return list(self.edges), list(self.proofs), list(self.sets), list(self.proven)
 
     def take_back(self, memo: Memo) -> None:
-        """Be again what it was at the memo."""
+        """Restore the state at the memo."""
         edges, proofs, sets, proven = memo
         self._stale.update(t for t, (one, other) in enumerate(zip(sets, self.sets, strict=True)) if one is not other)
         self.edges, self.proofs, self.sets, self.proven = list(edges), list(proofs), list(sets), list(proven)
 
     def check_invariants(self) -> None:
-        """Assert that no edge of a target holds another, and that contexts are minimal. O(edges^2)."""
+        """Assert that no edge of a target contains another, and that contexts are minimal. O(edges^2)."""
         for edges, sets in zip(self.edges, self.sets, strict=True):
             for one in (edges, sets):
                 inside = ~(one[:, None] & ~one[None]).any(axis=2)
@@ -173,9 +173,9 @@ class Contexts:
                 assert (sets[:, None] & edges[None]).any(axis=2).all()
 
     def _come(self, words: Words, numbers: Ints, targets: Sequence[int]) -> list[int]:
-        """Let evidences in that change some targets, and return these.
+        """Add evidences that change targets, and return these targets.
 
-        First those that leave few columns, then more and more: most of the others are met by then.
+        First evidences that agree on most columns, then more and more: contexts meet most of the others by then.
         """
         differs, less = self.targets.differs(words), self.targets.less(words)
         order = np.argsort(np.bitwise_count(differs).sum(axis=1), kind="stable")
@@ -193,7 +193,7 @@ class Contexts:
         return sorted(touched)
 
     def _grown(self, given: Given, target: int) -> tuple[Words, Ints] | None:
-        """Return the edges of a target with those of some more evidences; None where they change nothing."""
+        """Return the edges of a target with the edges of more evidences; None where they change nothing."""
         differs, which, less, numbers = given
         left, right = (int(self.targets.bit[side[target]]) for side in (self.targets.left, self.targets.right))
         missed, found = np.empty(len(differs), np.bool_), np.empty(len(which), np.int64)
@@ -210,10 +210,10 @@ class Contexts:
         return edges[:count].copy(), proofs[:count].copy()
 
     def _change(self, changed: dict[int, tuple[Words, Ints]]) -> None:
-        """Give targets other edges, and enumerate their contexts anew.
+        """Set the edges of targets, and enumerate their contexts.
 
-        A context with one in it that was known to hold is known to hold: more of its pairs agree. That is so after new
-        rows too, once the evidences of all pairs are in that break what held before.
+        A context that contains a context known to hold is known to hold. That is so after new rows, too, once the
+        evidences of all pairs that break a dependency have been added.
         """
         found = self._all_enumerated({t: edges for t, (edges, _) in changed.items()})
         for (t, (edges, proofs)), (sets, proven) in zip(changed.items(), found, strict=True):
@@ -225,10 +225,10 @@ class Contexts:
             raise _too_many(len(self))
 
     def _all_enumerated(self, edges: dict[int, Words]) -> list[tuple[Words, Flags]]:
-        """Return what `_enumerated` does for each of some targets.
+        """Return the results of `_enumerated` for targets.
 
-        More and more targets at a time, in a random order, so that what is far beyond time or memory ends before all
-        have been tried.
+        More and more targets at a time, in a random order, so that an enumeration far beyond time or memory is refused
+        early.
         """
         targets, done = list(edges), dict[int, tuple[Words, Flags]]()
         order = np.random.default_rng(len(targets)).permutation(len(targets)).tolist()
@@ -249,7 +249,7 @@ class Contexts:
         return [done[t] for t in targets]
 
     def _enumerated(self, target: int, edges: Words) -> tuple[Words, Flags, int]:
-        """Return the contexts of a target with other edges, in order, which are known to hold, and the words read."""
+        """Return the contexts of a target with these edges, in order, which are known to hold, and the words read."""
         room, work = _ROOM, np.zeros(1, np.int64)
         while True:
             out = np.empty((room, edges.shape[1]), np.uint64)
@@ -265,7 +265,7 @@ class Contexts:
         return sets, proven, int(work[0])
 
     def _hidden(self, target: int, sets: Words) -> Flags:
-        """Return which contexts of a target are not reported, as a constant holds within them."""
+        """Return which contexts of a target are hidden, as a constant holds within them."""
         found = np.zeros(len(sets), np.bool_)
         if target >= self.targets.constants:
             left, right = self.targets.left[target], self.targets.right[target]
@@ -273,7 +273,7 @@ class Contexts:
         return found
 
     def _each(self, work: Callable[[int], Any], targets: Sequence[int], much: int) -> list[Any]:
-        """Do something for some targets, in threads where it is much."""
+        """Run `work` on targets, in threads where there is much work."""
         if self._threads == 1 or len(targets) * much < _MUCH:
             return [work(t) for t in targets]
         parts = [targets[i :: 4 * self._threads] for i in range(4 * self._threads)]

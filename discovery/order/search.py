@@ -1,14 +1,14 @@
 """Searches a table for pairs of rows that break order dependencies.
 
 Dependencies with one context share its partition, contexts with the same first columns the partitions of these: the
-contexts are walked like a trie, the most selective column first, so that after one near-key little is left. Rows that
-are alone in their group fall away. Within a partition
+contexts are walked like a trie, the most selective column first, so that few rows are left after a near-key. Rows that
+are alone in their group are dropped. Within a partition
 
 - a split is two rows of a group that differ in the target: one pass;
-- swaps of (A, B) take the rows of each group in the order of A, once for all B: a row breaks the dependency when its B
-  lies below the greatest B of the rows with a smaller A.
+- for swaps of (A, B) the rows of each group are sorted by A, once for all B: a row breaks the dependency when its B is
+  below the greatest B of the rows with a smaller A.
 
-*Differs from the paper*: partitions live as long as their place in the walk, so there is no cache to evict from.
+*Differs from the paper*: partitions live as long as the walk is below them, so there is no cache to evict from.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ _SORTED_BY_GROUPS = 8
 
 @dataclass(frozen=True)
 class _Task:
-    """One context, its columns as the walk refines by them, and the dependencies with it."""
+    """A context, with its columns in the order of refinement, and the dependencies with it."""
 
     columns: tuple[int, ...]
     members: Ints
@@ -53,8 +53,8 @@ class OrderSearch:
 
     Parameters
     ----------
-    codes, targets : the table's rows, and what dependencies are about.
-    threads : contexts are spread over so many.
+    codes, targets : the table's rows, and the targets of its space.
+    threads : the number of threads that share the contexts.
     """
 
     def __init__(self, codes: PairCodes, targets: Targets, threads: int = 1) -> None:
@@ -66,7 +66,7 @@ class OrderSearch:
         self._orders: dict[int, Rows] = {}
 
     def find(self, numbers: Ints, contexts: Words, limit: int) -> tuple[Ints, Ints]:
-        """Return up to `limit` pairs of rows that break each dependency (target, context), and whose they are.
+        """Return up to `limit` pairs of rows that break each dependency (target, context).
 
         Returns (m,) positions of dependencies and (m, 2) pairs. O(n) for each column of a context and each target.
         """
@@ -161,7 +161,7 @@ class _Walk:
                 yield np.column_stack([np.full(found, members[i]), self._out[:found]])
 
     def _in_order(self, partition: _Partition, column: int) -> Rows:
-        """Return the rows of a partition, those of each group in the order of a column."""
+        """Return the rows of a partition, sorted by a column within each group."""
         rows, starts = partition.rows, partition.starts
         if len(starts) == 2 and len(rows) == self._search.codes.rows:
             return self._search._order(column)

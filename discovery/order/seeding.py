@@ -2,13 +2,13 @@
 
     sample pairs of rows -> evidences E -> minimal contexts of every target
     level by level, smallest contexts first: search the table for pairs that break a dependency not yet known to hold,
-        and take their evidences into E, until all dependencies of the level hold
+        and add their evidences to E, until all dependencies of the level hold
 
-On a level stand constants with so many columns in their context, and order compatibilities with one less, so that what
-a constant hides is known before anything hidden would be searched for. New evidences only ever make contexts larger,
-so a level that is done stays done. A dependency that holds has a minimal context among those of E; the reported ones
-all hold, so they are the complete set, and E with its witness pairs is a certificate. Which pairs were sampled changes
-how long it takes and what E is, never the dependencies.
+Level n has the constants with n columns in their context, and the order compatibilities with n - 1, so that
+dependencies hidden by a constant are not searched. New evidences only make contexts larger, so a finished level stays
+finished. A dependency that holds has a minimal context among those of E; the reported dependencies all hold, so they
+are the complete set, and E with its witness pairs is a certificate. Which pairs were sampled changes the time and E,
+never the dependencies.
 """
 
 import time
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from holdfast.tables.arrays import Ints, Words
 
     Search = Callable[[Ints, Words], tuple[Ints, Words, Ints]]
-    """For targets and contexts: which dependencies are broken, and evidences, with pairs, of pairs that break some."""
+    """Returns, for targets and contexts, the broken dependencies, and evidences with pairs that break them."""
 
 PAIRS = 24
-"""How many pairs of rows are taken that break a dependency."""
+"""The most pairs of rows that are taken for a broken dependency."""
 
 
 def seed_order(
@@ -73,13 +73,13 @@ def seed_order(
 
 
 class OrderFinder:
-    """Takes evidences, until all dependencies that they leave are known to hold.
+    """Adds evidences until all remaining dependencies are known to hold.
 
     Parameters
     ----------
-    space, max_context : what dependencies are about, and how many columns their contexts may have (0: any number).
-    threads : for contexts.
-    explained, report : are told what is done.
+    space, max_context : the space, and the number of columns that contexts may have (0: any number).
+    threads : the number of threads that enumerate contexts.
+    explained, report : receive the steps.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class OrderFinder:
                 self.take(words, pairs)
 
     def take(self, words: "Words", pairs: "Ints") -> None:
-        """Take evidences of live pairs in."""
+        """Add evidences of live pairs."""
         started = time.perf_counter()
         words, pairs = one_way(self._space, words, pairs)
         _, first = np.unique(words, axis=0, return_index=True)
@@ -132,7 +132,7 @@ class OrderFinder:
         self._explained.add(f"{step}: {len(self.contexts):,} contexts", started)
 
     def seed(self, rows_of: "Callable[[Ints], Ints]") -> Seed:
-        """Return what holds, and the evidences that prove it; `rows_of` turns their pairs into rows of the table."""
+        """Return the dependencies that hold and their certificate; `rows_of` converts pairs to rows of the table."""
         proofs = np.unique(np.concatenate([np.zeros(0, np.int64), *self.contexts.proofs]))
         masks = self.contexts.masks
         return Seed(masks, masks, self._words[proofs], rows_of(self._pairs[proofs]), self._explained)

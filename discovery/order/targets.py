@@ -1,15 +1,15 @@
-"""What order dependencies are about, and where that stands among the bits of a space.
+"""The targets of order dependencies, and their bits in the words of a space.
 
 A *target* is a column (constant), or two columns and a direction (order compatible). For one target an evidence that
 is a split or a swap of it is an *edge*: the other columns in which its two rows differ. A context makes the dependency
 hold when it has a column of every edge, so the minimal dependencies of a target are its minimal hitting sets.
 
-One bit stands for a column: that of `<`, or of `!=` where its values have no order. A set of columns is then a word of
-the space, in the place where evidences have theirs:
+A column is represented by a bit: that of `<`, or of `!=` where its values have no order. A set of columns is then a
+mask of the space, with bits where evidences have theirs:
 
     evidence   A<  A=  A>  B<  B=  B>        t.A < s.A, t.B > s.B
                1   0   0   0   0   1
-    differs    1   .   .   1   .   .         |= what stands two bits above, shifted down
+    differs    1   .   .   1   .   .         |= the bits two positions above, shifted down
     less       1   .   .   .   .   .
 """
 
@@ -51,7 +51,7 @@ class Targets:
 
     @property
     def constants(self) -> int:
-        """How many of them are constants: the first ones."""
+        """The number of constants, which are the first targets."""
         return len(self.space.pairs)
 
     @cached_property
@@ -65,12 +65,12 @@ class Targets:
 
     @cached_property
     def groups(self) -> VertexGroups:
-        """The bits of each column pair, as the enumeration takes them."""
+        """The bits of each column pair as groups of vertices."""
         return groups_of(self.space)
 
     @cached_property
     def boxes(self) -> Words:
-        """For each target the box of its splits or swaps, whatever the context."""
+        """For each target the box of its splits or swaps, with an empty context."""
         boxes = np.empty((len(self), self.space.word_count), np.uint64)
         for i in range(len(self)):
             names = self.space.schema.names
@@ -80,11 +80,11 @@ class Targets:
         return boxes
 
     def differs(self, words: Words) -> Words:
-        """Return in which columns the two rows of evidences differ."""
+        """Return the columns in which the two rows of evidences differ."""
         return (words & self.columns) | (words >> np.uint64(2) & self._less)
 
     def less(self, words: Words) -> Words:
-        """Return in which columns the first row comes first."""
+        """Return the columns in which the first row comes first."""
         return words & self._less
 
     def masks(self, targets: Ints, contexts: Words) -> Words:
@@ -94,9 +94,9 @@ class Targets:
 
 
 def one_way(space: PredicateSpace, words: Words, pairs: Ints) -> tuple[Words, Ints]:
-    """Turn evidences, with their pairs, so that `t` comes first in the first ordered column in which rows differ.
+    """Mirror evidences, with their pairs, so that `t` comes first in the first ordered column in which rows differ.
 
-    Equal ones are left as they are; of the two images of an evidence either says the same about every target.
+    Pairs without such a column are left. An evidence and its mirror image break the same targets.
     """
     turned = mirrored(words, space)
     swap, decided = np.zeros((2, len(words)), np.bool_)

@@ -1,14 +1,14 @@
-"""How many rows have to go for a key or a functional dependency to hold.
+"""How many rows have to be deleted for a key or a functional dependency to hold.
 
-Rows that agree on some columns, the context, are a *group*; those of a group that agree on a dependent, too, a *class*.
+Rows with equal values in the context are a *group*; rows of a group with an equal dependent are a *class*.
 
-    groups   (S, K + 3)  int64  the codes of each group, open addressing, S a power of two; copies of its rows; those of
-                                its largest class; the place of a class of it
-    classes  (P, K + 4)  int64  the codes of each class, P a power of two; copies of its rows; nothing; the place of
-                                another class of its group
+    groups   (S, K + 3)  int64  the codes of each group, open addressing, S a power of two; the copies of its rows, and
+                                of its largest class; the place of its first class
+    classes  (P, K + 4)  int64  the codes of each class, P a power of two; the copies of its rows; nothing; the place of
+                                the next class of its group
 
-The last number of a place is FREE where nothing is, and LAST where no class comes behind. Groups and classes stay in
-their places when their last rows go, until the tables grow, so every search ends.
+The last number of a place is FREE in a free place, and LAST where no class follows. Groups and classes keep their
+places when their last rows are deleted, until the tables grow, so every search ends.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ from holdfast.tables.arrays import Codes, Flags, Ints, Ints32, Outcomes, Words
 
 FREE, LAST = -2, -1
 NONE, CERTAIN, UNDECIDED = 0, 1, 2
-"""Whether a row is in no smallest removal, in all of them, or in some."""
+"""Whether a row is in no smallest set of rows to delete, in all such sets, or in some."""
 _TOUCHED = -1
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
@@ -43,12 +43,12 @@ def _same(row: Codes, other: Codes, columns: Ints) -> bool:
     return same
 
 
-# Keys: a table of all rows, of which any may be like others
+# Keys: a hash table of all rows, several of which may have one key
 
 
 @njit(cache=True, nogil=True)
 def insert_alike_kernel(codes: Codes, columns: Ints, table: Ints32, slots: Ints) -> int:
-    """Put rows into a hash table; return how many of them were like no row in it."""
+    """Insert rows into a hash table; return how many of them have a key that no row in the table had."""
     new = 0
     for i in range(len(slots)):
         row = codes[slots[i]]
@@ -70,7 +70,7 @@ def insert_alike_kernel(codes: Codes, columns: Ints, table: Ints32, slots: Ints)
 
 @njit(cache=True, nogil=True)
 def remove_alike_kernel(codes: Codes, columns: Ints, table: Ints32, slots: Ints) -> int:
-    """Take rows out of a hash table; return how many of them left none behind that is like them."""
+    """Remove rows from a hash table; return how many of them have a key that no row left has."""
     lost = 0
     for i in range(len(slots)):
         row = codes[slots[i]]
@@ -89,7 +89,7 @@ def remove_alike_kernel(codes: Codes, columns: Ints, table: Ints32, slots: Ints)
 
 @njit(cache=True, nogil=True)
 def standing_alike_kernel(codes: Codes, copies: Ints, columns: Ints, table: Ints32, slots: Ints, out: Outcomes) -> None:
-    """Write whether rows that are in a hash table are exceptions of the key: undecided, where others are like them."""
+    """Write whether rows of a hash table are exceptions of the key: UNDECIDED where other rows have the same key."""
     for i in range(len(slots)):
         row, alike = codes[slots[i]], 0
         place = _mixed(row, columns) & (len(table) - 1)
@@ -105,7 +105,7 @@ def standing_alike_kernel(codes: Codes, copies: Ints, columns: Ints, table: Ints
 
 @njit(cache=True, nogil=True)
 def _place_of(row: Codes, columns: Ints, table: Codes) -> Any:
-    """Return where a row's group, or class, is or would be."""
+    """Return the place of a row's group or class, or the free place where it belongs."""
     place = _mixed(row, columns) & (len(table) - 1)
     while table[place, -1] != FREE:
         same = True
@@ -128,12 +128,12 @@ def _take(row: Codes, columns: Ints, table: Codes, place: int, link: int) -> Non
 def change_classes_kernel(
     codes: Codes, slots: Ints, amounts: Ints, columns: Ints, groups: Codes, classes: Codes, totals: Ints
 ) -> None:
-    """Add copies of rows to their groups and classes, or take them away, and bring the largest classes up to date.
+    """Add copies of rows to their groups and classes, or remove them, and update the largest classes.
 
     Parameters
     ----------
-    columns : of the context, and the dependent behind them.
-    totals : sizes of all largest classes together, and how many groups and classes have a place; brought up to date.
+    columns : the context, then the dependent.
+    totals : the sum of the sizes of all largest classes, and the numbers of groups and classes with a place; updated.
     """
     touched = np.empty(len(slots), np.int64)
     count = 0
@@ -166,7 +166,7 @@ def change_classes_kernel(
 
 @njit(cache=True, nogil=True)
 def standing_kernel(codes: Codes, slots: Ints, columns: Ints, groups: Codes, classes: Codes, out: Outcomes) -> None:
-    """Write whether rows are exceptions: those that are not of a largest class, and those of several largest ones."""
+    """Write whether rows are exceptions: CERTAIN outside of a largest class, UNDECIDED in one of several largest."""
     for i in range(len(slots)):
         row = codes[slots[i]]
         group, own = _place_of(row, columns[:-1], groups), _place_of(row, columns, classes)
@@ -182,7 +182,7 @@ def standing_kernel(codes: Codes, slots: Ints, columns: Ints, groups: Codes, cla
 
 @njit(cache=True, nogil=True)
 def rehash_kernel(groups: Codes, classes: Codes, new_groups: Codes, new_classes: Codes) -> tuple[int, int]:
-    """Put groups and classes with rows into tables that are empty; return how many there are."""
+    """Copy the groups and classes that have rows into empty tables; return their numbers."""
     columns = np.arange(classes.shape[1] - 3)
     kept_groups, kept_classes = 0, 0
     for group in range(len(groups)):
@@ -202,12 +202,12 @@ def rehash_kernel(groups: Codes, classes: Codes, new_groups: Codes, new_classes:
     return kept_groups, kept_classes
 
 
-# Groups that a batch touched, of rows that no table has
+# Groups with rows of a batch, found without a table of all groups
 
 
 @njit(cache=True, nogil=True)
 def _place_in(numbers: Ints32, columns: Ints, slot: int, table: Ints32, first: Ints) -> Any:
-    """Return where the group of a row is, or would be."""
+    """Return the place of the group of a row, or the free place where it belongs."""
     mixed = uint64(0)
     for k in range(len(columns)):
         mixed = (mixed ^ uint64(numbers[columns[k], slot])) * _MULTIPLIER
@@ -233,9 +233,9 @@ def hashed_kernel(numbers: Ints32, out: Words) -> None:
 
 @njit(cache=True, nogil=True)
 def like_kernel(hashes: Words, live: Ints, changed: Ints, bits: Flags, out: Ints) -> int:
-    """Write at least all live rows with the hash of a changed row; return how many they are.
+    """Write at least all live rows with the hash of a changed row; return their number.
 
-    `bits` is all False, as many as a power of two.
+    The length of `bits`, all False, is a power of two.
     """
     last = uint64(len(bits) - 1)
     for i in range(len(changed)):
@@ -252,15 +252,15 @@ def like_kernel(hashes: Words, live: Ints, changed: Ints, bits: Flags, out: Ints
 def touched_kernel(
     numbers: Ints32, columns: Ints, live: Ints, changed: Ints, asked: Ints, table: Ints32, slots: Ints, groups: Ints
 ) -> int:
-    """Write the rows whose group has a changed row, and the number of each group; return how many they are.
+    """Write the rows whose group has a changed row, and the number of each group; return the number of rows.
 
     Parameters
     ----------
     numbers : (columns, slots) a number for each value.
     live : copies of each row; changed rows without copies are written as well.
-    asked : live rows, among which all such rows are.
-    table : twice as many places as changed rows and more, a power of two, all EMPTY.
-    slots, groups : have room for all rows that are asked and the changed ones.
+    asked : live rows that include all such rows.
+    table : at least twice as many places as changed rows, a power of two, all EMPTY.
+    slots, groups : room for all rows of `asked` and `changed`.
     """
     first = np.empty(len(changed), np.int64)
     count, found = 0, 0
@@ -284,15 +284,15 @@ def touched_kernel(
 def more_exceptions_kernel(
     numbers: Ints32, slots: Ints, starts: Ints, now: Ints, before: Ints, classes: Ints, stamp: int
 ) -> int:
-    """Return how many more exceptions a constant has in some groups than before a batch.
+    """Return by how much the exceptions of a constant in some groups grew with a batch.
 
     Parameters
     ----------
     numbers : of the dependent, by slot.
     slots, starts : the rows of the groups.
     now, before : copies of each of these rows.
-    classes : (numbers, 3): of each number, which group had it last, and its copies there now and before; groups here
-        are called `stamp` and what follows, numbers that were not used before.
+    classes : (numbers, 3): for each number, the group that had it last, and its copies there now and before. The groups
+        here have the numbers from `stamp` on, which were not used before.
     """
     more = 0
     for g in range(len(starts) - 1):

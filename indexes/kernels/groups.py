@@ -1,14 +1,14 @@
-"""Sizes of groups of rows that agree on some columns, and what they make of keys and functional dependencies.
+"""Sizes of groups of rows with equal values in some columns, and the pairs that break keys and dependencies.
 
     keys    (S, K)  int64  the codes of each group, open addressing, S a power of two
-    counts  (S, 2)  int64  its rows, copies included, and how many different dependents they have; 0, 0 where free
+    counts  (S, 2)  int64  its rows, copies included, and their different dependents; 0, 0 in a free place
 
-A group stays in its place when its last row goes (`used` says so) until the table grows, so every search ends.
+A group keeps its place when its last row is deleted (`used` stays true) until the table grows, so every search ends.
 
-Where rows come all at once and are asked for by others, they stand in the order of their groups instead:
+Rows that hardly change are sorted by their groups instead:
 
     order   (n,)      int32  slots, by the codes of the columns, then of the dependent
-    before  (n + 1,)  int64  how many copies of rows stand before each place
+    before  (n + 1,)  int64  the number of copies of rows before each position
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 @njit(cache=True, nogil=True)
 def _place(row: Codes, columns: Ints, keys: Codes, used: Flags) -> int:
-    """Return the place of the group of a row, where it is or where it would be."""
+    """Return the place of the group of a row, or the free place where it belongs."""
     mixed = uint64(0)
     for k in range(len(columns)):
         mixed = (mixed ^ uint64(row[columns[k]])) * _MULTIPLIER
@@ -39,7 +39,7 @@ def _place(row: Codes, columns: Ints, keys: Codes, used: Flags) -> int:
 
 @njit(cache=True, nogil=True)
 def _take(place: int, row: Codes, columns: Ints, keys: Codes, used: Flags) -> int:
-    """Give a place to the group of a row, if it has none; return how many were taken."""
+    """Write the group of a row into its place, if that is free; return how many places were taken."""
     if used[place]:
         return 0
     used[place] = True
@@ -50,7 +50,7 @@ def _take(place: int, row: Codes, columns: Ints, keys: Codes, used: Flags) -> in
 
 @njit(cache=True, nogil=True)
 def _broken(rows: int, dependents: int, has_dependent: bool) -> int:
-    """Return how many rows of a group break the rule: all of them or none."""
+    """Return how many rows of a group break the rule: all or none."""
     if has_dependent:
         return rows if dependents > 1 else 0
     return rows if rows > 1 else 0
@@ -71,14 +71,14 @@ def change_groups_kernel(
     part_used: Flags,
     totals: Ints,
 ) -> None:
-    """Add copies of rows to their groups, or take them away.
+    """Add copies of rows to their groups, or remove them.
 
     Parameters
     ----------
     columns, keys, counts, used : the groups.
-    all_columns, part_keys, part_counts, part_used : their parts that agree on the dependent, too; a key has no parts,
-        and `all_columns` no more than `columns`.
-    totals : pairs and rows that break the rule, groups and parts that have a place; all are brought up to date.
+    all_columns, part_keys, part_counts, part_used : the parts, whose rows share the dependent, too; for a key there are
+        no parts, and `all_columns` equals `columns`.
+    totals : pairs and rows that break the rule, groups and parts with a place; updated.
     """
     has_dependent = len(all_columns) > len(columns)
     for i in range(len(slots)):
@@ -105,7 +105,7 @@ def change_groups_kernel(
 def rehash_groups_kernel(
     kept: Ints, keys: Codes, counts: Ints, new_keys: Codes, new_counts: Ints, new_used: Flags
 ) -> None:
-    """Put groups from some places into a table that is empty."""
+    """Copy the groups of the places `kept` into an empty table."""
     columns = np.arange(keys.shape[1])
     for i in range(len(kept)):
         place = _place(keys[kept[i]], columns, new_keys, new_used)
@@ -124,7 +124,7 @@ def broken_groups_kernel(
     has_dependent: bool,
     out: Flags,
 ) -> None:
-    """Say of rows whether their groups break the rule."""
+    """Write whether the groups of rows break the rule."""
     for i in range(len(slots)):
         place = _place(codes[slots[i]], columns, keys, used)
         out[i] = used[place] and _broken(counts[place, 0], counts[place, 1], has_dependent) > 0
@@ -132,7 +132,7 @@ def broken_groups_kernel(
 
 @njit(cache=True, nogil=True)
 def _end(row: Codes, columns: Ints, codes: Codes, order: Ints32, low: int, high: int, past_equal: bool) -> int:
-    """Return the first place from `low` on whose row is not below another one in some columns, or is above it."""
+    """Return the first position from `low` on whose row is not below a given row, or, `past_equal`, is above it."""
     while low < high:
         middle = (low + high) // 2
         outcome = 0
@@ -162,16 +162,16 @@ def group_sizes_kernel(
     others: Ints,
     other: Ints,
 ) -> None:
-    """Say how many rows are in some groups and parts of these, and how many parts the groups have beside.
+    """Write the numbers of rows in groups and in parts, and how many other parts the groups have.
 
     Parameters
     ----------
-    columns : those that a group agrees on.
-    dependent : the column that a part agrees on too; nothing of a key, whose groups have no parts.
+    columns : the columns whose values the rows of a group share.
+    dependent : the column whose value the rows of a part share, too; empty for a key, whose groups have no parts.
     asked, starts : a row of each part, group by group, dependents ascending; where each group begins.
-    groups, parts : copies of rows.
-    others : how many other dependents the rows of a group have, 2 for more.
-    other : a row of a group that has such a one.
+    groups, parts : the numbers of rows, copies included.
+    others : the number of other dependents that the rows of a group have, 2 for more.
+    other : a row of the group with another dependent.
     """
     for g in range(len(starts) - 1):
         low = _end(codes[asked[starts[g]]], columns, codes, order, 0, len(order), False)

@@ -1,10 +1,10 @@
-"""Places of byte strings among others that are in order.
+"""Positions of byte strings among sorted byte strings.
 
-    data     (m,)  uint8   bytes of strings, one behind the other
+    data     (m,)  uint8   bytes of strings, one after the other
     start    (n,)  int64   where the string of each code begins in `data`
-    size     (n,)  int64   how many bytes it has
+    size     (n,)  int64   its number of bytes
 
-Bytes compare as numbers from 0 to 255, and a string is above its prefixes: as `memcmp` has it.
+Bytes compare as numbers from 0 to 255, and a string is above its prefixes, as with `memcmp`.
 """
 
 from numba import njit
@@ -30,7 +30,7 @@ def places_kernel(data: Bytes, start: Ints, size: Ints, ordered: Ints, wanted: I
     """
     low = 0
     for i in range(len(wanted)):
-        high, step = low, 1  # the place is often near the last one: first by doubled steps
+        high, step = low, 1  # often near the last position: first by doubled steps
         while high < len(ordered) and _is_below(data, start, size, ordered[high], wanted[i]):
             low = high + 1
             high += step

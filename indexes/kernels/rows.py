@@ -1,10 +1,10 @@
 """A hash table of rows by the codes of some of their columns.
 
     codes    (n, C) int64   the rows
-    columns  (K,)   int64   which columns count
-    table    (T,)   int32   slots of rows, T a power of two; EMPTY where free, GONE where one was taken out
+    columns  (K,)   int64   the columns whose codes count
+    table    (T,)   int32   numbers of rows, T a power of two; EMPTY where free, GONE where a row was removed
 
-No row is in it twice, and at most half of it is used (GONE included), so every search ends.
+No row is in the table twice, and at most half of its places are used (GONE included), so every search ends.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit, uint64
 
-from holdfast.tables.arrays import Codes, HashTable, Slots
+from holdfast.tables.arrays import Codes, HashTable, Ints
 
 EMPTY, GONE = -1, -2
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -28,8 +28,8 @@ def _place(row: Codes, columns: Codes, places: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def find_kernel(codes: Codes, columns: Codes, table: HashTable, wanted: Codes, out: Slots) -> None:
-    """Fill `out` with the slot of each wanted row, -1 where there is none."""
+def find_kernel(codes: Codes, columns: Codes, table: HashTable, wanted: Codes, out: Ints) -> None:
+    """Fill `out` with the number of each wanted row, -1 where it is not held."""
     for i in range(len(wanted)):
         place = _place(wanted[i], columns, len(table))
         out[i] = -1
@@ -46,8 +46,8 @@ def find_kernel(codes: Codes, columns: Codes, table: HashTable, wanted: Codes, o
 
 
 @njit(cache=True, nogil=True)
-def insert_kernel(codes: Codes, columns: Codes, table: HashTable, slots: Slots) -> None:
-    """Put rows in that are not there."""
+def insert_kernel(codes: Codes, columns: Codes, table: HashTable, slots: Ints) -> None:
+    """Insert rows that are not held."""
     for i in range(len(slots)):
         place = _place(codes[slots[i]], columns, len(table))
         while table[place] >= 0:
@@ -56,8 +56,8 @@ def insert_kernel(codes: Codes, columns: Codes, table: HashTable, slots: Slots) 
 
 
 @njit(cache=True, nogil=True)
-def remove_kernel(codes: Codes, columns: Codes, table: HashTable, slots: Slots) -> None:
-    """Take rows out that are there."""
+def remove_kernel(codes: Codes, columns: Codes, table: HashTable, slots: Ints) -> None:
+    """Remove rows that are held."""
     for i in range(len(slots)):
         place = _place(codes[slots[i]], columns, len(table))
         while table[place] != slots[i]:
@@ -66,8 +66,8 @@ def remove_kernel(codes: Codes, columns: Codes, table: HashTable, slots: Slots) 
 
 
 @njit(cache=True, nogil=True)
-def first_kernel(codes: Codes, columns: Codes, table: HashTable, out: Slots) -> None:
-    """Fill `out` with the number of the first row that is the same as each one in some columns."""
+def first_kernel(codes: Codes, columns: Codes, table: HashTable, out: Ints) -> None:
+    """Fill `out` with the position of the first row that has the same codes as each row in some columns."""
     for i in range(len(codes)):
         place = _place(codes[i], columns, len(table))
         while True:
@@ -87,9 +87,9 @@ def first_kernel(codes: Codes, columns: Codes, table: HashTable, out: Slots) -> 
 
 @njit(cache=True, nogil=True)
 def number_kernel(
-    codes: Codes, slots: Slots, column: int, values: Codes, numbers: HashTable, known: int, out: HashTable
+    codes: Codes, slots: Ints, column: int, values: Codes, numbers: HashTable, known: int, out: HashTable
 ) -> int:
-    """Fill `out[slot]` with a number of each row's value in a column, new ones from `known` on; return how many.
+    """Fill `out[slot]` with the number of each row's value in a column, new values from `known` on; return the count.
 
     `values` (T,) and `numbers` (T,), EMPTY where free, are a hash table; at most half of it is used.
     """

@@ -1,12 +1,12 @@
 """A hash table of texts by their bytes.
 
-    data     (m,)  uint8   bytes of texts, one behind the other
+    data     (m,)  uint8   bytes of texts, one after the other
     start    (n,)  int64   where the text of each code begins in `data`
-    size     (n,)  int64   how many bytes it has; FREE where the code has no text
+    size     (n,)  int64   its number of bytes; FREE where the code has no text
     table    (T,)  int32   codes, T a power of two; EMPTY where free
 
-Texts that are looked up or put in lie in an array of their own: text i is `given[bounds[i] : bounds[i + 1]]`. At most
-half of the table is used, so every search ends. None is taken out: who forgets texts makes the table anew.
+Texts to look up or insert are in an array of their own: text i is `given[bounds[i] : bounds[i + 1]]`. At most half of
+the places are used, so every search ends. Texts are not removed: to forget texts the table is rebuilt.
 """
 
 from typing import Any
@@ -43,7 +43,7 @@ def _same(given: Bytes, low: int, high: int, data: Bytes, start: int, size: int)
 def find_texts_kernel(
     given: Bytes, bounds: Ints, data: Bytes, start: Ints, size: Ints, table: HashTable, out: Ints
 ) -> None:
-    """Fill `out` with the code of each given text, -1 where there is none."""
+    """Fill `out` with the code of each given text, -1 where it is not held."""
     for i in range(len(out)):
         low, high = bounds[i], bounds[i + 1]
         place = _place(given, low, high, len(table))
@@ -65,9 +65,9 @@ def put_texts_kernel(
     table: HashTable,
     out: Ints,
 ) -> int:
-    """Put some given texts in that are not there, behind `end` in `data`; return how many of `codes` they took.
+    """Insert given texts that are not held, from `end` on in `data`; return how many of `codes` they took.
 
-    `out` gets the code of each; one that is listed twice has one code.
+    `out` gets the code of each; a text that is listed twice has one code.
     """
     taken = 0
     for n in range(len(numbers)):
@@ -89,7 +89,7 @@ def put_texts_kernel(
 
 @njit(cache=True, nogil=True)
 def hash_texts_kernel(data: Bytes, start: Ints, size: Ints, codes: Ints, table: HashTable) -> None:
-    """Put the texts of some codes, all different, into an empty table."""
+    """Insert the texts of codes, all different, into an empty table."""
     for n in range(len(codes)):
         code = codes[n]
         place = _place(data, start[code], start[code] + size[code], len(table))
@@ -100,7 +100,7 @@ def hash_texts_kernel(data: Bytes, start: Ints, size: Ints, codes: Ints, table: 
 
 @njit(cache=True, nogil=True)
 def gather_texts_kernel(data: Bytes, start: Ints, size: Ints, codes: Ints, out: Bytes) -> None:
-    """Fill `out` with the texts of some codes, one behind the other."""
+    """Fill `out` with the texts of codes, one after the other."""
     end = 0
     for n in range(len(codes)):
         low, many = start[codes[n]], size[codes[n]]

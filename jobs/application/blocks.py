@@ -15,8 +15,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import ColumnRef, ExternalError, StateRefused, UsageError
-from holdfast.discovery.blocks.storage.live import stored_names
 from holdfast.discovery.blocks.storage.location import Storage
+from holdfast.discovery.blocks.storage.manifest import stored_names
 from holdfast.discovery.blocks.storage.reading import read_blocks
 from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.discovery.blocks.values.parts import ValueFiles, ValueParts

@@ -38,7 +38,7 @@ from holdfast.streaming.decoding.values import (
     as_texts,
     read,
 )
-from holdfast.tables.arrays import RowNumbers
+from holdfast.tables.arrays import Positions
 from holdfast.tables.json_records import Cells, Fields, Spans, fields_of
 from holdfast.tables.kernels.json import ABSENT, NULL, OBJECT
 from holdfast.tables.kernels.json_cells import firsts_kernel
@@ -60,7 +60,7 @@ class Schemas:
     ids: NDArray[np.int64]
     parsed: Sequence[Mapping[str, Any]]
 
-    def take(self, rows: RowNumbers) -> "Schemas":
+    def take(self, rows: Positions) -> "Schemas":
         """Return the schemas of the given records; the number -1 stands for no record."""
         ids = self.ids[rows] if len(self.ids) else np.full(len(rows), -1, np.int64)
         ids[rows < 0] = -1
@@ -206,7 +206,7 @@ def cells_of(
     return arrays, reasons
 
 
-def _together(parts: Sequence[tuple[RowNumbers | None, pa.Array]], count: int) -> pa.Array:
+def _together(parts: Sequence[tuple[Positions | None, pa.Array]], count: int) -> pa.Array:
     """Return one array from arrays of some rows each."""
     if not parts:
         return pa.nulls(count, pa.large_string())

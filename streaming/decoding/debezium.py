@@ -35,7 +35,7 @@ from holdfast.streaming.decoding.operations import operations_of
 from holdfast.streaming.decoding.values import Reasons
 from holdfast.streaming.incoming.arrivals import TRUNCATE, UNREADABLE, Draft, Target, refuse
 from holdfast.streaming.incoming.netting import DELETE, INSERT, UPDATE
-from holdfast.tables.arrays import Flags, RowNumbers
+from holdfast.tables.arrays import Flags, Positions
 from holdfast.tables.json_records import Cells, Fields, fields_of
 from holdfast.tables.kernels.json import ABSENT, NULL, OBJECT
 from holdfast.tables.kernels.json_cells import equals_kernel, same_kernel
@@ -214,10 +214,10 @@ class _Rows:
             changes=records,
         )
 
-    def _record_id(self, records: RowNumbers, row: int) -> str:
+    def _record_id(self, records: Positions, row: int) -> str:
         return self.messages.record_id(int(records[row]))
 
-    def _refuse_partial(self, fields: Fields, removes: Flags, records: RowNumbers, wrong: Reasons) -> None:
+    def _refuse_partial(self, fields: Fields, removes: Flags, records: Positions, wrong: Reasons) -> None:
         """Refuse a row before a change if only some of its columns were sent."""
         if not removes.any():
             return
@@ -234,7 +234,7 @@ class _Rows:
         refuse(wrong, refused, f"the row before the change is incomplete: {_NEEDS_FULL_ROWS}")
 
     def _cells(
-        self, sent: Mapping[str, Cells], records: RowNumbers, removes: Flags, wrong: Reasons
+        self, sent: Mapping[str, Cells], records: Positions, removes: Flags, wrong: Reasons
     ) -> dict[str, pa.Array]:
         schemas = self.found.schemas.take(records)
         forms = [written(struct_fields(schema, AFTER, BEFORE)) for schema in schemas.parsed]
@@ -250,7 +250,7 @@ class _Rows:
             self._fill_from_keys(cells, missing, records, wrong)
         return cells
 
-    def _fill_from_keys(self, cells: dict[str, pa.Array], missing: Flags, records: RowNumbers, wrong: Reasons) -> None:
+    def _fill_from_keys(self, cells: dict[str, pa.Array], missing: Flags, records: Positions, wrong: Reasons) -> None:
         """Take the keys of deleted rows from the records' keys, if the row before does not have them."""
         spans = self.messages.keys.take(np.where(missing, records, -1))
         keys, misread = key_cells(spans, self.target, self.encodings)

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from holdfast.streaming.incoming.arrivals import UNREADABLE, Draft
-from holdfast.tables.arrays import Flags, RowNumbers
+from holdfast.tables.arrays import Flags, Positions
 from holdfast.tables.json_records import Spans, spans_of
 
 SKIPPED = -2
@@ -87,7 +87,7 @@ def _integers(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     return np.asarray(column.to_numpy(), np.int64) if len(column) else np.empty(0, np.int64)
 
 
-def _order(partitions: NDArray[np.int64], offsets: NDArray[np.int64]) -> RowNumbers | None:
+def _order(partitions: NDArray[np.int64], offsets: NDArray[np.int64]) -> Positions | None:
     """Return the order of (partition, offset), None if the records are in this order already."""
     step, same = np.diff(partitions), np.diff(offsets) >= 0
     if ((step > 0) | ((step == 0) & same)).all():

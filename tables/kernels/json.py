@@ -24,7 +24,7 @@ _NAME_OR_END, _NAME, _VALUE_OR_END, _VALUE, _COMMA_OR_END = range(5)
 
 @njit(cache=True, nogil=True)
 def skip_space(buffer: Bytes, i: int, end: int) -> Any:
-    """Return the place of what follows white space."""
+    """Return the position after white space."""
     while i < end and buffer[i] <= 32 and (buffer[i] == 32 or buffer[i] == 10 or buffer[i] == 13 or buffer[i] == 9):
         i += 1
     return i
@@ -53,7 +53,7 @@ def same_bytes(buffer: Bytes, i: int, end: int, begin: int, stop: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def read_value(buffer: Bytes, i: int, end: int, stack: Bytes) -> Any:
-    """Read one value: its kind, its bytes, the place behind it (or of an error), OK or what is wrong."""
+    """Read a value: its kind, its bytes, the position behind it (or of an error), and OK or the error."""
     if i >= end:
         return ABSENT, i, i, end, CUT
     first = buffer[i]
@@ -76,7 +76,7 @@ def read_value(buffer: Bytes, i: int, end: int, stack: Bytes) -> Any:
 
 @njit(cache=True, nogil=True)
 def _literal(buffer: Bytes, i: int, end: int) -> Any:
-    """Return the place behind true, false or null, or -1."""
+    """Return the position behind true, false or null, or -1."""
     if end - i < 4:
         return -1
     a, b, c, d = buffer[i], buffer[i + 1], buffer[i + 2], buffer[i + 3]
@@ -89,7 +89,7 @@ def _literal(buffer: Bytes, i: int, end: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def _number(buffer: Bytes, i: int, end: int) -> Any:
-    """Read a number: the place behind it and OK, or the place where it should go on otherwise."""
+    """Read a number: the position behind it and OK, or the position and kind of an error."""
     if buffer[i] == 45:
         i += 1
     if i < end and buffer[i] == 48:
@@ -124,7 +124,7 @@ def _digits(buffer: Bytes, i: int, end: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def read_string(buffer: Bytes, i: int, end: int) -> Any:
-    """Read a string behind its quote: the place of the other one, OK, and whether something is escaped."""
+    """Read a string behind its quote: the position of the closing quote, OK or an error, and whether it has escapes."""
     escaped = False
     while i < end:
         byte = buffer[i]
@@ -152,7 +152,7 @@ def read_string(buffer: Bytes, i: int, end: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def character_width(buffer: Bytes, i: int, end: int) -> Any:
-    """Return how many bytes a character beyond ASCII has, 0 where it is none (Unicode 15, table 3-7)."""
+    """Return the number of bytes of a character beyond ASCII, 0 for invalid bytes (Unicode 15, table 3-7)."""
     first = buffer[i]
     if 0xC2 <= first <= 0xDF:
         width, low, high = 2, 0x80, 0xBF
@@ -172,7 +172,7 @@ def character_width(buffer: Bytes, i: int, end: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def _escape(buffer: Bytes, i: int, end: int) -> Any:
-    """Return how many bytes an escape (or a pair of them) has, and OK or what is wrong with it."""
+    """Return the number of bytes of an escape, or of a pair of surrogates, and OK or the error."""
     if end - i < 2:
         return 0, CUT
     letter = buffer[i + 1]
@@ -190,7 +190,7 @@ def _escape(buffer: Bytes, i: int, end: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def _plain(letter: int) -> Any:
-    """Return what an escape by one letter stands for, 0 where there is none."""
+    """Return the character of an escape by one letter, 0 for other letters."""
     if letter in (34, 92, 47):
         return np.int64(letter)
     if letter == 110:
@@ -206,7 +206,7 @@ def _plain(letter: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def _unit(buffer: Bytes, i: int, end: int) -> Any:
-    """Return the UTF-16 unit of an escape, -1 where there is none."""
+    """Return the UTF-16 unit of an escape, -1 where there is no such escape."""
     if end - i < 6 or buffer[i] != 92 or buffer[i + 1] != 117:
         return np.int64(-1)
     unit = np.int64(0)
@@ -226,7 +226,7 @@ def _unit(buffer: Bytes, i: int, end: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def unescape(buffer: Bytes, i: int, stop: int, out: Bytes, at: int) -> Any:
-    """Write a valid string without its escapes; return the place behind it, -1 where there is no room."""
+    """Write a valid string without its escapes; return the position behind it in `out`, -1 without room."""
     while i < stop:
         if len(out) - at < 4 and len(out) - at < stop - i:
             return -1
@@ -261,7 +261,7 @@ def unescape(buffer: Bytes, i: int, stop: int, out: Bytes, at: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def _container(buffer: Bytes, i: int, end: int, stack: Bytes) -> Any:
-    """Read an object or array: the place behind it and OK, or the place and kind of an error."""
+    """Read an object or array: the position behind it and OK, or the position and kind of an error."""
     depth = 0
     stack[0] = buffer[i]
     expected = _NAME_OR_END if buffer[i] == 123 else _VALUE_OR_END

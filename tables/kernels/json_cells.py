@@ -16,7 +16,7 @@ from holdfast.tables.kernels.json import ESCAPED, NULL, NUMBER, STRING, characte
 
 @njit(cache=True, nogil=True)
 def room_kernel(kinds: Bytes, begins: Positions, stops: Positions) -> Any:
-    """Return how many bytes the texts of a field have, escapes included."""
+    """Return the number of bytes of the texts of a field, escapes included."""
     room = np.int64(0)
     for r in range(len(kinds)):
         room += stops[r] - begins[r] if kinds[r] > NULL else 0
@@ -27,10 +27,10 @@ def room_kernel(kinds: Bytes, begins: Positions, stops: Positions) -> Any:
 def texts_kernel(
     buffer: Bytes, kinds: Bytes, begins: Positions, stops: Positions, values: Bytes, offsets: Positions, valid: Bytes
 ) -> Any:
-    """Write the texts of one field in Arrow's layout; return how many bytes they have.
+    """Write the texts of one field in Arrow's layout; return their number of bytes.
 
-    `values` has room for all spans (a text without its escapes is shorter), `offsets` one place more than there are
-    records, `valid` a bit for each, all 0. Nulls have no text.
+    `values` has room for all spans (a text without its escapes is shorter), `offsets` one element more than there are
+    records, `valid` a bit for each record, all 0. Nulls have no text.
     """
     at = 0
     offsets[0] = 0
@@ -54,10 +54,10 @@ def texts_kernel(
 def firsts_kernel(
     buffer: Bytes, kinds: Bytes, begins: Positions, stops: Positions, wanted: int, known: Positions, out: Positions
 ) -> None:
-    """Fill `out` with the first cell that has the same bytes as each one of the wanted kind, -1 for the others.
+    """Fill `out` with the first cell that has the same bytes as each cell of the wanted kind, -1 for other cells.
 
-    `known` (k,) holds as many distinct ones; those beyond are compared with these alone. O(bytes) where most are as the
-    one before.
+    `known` (k,) has room for k distinct cells; further cells are compared with these alone. O(bytes) where most cells
+    equal the cell before.
     """
     count, latest = 0, 0
     for r in range(len(kinds)):
@@ -83,7 +83,7 @@ def firsts_kernel(
 
 @njit(cache=True, nogil=True)
 def equals_kernel(buffer: Bytes, kinds: Bytes, begins: Positions, stops: Positions, text: Bytes, out: Flags) -> None:
-    """Say which strings (those without escapes) are a text."""
+    """Write which strings (without escapes) equal a text."""
     for r in range(len(kinds)):
         same = kinds[r] == STRING and stops[r] - begins[r] == len(text)
         j = 0
@@ -97,7 +97,7 @@ def equals_kernel(buffer: Bytes, kinds: Bytes, begins: Positions, stops: Positio
 def integers_kernel(
     buffer: Bytes, kinds: Bytes, begins: Positions, stops: Positions, out: Positions, good: Flags
 ) -> None:
-    """Read whole numbers within 64 bits, written without point and exponent; `good` says which ones are."""
+    """Read whole numbers within 64 bits, written without point and exponent; `good` flags them."""
     for r in range(len(kinds)):
         out[r] = 0
         good[r] = False
@@ -124,7 +124,7 @@ def integers_kernel(
 
 @njit(cache=True, nogil=True)
 def utf8_kernel(buffer: Bytes, starts: Positions, ends: Positions, good: Flags) -> None:
-    """Say which records are UTF-8, whatever else they are."""
+    """Write which records are UTF-8."""
     for r in range(len(starts)):
         i, end = starts[r], ends[r]
         good[r] = i >= 0
@@ -145,7 +145,7 @@ def same_kernel(
     other_stops: Positions,
     out: Flags,
 ) -> None:
-    """Say which cells are written the same in two columns."""
+    """Write which cells have the same text in two columns."""
     for r in range(len(kinds)):
         out[r] = kinds[r] == other_kinds[r]
         if out[r] and kinds[r] > NULL:

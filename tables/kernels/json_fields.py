@@ -36,7 +36,7 @@ UNKNOWN = -1
 """The number of a name that is no wanted field."""
 
 
-class Wanted(NamedTuple):
+class WantedFields(NamedTuple):
     """The f wanted fields.
 
     Parameters
@@ -52,8 +52,10 @@ class Wanted(NamedTuple):
     repeating: Flags
 
 
-class Scratch(NamedTuple):
-    """Room for reading.
+class ReadScratch(NamedTuple):
+    """Room for reading, and what the record before had.
+
+    Records mostly are written alike.
 
     Parameters
     ----------
@@ -115,8 +117,8 @@ def fields_kernel(
     buffer: Bytes,
     starts: Positions,
     ends: Positions,
-    wanted: Wanted,
-    scratch: Scratch,
+    wanted: WantedFields,
+    scratch: ReadScratch,
     fields: Values,
     wholes: Values,
     states: States,
@@ -178,7 +180,7 @@ def fields_kernel(
 
 @njit(cache=True, nogil=True)
 def _members(  # noqa: PLR0915 (one walk over an object; parts of it would have to hand back six values)
-    buffer: Bytes, i: int, end: int, wanted: Wanted, scratch: Scratch, fields: Values, r: int
+    buffer: Bytes, i: int, end: int, wanted: WantedFields, scratch: ReadScratch, fields: Values, r: int
 ) -> Any:
     """Read the object of record r behind its brace.
 
@@ -262,7 +264,7 @@ def _members(  # noqa: PLR0915 (one walk over an object; parts of it would have 
 
 
 @njit(cache=True, nogil=True)
-def _field(text: Bytes, begin: int, stop: int, wanted: Wanted) -> Any:
+def _field(text: Bytes, begin: int, stop: int, wanted: WantedFields) -> Any:
     """Return the number of the wanted field with a name, or UNKNOWN."""
     names, bounds, table, _ = wanted
     place = _hash(text, begin, stop) & (len(table) - 1)

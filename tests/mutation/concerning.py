@@ -119,6 +119,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "discovery/": _DISCOVERY,
     "discovery/blocks/": _BLOCKS,
     "discovery/blocks/counting/near.py": ("tests/properties/test_block_near.py",),
+    "discovery/blocks/counting/near_tasks.py": ("tests/properties/test_block_near.py",),
     "discovery/evidence/certificate.py": (*_DISCOVERY, *_MAINTAINERS),
     "discovery/detection/": _DETECTION,
     "discovery/inclusion/": _INCLUSION,

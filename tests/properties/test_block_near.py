@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from holdfast import Maintainer
 from holdfast.constraints import PredicateSpace, UsageError
-from holdfast.discovery.blocks.counting import near as in_blocks
+from holdfast.discovery.blocks.counting import near_tasks
 from holdfast.discovery.blocks.counting.near import BlockCounts, unordered_targets
 from holdfast.discovery.blocks.discover import discover_near_blocks
 from holdfast.discovery.blocks.storage import live
@@ -31,7 +31,7 @@ from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.discovery.evidence.codes import column_numbers
 from holdfast.discovery.near.counting import Context, Counter
 from holdfast.discovery.near.discover import NearDiscovered, discover_near, exceptions_of
-from holdfast.discovery.near.lattice import Member
+from holdfast.discovery.near.lattice import NearMember
 from holdfast.discovery.near.targets import KEY
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.maintainers.holdings import residents
@@ -69,7 +69,7 @@ def _blocks(storage: Storage, table: Table, most: int) -> BlockTable:
 def _border(found: NearDiscovered) -> dict[str, tuple[Context, int, int]]:
     """Return the border of what was found by constraints: context and target by number, and the lower bound."""
     return {
-        str(found.constraint(Member(part.context, number, 0))): (part.context, number, least)
+        str(found.constraint(NearMember(part.context, number, 0))): (part.context, number, least)
         for part in found.found.border
         for number, least in zip(part.numbers.tolist(), part.exceptions.tolist(), strict=True)
     }
@@ -103,7 +103,9 @@ def test_a_count_is_exact_or_a_lower_bound_that_is_enough(
     contexts = sorted(c for size in range(width + 1) for c in itertools.combinations(range(width), size))
     tasks = [(context, np.array([n for n in range(width + 1) if n - 1 not in context])) for context in contexts]
     codes = np.array([column_numbers(table.columns[c]) for c in targets.of_table]).reshape(width, -1)
-    exact = Counter(in_blocks._near_rows(codes, targets.of_table, np.arange(codes.shape[1], dtype=np.int32)), targets)
+    exact = Counter(
+        near_tasks.unordered_rows(codes, targets.of_table, np.arange(codes.shape[1], dtype=np.int32)), targets
+    )
     enough = max(most, 0) + more
     with _storage() as storage:
         counts = BlockCounts(_blocks(storage, table, block_rows), targets)

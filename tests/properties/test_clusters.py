@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from holdfast.constraints import ColumnRef
 from holdfast.constraints.types import INTEGER
-from holdfast.discovery.blocks.values.shared import Counted
+from holdfast.discovery.blocks.values.shared import ClusterCounts
 from holdfast.discovery.inclusion import clusters as module
 from holdfast.discovery.inclusion.clusters import Clusters, Member
 from holdfast.tables.arrays import Bits
@@ -93,7 +93,7 @@ class ClustersMachine(RuleBasedStateMachine):
     def send(self) -> None:
         """What is counted here is counted into other clusters of the same columns."""
         other = Clusters(self.clusters.columns)
-        Counted.of(self.clusters).add_to(other)
+        ClusterCounts.of(self.clusters).add_to(other)
         other.check_invariants()
         self.clusters = other
 

@@ -49,8 +49,8 @@ def test_what_breaks_a_rule_is_the_definitions(
         patch.setattr(counting, "_FEW", few)
         patch.setattr(sweeping, "_POINTS_A_THREAD", 2)
         if sparse:
-            patch.setattr(columns, "_ANYWAY", 0)
-            patch.setattr(columns, "_SPREAD", 0)
+            patch.setattr(columns, "_FEW_CODES", 0)
+            patch.setattr(columns, "_CODES_A_ROW", 0)
         patch.setattr(listing, "_BUFFER", 256)
         checked = check_tables({table.name: ours}, [rule for _, rule in drawn], threads=threads)
         for (their, _), found in zip(drawn, checked, strict=True):

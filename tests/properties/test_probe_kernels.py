@@ -19,6 +19,7 @@ from holdfast.indexes.kernels.evidences import (
 )
 from holdfast.indexes.kernels.probe import Boxes, probe_kernel
 from holdfast.indexes.zone_tree import ZoneTree
+from holdfast.tables.arrays import as_slots
 from tests.oracles.probe import Compared, PlainNotes, Test, breaking, count_in_box, evidence, in_a_box
 
 VALUES = np.array([-(2**63), -1, 0, 1, 2**63 - 1])
@@ -126,7 +127,7 @@ def test_copies_in_a_box_are_counted(seed: int, count: int, anchored: bool) -> N
 def test_nodes_that_hold_no_violation_are_left_out(allowed: int, most: int) -> None:
     """A row that lies behind, among or before all others is compared with few of them."""
     codes = np.stack([np.arange(20_000), np.arange(20_000)], axis=1)
-    tree = ZoneTree(codes, np.arange(20_000), np.arange(20_000))
+    tree = ZoneTree(codes, as_slots(np.arange(20_000)), np.arange(20_000))
     middle = {1: 19_500, 2: 10_000, 4: 500, 6: 500}[allowed]
     effort = np.zeros(2, np.int64)
     tests = [Test(0, 0, (allowed,))]
@@ -216,7 +217,7 @@ def _rows(rng: np.random.Generator, count: int, by_column: int | None) -> tuple[
     copies = np.zeros(count + 5, np.int64)
     copies[live] = rng.integers(1, 3, count)
     places = np.ascontiguousarray(codes[:, by_column]) if by_column is not None else rng.integers(0, 9, count + 5)
-    return codes, copies, live, ZoneTree(codes, live, places[live], copies)
+    return codes, copies, live, ZoneTree(codes, as_slots(live), places[live], copies)
 
 
 def _tests(rng: np.random.Generator, boxes: int, count: int) -> list[Test]:

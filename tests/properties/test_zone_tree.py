@@ -12,6 +12,7 @@ from holdfast.indexes.rows import RowSet
 from holdfast.indexes.table_index import TableIndex
 from holdfast.indexes.zone_tree import ZoneTree
 from holdfast.tables import Table, from_arrow
+from holdfast.tables.arrays import as_slots
 from tests.oracles import denial as oracle
 from tests.oracles.values import Column as OracleColumn
 
@@ -56,9 +57,9 @@ def test_first_rows_may_come_in_any_order(slots: list[int], places: list[int]) -
 
 def test_ascending_places_keep_the_tree_shallow() -> None:
     codes = np.arange(20_000).reshape(-1, 1)
-    tree = ZoneTree(codes, np.arange(0), np.arange(0))
+    tree = ZoneTree(codes, as_slots(np.arange(0)), np.arange(0))
     for start in range(0, 20_000, 1_000):
-        tree.insert(codes, np.arange(start, start + 1_000), np.arange(start, start + 1_000))
+        tree.insert(codes, as_slots(np.arange(start, start + 1_000)), np.arange(start, start + 1_000))
     tree.check_invariants(codes)
     assert len(tree.nodes.size) < 20_000
 

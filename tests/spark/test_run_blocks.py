@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from holdfast.discovery.blocks.storage.live import stored_names
 from holdfast.discovery.blocks.storage.location import Storage
+from holdfast.discovery.blocks.storage.manifest import stored_names
 from holdfast.jobs.application import machine as doctor
 from holdfast.state import codecs
 from holdfast.state.rocks import RocksReader

@@ -11,8 +11,8 @@ import pytest
 
 from holdfast.constraints import StateRefused, json_value
 from holdfast.discovery.blocks.executors import InProcess
-from holdfast.discovery.blocks.storage.live import stored_names
 from holdfast.discovery.blocks.storage.location import Storage
+from holdfast.discovery.blocks.storage.manifest import stored_names
 from holdfast.discovery.discover import discover
 from holdfast.state import codecs
 from holdfast.state.commits import Commits, Identity

@@ -10,10 +10,9 @@ import pytest
 
 from holdfast import parse_denial, parse_rule_body
 from holdfast.constraints import PredicateSpace, Rule
-from holdfast.discovery.blocks.counting import partners
 from holdfast.discovery.blocks.counting.partners import BlockPartners
 from holdfast.discovery.blocks.executors import InProcess
-from holdfast.discovery.blocks.search import probing
+from holdfast.discovery.blocks.search import indexed
 from holdfast.discovery.blocks.search.probing import probe_blocks
 from holdfast.discovery.blocks.storage.block import Rows, write_blocks
 from holdfast.discovery.blocks.storage.location import Kept, Storage
@@ -40,13 +39,13 @@ def test_indexes_take_what_is_said_of_them(tmp_path: Path, monkeypatch: pytest.M
     assert isinstance(form, PairForm)
     batch = Rows(np.array([len(numbers[0])]), table.taken(np.array([0])))
     work = (
-        (probing, lambda: probe_blocks(blocks, space, batch, masks)),
-        (partners, lambda: BlockPartners(blocks, [form]).follow(batch.table)),
+        lambda: probe_blocks(blocks, space, batch, masks),
+        lambda: BlockPartners(blocks, [form]).follow(batch.table),
     )
-    for module, asked in work:
+    for asked in work:
         asked()  # what is read and compiled once
         kept = Kept(1 << 30)
-        monkeypatch.setattr(module, "KEPT", kept)
+        monkeypatch.setattr(indexed, "KEPT", kept)
         tracemalloc.start()
         asked()
         gc.collect()

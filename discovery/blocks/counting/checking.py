@@ -1,14 +1,14 @@
 """Declared rules counted on tables in blocks, exactly.
 
-Blocks are counted by themselves, and in twos where their ranges allow pairs between them; a pair of rows of different
-blocks is in the count of the two together and in neither of the single ones:
+Blocks are counted alone, and in twos where their ranges allow violating pairs between them; a pair of rows of different
+blocks is in the count of the two together, and in neither single count:
 
-    pairs    of all blocks  +  for each two that meet: those of both together - those of the one - those of the other
-    rows     each block's rows in any of these, joined as bits, and counted once they are joined
+    pairs    of all blocks  +  for each two that meet: pairs of both together - pairs of the one - pairs of the other
+    rows     of each block in any of these counts, as bits, counted after the bits are joined
 
-The bits of a block come together on one executor, and only their number travels on.
+The bits of a block are joined on one executor, which sends their number only.
 
-Invariant: what is counted is the definition's, whatever the blocks.
+Invariant: counts are those of the definition, for any blocks.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.constraints import InclusionDependency, Rule, UsageError
-from holdfast.discovery.blocks.counting.looking import Asked, Task, looked_at
+from holdfast.discovery.blocks.counting.looking import BlocksTask, RuleRequest, looked_at
 from holdfast.discovery.blocks.counting.pairs import listed
 from holdfast.discovery.blocks.executors import Given, Taken, by_part
 from holdfast.discovery.blocks.search.planning import orders_of
@@ -59,7 +59,7 @@ def check_blocks(
     locate: Mapping[str, Locate] | None = None,
     report: Report = lambda _: None,
 ) -> Verdicts[Checked]:
-    """Count what breaks declared rules, as `check_tables` does; `locate` says where a row of a table stands."""
+    """Check declared rules, as `check_tables` does; `locate` returns where a row of a table came from."""
     schemas = {name: table.schema for name, table in tables.items()}
     forms = [form_of(rule, schemas) for rule in rules]
     found: dict[int, Checked] = {}
@@ -82,9 +82,9 @@ def check_blocks(
 
 
 def some_violations(table: BlockTable, forms: Sequence[PairForm | RowForm], most: int) -> list[list[pa.Table]]:
-    """Return some violations of each of some rules, from the first blocks that have any: rows (t, s), or one, each.
+    """Return some violations of each rule, from the first blocks that have any: rows (t, s), or one row, each.
 
-    Rows are as they are carried.
+    Rows are in the format of blocks.
     """
     asked = dict(enumerate(forms))
     found: dict[int, list[pa.Table]] = {}
@@ -103,7 +103,7 @@ def _first_is_enough(rule: Rule, form: Form) -> bool:
 
 @dataclass
 class _Total:
-    """What is known of one rule: pairs by blocks, alone and in twos, and rows by blocks."""
+    """The counts of a rule: pairs by blocks, alone and in twos, and rows by blocks."""
 
     single: dict[int, int]
     double: dict[tuple[int, int], int]
@@ -111,7 +111,7 @@ class _Total:
 
     @property
     def pairs(self) -> int:
-        """How many pairs break the rule."""
+        """The number of pairs that break the rule."""
         between = sum(both - self.single[i] - self.single[j] for (i, j), both in self.double.items())
         return sum(self.single.values()) + between
 
@@ -125,7 +125,7 @@ class _Checking:
         self._locate = locate
 
     def counted(self, forms: Mapping[int, PairForm | RowForm], rules: Sequence[Rule]) -> dict[int, Checked]:
-        """Count all that breaks some rules."""
+        """Count all violations of rules."""
         tasks = [task for arrangement, some in self._arrangements(forms) for task in _tasks(arrangement, some)]
         totals = self._totals(forms, tasks)
         shown = self._shown(forms, tasks, totals)
@@ -139,7 +139,7 @@ class _Checking:
         return found
 
     def _all(self, form: PairForm | RowForm) -> Callable[[int], Iterator[Pairs]]:
-        """Return what yields all pairs that break a rule, while the blocks are there."""
+        """Return a function that yields all pairs that break a rule, while the blocks exist."""
 
         def found(at_once: int) -> Iterator[Pairs]:
             if isinstance(form, PairForm):
@@ -149,7 +149,7 @@ class _Checking:
         return found
 
     def searched(self, forms: Mapping[int, PairForm | RowForm], rules: Sequence[Rule]) -> dict[int, Checked]:
-        """Look for the first pair that breaks each of some rules."""
+        """Search a first violation of each rule."""
         rows = self._table.row_count
         first: dict[int, Example] = {}
         for answer in self.in_waves(forms, _first, first):
@@ -164,17 +164,17 @@ class _Checking:
     def in_waves(
         self,
         forms: Mapping[int, PairForm | RowForm],
-        work: Callable[["Asked", "Task"], dict[int, Shown]],
+        work: Callable[["RuleRequest", "BlocksTask"], dict[int, Shown]],
         found: Mapping[int, Shown],
     ) -> Iterator[dict[int, Shown]]:
-        """Yield what tasks answer, a few blocks at a time; what is found meanwhile is not looked for again."""
+        """Yield the answers of tasks, a few blocks at a time, without rules that already have a violation."""
         for arrangement, members in self._arrangements(forms):
             tasks = _tasks(arrangement, members)
-            asked = Asked(self._table.source, members, 1)
+            asked = RuleRequest(self._table.source, members, 1)
             size = _WAVES_A_CORE * self._table.executors.cores
             for start in range(0, len(tasks), size):
                 wave = [
-                    Task(t.places, t.units, some)
+                    BlocksTask(t.places, t.units, some)
                     for t in tasks[start : start + size]
                     if (some := tuple(i for i in t.rules if i not in found))
                 ]
@@ -183,7 +183,7 @@ class _Checking:
     def _arrangements(
         self, forms: Mapping[int, PairForm | RowForm]
     ) -> Iterator[tuple[Arrangement, dict[int, PairForm | RowForm]]]:
-        """Yield orders of rows, each with the rules that are checked in it."""
+        """Yield arrangements, each with the rules that are checked in it."""
         if not forms:
             return
         numbers = list(forms)
@@ -191,13 +191,15 @@ class _Checking:
         for arrangement in self._table.arranged_in(list(orders)):
             yield arrangement, {numbers[p]: forms[numbers[p]] for p in orders[arrangement.order].tolist()}
 
-    def _totals(self, forms: Mapping[int, PairForm | RowForm], tasks: Sequence[Task]) -> dict[int, _Total]:
+    def _totals(self, forms: Mapping[int, PairForm | RowForm], tasks: Sequence[BlocksTask]) -> dict[int, _Total]:
         totals = {i: _Total({}, {}, {}) for i in forms}
         if not tasks:
             return totals
         parts = 2 * self._table.executors.cores
-        asked = Asked(self._table.source, forms, parts)
-        tasks = sorted(tasks, key=lambda task: -len(task.blocks) * len(task.rules))  # long ones first, so that all end
+        asked = RuleRequest(self._table.source, forms, parts)
+        tasks = sorted(
+            tasks, key=lambda task: -len(task.blocks) * len(task.rules)
+        )  # long tasks first, so that all end together
         for form, block, other, pair_count, rows in self._table.executors.exchange(
             partial(_counted, asked),
             tasks,
@@ -214,13 +216,13 @@ class _Checking:
         return totals
 
     def _shown(
-        self, forms: Mapping[int, PairForm | RowForm], tasks: Sequence[Task], totals: Mapping[int, _Total]
+        self, forms: Mapping[int, PairForm | RowForm], tasks: Sequence[BlocksTask], totals: Mapping[int, _Total]
     ) -> dict[int, tuple[Example, ...]]:
-        """Return some violations of each rule, from the first blocks that have some."""
+        """Return some violations of each rule, from the first blocks that have any."""
         if not self._examples:
             return {}
-        wanted: dict[Task, list[int]] = {}
-        of_rule: dict[int, dict[tuple[int, ...], Task]] = {i: {} for i in forms}
+        wanted: dict[BlocksTask, list[int]] = {}
+        of_rule: dict[int, dict[tuple[int, ...], BlocksTask]] = {i: {} for i in forms}
         for task in tasks:
             for i in task.rules:
                 of_rule[i][task.places] = task
@@ -233,8 +235,8 @@ class _Checking:
             places = min((places for places, n in breaking.items() if n), key=lambda p: (len(p), p), default=None)
             if places is not None:
                 wanted.setdefault(of_rule[i][places], []).append(i)
-        tasks = [Task(task.places, task.units, tuple(some)) for task, some in wanted.items()]
-        work = partial(_examples, Asked(self._table.source, forms, 1), self._examples)
+        tasks = [BlocksTask(task.places, task.units, tuple(some)) for task, some in wanted.items()]
+        work = partial(_examples, RuleRequest(self._table.source, forms, 1), self._examples)
         return {
             i: tuple(map(self._placed, found))
             for answer in self._table.executors.run(work, tasks)
@@ -249,8 +251,8 @@ def _compared(form: PairForm | RowForm) -> Sequence[Compared]:
     return form.compared if isinstance(form, PairForm) else ()
 
 
-def _tasks(arrangement: Arrangement, forms: Mapping[int, PairForm | RowForm]) -> list[Task]:
-    """Return which blocks are looked at together, and for which rules: blocks by themselves first."""
+def _tasks(arrangement: Arrangement, forms: Mapping[int, PairForm | RowForm]) -> list[BlocksTask]:
+    """Return the tasks of an arrangement, blocks alone first, with the rules of each task."""
     members: dict[tuple[int, ...], list[int]] = {}
     for i, form in forms.items():
         for place in range(len(arrangement.units)):
@@ -260,7 +262,7 @@ def _tasks(arrangement: Arrangement, forms: Mapping[int, PairForm | RowForm]) ->
                 if one != other:
                     members.setdefault((one, other), []).append(i)
     return [
-        Task(places, tuple(arrangement.units[place] for place in places), tuple(rules))
+        BlocksTask(places, tuple(arrangement.units[place] for place in places), tuple(rules))
         for places, rules in sorted(members.items(), key=lambda item: (len(item[0]), item[0]))
     ]
 
@@ -268,8 +270,8 @@ def _tasks(arrangement: Arrangement, forms: Mapping[int, PairForm | RowForm]) ->
 # What a task does
 
 
-def _counted(asked: Asked, task: Task) -> Given:
-    """Return what breaks each rule of a task: pairs, and the rows of each block as bits."""
+def _counted(asked: RuleRequest, task: BlocksTask) -> Given:
+    """Return the violations of each rule of a task: pairs, and the rows of each block as bits."""
     looked = looked_at(asked, task)
     out: list[tuple[int, int, int, int, bytes]] = []
     parts: list[int] = []
@@ -291,7 +293,7 @@ def _counted(asked: Asked, task: Task) -> Given:
 
 
 def _joined(taken: Taken) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yield (rule, block, other block, pairs, rows); the rows of a block stand in one of its lines."""
+    """Yield (rule, block, other block, pairs, rows); the rows of a block are in one line of the block."""
     bits: dict[tuple[int, int], np.ndarray] = {}
     for rows in taken:
         for form, block, other, pair_count, given in zip(*rows.to_pydict().values(), strict=True):
@@ -306,8 +308,8 @@ def _joined(taken: Taken) -> Iterator[tuple[int, int, int, int, int]]:
         yield form, block, block, 0, int(np.bitwise_count(joined).sum())
 
 
-def _first(asked: Asked, task: Task) -> dict[int, Example]:
-    """Return for each rule of a task a pair that breaks it, where there is one."""
+def _first(asked: RuleRequest, task: BlocksTask) -> dict[int, Example]:
+    """Return for each rule of a task a violation, where there is any."""
     looked = looked_at(asked, task)
     found = {}
     for i in task.rules:
@@ -319,16 +321,16 @@ def _first(asked: Asked, task: Task) -> dict[int, Example]:
     return found
 
 
-def _examples(asked: Asked, most: int, task: Task) -> dict[int, list[Example]]:
+def _examples(asked: RuleRequest, most: int, task: BlocksTask) -> dict[int, list[Example]]:
     """Return a few violations of each rule of a task."""
     looked = looked_at(asked, task)
     return {i: [looked.example(rows) for rows in looked.some(asked.forms[i], most)] for i in task.rules}
 
 
-def _violations(most: int, asked: Asked, task: Task) -> dict[int, list[pa.Table]]:
-    """Return a few violations of each rule of a task that is violated there, as rows are carried.
+def _violations(most: int, asked: RuleRequest, task: BlocksTask) -> dict[int, list[pa.Table]]:
+    """Return a few violations of each rule of a task, in the format of blocks.
 
-    Of the younger half of the rows, if they have any: where old rows go first, these stay.
+    Of the younger half of the rows, if possible: where old rows are deleted first, these stay.
     """
     looked, read = looked_at(asked, task), asked.source.read_all(task.blocks)
     younger = looked.numbers >= np.median(looked.numbers) if len(looked.numbers) else None

@@ -1,13 +1,13 @@
-"""Sizes of the groups that the rows of a batch are in, put together from blocks, and what they say of before.
+"""Sizes of the groups of a batch's rows, added up over blocks, and the change of the violations by the batch.
 
-Rows that agree on some columns are a group; those that agree on a dependent too are a part of it. Blocks tell how many
-rows the groups and parts of the batch's rows have, and which other dependents: none, this one, or several. That is all
-that has to be known: what the batch changed lies in its own parts, so the others were there before, too.
+Rows with equal values in some columns are a group; rows of a group with an equal dependent are a part. Blocks send the
+numbers of rows of the groups and parts of the batch's rows, and the other dependents of each group: none, one, or
+several. That is enough: the batch changed its own parts only, so the other parts existed before, too.
 
     pairs that break the rule    of a dependency n^2 - the sum of m^2 over the parts m of a group n; of a key n^2 - n
-    rows that break it           all n where there are two parts; of a key where there are two rows
+    rows that break the rule     all n where there are two parts; of a key where there are two rows
 
-Invariant: sizes are those of all rows, whatever the blocks.
+Invariant: sizes are those of all rows, for any blocks.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.constraints import Column
-from holdfast.discovery.detection.forms import Groups
+from holdfast.discovery.detection.forms import GroupColumns
 from holdfast.discovery.detection.grouping import Grouping
 from holdfast.tables.arrays import Flags, Ints
 from holdfast.tables.columnar import encoded
@@ -29,19 +29,19 @@ class AskedGroups:
 
     Parameters
     ----------
-    groups : what rows agree on.
-    group, part : of each row, numbered from 0 on.
+    groups : the columns of groups, and the dependent of parts.
+    group, part : the group and the part of each row, numbered from 0 on.
     rows : a row of each part.
     """
 
-    groups: Groups
+    groups: GroupColumns
     group: Ints
     part: Ints
     rows: Ints
 
     @classmethod
-    def of(cls, grouping: Grouping, groups: Groups) -> "AskedGroups":
-        """Give the groups and parts of some rows numbers. O(n log n)."""
+    def of(cls, grouping: Grouping, groups: GroupColumns) -> "AskedGroups":
+        """Return the numbered groups and parts of rows. O(n log n)."""
         columns = [(c, c) for c in groups.columns]
         more = [] if groups.dependent is None else [(groups.dependent, groups.dependent)]
         _, group = np.unique(grouping.groups(columns).left, return_inverse=True)
@@ -51,14 +51,14 @@ class AskedGroups:
 
 @dataclass(frozen=True)
 class SomeSizes:
-    """What one block says.
+    """The sizes of groups in one block.
 
     Parameters
     ----------
-    group, groups : some groups, and how many rows each has here.
-    part, parts : their parts, and how many rows each has here.
-    others : of each group, how many dependents its rows have here that the batch has not; 2 for more.
-    other : those dependents of the groups that have one.
+    group, groups : some groups, and the number of rows of each in the block.
+    part, parts : their parts, and the number of rows of each in the block.
+    others : for each group the number of dependents in the block that the batch does not have, 2 for more.
+    other : for the groups with one such dependent, this dependent.
     """
 
     group: Ints
@@ -71,12 +71,12 @@ class SomeSizes:
 
 @dataclass(frozen=True)
 class GroupChange:
-    """What a batch did to a rule.
+    """The change of a rule's violations by a batch.
 
     Parameters
     ----------
-    pairs, rows : how many more break it now.
-    breaks : of each row of the batch, whether its group breaks it now.
+    pairs, rows : the growth of the numbers of violating pairs and rows.
+    breaks : for each row of the batch whether its group breaks the rule now.
     """
 
     pairs: int
@@ -90,9 +90,9 @@ class GroupSizes:
 
     Parameters
     ----------
-    asked : which ones they are.
-    groups, parts : how many rows each has, after the batch.
-    others : of each group, how many dependents its rows have that the batch has not; 2 for more.
+    asked : the groups and parts.
+    groups, parts : the number of rows of each, after the batch.
+    others : for each group the number of dependents that the batch does not have, 2 for more.
     """
 
     asked: AskedGroups
@@ -102,7 +102,7 @@ class GroupSizes:
 
     @classmethod
     def together(cls, asked: AskedGroups, found: Sequence[SomeSizes], columns: Sequence[Column]) -> "GroupSizes":
-        """Put together what blocks say."""
+        """Add up the sizes of several blocks."""
         count = int(asked.group.max(initial=-1)) + 1
         groups, others, parts = (
             np.zeros(count, np.int64),
@@ -127,7 +127,7 @@ class GroupSizes:
         return cls(asked, groups, parts, others)
 
     def change(self, copies: Ints) -> GroupChange:
-        """Return what changed, as each row of the batch has so many more copies now."""
+        """Return the change of the violations, by the number of copies that each row of the batch gained."""
         asked = self.asked
         in_group, in_part = np.zeros_like(self.groups), np.zeros_like(self.parts)
         np.add.at(in_group, asked.group, copies)
@@ -137,7 +137,7 @@ class GroupSizes:
         return GroupChange(pairs - pairs_before, rows - rows_before, breaks[asked.group])
 
     def _broken(self, groups: Ints, parts: Ints) -> tuple[int, int, Flags]:
-        """Return how many pairs and rows break the rule, but for what the batch did not touch, and which groups do."""
+        """Return the numbers of violating pairs and rows in groups of the batch, and which groups break the rule."""
         if self.asked.groups.dependent is None:
             breaks = groups > 1
             return int(groups @ (groups - 1)), int(groups[breaks].sum()), breaks

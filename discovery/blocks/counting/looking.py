@@ -1,6 +1,6 @@
-"""What a task sees of the blocks that rules look at together: their rows as one table, where each block's rows stand.
+"""The rows of blocks that rules are checked on together, as one table.
 
-Invariant: what a process keeps of blocks is of their marks, too.
+Invariant: tables that a process keeps have a version that depends on the marks of their blocks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,8 @@ _COPIES_OF_ROWS = 4
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What all tasks of a count share."""
+class RuleRequest:
+    """The input that all tasks of a count share."""
 
     source: Source
     forms: Mapping[int, PairForm | RowForm]
@@ -33,8 +33,8 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Task:
-    """Units of blocks to look at together, by their places in an arrangement, and the rules that ask for it."""
+class BlocksTask:
+    """Units of blocks to check together, by their positions in an arrangement, and the rules to check."""
 
     places: tuple[int, ...]
     units: tuple[tuple[Block, ...], ...]
@@ -47,9 +47,9 @@ class Task:
 
 
 class Looked:
-    """The rows of some blocks as rules look at them."""
+    """The rows of some blocks as one table, with columns and groups for rules."""
 
-    def __init__(self, source: Source, task: Task, forms: Mapping[int, PairForm | RowForm]) -> None:
+    def __init__(self, source: Source, task: BlocksTask, forms: Mapping[int, PairForm | RowForm]) -> None:
         read = [source.read_all(unit) for unit in task.units]
         rows = rows_of(pa.concat_tables(read), source.schema)
         self.ends = np.cumsum([0, *map(len, read)]).tolist()
@@ -59,20 +59,20 @@ class Looked:
         self.grouping = Grouping(self.columns, [form for form in forms.values() if isinstance(form, PairForm)])
 
     def some(self, form: PairForm | RowForm, most: int, among: Flags | None = None) -> list[tuple[int, ...]]:
-        """Return a few violations by their rows here; of some rows alone where it is said which."""
+        """Return a few violations by row positions, by default among all rows."""
         if isinstance(form, RowForm):
             broken = self.columns.passing_any(form.alternatives)
             return [(row,) for row in np.flatnonzero(broken if among is None else broken & among)[:most].tolist()]
         return list(some_pairs(self.columns, self.grouping, form, most, among, among))
 
     def example(self, rows: Sequence[int]) -> Example:
-        """Return a violation by its rows here."""
+        """Return the violation of these row positions."""
         some = [int(row) for row in rows]
         return Example(tuple(int(self.numbers[row]) for row in some), images=tuple(self.table.rows(some)))
 
 
-def looked_at(asked: Asked, task: Task) -> Looked:
-    """Return what a task sees; kept, where there is room."""
+def looked_at(asked: RuleRequest, task: BlocksTask) -> Looked:
+    """Return the rows of a task; kept by the process while there is room."""
 
     def make() -> tuple[Looked, int]:
         size = sum(block.size for block in task.blocks)

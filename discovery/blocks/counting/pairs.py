@@ -1,9 +1,9 @@
-"""All pairs of rows in blocks that break a rule, however many: tasks write them into files, which are read in turn.
+"""All pairs of rows in blocks that break a rule, of any number: tasks write them to files, which are read in turn.
 
-A pair of rows is in one block, or in two that are looked at together: there t is of the one and s of the other, or the
-other way round. Some tasks at a time, so that what waits to be read takes as much room as these write.
+The rows of a pair are in one block, or in two blocks that are checked together, t in either block. A few tasks run at a
+time, so that the files that wait to be read are few.
 
-Invariant: every violating pair comes once; no more of them are in memory than one file has, here and with each task.
+Invariant: every violating pair is listed once; this process and each task have the pairs of one file in memory at most.
 """
 
 import secrets
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.constraints import ExternalError
-from holdfast.discovery.blocks.counting.looking import Asked, Task, looked_at
+from holdfast.discovery.blocks.counting.looking import BlocksTask, RuleRequest, looked_at
 from holdfast.discovery.blocks.storage.packing import packed, unpacked
 from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.discovery.detection.forms import PairForm
@@ -25,8 +25,8 @@ from holdfast.tables.arrays import Pairs
 _PAIRS_A_FILE = 1 << 21
 
 
-def listed(table: BlockTable, form: PairForm, tasks: Sequence[Task], at_once: int) -> Iterator[Pairs]:
-    """Yield (m, 2) numbers of rows that break a rule, at most so many at once, from the blocks of some tasks."""
+def listed(table: BlockTable, form: PairForm, tasks: Sequence[BlocksTask], at_once: int) -> Iterator[Pairs]:
+    """Yield (m, 2) row numbers of pairs that break a rule, at most `at_once` at a time, from the blocks of tasks."""
     place, size = table.source.storage.open(), table.executors.cores
     for start in range(0, len(tasks), size):
         for names in table.executors.run(partial(_written, table.source, form), tasks[start : start + size]):
@@ -37,9 +37,9 @@ def listed(table: BlockTable, form: PairForm, tasks: Sequence[Task], at_once: in
                     yield found[first : first + at_once]
 
 
-def _written(source: Source, form: PairForm, task: Task) -> list[str]:
+def _written(source: Source, form: PairForm, task: BlocksTask) -> list[str]:
     """Write the pairs of a task, and return the names of the files."""
-    looked, place = looked_at(Asked(source, {0: form}, 1), task), source.storage.open()
+    looked, place = looked_at(RuleRequest(source, {0: form}, 1), task), source.storage.open()
     is_first = np.arange(len(looked.numbers)) < looked.ends[1]
     sides = [(is_first, is_first)] if len(task.units) == 1 else [(is_first, ~is_first), (~is_first, is_first)]
     names = []

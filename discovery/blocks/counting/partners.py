@@ -1,15 +1,14 @@
-"""What the rows of a batch have to do with all rows of a table in blocks: partners, sizes of groups, examples.
+"""The partners that rows of a batch have in a table in blocks, the sizes of their groups, and examples.
 
-Each rule is asked in the arrangement that suits it, where a row of the batch has to do with few blocks; all rules of a
-batch are one job. Each block is asked by the indexes that a table in memory has, made once for the rules of its
-arrangement and kept by whoever made them; rows that are marked as gone since lose their copies there. The batch is
-looked at beside the rows of a block and never joins them. What travels back are counts.
+Each rule is counted in the arrangement that suits it, where a row of the batch meets few blocks; all rules of a batch
+are one job. The process keeps indexes of a block for the rules of its arrangement (`indexed.py`). The rows of the batch
+are held beside the rows of the block and never join them. Tasks send counts back.
 
 Invariant: counts are those of the whole table, copies included: a row of the table is in one block of an arrangement.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -19,9 +18,10 @@ import pyarrow as pa
 
 from holdfast.constraints import PredicateSpace
 from holdfast.discovery.blocks.counting.groups import AskedGroups, GroupSizes, SomeSizes
+from holdfast.discovery.blocks.search.indexed import IndexedRows, kept_index
 from holdfast.discovery.blocks.search.planning import orders_of
-from holdfast.discovery.blocks.storage.block import Block, rows_of
-from holdfast.discovery.blocks.storage.location import INDEXED_AT_LEAST, KEPT
+from holdfast.discovery.blocks.storage.block import Block, Rows, rows_of
+from holdfast.discovery.blocks.storage.location import INDEXED_AT_LEAST
 from holdfast.discovery.blocks.storage.ranges import rows_meeting
 from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.discovery.detection.columns import TableColumns
@@ -29,8 +29,7 @@ from holdfast.discovery.detection.examples import pair_with
 from holdfast.discovery.detection.forms import Compared, PairForm, space_with
 from holdfast.discovery.detection.grouping import Grouping
 from holdfast.discovery.detection.partners import PartnerCounts
-from holdfast.indexes.row_hash import first_equal
-from holdfast.indexes.rows import RowSet
+from holdfast.indexes.rows import RowDelta
 from holdfast.indexes.sorted_groups import SortedGroups
 from holdfast.tables import Table
 from holdfast.tables.arrays import Codes, Ints, RowNumbers
@@ -42,13 +41,13 @@ _WAVES_A_CORE = 4
 
 
 @dataclass(frozen=True)
-class Followed:
-    """What is known of a batch's rows.
+class BatchCounts:
+    """The counts for the rows of a batch.
 
     Parameters
     ----------
-    partners : for a rule, with how many rows each row breaks it, as t and as s together, itself included.
-    groups : for a key or a functional dependency instead: sizes of the groups that the rows are in.
+    partners : by rule, the number of partners of each row, as t and as s together, itself included.
+    groups : for a key or a functional dependency instead: the sizes of the groups of the rows.
     """
 
     partners: dict[int, Ints]
@@ -57,7 +56,7 @@ class Followed:
 
 @dataclass(frozen=True)
 class Partner:
-    """A row that breaks a rule with another one: as it is carried, and whether it is t."""
+    """A row that breaks a rule with another row: in the format of blocks, and whether it is t."""
 
     row: pa.Table
     is_first: bool
@@ -65,7 +64,7 @@ class Partner:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What all tasks share: the rules, rows of a batch, and of groups a row of each part and its group."""
+    """The input that all tasks share: the rules, the rows of the batch, and a row and the group of each part."""
 
     source: Source
     forms: Forms
@@ -75,7 +74,7 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _Task:
-    """A block, the rules that are asked in it, and the rows that have to do with it."""
+    """A block, the rules to count in it, and the rows of the batch that may have partners in it."""
 
     block: Block
     members: tuple[int, ...]
@@ -84,7 +83,7 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Search:
-    """A block, the rules that are asked in it, and by number which rule is searched for which row."""
+    """A block, the rules of its index, and the searches, by number: a rule and a row each."""
 
     block: Block
     members: tuple[int, ...]
@@ -99,11 +98,11 @@ class _Answer:
 
 
 class BlockPartners:
-    """Asks all rows of a table about some of them.
+    """Finds the partners of rows in a table in blocks.
 
     Parameters
     ----------
-    table : with all rows.
+    table : the table.
     forms : the rules, each of them possible.
     """
 
@@ -118,7 +117,7 @@ class BlockPartners:
                 for block in arrangement.blocks:
                     self._blocks.setdefault(block.name, (block, []))[1].extend(orders[arrangement.order].tolist())
 
-    def follow(self, batch: Table) -> Followed:
+    def follow(self, batch: Table) -> BatchCounts:
         """Return the partners of a batch's rows, and the sizes of their groups. One job."""
         grouping = Grouping(TableColumns(batch), self._forms)
         asked = {i: AskedGroups.of(grouping, form.groups) for i, form in enumerate(self._forms) if form.groups}
@@ -133,12 +132,12 @@ class BlockPartners:
             for i, some in answer.groups.items():
                 sizes[i].append(some)
         columns = batch.schema.columns
-        return Followed(partners, {i: GroupSizes.together(asked[i], found, columns) for i, found in sizes.items()})
+        return BatchCounts(partners, {i: GroupSizes.together(asked[i], found, columns) for i, found in sizes.items()})
 
     def partners(self, batch: Table, wanted: Sequence[tuple[int, int]]) -> list[Partner | None]:
-        """Return for some rules and rows of a batch a row of the table that breaks the rule with it, but itself.
+        """Return for pairs (rule, row of the batch) another row of the table that breaks the rule with the row.
 
-        A few blocks at a time, until all have one.
+        A few blocks at a time, until all have a partner.
         """
         found: dict[int, Partner] = {}
         work = partial(_partners, _Asked(self._table.source, self._forms, batch, {}))
@@ -156,26 +155,26 @@ class BlockPartners:
         return [found.get(i) for i in range(len(wanted))]
 
     def _tasks(self, batch: Table) -> Iterator[_Task]:
-        """Yield the blocks that some rows of a batch have to do with."""
+        """Yield the blocks in which rows of a batch may have partners."""
         for block, members in self._blocks.values():
             meeting = rows_meeting(batch, block, [self._compared[i] for i in members])
             if meeting.any():
                 yield _Task(block, tuple(members), np.flatnonzero(meeting))
 
     def _meeting(self, batch: Table, block: Block, wanted: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
-        """Return for which rows a block can have a partner."""
+        """Return the searches for which a block may have a partner."""
         forms = {form for form, _ in wanted.values()}
         meeting = {form: rows_meeting(batch, block, [self._forms[form].compared]) for form in forms}
         return {i: (form, row) for i, (form, row) in wanted.items() if meeting[form][row]}
 
 
 def _sizes_of(form: PairForm) -> Sequence[Compared]:
-    """Return what rows are compared by to be counted: for the size of a group differences do not matter."""
+    """Return the comparisons that counts of a rule need: sizes of groups do not need the differences."""
     return form.compared if form.groups is None else [c for c in form.compared if c not in form.differences]
 
 
 def _together(tasks: Iterable[_Task], most: int) -> list[list[_Task]]:
-    """Put tasks on small blocks together, as young ones are, so that none has more rows than a block."""
+    """Combine tasks on small blocks, such as young blocks, up to the rows of a full block."""
     found: list[list[_Task]] = []
     rows = most
     for task in sorted(tasks, key=lambda task: -task.block.rows):
@@ -190,45 +189,15 @@ def _together(tasks: Iterable[_Task], most: int) -> list[list[_Task]]:
 # What a task does
 
 
-class _Indexed:
-    """The distinct rows of a block, searchable for some rules; those that are gone have no copies.
+class _Indexed(IndexedRows):
+    """The rows of a block, searchable for partners by some rules, given by their numbers."""
 
-    Parameters
-    ----------
-    source, block : whose rows.
-    forms : the rules, by their numbers.
-    """
-
-    def __init__(self, source: Source, block: Block, forms: dict[int, PairForm]) -> None:
-        read = rows_of(source.written(block), source.schema)
-        self._numbers = read.numbers
-        self._by_number = np.argsort(read.numbers)
-        self._gone = np.zeros(0, np.int64)
-        self.rows = RowSet(space_with(PredicateSpace(source.schema), list(forms.values())))
-        codes, _ = self.rows.encode(read.table)
-        first, copies = np.unique(first_equal(codes, range(codes.shape[1])), return_counts=True)
-        self.rows.change(codes[first], copies)
-        self._slots = self.rows.slots_of(codes)
-        self.places = np.zeros(len(self.rows.copies), np.int64)
-        self.places[self._slots[first]] = first
+    def __init__(self, read: Rows, gone: RowNumbers, forms: dict[int, PairForm]) -> None:
+        super().__init__(read, gone, space_with(PredicateSpace(read.table.schema), list(forms.values())))
         self.numbers = [i for i, form in forms.items() if form.groups is None]
         self.partners = PartnerCounts(self.rows, [forms[i] for i in self.numbers])
         self._grouped = {i: form.groups for i, form in forms.items() if form.groups is not None}
         self.groups = self._sorted()
-
-    def serves(self, gone: RowNumbers) -> bool:
-        """Take the copies away from rows that are gone since; say no where rows are back again."""
-        went = np.setdiff1d(gone, self._gone)
-        if len(gone) - len(went) < len(self._gone):
-            return False
-        self.rows.begin()
-        slots, copies = np.unique(self._slots[self._places_of(went)], return_counts=True)
-        if len(slots):
-            self.partners.follow(self.rows.change(self.rows.codes[slots], -copies))
-            for groups in self.groups.values():
-                groups.weigh()
-        self._gone = gone
-        return True
 
     def codes_of(self, table: Table) -> Codes:
         """Return the codes of other rows."""
@@ -238,44 +207,27 @@ class _Indexed:
             self.groups = self._sorted()
         return codes
 
+    def _follow(self, delta: RowDelta) -> None:
+        self.partners.follow(delta)  # slots are not freed: sorted groups keep the rows that are gone
+        for groups in self.groups.values():
+            groups.weigh()
+
     def _sorted(self) -> dict[int, SortedGroups]:
         return {i: SortedGroups(self.rows, one.columns, one.dependent) for i, one in self._grouped.items()}
 
-    def place_of(self, slot: int) -> int:
-        """Return where a row stands that is in a slot, and not gone. O(n)."""
-        some = np.flatnonzero(self._slots == slot)
-        return int(some[~np.isin(self._numbers[some], self._gone)][0])
 
-    def _places_of(self, numbers: RowNumbers) -> Ints:
-        """Return where rows of some numbers stand, those of other blocks left out."""
-        at = np.searchsorted(self._numbers, numbers, sorter=self._by_number)
-        at = self._by_number[np.minimum(at, len(self._numbers) - 1)]
-        found: Ints = at[self._numbers[at] == numbers]
-        return found
-
-
-@contextmanager
-def _indexed(asked: _Asked, block: Block, members: tuple[int, ...]) -> Iterator[_Indexed]:
+def _indexed(asked: _Asked, block: Block, members: tuple[int, ...]) -> AbstractContextManager[_Indexed]:
+    """Give the index of a block for some rules."""
     forms = {i: asked.forms[i] for i in members}
+    gone = asked.source.gone(block)
 
     def make() -> tuple[_Indexed, int]:
-        found = _Indexed(asked.source, block, forms)
+        found = _Indexed(rows_of(asked.source.written(block), asked.source.schema), gone, forms)
         bytes_a_row = _BYTES_A_CELL * (len(asked.source.schema) + 2) + _BYTES_A_ROW_AND_GROUPS * len(found.groups)
         bytes_a_row += _BYTES_A_ROW_AND_TREE * len(found.numbers)
         return found, (block.rows + INDEXED_AT_LEAST) * bytes_a_row
 
-    what = ("partners", tuple(forms.items()), block.name)
-    try:
-        indexed = KEPT.get(what, make)
-        gone = asked.source.gone(block)
-        if not indexed.serves(gone):
-            KEPT.drop(what)
-            indexed = KEPT.get(what, make)
-            indexed.serves(gone)
-        yield indexed
-    except BaseException:
-        KEPT.drop(what)  # it may have been changed half
-        raise
+    return kept_index(("partners", tuple(forms.items()), block.name), make, gone)
 
 
 def _followed(asked: _Asked, tasks: Sequence[_Task]) -> list[_Answer]:
@@ -283,14 +235,13 @@ def _followed(asked: _Asked, tasks: Sequence[_Task]) -> list[_Answer]:
 
 
 def _followed_in(asked: _Asked, task: _Task) -> _Answer:
-    with _indexed(asked, task.block, task.members) as indexed:
-        return _followed_by(asked, task, indexed)
-
-
-def _followed_by(asked: _Asked, task: _Task, indexed: _Indexed) -> _Answer:
+    """Return the partners that rows of a batch have in a block, and the sizes of their groups there."""
     some = asked.batch.taken(task.rows)
     sizes = {}
-    with indexed.rows.beside(indexed.codes_of(some)) as slots:
+    with (
+        _indexed(asked, task.block, task.members) as indexed,
+        indexed.rows.beside(indexed.codes_of(some)) as slots,
+    ):
         counts, _ = indexed.partners.count(slots, TableColumns(some), range(len(indexed.numbers)))
         for i, groups in indexed.groups.items():
             rows, group = asked.groups[i]
@@ -309,23 +260,19 @@ def _followed_by(asked: _Asked, task: _Task, indexed: _Indexed) -> _Answer:
 
 def _partners(asked: _Asked, task: _Search) -> dict[int, Partner]:
     """Return a partner for each row that has one in a block, by numbers of searches."""
-    with _indexed(asked, task.block, task.members) as indexed:
-        return _partners_by(asked, task, indexed)
-
-
-def _partners_by(asked: _Asked, task: _Search, indexed: _Indexed) -> dict[int, Partner]:
-    rows = indexed.rows
-    codes = indexed.codes_of(asked.batch.taken(np.array([row for _, row in task.wanted.values()], np.int64)))
-    own = rows.slots_of(codes)
     found: dict[int, tuple[int, bool]] = {}
-    with rows.beside(codes) as slots:
-        rows.copies[slots] = 0  # they are no partners of each other
-        for i, slot in zip(task.wanted, np.where(own >= 0, own, slots).tolist(), strict=True):
-            pair = pair_with(rows, asked.forms[task.wanted[i][0]], slot)
-            if pair is not None:
-                found[i] = (pair[1], False) if pair[0] == slot else (pair[0], True)
-    read = asked.source.written(task.block)
-    return {
-        i: Partner(read.take(pa.array([indexed.place_of(slot)])).combine_chunks(), is_first)
-        for i, (slot, is_first) in found.items()
-    }
+    with _indexed(asked, task.block, task.members) as indexed:
+        rows = indexed.rows
+        codes = indexed.codes_of(asked.batch.taken(np.array([row for _, row in task.wanted.values()], np.int64)))
+        own = rows.slots_of(codes)
+        with rows.beside(codes) as slots:
+            rows.copies[slots] = 0  # they are no partners of each other
+            for i, slot in zip(task.wanted, np.where(own >= 0, own, slots).tolist(), strict=True):
+                pair = pair_with(rows, asked.forms[task.wanted[i][0]], slot)
+                if pair is not None:
+                    found[i] = (pair[1], False) if pair[0] == slot else (pair[0], True)
+        read = asked.source.written(task.block)
+        return {
+            i: Partner(read.take(pa.array([indexed.places[slot]])).combine_chunks(), is_first)
+            for i, (slot, is_first) in found.items()
+        }

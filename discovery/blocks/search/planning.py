@@ -1,9 +1,9 @@
-"""In which order of rows each of some constraints is searched or counted, so that few blocks have to meet.
+"""The order of rows in which each constraint is searched or counted, so that few pairs of blocks have to be compared.
 
-A constraint that wants a column equal whose values fit into blocks is searched block by block where rows are sorted by
-it; of those columns the one is taken that most constraints want. Where all equalities leave more rows together than a
-block holds, or there are none, a second column cuts them, and ranges tell which blocks meet. What wants nothing but
-differences is searched in the rows as they came.
+A constraint with an equality on a column whose values fit into blocks is searched block by block where rows are sorted
+by this column; of several such columns the one that most constraints have is taken. Where the equalities leave more
+rows together than a block has, or there are none, a second column cuts them, and ranges decide which blocks to compare.
+Constraints with nothing but differences are searched in the base order.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from holdfast.tables.arrays import Flags, Positions
 
 
 def orders_of(table: BlockTable, asked: Sequence[Sequence[Compared]], positions: Positions) -> dict[Order, Positions]:
-    """Choose an order for each of some constraints, given by their positions among all that are asked about."""
+    """Return for each order the constraints to search in it, by position, among the constraints at `positions`."""
     if len(table.base.units) == 1:
         return {(): positions}
     equal = np.zeros((len(table.schema), len(asked)), np.bool_)
@@ -35,14 +35,14 @@ def orders_of(table: BlockTable, asked: Sequence[Sequence[Compared]], positions:
 
 
 def _own(compared: Sequence[Compared], *allowed: int) -> list[int]:
-    """Return the columns that are compared with themselves so."""
+    """Return the columns that are compared with themselves with these outcomes."""
     return [c.left for c in compared if c.left == c.right and c.allowed in allowed]
 
 
 def _most_wanted(table: BlockTable, equal: Flags) -> int | None:
-    """Return the column that most of some constraints want equal, of those whose values fit into a block.
+    """Return the column whose values fit into a block that most constraints require to be equal.
 
-    Rows that are sorted by a column already are searched in that order first.
+    Columns that rows are sorted by already come first.
     """
     counts = equal.sum(axis=1)
     fit = [c for c in range(len(counts)) if counts[c] and table.fits_a_block(c)]
@@ -50,7 +50,7 @@ def _most_wanted(table: BlockTable, equal: Flags) -> int | None:
 
 
 def _order_of(table: BlockTable, compared: Sequence[Compared]) -> Order:
-    """Return the order for a constraint whose equalities, if it has some, leave many rows together."""
+    """Return the order for a constraint without equalities, or whose equalities leave many rows together."""
 
     def lightest(columns: list[int]) -> list[int]:
         return sorted(columns, key=lambda c: (table.heaviest[c], c))

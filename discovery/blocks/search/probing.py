@@ -1,15 +1,15 @@
-"""A batch of rows against all rows of a table in blocks: pairs of one of each that violate constraints.
+"""A batch of rows against all rows of a table in blocks: the pairs of a row of each that violate constraints.
 
-Where constraints want the first column of an arrangement equal, the rows of a block that have a value of the batch
-there are indexed, for this batch alone: they are few. Else a block has the index of a table in memory, made once for
-the constraints at hand and kept by whoever made it; rows that are marked as gone since are taken out of it. The batch
-is looked at beside the rows of a block and never joins them. What travels back are distinct evidences.
+Where constraints require the first column of an arrangement to be equal, the rows of a block that have a value of the
+batch there are indexed, for this batch alone: they are few. Else the process keeps an index of the block
+(`indexed.py`). The rows of the batch are held beside the rows of the block and never join them. Tasks send distinct
+evidences back.
 
-Invariant: every evidence of a pair of a row of the batch and one of the table that violates a constraint is in the
+Invariant: every evidence of a pair of a row of the batch and a row of the table that violates a constraint is in the
 answer, with two rows that have it.
 """
 
-from collections.abc import Hashable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,21 +19,21 @@ import pyarrow.compute as pc
 
 from holdfast.constraints import PredicateSpace
 from holdfast.constraints.operators import EQUAL
+from holdfast.discovery.blocks.search.indexed import IndexedRows, kept_index
 from holdfast.discovery.blocks.search.planning import orders_of
 from holdfast.discovery.blocks.search.searching import Evidences, compared_of
 from holdfast.discovery.blocks.storage.block import Block, Rows, rows_of
-from holdfast.discovery.blocks.storage.location import INDEXED_AT_LEAST, KEPT
+from holdfast.discovery.blocks.storage.location import INDEXED_AT_LEAST
 from holdfast.discovery.blocks.storage.ranges import rows_meeting
 from holdfast.discovery.blocks.storage.table import BlockTable, Order, Source
 from holdfast.discovery.detection.forms import Compared
 from holdfast.discovery.evidence.current import evidences_with
 from holdfast.discovery.evidence.evidences import mirrored
 from holdfast.indexes.masks import as_items
-from holdfast.indexes.row_hash import first_equal
-from holdfast.indexes.rows import RowSet
+from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.indexes.table_index import TableIndex
 from holdfast.tables import Table
-from holdfast.tables.arrays import Ints, Positions, RowNumbers, Words
+from holdfast.tables.arrays import Ints, Positions, RowNumbers, Words, as_slots
 
 _BYTES_A_CELL, _BYTES_A_ROW_AND_TREE = 16, 64
 _COMPARED, _MANY = 1 << 13, 8
@@ -41,7 +41,7 @@ _COMPARED, _MANY = 1 << 13, 8
 
 @dataclass(frozen=True)
 class _Asked:
-    """What all tasks of a probe share; of each arrangement, which constraints are probed in it."""
+    """The input that all tasks of a probe share, with the constraints of each arrangement."""
 
     source: Source
     space: PredicateSpace
@@ -56,10 +56,10 @@ _Task = tuple[Order, Block]
 def probe_blocks(
     table: BlockTable, space: PredicateSpace, batch: Rows, masks: Words, *, images: bool = False
 ) -> Evidences:
-    """Return the evidences of pairs of a row of a batch and one of the table, at least of all that violate a mask.
+    """Return evidences of pairs of a row of a batch and a row of the table, at least of all pairs that violate a mask.
 
-    Each constraint is probed in the arrangement that suits it, where a row of the batch has to do with few blocks. With
-    `images`, the rows of the table that evidences name come along.
+    Each constraint is probed in the arrangement that suits it, where a row of the batch meets few blocks. With
+    `images`, the rows of the table that evidences name are returned, too.
     """
     every = np.arange(len(masks) if batch.table.row_count else 0)
     orders = orders_of(table, compared_of(masks, space), every)
@@ -81,109 +81,56 @@ def _both_images(masks: Words, space: PredicateSpace) -> Words:
 # What a task does
 
 
-class _Indexed:
-    """The distinct rows of a block, or of a part of it, that are not gone, searchable for some constraints.
+class _Indexed(IndexedRows):
+    """The rows of a block, or of a part of a block, searchable for violations of some constraints."""
 
-    Parameters
-    ----------
-    arrays : rows as they are carried.
-    gone : the numbers of the block's rows that are gone.
-    space : what is compared.
-    """
-
-    def __init__(self, arrays: pa.Table, gone: RowNumbers, space: PredicateSpace) -> None:
-        read = rows_of(arrays, space.schema)
-        self._numbers = read.numbers
-        self._by_number = np.argsort(read.numbers)
-        self._gone = gone
-        self.rows = RowSet(space)
-        self._codes, _ = self.rows.encode(read.table)
-        is_left = ~np.isin(read.numbers, gone)
-        left = np.flatnonzero(is_left)
-        first, copies = np.unique(left[first_equal(self._codes[left], range(len(space.schema)))], return_counts=True)
-        self.rows.change(self._codes[first], copies)
-        self._slots = np.where(is_left, self.rows.slots_of(self._codes), -1)
-        self._codes = self._codes[:0]
-        self.places = np.zeros(len(self.rows.copies), np.int64)
-        self.places[self._slots[first]] = first
+    def __init__(self, read: Rows, gone: RowNumbers, space: PredicateSpace) -> None:
+        super().__init__(read, gone, space)
         self.index = TableIndex(self.rows, 1, space)
-        self._masks = np.zeros((0, space.word_count), np.uint64)
 
-    def serves(self, gone: RowNumbers, masks: Words) -> bool:
-        """Take rows out that are gone since, and serve constraints; say no where rows are back again."""
-        self.rows.begin()  # values that only earlier batches had are forgotten
-        if not np.array_equal(gone, self._gone):
-            if not np.isin(self._gone, gone).all():
-                return False
-            self._take_out(np.setdiff1d(gone, self._gone))
-            self._gone = gone
-        if not np.array_equal(self._masks, masks):
-            self.index.hold(masks, trees=True)
-            self._masks = masks
-        return True
-
-    def _take_out(self, numbers: RowNumbers) -> None:
-        at = np.searchsorted(self._numbers, numbers, sorter=self._by_number)
-        at = self._by_number[np.minimum(at, len(self._numbers) - 1)]
-        at = at[self._numbers[at] == numbers]
-        slots, copies = np.unique(self._slots[at], return_counts=True)
-        delta = self.rows.change(self.rows.codes[slots], -copies)
+    def _follow(self, delta: RowDelta) -> None:
         self.index.remove(delta.vanished)
         self.rows.forget()
-        self._slots[at] = -1
-        bare = slots[(self.rows.copies[slots] > 0) & np.isin(self.places[slots], at)]
-        if len(bare):
-            others = np.flatnonzero(np.isin(self._slots, bare))
-            self.places[self._slots[others]] = others
 
-    def numbers_of(self, slots: Ints) -> RowNumbers:
-        """Return the number of a row that is in each of some slots."""
-        found: RowNumbers = self._numbers[self.places[slots]]
-        return found
+    def hold(self, masks: Words) -> None:
+        """Serve these constraints."""
+        if not np.array_equal(self.index.masks, masks):
+            self.index.hold(masks, trees=True)
 
 
-def _indexed(asked: _Asked, order: Order, block: Block) -> _Indexed:
+def _indexed(asked: _Asked, order: Order, block: Block) -> AbstractContextManager[_Indexed]:
+    """Give the index of a block."""
+    gone = asked.source.gone(block)
+
     def make() -> tuple[_Indexed, int]:
         bytes_a_row = _BYTES_A_CELL * len(asked.source.schema) + 4 * _BYTES_A_ROW_AND_TREE
-        return _Indexed(asked.source.written(block), gone, asked.space), (block.rows + INDEXED_AT_LEAST) * bytes_a_row
+        read = rows_of(asked.source.written(block), asked.space.schema)
+        return _Indexed(read, gone, asked.space), (block.rows + INDEXED_AT_LEAST) * bytes_a_row
 
-    what = _kept_as(asked, order, block)
-    gone = asked.source.gone(block)
-    found = KEPT.get(what, make)
-    if not found.serves(gone, asked.masks[order]):
-        KEPT.drop(what)
-        found = KEPT.get(what, make)
-        found.serves(gone, asked.masks[order])
-    return found
-
-
-def _kept_as(asked: _Asked, order: Order, block: Block) -> Hashable:
-    return "indexed", asked.space.fingerprint, order, block.name
+    return kept_index(("indexed", asked.space.fingerprint, order, block.name), make, gone)
 
 
 def _probed(asked: _Asked, task: _Task) -> Evidences:
-    try:
-        return _evidences(asked, *task)
-    except BaseException:
-        KEPT.drop(_kept_as(asked, *task))  # it may have been changed half
-        raise
-
-
-def _evidences(asked: _Asked, order: Order, block: Block) -> Evidences:
+    """Return the evidences of pairs of a row of the batch and a row of one block that violate a constraint."""
+    order, block = task
     meeting = rows_meeting(asked.batch.table, block, compared_of(asked.masks[order], asked.space))
     if not meeting.any():
         return Evidences.none(asked.space)
-    some = asked.batch.table.taken(np.flatnonzero(meeting))
+    some = Rows(asked.batch.numbers[meeting], asked.batch.table.taken(np.flatnonzero(meeting)))
     rows = asked.source.written(block)
-    alike = _alike(rows, some, order[0]) if _wants_equal(asked, order) else None
+    alike = _alike(rows, some.table, order[0]) if _wants_equal(asked, order) else None
     if alike is not None and _MANY * len(alike) <= len(rows):
         rows = rows.take(pa.array(alike)).combine_chunks()
-        gone = asked.source.gone(block)
-        indexed = _Indexed(rows, gone, asked.space)
-        indexed.serves(gone, asked.masks[order])
-    else:
-        indexed = _indexed(asked, order, block)
-    codes, relabelled = indexed.rows.encode(some)
+        indexed = _Indexed(rows_of(rows, asked.space.schema), asked.source.gone(block), asked.space)
+        return _evidences(asked, order, some, rows, indexed)
+    with _indexed(asked, order, block) as indexed:
+        return _evidences(asked, order, some, rows, indexed)
+
+
+def _evidences(asked: _Asked, order: Order, some: Rows, rows: pa.Table, indexed: _Indexed) -> Evidences:
+    """Return the evidences of pairs of some rows of the batch and rows of a block, given with their index."""
+    indexed.hold(asked.masks[order])
+    codes, relabelled = indexed.rows.encode(some.table)
     if relabelled:
         indexed.index.rebuild()
         indexed.index.hold(asked.masks[order], trees=True)
@@ -193,8 +140,8 @@ def _evidences(asked: _Asked, order: Order, block: Block) -> Evidences:
     pairs = witnesses[:, 0]
     theirs = pairs < own
     numbers = np.empty(pairs.shape, np.int64)
-    numbers[theirs] = indexed.numbers_of(pairs[theirs])
-    numbers[~theirs] = asked.batch.numbers[meeting][pairs[~theirs] - own]
+    numbers[theirs] = indexed.numbers_of(as_slots(pairs[theirs]))
+    numbers[~theirs] = some.numbers[pairs[~theirs] - own]
     images: tuple[pa.Table, ...] = ()
     if asked.images:
         images = (rows.take(pa.array(np.unique(indexed.places[pairs[theirs]]))),)
@@ -206,7 +153,7 @@ def _evidences(asked: _Asked, order: Order, block: Block) -> Evidences:
 
 
 def _wants_equal(asked: _Asked, order: Order) -> bool:
-    """Whether all constraints of an arrangement want its first column equal."""
+    """Whether all constraints of an arrangement require its first column to be equal."""
     if not order:
         return False
     equal = Compared(order[0], order[0], EQUAL)
@@ -214,7 +161,7 @@ def _wants_equal(asked: _Asked, order: Order) -> bool:
 
 
 def _alike(rows: pa.Table, batch: Table, column: int) -> Ints:
-    """Return which rows have a value of a column that some row of a batch has, null among them. O(rows)."""
+    """Return which rows have a value in a column that some row of a batch has, null included. O(rows)."""
     theirs, ours = rows.column(str(column)), batch.columns[column].values()
     if pa.types.is_floating(theirs.type):  # zero has no sign
         theirs, ours = pc.add(theirs, 0.0), pc.add(ours, 0.0)
@@ -222,10 +169,10 @@ def _alike(rows: pa.Table, batch: Table, column: int) -> Ints:
 
 
 def probe_among(space: PredicateSpace, batch: Rows, copies: Positions, masks: Words, threads: int = 1) -> Evidences:
-    """Return the evidences of pairs of rows of a batch, at least of all that violate a mask.
+    """Return the evidences of pairs of rows of a batch, at least of all pairs that violate a mask.
 
-    The rows are distinct. One that has copies is a pair with itself, which has its number twice. Few rows are all
-    compared with each other; so are those that come into an empty table, as masks then say nothing.
+    The rows are distinct. A row with copies is a pair with itself, which has its number twice. Few rows are compared
+    pair by pair; so are rows inserted into an empty table, where masks exclude nothing.
     """
     rows = RowSet(space)
     codes, _ = rows.encode(batch.table)

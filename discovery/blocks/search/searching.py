@@ -1,13 +1,13 @@
-"""Pairs of rows that violate constraints, searched in blocks: what one machine does, for rows that it cannot hold.
+"""The search for pairs of rows that violate constraints in tables in blocks.
 
-    a few blocks by themselves            most of what does not hold shows there
-    the rest, in the arrangement that     blocks by themselves, then those pairs of blocks whose ranges can hold a
-    suits each constraint                 violation; a constraint that is broken is searched no further
+    a few blocks alone                    most constraints that do not hold are violated there
+    the rest, in the arrangement that     blocks alone, then the pairs of blocks whose ranges allow a violation; a
+    suits each constraint                 constraint that is violated is searched no further
 
-Every task reads one block or two and searches them as `ViolationSearch` searches a table; what it answers are the
-distinct evidences of violating pairs, each with the numbers of two rows that have it.
+Every task reads one or two blocks and searches them as `ViolationSearch` searches a table; its answers are the distinct
+evidences of violating pairs, each with the numbers of two rows that have it.
 
-Invariant: a constraint that is neither broken nor undecided has no violating pair in the whole table.
+Invariant: a constraint that is neither violated nor undecided has no violating pair in the whole table.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,8 +48,8 @@ class Evidences:
 
     Parameters
     ----------
-    words, rows : evidences, and (e, 2) numbers.
-    images : those rows as they are carried, where they were asked for; some of them more than once.
+    words, rows : evidences, and (e, 2) row numbers.
+    images : these rows in the format of blocks, if requested; some of them more than once.
     """
 
     words: Words
@@ -63,7 +63,7 @@ class Evidences:
 
     @classmethod
     def together(cls, parts: Sequence["Evidences"], space: PredicateSpace) -> "Evidences":
-        """Return the evidences of several answers, each once."""
+        """Return the distinct evidences of several answers."""
         parts = [cls.none(space), *parts]
         words = np.concatenate([part.words for part in parts])
         _, first = np.unique(as_items(words), return_index=True)
@@ -73,13 +73,13 @@ class Evidences:
 
 @dataclass(frozen=True)
 class Broken:
-    """What a search found.
+    """The result of a search.
 
     Parameters
     ----------
-    constraint : positions of constraints that are violated.
-    undecided : of constraints whose budget did not do.
-    evidences : of violating pairs, and of these exchanged.
+    constraint : positions of violated constraints.
+    undecided : positions of constraints that exhausted the budget.
+    evidences : of violating pairs, in both orders.
     """
 
     constraint: Positions
@@ -89,7 +89,7 @@ class Broken:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What all tasks of a search share."""
+    """The input that all tasks of a search share."""
 
     source: Source
     space: PredicateSpace
@@ -101,7 +101,7 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _Task:
-    """Blocks to search together, and for which constraints."""
+    """Blocks to search together, and the constraints to search."""
 
     blocks: tuple[Block, ...]
     positions: Positions
@@ -112,9 +112,9 @@ class BlockSearch:
 
     Parameters
     ----------
-    table, space : the rows, and what masks mean.
-    report : is told what is being done.
-    images : whether the rows of evidences are wanted with their numbers.
+    table, space : the table, and the space of masks.
+    report : receives what is being done.
+    images : whether the rows of evidences are returned with their numbers.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class BlockSearch:
         self._images = images
 
     def sample(self) -> Evidences:
-        """Return evidences of a sample of pairs within some blocks."""
+        """Return the evidences of a sample of pairs within some blocks."""
         blocks = self._table.base.blocks
         count = min(len(blocks), max(_SAMPLED_BLOCKS, self._table.executors.cores))
         some = [blocks[i] for i in np.unique(np.linspace(0, len(blocks) - 1, count).astype(int))] if blocks else []
@@ -135,9 +135,9 @@ class BlockSearch:
         return Evidences.together(list(self._table.executors.run(work, some)), self._space)
 
     def find(self, masks: Words, limit: int, budget: int = UNLIMITED) -> Broken:
-        """Return which constraints are violated, with evidences of up to `limit` pairs a task for each of them.
+        """Return the violated constraints, with evidences of up to `limit` pairs for each constraint and task.
 
-        `budget` is how much is compared for each row of a task.
+        `budget` is the number of comparisons for each row of a task.
         """
         asked = _Asked(self._table.source, self._space, masks, limit, budget, self._images)
         state = _Progress(len(masks))
@@ -151,7 +151,7 @@ class BlockSearch:
         return state.result(self._space)
 
     def _tasks(self, compared: Sequence[Sequence[Compared]], positions: Positions) -> list[_Task]:
-        """Return which blocks to search for which constraints: those that tell most first."""
+        """Return the tasks of a search, those with most constraints first."""
         orders = orders_of(self._table, compared, positions)
         arrangements = self._table.arranged_in(list(orders))
         blocks = sum(len(arrangement.blocks) for arrangement in arrangements)
@@ -169,13 +169,13 @@ class BlockSearch:
 def _tasks(
     arrangement: Arrangement, compared: Sequence[Sequence[Compared]], positions: Positions
 ) -> list[tuple[tuple[int, int], _Task]]:
-    """Return which blocks to search for which constraints, and how late: blocks by themselves, then neighbours."""
+    """Return the tasks of an arrangement with their wave: blocks alone first, then pairs of blocks."""
     units = arrangement.units
     last = len(units) - 1 if arrangement.young else -1
     members: dict[tuple[int, int], list[int]] = {}
     for position in positions.tolist():
         meeting = arrangement.ranges.meeting(compared[position])
-        with_young = {i for i, j in meeting if i < j == last}  # these are searched together with the young ones
+        with_young = {i for i, j in meeting if i < j == last}  # together with the young blocks
         for i, j in meeting:
             if i != j or i not in with_young:
                 members.setdefault((i, j), []).append(position)
@@ -186,7 +186,7 @@ def _tasks(
 
 
 def compared_of(masks: Words, space: PredicateSpace) -> list[list[Compared]]:
-    """Return what each of some constraints forbids, column pair by column pair."""
+    """Return the comparisons of each constraint, column pair by column pair."""
     return [
         [
             Compared(pair.left, pair.right, outcomes)
@@ -202,14 +202,14 @@ def compared_of(masks: Words, space: PredicateSpace) -> list[list[Compared]]:
 
 @dataclass(frozen=True)
 class _Coded:
-    """Rows of some blocks, as searches take them."""
+    """The rows of some blocks as codes."""
 
     numbers: Positions
     codes: PairCodes
     search: ViolationSearch
 
     def evidences(self, pairs: Positions, space: PredicateSpace) -> Evidences:
-        """Return the evidences of pairs of distinct rows, both ways."""
+        """Return the evidences of pairs of distinct rows, in both orders."""
         found = EvidenceSet(self.codes, space)
         both_ways(found, pairs)
         return self.of(found)
@@ -221,7 +221,7 @@ class _Coded:
 
 
 def _coded(source: Source, space: PredicateSpace, blocks: tuple[Block, ...]) -> _Coded:
-    """Return some blocks together; kept, where there is room."""
+    """Return the rows of blocks together; kept by the process while there is room."""
 
     def make() -> tuple[_Coded, int]:
         rows = rows_of(source.read_all(blocks), source.schema)
@@ -248,7 +248,7 @@ def _searched(asked: _Asked, task: _Task) -> Broken:
 
 
 def with_images(evidences: Evidences, rows: pa.Table) -> Evidences:
-    """Add the images of evidences' rows, as far as they are among some carried rows."""
+    """Add the images of the rows of evidences, as far as `rows` has them."""
     wanted = np.isin(rows.column("row").to_numpy(), evidences.rows)
     return replace(evidences, images=(rows.filter(pa.array(wanted)).combine_chunks(),))
 
@@ -262,7 +262,7 @@ def _sampled(source: Source, space: PredicateSpace, block: Block) -> Evidences:
 
 
 class _Progress:
-    """What is known of each constraint so far."""
+    """The state of each constraint in a search."""
 
     def __init__(self, count: int) -> None:
         self.open = np.ones(count, np.bool_)
@@ -271,12 +271,12 @@ class _Progress:
         self._broken = np.zeros(count, np.bool_)
 
     def open_among(self, positions: Positions) -> Positions:
-        """Return those that are worth being searched for."""
+        """Return the constraints that are still to be searched."""
         found: Positions = positions[self.open[positions]]
         return found
 
     def add(self, answer: Broken) -> None:
-        """Take what a task found."""
+        """Add the answer of a task."""
         self._broken[answer.constraint] = True
         self._undecided[answer.undecided] = True
         self.open[answer.constraint] = False
@@ -284,7 +284,7 @@ class _Progress:
         self._evidences.append(answer.evidences)
 
     def result(self, space: PredicateSpace) -> Broken:
-        """Return what all tasks found."""
+        """Return the result of all tasks."""
         return Broken(
             np.flatnonzero(self._broken),
             np.flatnonzero(self._undecided & ~self._broken),

@@ -1,8 +1,8 @@
-"""What holds on a table in blocks, with the certificate that proves it complete: as on one machine, search by search.
+"""The constraints of a table in blocks, with the certificate that proves the set complete.
 
-    evidences of a sample  ->  minimal covers (here)  ->  violations of those not known to hold (in blocks)  ->  ...
+    evidences of a sample  ->  minimal covers (here)  ->  violations of covers not known to hold (in blocks)  ->  ...
 
-What is enumerated depends on evidences alone, and these are few: they, and the covers, are all that is kept here.
+The enumeration needs evidences alone, and these are few: this process holds only evidences and covers.
 """
 
 import time
@@ -27,7 +27,7 @@ _FIRST_COVERS = 20_000
 def seed_blocks(
     table: BlockTable, space: PredicateSpace, bound: int, *, threads: int = 1, report: Report = lambda _: None
 ) -> Seed:
-    """Find all constraints of the space's family with at most so many predicates, or columns in the context (0: all).
+    """Find all constraints of the space's family with at most `bound` predicates, or columns in the context (0: all).
 
     Witnesses are numbers of rows.
     """

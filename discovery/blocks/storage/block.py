@@ -1,10 +1,10 @@
-"""Rows of a table in an immutable, columnar file, with what has to be known of it to leave it unread.
+"""Rows of a table in an immutable, columnar file, with the ranges that let searches skip the file.
 
-A block is an Arrow stream: first the number that each row has in its table, then the columns in the order of the
-schema, by position. Nothing in it refers to another block: no codes, no ranks, no dictionary that is shared. Its
-*ranges* say for each column between which values its rows are, nulls below every value; they travel with the block's
-name, so that whoever plans a search reads no block. So does how many of its rows are gone from the table since the
-block was written, and since when; which these are the marks of the table say.
+A block is an Arrow stream: the number of each row in its table, then the columns in the order of the schema, named by
+position. No block refers to another block: there are no codes, ranks or shared dictionaries. The *ranges* of a block
+are the least and the greatest value of each column, nulls below every value; they are kept with its name, so that a
+plan reads no block. So are the number of rows that are gone since the block was written, and since when; the marks of
+the table have their numbers.
 
 Invariant: a block's file never changes; two blocks have no name in common.
 """
@@ -26,12 +26,12 @@ from holdfast.tables.columnar import encoded
 from holdfast.tables.keys import arrow_type_of, decimal_words
 
 Key = int | str | None
-"""A value as ranges have it: an order-preserving integer, a text, or None for null, which is below them."""
+"""A value in a range: an order-preserving integer, a text, or None for null, which is below all values."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """Between which values the rows of a block are in one column, both included."""
+    """The least and the greatest value of a column in a block."""
 
     low: Key
     high: Key
@@ -39,15 +39,15 @@ class Range:
 
 @dataclass(frozen=True)
 class Block:
-    """What is known of a block without reading it.
+    """The description of a block.
 
     Parameters
     ----------
-    name : of its file.
-    rows, size : how many rows it was written with, and bytes of memory once it is read.
-    ranges : one for each column.
+    name : the name of its file.
+    rows, size : the number of rows that it was written with, and their bytes in memory.
+    ranges : a range for each column.
     first, last : the least and the greatest number of its rows.
-    gone : what is known of rows that it was written with and that are gone.
+    gone : its rows that are gone, as far as known.
     """
 
     name: str
@@ -61,12 +61,12 @@ class Block:
 
 @dataclass(frozen=True)
 class Rows:
-    """Some rows of a table that are in memory.
+    """Some rows of a table in blocks, in memory.
 
     Parameters
     ----------
-    numbers : of each row in its table.
-    table : their values.
+    numbers : the row numbers.
+    table : the values.
     """
 
     numbers: RowNumbers
@@ -74,7 +74,7 @@ class Rows:
 
 
 def write_blocks(place: Place, rows: Rows, most: int) -> Iterator[Block]:
-    """Write rows as blocks of at most so many, in their order."""
+    """Write rows as blocks of at most `most` rows, in their order."""
     arrays = carried(rows)
     for start in range(0, rows.table.row_count, most):
         yield write_block(place, arrays.slice(start, most), rows.table.schema)
@@ -90,7 +90,7 @@ def write_block(place: Place, arrays: pa.Table, schema: Schema) -> Block:
 
 
 def read_block(place: Place, block: Block) -> pa.Table:
-    """Return the rows that a block was written with, as they are carried."""
+    """Return the rows that a block was written with, in the format of blocks."""
     data = place.get(block.name)
     if data is None:
         raise ExternalError(
@@ -101,45 +101,45 @@ def read_block(place: Place, block: Block) -> pa.Table:
 
 
 def names_of(blocks: Sequence[Block]) -> tuple[str, ...]:
-    """Return the names of some blocks."""
+    """Return the names of blocks."""
     return tuple(block.name for block in blocks)
 
 
 def versions_of(blocks: Sequence[Block]) -> tuple[str, ...]:
-    """Return names of which rows of some blocks are gone."""
+    """Return the versions of the rows of blocks that are gone."""
     return tuple(block.gone.version for block in blocks)
 
 
 def carried(rows: Rows) -> pa.Table:
-    """Return rows as they are carried: numbers first, columns by position."""
+    """Return rows in the format of blocks: row numbers, then columns by position."""
     arrays = [pa.array(rows.numbers), *(column.values() for column in rows.table.columns)]
     return pa.table(arrays, schema=carried_schema(rows.table.schema))
 
 
 def carried_schema(schema: Schema) -> pa.Schema:
-    """Return the Arrow types of rows as they are carried."""
+    """Return the Arrow schema of the format of blocks."""
     fields = [(str(c), arrow_type_of(column.type)) for c, column in enumerate(schema.columns)]
     return pa.schema([("row", pa.int64()), *fields])
 
 
 def rows_of(arrays: pa.Table, schema: Schema) -> Rows:
-    """Return carried rows as values that compare: the inverse of `carried`."""
+    """Return rows from the format of blocks: the inverse of `carried`."""
     return Rows(arrays.column("row").to_numpy(), table_of(arrays, schema))
 
 
 def table_of(arrays: pa.Table, schema: Schema) -> Table:
-    """Return carried rows without their numbers."""
+    """Return rows from the format of blocks, without their numbers."""
     columns = {column.name: arrays.column(str(c)) for c, column in enumerate(schema.columns)}
     return encoded(schema.table, schema.columns, columns, len(arrays))
 
 
 def ranges_of(table: Table) -> tuple[Range, ...]:
-    """Return between which values the rows of a table are in each column."""
+    """Return the range of each column of a table."""
     return tuple(map(_range_of, table.columns))
 
 
 def ranges_together(blocks: Sequence[Block]) -> tuple[Range, ...]:
-    """Return between which values the rows of several blocks are in each column."""
+    """Return the range of each column over several blocks."""
     if len(blocks) == 1:
         return blocks[0].ranges
     return tuple(
@@ -169,5 +169,5 @@ def unscaled(decimals: pa.Array) -> list[int]:
 
 
 def order_of(key: Key) -> tuple[bool, int | str]:
-    """Return what keys are ordered by: nulls first."""
+    """Return the sort key of a value in a range: nulls first."""
     return (False, 0) if key is None else (True, key)

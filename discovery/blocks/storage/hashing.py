@@ -1,10 +1,9 @@
-"""Hashes of canonical values: which part of the files a value is in depends on them, so they may never change.
+"""Hashes of canonical values. They decide which file a value is in, so they must not change.
 
-Bytes of values (`tables/canonical.py`) are equal exactly if the values are: -0.0 and 0 have the same bytes, as all NaN
-have, and an integer and a string have different ones; so have their hashes, but for one in 2^64.
+The bytes of values (`tables/canonical.py`) are equal exactly if the values are: -0.0 and 0 have the same bytes, as all
+NaN have; an integer and a string have different bytes. Hashes of different values are equal with probability 2^-64.
 
-A change of the hash is a new `HASH`: a state says which one placed its values, and values that another one placed are
-placed anew.
+A changed hash needs a new name `HASH`: a state stores the name, and values placed by another hash are placed again.
 """
 
 import numpy as np
@@ -17,11 +16,11 @@ HASH = 1
 """The name of the hash that `hashed` computes."""
 
 OF_PANDAS = 0
-"""The name of the hash of states that do not name theirs: that of pandas, whatever its version was."""
+"""The name of the hash of states without a name: that of any version of pandas."""
 
 
 def hashed(values: pa.Array) -> Hashes:
-    """Return 64 bits of each of some binaries, none of them null: the same ones everywhere and always. O(bytes)."""
+    """Return a 64-bit hash of each binary, none of them null: the same on all machines and versions. O(bytes)."""
     values = values.cast(pa.large_binary())
     _, bounds, data = values.buffers()
     within = np.frombuffer(bounds, np.int64)[values.offset : values.offset + len(values) + 1]

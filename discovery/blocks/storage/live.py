@@ -1,21 +1,19 @@
-"""A table in blocks that changes: what enters is a young block, what leaves is a mark that all arrangements share.
+"""A table in blocks that changes: inserted rows are young blocks, deleted rows are marks that all arrangements share.
 
-    young     the blocks of the last batches, as they came: each belongs to every arrangement
-    runs      of each arrangement: sorted blocks, in runs of which each is more than twice as large as the one after it
-    marks     the numbers of rows that left; blocks that may have them know since when, and how many
+    young     the blocks of the last batches: each belongs to every arrangement
+    runs      of each arrangement: sorted blocks, in runs each of which is more than twice as large as the next run
+    marks     the numbers of deleted rows; blocks that may have such rows know since when, and how many
 
-Where young blocks are many they are sorted into a run of every arrangement, together with the last runs, as far as
-these are of its size: so a row is written again as often as the table doubles. Blocks of which many rows left are
-written anew, and so are those that old marks are kept for, where marks are many; arrangements that nobody asked for
-since are given up.
+Many young blocks are sorted into a new run of every arrangement, together with the last runs that are not larger: so a
+row is written again as often as the table doubles. Blocks with many deleted rows are rewritten, and so are blocks that
+only old marks are kept for, where there are many marks; arrangements that were not used since are dropped.
 
 Invariant: every arrangement, young blocks included, has every live row exactly once among the rows that are not marked;
-marks have every row that a block was written with and that left since.
-A manifest is a value: whoever keeps one can go back to it.
+marks have every row that was deleted since its block was written.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, replace
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any
@@ -24,90 +22,32 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.constraints import Schema
-from holdfast.constraints.operators import EQUAL
 from holdfast.discovery.blocks.executors import Executors, InProcess
-from holdfast.discovery.blocks.storage.block import Block, Range, Rows, carried, write_block
+from holdfast.discovery.blocks.storage.block import Block, Rows, carried, write_block
 from holdfast.discovery.blocks.storage.location import Storage
-from holdfast.discovery.blocks.storage.marks import NOTHING_GONE, Gone, Marks, with_more
-from holdfast.discovery.blocks.storage.ranges import rows_meeting
+from holdfast.discovery.blocks.storage.manifest import (
+    BLOCKS,
+    HEAD,
+    MARKS,
+    Manifest,
+    Placed,
+    Run,
+    read_record,
+    record_of,
+)
+from holdfast.discovery.blocks.storage.marks import NOTHING_GONE, Marks, with_more
 from holdfast.discovery.blocks.storage.table import Arrangement, BlockTable, Order, Report, Source
-from holdfast.discovery.detection.forms import Compared
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
 from holdfast.tables import Table
 from holdfast.tables.arrays import RowNumbers
 
-Run = tuple[Block, ...]
-
-BLOCKS, MARKS = "blocks", "marks"
-"""What a state has of blocks: where each is, and what is known of its rows that are gone."""
-
-_HEAD = b"blocks"
 _MOST_YOUNG = 8
 _MOST_MARKED = 16
 _MOST_MARKS = 8
 _SORTED_BY_ONE = 4
 _FEW = 8
 _HERE = InProcess()
-
-
-@dataclass(frozen=True)
-class Placed:
-    """A block with its arrangement, which a young one has not, its run and its place in it."""
-
-    block: Block
-    where: tuple[Order | None, int, int]
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """The blocks of a table.
-
-    Parameters
-    ----------
-    runs : of each arrangement, the large ones first.
-    young : what came since they were written.
-    rows : how many rows the table has.
-    following : the number of the next row.
-    marks : files of the numbers of rows that left, the large ones first.
-    """
-
-    runs: Mapping[Order, tuple[Run, ...]] = field(default_factory=lambda: {(): ()})
-    young: Run = ()
-    rows: int = 0
-    following: int = 0
-    marks: tuple[Marks, ...] = ()
-
-    @property
-    def placed(self) -> Iterator["Placed"]:
-        """Every block once."""
-        for order, runs in self.runs.items():
-            for r, run in enumerate(runs):
-                for place, block in enumerate(run):
-                    yield Placed(block, (order, r, place))
-        for place, block in enumerate(self.young):
-            yield Placed(block, (None, 0, place))
-
-    @property
-    def names(self) -> set[str]:
-        """The names of all files."""
-        return {placed.block.name for placed in self.placed} | {marks.name for marks in self.marks}
-
-    def without(self, rows: Rows, marks: tuple[Marks, ...]) -> "Manifest":
-        """Say of all blocks that may have some rows that these left, with the last of some marks. O(rows) a block."""
-
-        def marked(order: Order, run: Run) -> Run:
-            equal = [[Compared(c, c, EQUAL) for c in order]]
-            return tuple(_marked(block, rows, marks[-1], equal) for block in run)
-
-        runs = {order: tuple(marked(order, run) for run in some) for order, some in self.runs.items()}
-        left = self.rows - len(rows.numbers)
-        return replace(self, runs=runs, young=marked((), self.young), rows=left, marks=marks)
-
-    def with_marks_in_use(self) -> "Manifest":
-        """Give marks up that are older than all that blocks need."""
-        since = min((p.block.gone.since for p in self.placed if p.block.gone.most), default=None)
-        return replace(self, marks=tuple(m for m in self.marks if since is not None and m.last >= since))
 
 
 class LiveBlocks:
@@ -117,8 +57,8 @@ class LiveBlocks:
     ----------
     source : where blocks are.
     executors : where tasks run, once there are more than a few rows.
-    manifest : which blocks there are.
-    kept : an arrangement that is never given up.
+    manifest : the blocks.
+    kept : an arrangement that is never dropped.
     """
 
     def __init__(self, source: Source, executors: Executors, manifest: Manifest, kept: Order = ()) -> None:
@@ -136,7 +76,7 @@ class LiveBlocks:
 
     @classmethod
     def of(cls, table: BlockTable, kept: Order = ()) -> "LiveBlocks":
-        """Take the blocks of a table over, with the arrangements that it has."""
+        """Return the blocks of a table as a table that changes, with its arrangements."""
         runs = {order: (arrangement.blocks,) for order, arrangement in table.arrangements.items()}
         following = max((block.last for block in table.base.blocks), default=-1) + 1
         source = replace(table.source, marks=())
@@ -149,7 +89,7 @@ class LiveBlocks:
 
     @property
     def manifest(self) -> Manifest:
-        """Which blocks there are."""
+        """The blocks."""
         return self._manifest
 
     @manifest.setter
@@ -159,27 +99,27 @@ class LiveBlocks:
 
     @property
     def executors(self) -> Executors:
-        """Where tasks run: in this process, while rows are so few that others would begin later than it ends."""
+        """Where tasks run: in this process while there are few rows."""
         return executors_for(self._manifest.rows, self._source.most, self._executors)
 
     @property
     def row_count(self) -> int:
-        """How many rows the table has."""
+        """The number of rows."""
         return self._manifest.rows
 
     def table(self, *, but_last: bool = False) -> "LiveTable":
-        """Return the rows as they are now, until the next change; without those that entered last, if that is said."""
+        """Return the present rows, valid until the next change; with `but_last` without the rows inserted last."""
         young = self._manifest.young
         return LiveTable(self, young[:-1] if but_last else young)
 
     def leave(self, rows: Rows) -> None:
-        """Let rows go."""
+        """Delete rows."""
         if len(rows.numbers):
             marks = with_more(self._source.storage, self._manifest.marks, rows.numbers)
             self.manifest = self._manifest.without(rows, marks)
 
     def enter(self, table: Table) -> RowNumbers:
-        """Take rows in, and return their numbers."""
+        """Insert rows, and return their numbers."""
         before = self._manifest
         numbers = np.arange(before.following, before.following + table.row_count)
         if table.row_count:
@@ -189,12 +129,12 @@ class LiveBlocks:
         return numbers
 
     def empty(self) -> None:
-        """Let all rows go."""
+        """Delete all rows."""
         runs: dict[Order, tuple[Run, ...]] = dict.fromkeys(self._manifest.runs, ())
         self.manifest = replace(self._manifest, runs=runs, young=(), rows=0, marks=())
 
     def arranged_in(self, orders: Sequence[Order]) -> list[Run]:
-        """Return the sorted blocks of some arrangements; made now, where nobody asked for them before."""
+        """Return the sorted blocks of arrangements; new arrangements are sorted now."""
         self._asked.update(orders)
         new = [order for order in orders if order not in self._manifest.runs]
         if new:
@@ -206,25 +146,25 @@ class LiveBlocks:
 
     @property
     def measured(self) -> BlockTable:
-        """The table as it was when it was measured last: for its sample, and how frequent values are."""
+        """The table at the last measurement: for its sample, and the frequencies of values."""
         if self._measured is None:
             measured = BlockTable(self.source, self._all(), self.executors)
-            assert len(measured.heaviest) == len(self.source.schema)  # taken now, while its blocks are there
+            assert len(measured.heaviest) == len(self.source.schema)  # computed now, while its blocks exist
             self._measured, self._measured_at = measured, (self._manifest.rows, self._manifest.following)
         return self._measured
 
     def settle(self) -> None:
-        """Bring young blocks, and those with many marks, into order, where it is time. Amortised O(log n) a row."""
+        """Sort young blocks and rewrite blocks with many marks, if there are enough. Amortised O(log n) a row."""
         young = self._manifest.young
         if len(young) > _MOST_YOUNG or sum(block.rows for block in young) > self.source.most:
             self._fold()
         self._rewrite()
         self.manifest = self._manifest.with_marks_in_use()
 
-    # What is stored
+    # Storing
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
-        """Yield what changed since it was last saved, or everything."""
+        """Yield changes since the last save, or everything."""
         batch = WriteBatch()
         if everything:
             self._saved, self._carried = {}, ()
@@ -235,7 +175,7 @@ class LiveBlocks:
         for name, placed in now.items():
             before = self._saved.get(name)
             if before is None or before.where != placed.where:
-                batch.put(BLOCKS, prefix + name.encode(), _record(placed))
+                batch.put(BLOCKS, prefix + name.encode(), record_of(placed))
             gone = placed.block.gone
             if gone != (NOTHING_GONE if before is None else before.block.gone):
                 batch.put(MARKS, prefix + name.encode(), codecs.json_bytes(astuple(gone)))
@@ -245,20 +185,20 @@ class LiveBlocks:
         head = {"orders": list(self._manifest.runs), "rows": self._manifest.rows, "most": self._source.most}
         head |= {"following": self._manifest.following, "kept": self.kept}
         head |= {"marks": [astuple(marks) for marks in self._manifest.marks]}
-        batch.put("meta", prefix + _HEAD, codecs.json_bytes(head))
+        batch.put("meta", prefix + HEAD, codecs.json_bytes(head))
         yield batch
 
     @staticmethod
     def are_stored(store: Reader, prefix: bytes) -> bool:
         """Whether a store has blocks of a table."""
-        return store.get("meta", prefix + _HEAD) is not None
+        return store.get("meta", prefix + HEAD) is not None
 
     @classmethod
     def restore(
         cls, store: Reader, prefix: bytes, storage: Storage, schema: Schema, executors: Executors
     ) -> "LiveBlocks":
-        """Take over what was saved."""
-        head = codecs.read_json(store.get("meta", prefix + _HEAD) or b"{}")
+        """Return the table that was saved."""
+        head = codecs.read_json(store.get("meta", prefix + HEAD) or b"{}")
         marks = tuple(Marks(*some) for some in head["marks"])
         carried = tuple(one.name for one in marks if store.get(MARKS, prefix + one.name.encode()) is not None)
         for name in carried:
@@ -268,7 +208,7 @@ class LiveBlocks:
         saved = {}
         for key, value in store.scan(BLOCKS, prefix):
             name = key[len(prefix) :].decode()
-            placed = _read_record(name, value, store.get(MARKS, key))
+            placed = read_record(name, value, store.get(MARKS, key))
             order, run, place = placed.where
             (young if order is None else runs[order].setdefault(run, {}))[place] = placed.block
             saved[name] = placed
@@ -288,13 +228,13 @@ class LiveBlocks:
         return made
 
     def retired(self) -> set[str]:
-        """Return the names of files that nothing refers to any more, once."""
+        """Return the names of files that became unused since the last call."""
         now = self._manifest.names
         gone, self._known = self._known - now, now
         return gone
 
     def check_invariants(self) -> None:
-        """Assert what the class promises. O(n) for each arrangement."""
+        """Assert the invariants. O(n) for each arrangement."""
         base = self.source.read_all(self._all())
         numbers = base.column("row").to_numpy()
         assert len(np.unique(numbers)) == len(numbers) == self._manifest.rows
@@ -305,13 +245,13 @@ class LiveBlocks:
         for name in self._manifest.names:
             assert self.source.storage.open().size(name) is not None
 
-    # How it is kept in order
+    # Sorting
 
     def _all(self) -> list[Block]:
         return [*chain.from_iterable(self._manifest.runs[()]), *self._manifest.young]
 
     def _fold(self) -> None:
-        """Sort the young blocks into all arrangements that somebody wants, with the last runs that are not larger."""
+        """Sort the young blocks into all arrangements in use, with the last runs that are not larger."""
         before = self._manifest
         wanted = [order for order in before.runs if order in self._asked | {(), self.kept}]
         taken: dict[Order, list[Block]] = {}
@@ -338,12 +278,12 @@ class LiveBlocks:
 
     @property
     def _is_another_table(self) -> bool:
-        """Whether a quarter as many rows came, or a quarter of them went, since it was measured."""
+        """Whether a quarter of the measured number of rows was inserted, or a quarter was deleted."""
         (rows, following), now = self._measured_at, self._manifest
         return 4 * (now.following - following) >= rows or 4 * now.rows <= 3 * rows
 
     def _rewrite(self) -> None:
-        """Write blocks anew of which many rows are gone."""
+        """Rewrite blocks of which many rows are gone."""
         before = self._manifest
         heavy = [placed.block for placed in before.placed if self._is_heavy(placed.block)]
         if not heavy:
@@ -359,30 +299,30 @@ class LiveBlocks:
         self.manifest = replace(before, runs=left, young=renewed(before.young))
 
     def _is_heavy(self, block: Block) -> bool:
-        """Whether many of a block's rows left, or many marks are kept for it."""
+        """Whether many rows of a block are gone, or many marks are kept for it."""
         marks, rows = self._manifest.marks, self._manifest.rows
         are_many = sum(some.count for some in marks) * _MOST_MARKS > rows
         is_old = bool(block.gone.most) and block.gone.since <= marks[0].last
         return block.gone.most * _MOST_MARKED > block.rows or (are_many and is_old)
 
     def _in_turn(self, work: Any, tasks: Sequence[Any]) -> list[Run]:
-        """Return the answers to some tasks in the order of these."""
+        """Return the answers to tasks in the order of the tasks."""
         answers = dict(self.executors.run(partial(_numbered, work), list(enumerate(tasks))))
         return [answers[number] for number in range(len(tasks))]
 
 
 def executors_for(rows: int, most: int, executors: Executors) -> Executors:
-    """Return where tasks on so many rows run, in blocks of at most so many: in this process while rows are few."""
+    """Return where tasks on a table with `rows` rows in blocks of `most` run: in this process if there are few."""
     return _HERE if rows * _FEW <= most else executors
 
 
 class LiveTable(BlockTable):
-    """The rows of a table that changes, as they are now.
+    """The present rows of a table that changes.
 
     Parameters
     ----------
-    live : keeps the arrangements.
-    young : the young blocks that belong to it.
+    live : the table.
+    young : the young blocks to include.
     """
 
     def __init__(self, live: LiveBlocks, young: Run) -> None:
@@ -394,7 +334,7 @@ class LiveTable(BlockTable):
         self._young = young
 
     def arranged_in(self, orders: Sequence[Order]) -> list[Arrangement]:
-        """Return the rows in several orders, those that came last behind the others."""
+        """Return the rows in several orders, young blocks at the end."""
         new = [order for order in orders if order not in self.arrangements]
         for order, run in zip(new, self._live.arranged_in(new), strict=True):
             self.arrangements[order] = Arrangement(order, (*run, *self._young), self.schema, len(self._young))
@@ -402,36 +342,13 @@ class LiveTable(BlockTable):
 
     @cached_property
     def orders(self) -> frozenset[Order]:
-        """The orders that rows are sorted in already."""
+        """The existing orders."""
         return frozenset(self._live.manifest.runs)
 
     @property
-    def heaviest(self) -> list[float]:  # (measured now and then, not for each change)
-        """For each column the share of rows that its most frequent value has, as far as a sample shows."""
+    def heaviest(self) -> list[float]:  # measured rarely, not for each change
+        """For each column the share of rows with its most frequent value, estimated from a sample."""
         return self._live.measured.heaviest
-
-
-def stored_blocks(store: Reader, prefix: bytes) -> set[str]:
-    """Return the names of the blocks that a stored table has. O(blocks)."""
-    return {key[len(prefix) :].decode() for key, _ in store.scan(BLOCKS, prefix)}
-
-
-def stored_names(store: Reader, prefix: bytes) -> set[str]:
-    """Return the names of the files that a stored table needs: those of blocks, and of marks. O(blocks)."""
-    head = codecs.read_json(store.get("meta", prefix + _HEAD) or b'{"marks": []}')
-    marks = {name for name, *_ in head["marks"] if store.get(MARKS, prefix + name.encode()) is None}
-    return stored_blocks(store, prefix) | marks
-
-
-def _marked(block: Block, rows: Rows, last: Marks, equal: Sequence[Sequence[Compared]]) -> Block:
-    """Say of a block that those of some rows left that it may have, by their numbers and what it is sorted by."""
-    near = np.flatnonzero((rows.numbers >= block.first) & (rows.numbers <= block.last))
-    if len(near) and equal[0]:
-        near = near[rows_meeting(rows.table.taken(near), block, equal)]
-    if not len(near):
-        return block
-    most = min(block.gone.most + len(near), block.rows)
-    return replace(block, gone=Gone(most, block.gone.since or last.last, last.name))
 
 
 def _rows(blocks: Sequence[Block]) -> int:
@@ -442,27 +359,11 @@ def _in_order(found: Mapping[int, Any]) -> tuple[Any, ...]:
     return tuple(found[place] for place in sorted(found))
 
 
-def _record(placed: Placed) -> bytes:
-    block, (order, run, place) = placed.block, placed.where
-    about = {"order": None if order is None else list(order), "run": run, "place": place}
-    about |= {"rows": block.rows, "size": block.size, "first": block.first, "last": block.last}
-    return codecs.json_bytes({**about, "ranges": [[r.low, r.high] for r in block.ranges]})
-
-
-def _read_record(name: str, record: bytes, about_gone: bytes | None) -> Placed:
-    about = codecs.read_json(record)
-    ranges = tuple(Range(low, high) for low, high in about["ranges"])
-    gone = NOTHING_GONE if about_gone is None else Gone(*codecs.read_json(about_gone))
-    block = Block(name, about["rows"], about["size"], ranges, about["first"], about["last"], gone)
-    order = about["order"]
-    return Placed(block, (None if order is None else tuple(order), about["run"], about["place"]))
-
-
 def _by_number(rows: pa.Table) -> list[str]:
     return sorted(map(repr, rows.to_pylist()))
 
 
-# What a task does
+# Tasks
 
 
 def _numbered(work: Any, task: tuple[int, Any]) -> tuple[int, Any]:

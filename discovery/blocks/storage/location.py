@@ -1,7 +1,7 @@
-"""Where blocks lie, as a value that can be sent to whoever reads them, and what a process keeps of what it read.
+"""Where blocks are, as a value that can be sent to executors, and the cache of a process.
 
-Invariant: what is kept takes at most so many bytes, by what its makers say of it; it is taken from blocks, whose files
-never change, and what depends on their marks is of a version that says them: so it is never stale.
+Invariant: the cache takes at most a limit of bytes, by the sizes that its users give. Its entries depend on blocks,
+whose files never change, and entries that depend on marks have a version with the marks: no entry is stale.
 """
 
 import os
@@ -17,10 +17,10 @@ from holdfast.state.places import Folder, Place, object_place
 Made = TypeVar("Made")
 
 CACHE = "HOLDFAST_CACHE_MB"
-"""The variable of the environment that says how many megabytes a process keeps."""
+"""The environment variable with the megabytes that a process keeps."""
 
 INDEXED_AT_LEAST = 700
-"""An index takes as much memory as if it had so many rows more: it has room before it has rows."""
+"""The rows that an empty index has room for, added to its rows when its size is estimated."""
 
 _MOST_KEPT_MB = "256"
 
@@ -40,22 +40,22 @@ class Storage:
 
     @classmethod
     def at(cls, address: str, options: Mapping[str, str] | None = None) -> "Storage":
-        """Name a place."""
+        """Return the storage at an address."""
         return cls(address, tuple(sorted((options or {}).items())))
 
     def open(self) -> Place:
-        """Return it as a place to read and write."""
+        """Return the place to read and write."""
         if "://" in self.address:
             return object_place(self.address, dict(self.options))
         return Folder(Path(self.address))
 
 
 class Kept:
-    """What was made of blocks and may be asked for again; where there is no more room, something goes.
+    """A cache of data computed from blocks; when it is full, entries are evicted.
 
     Parameters
     ----------
-    most : bytes.
+    most : the limit in bytes.
     """
 
     def __init__(self, most: int) -> None:
@@ -66,7 +66,7 @@ class Kept:
         self._lock = Lock()
 
     def get(self, what: Hashable, make: Callable[[], tuple[Made, int]], version: Hashable = None) -> Made:
-        """Return what `make` gave, or gives now, with how many bytes it takes; of another version it is made anew."""
+        """Return the entry, computed by `make`, with its bytes, if it is missing or has another version."""
         with self._lock:
             if what in self._held:
                 if self._held[what][0] == version:
@@ -83,16 +83,16 @@ class Kept:
         return made
 
     def _any(self) -> Hashable:
-        """Return one of the things that are kept, no one more likely than others but the last, which stays.
+        """Return a random entry, but not the last.
 
-        Blocks are gone through in turns: what was not asked for the longest would be what is asked for next.
+        Blocks are read in turns: the least recently used entry would be the next that is needed.
         """
         self._drawn = self._drawn * 1_103_515_245 + 12_345 & (1 << 31) - 1
         place = (self._drawn >> 8) % max(len(self._held) - 1, 1)
         return next(islice(self._held, place, None))
 
     def drop(self, what: Hashable) -> None:
-        """Keep something no longer."""
+        """Remove an entry."""
         with self._lock:
             if what in self._held:
                 self._take_out(what)
@@ -103,9 +103,9 @@ class Kept:
 
     @property
     def bytes(self) -> int:
-        """How much it takes."""
+        """The bytes that the entries take."""
         return self._bytes
 
 
 KEPT = Kept(int(os.environ.get(CACHE, _MOST_KEPT_MB)) << 20)
-"""What this process keeps."""
+"""The cache of this process."""

@@ -1,7 +1,7 @@
-"""Rows of a table in blocks by some of their values, by a range of one, and by their numbers.
+"""Lookup of rows of a table in blocks by values of some columns, by a range of a column, and by row numbers.
 
-A block keeps a hash of each row's values; what is asked for is looked up among these, and what seems to be there is
-compared. So a lookup costs what it finds, once the hashes of a block are there.
+A process keeps hashes of the rows of a block; requested rows are looked up by hash, and candidates are compared. So a
+lookup costs as much as it finds, once the hashes of a block are computed.
 
 Invariant: rows are found by the equality of the definition: null is a value, NaN is itself, zero has no sign.
 """
@@ -34,12 +34,12 @@ _OF_NULL = np.uint64(0xD6E8FEB86659FD93)
 
 @dataclass(frozen=True)
 class Found:
-    """Rows of a table that are like some that were asked for.
+    """Rows of a table that match requested rows.
 
     Parameters
     ----------
-    counts : of each that was asked for, how many rows are like it.
-    places, rows : which one each of some of them is like, and these rows as they are carried.
+    counts : for each requested row the number of matching rows.
+    places, rows : some matching rows in the format of blocks, and the requested row that each matches.
     """
 
     counts: Ints
@@ -49,7 +49,7 @@ class Found:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What all tasks of a lookup share."""
+    """The input that all tasks of a lookup share."""
 
     source: Source
     columns: Order
@@ -58,13 +58,13 @@ class _Asked:
 
 
 def find_rows(table: BlockTable, order: Order, columns: Order, wanted: Table, most: Ints) -> Found:
-    """Return the rows that are like some others in some columns; of each at most so many, counting all.
+    """Return the rows that equal wanted rows in some columns, at most `most` for each, and the numbers of all.
 
     Parameters
     ----------
-    order : the arrangement to look in.
-    columns, wanted : which columns count, and rows with all columns, all different in these.
-    most : of each, how many rows are wanted.
+    order : the arrangement to search.
+    columns, wanted : the columns to compare, and rows with all columns, all different in these.
+    most : the number of rows to return for each wanted row.
     """
     asked = _Asked(table.source, columns, wanted, most)
     counts = np.zeros(wanted.row_count, np.int64)
@@ -80,7 +80,7 @@ def find_rows(table: BlockTable, order: Order, columns: Order, wanted: Table, mo
 
 
 def rows_numbered(table: BlockTable, numbers: RowNumbers) -> pa.Table:
-    """Return the rows of some numbers as they are carried, in any order."""
+    """Return the rows with some numbers, in the format of blocks and in any order."""
     wanted = np.unique(numbers)
     tasks = []
     for block in table.base.blocks:
@@ -92,7 +92,7 @@ def rows_numbered(table: BlockTable, numbers: RowNumbers) -> pa.Table:
 
 
 def rows_between(table: BlockTable, column: int, low: int, high: int) -> pa.Table:
-    """Return the rows with a number from `low` to `high` in a column of integers, as they are carried, in any order."""
+    """Return the rows with values from `low` to `high` in a column of integers, in the format of blocks."""
     blocks = [
         block
         for block in table.base.blocks
@@ -103,7 +103,7 @@ def rows_between(table: BlockTable, column: int, low: int, high: int) -> pa.Tabl
 
 
 def row_hashes(table: Table, columns: Sequence[int]) -> Hashes:
-    """Return a hash of each row's values in some columns: equal rows have equal ones, in whatever table they are."""
+    """Return a hash of each row's values in some columns: rows with equal values have equal hashes in all tables."""
     found = np.zeros(table.row_count, np.uint64)
     for c in columns:
         found = hashed_with(found, value_hashes(table.columns[c]))
@@ -111,12 +111,12 @@ def row_hashes(table: Table, columns: Sequence[int]) -> Hashes:
 
 
 def hashed_with(found: Hashes, more: Hashes) -> Hashes:
-    """Return hashes of rows in some columns and one more, by those of its values."""
+    """Return hashes of rows extended by a column, whose hashes are `more`."""
     return _mixed(found * _ODD + more)
 
 
 def value_hashes(column: EncodedColumn) -> Hashes:
-    """Return a hash of each value of a column: equal values have equal ones, in whatever table they are."""
+    """Return a hash of each value of a column: equal values have equal hashes in all tables."""
     if column.dictionary is None:
         found = _mixed(column.keys.view(np.uint64) * _ODD)
     else:
@@ -132,7 +132,7 @@ def value_hashes(column: EncodedColumn) -> Hashes:
 
 
 def _found(asked: _Asked, block: Block) -> Found | None:
-    """Return what is like what was asked for; places and counts go together, each place once."""
+    """Return the matches in a block: (requested rows, numbers of matches), and some matching rows."""
     equal = [Compared(c, c, EQUAL) for c in asked.columns]
     meeting = np.flatnonzero(rows_meeting(asked.wanted, block, [equal]))
     if not len(meeting):
@@ -158,7 +158,7 @@ def _found(asked: _Asked, block: Block) -> Found | None:
 
 
 def _hashed(source: Source, block: Block, columns: Order) -> tuple[Hashes, Ints]:
-    """Return the hashes of all rows that a block was written with, in order, and where each stands."""
+    """Return the sorted hashes of all rows that a block was written with, and the position of each."""
 
     def make() -> tuple[tuple[Hashes, Ints], int]:
         hashes = row_hashes(table_of(source.written(block), source.schema), columns)
@@ -169,14 +169,14 @@ def _hashed(source: Source, block: Block, columns: Order) -> tuple[Hashes, Ints]
 
 
 def _ranges(low: Ints, high: Ints) -> Ints:
-    """Return all numbers of some ranges."""
+    """Return all numbers of ranges."""
     counts = high - low
     starts = np.repeat(low - (np.cumsum(counts) - counts), counts)
     return np.asarray(starts + np.arange(counts.sum()))
 
 
 def _first_like(source: Source, wanted: Table, rows: pa.Table, columns: Order) -> Ints:
-    """Return for each of some rows which wanted one it is like; a number that none has where it is like none."""
+    """Return for each row the wanted row that it equals; the number of wanted rows where there is none."""
     asked = carried(Rows(np.full(wanted.row_count, -1), wanted))
     both = pa.concat_tables([asked, rows], promote_options="permissive")
     table = table_of(both, source.schema)
@@ -201,13 +201,13 @@ def _between(source: Source, column: int, low: int, high: int, block: Block) -> 
 
 
 def _mixed(numbers: Hashes) -> Hashes:
-    """Spread differences over all bits."""
+    """Mix the bits of numbers, so that differences affect all bits."""
     numbers = (numbers ^ (numbers >> np.uint64(32))) * _ODD
     return np.asarray(numbers ^ (numbers >> np.uint64(29)))
 
 
 def _no_more_than(found: Found, most: Ints) -> Found:
-    """Return of what several blocks found no more than is wanted."""
+    """Return the matches of several blocks, at most `most` rows for each requested row."""
     order = np.argsort(found.places, kind="stable")
     places = found.places[order]
     starts = np.searchsorted(places, places)

@@ -1,11 +1,10 @@
-"""Which rows of a table in blocks are gone: their numbers, in files that all of its arrangements share.
+"""Which rows of a table in blocks are gone: their numbers, in files that all arrangements share.
 
-A row has one number in all arrangements, so its table has one set of marks. A change that lets rows go writes a file of
-their numbers; files of like sizes are joined, so there are few and each number is written again as often as the set
-doubles. What travels with tasks are the names of the files; who reads a block keeps the numbers of the block's rows,
-and meets them with the marks.
+A row has one number in all arrangements, so a table has one set of marks. A change that deletes rows writes a file of
+their numbers; files of similar sizes are merged, so there are few, and each number is written again as often as the set
+doubles. Tasks receive the names of the files; a process that reads a block intersects its row numbers with the marks.
 
-Invariant: a file of marks never changes, and each is ascending in the changes that it is of.
+Invariant: a file of marks never changes; files are in the order of the changes that they cover.
 """
 
 from collections.abc import Iterable
@@ -23,12 +22,12 @@ from holdfast.tables.arrays import RowNumbers
 
 @dataclass(frozen=True)
 class Marks:
-    """The numbers of rows that went with some changes, one after the other.
+    """The numbers of rows that successive changes deleted.
 
     Parameters
     ----------
-    name : of their file.
-    count : how many they are.
+    name : the name of the file.
+    count : the number of rows.
     last : the number of the last of the changes.
     """
 
@@ -39,13 +38,13 @@ class Marks:
 
 @dataclass(frozen=True)
 class Gone:
-    """What is known of a block's rows that are gone, without reading anything.
+    """The rows of a block that are gone, as far as known without reading.
 
     Parameters
     ----------
-    most : how many they are at most.
-    since : the number of the first change that one of them went with.
-    version : no other rows of the block were ever gone under this name.
+    most : an upper bound of their number.
+    since : the number of the first change that deleted such a row.
+    version : identifies the set of rows that are gone.
     """
 
     most: int = 0
@@ -62,7 +61,7 @@ def set_of(numbers: RowNumbers) -> BitMap64:
 
 
 def with_more(storage: Storage, runs: tuple[Marks, ...], numbers: RowNumbers) -> tuple[Marks, ...]:
-    """Write the numbers of more rows that are gone; return all files, each more than twice as large as the next one.
+    """Write the numbers of more deleted rows; return all files, each more than twice as large as the next.
 
     Amortised O(log n) a row.
     """
@@ -77,7 +76,7 @@ def with_more(storage: Storage, runs: tuple[Marks, ...], numbers: RowNumbers) ->
 
 
 def read_marks(storage: Storage, marks: Marks) -> BitMap64:
-    """Return the numbers that a file has; kept, where there is room."""
+    """Return the numbers of a file; kept by the process while there is room."""
 
     def make() -> tuple[BitMap64, int]:
         place = storage.open()
@@ -99,7 +98,7 @@ def read_marks(storage: Storage, marks: Marks) -> BitMap64:
 
 
 def marked_among(storage: Storage, numbers: BitMap64, runs: Iterable[Marks]) -> RowNumbers:
-    """Return which of some row numbers are marked, ascending."""
+    """Return the row numbers that are marked, ascending."""
     found = BitMap64()
     for marks in runs:
         found |= numbers & read_marks(storage, marks)

@@ -1,4 +1,4 @@
-"""Rows as the bytes that files of blocks have, and that tasks hand over: a compressed Arrow stream."""
+"""Rows as bytes, for files of blocks and answers of tasks: a compressed Arrow stream."""
 
 import pyarrow as pa
 

@@ -1,11 +1,11 @@
-"""Which two blocks can hold a pair of rows that breaks a constraint, by the ranges of their columns alone.
+"""Which two blocks can have a pair of rows that breaks a constraint, by the ranges of their columns alone.
 
-Rows t of one block and s of another one can have `t.A < s.B` only where the least A of the one is below the greatest
-B of the other; `=` only where the ranges meet; `!=` unless both have one value, the same. A pair of blocks that cannot
-have what a constraint forbids for some column pair is left out. So blocks of rows that are sorted by a column that the
-constraint wants equal meet their neighbours at most.
+Rows t of one block and s of another block can have `t.A < s.B` only where the least A of the first is below the
+greatest B of the second; `=` only where the ranges overlap; `!=` unless both have a single value, the same. A pair of
+blocks that excludes a comparison of the constraint is left out. So blocks that are sorted by a column with an equality
+of the constraint are compared with their neighbours at most.
 
-Invariant: a pair of blocks is left out only where none of their rows break the constraint together.
+Invariant: a pair of blocks is left out only where no two of their rows break the constraint.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ from holdfast.tables.arrays import Flags, Ints, Outcomes
 
 @dataclass(frozen=True)
 class _Ends:
-    """Places of the least and the greatest values of two columns of each block, in the order of all of them."""
+    """Ranks of the least and the greatest values of two columns of each block, among the values of all blocks."""
 
     left_low: Ints
     left_high: Ints
@@ -39,8 +39,8 @@ class BlockRanges:
 
     Parameters
     ----------
-    ranges : of each block one for each column.
-    schema : their columns.
+    ranges : for each block a range for each column.
+    schema : the columns.
     """
 
     def __init__(self, ranges: Sequence[Sequence[Range]], schema: Schema) -> None:
@@ -49,7 +49,7 @@ class BlockRanges:
         self._ends: dict[tuple[int, int], _Ends | None] = {}
 
     def possible(self, compared: Iterable[Compared]) -> Flags:
-        """Return (k, k): whether rows t of one block and s of another one can be as a constraint forbids. O(k^2)."""
+        """Return (k, k): whether a row t of one block and s of another can break a constraint. O(k^2)."""
         count = len(self._ranges)
         found = np.ones((count, count), np.bool_)
         for one in compared:
@@ -69,13 +69,13 @@ class BlockRanges:
         return found
 
     def meeting(self, compared: Sequence[Compared]) -> list[tuple[int, int]]:
-        """Return the pairs of blocks, the first one first, whose rows can break a constraint, in whatever order."""
+        """Return the pairs of blocks, lower number first, with rows that can break a constraint in either order."""
         possible = self.possible(compared)
         found: list[tuple[int, int]] = [(i, j) for i, j in np.argwhere(np.triu(possible | possible.T)).tolist()]
         return found
 
     def _of(self, left: int, right: int) -> _Ends | None:
-        """Return the ends of two columns in one order; None where their keys do not compare."""
+        """Return the ends of the ranges of two columns; None where their keys do not compare."""
         if (left, right) not in self._ends:
             self._ends[left, right] = self._ranked(left, right) if _comparable(self._schema, left, right) else None
         return self._ends[left, right]
@@ -91,7 +91,7 @@ class BlockRanges:
 
 
 def rows_meeting(table: Table, block: Block, constraints: Iterable[Sequence[Compared]]) -> Flags:
-    """Return which rows of a table can break one of some constraints together with a row of a block. O(rows) each."""
+    """Return which rows of a table can break some constraint with a row of a block. O(rows) for each constraint."""
     found = np.zeros(table.row_count, np.bool_)
     sides: dict[tuple[int, int, int], Flags] = {}
 
@@ -113,7 +113,7 @@ def rows_meeting(table: Table, block: Block, constraints: Iterable[Sequence[Comp
 
 
 def _possible(table: Table, column: int, range_: Range, allowed: int) -> Flags:
-    """Return which rows have a value that compares as allowed with some value of a range."""
+    """Return which rows have a value with an allowed outcome against some value of a range."""
     with_low, with_high = (_outcomes(table.columns[column], end) for end in (range_.low, range_.high))
     found = np.zeros(table.row_count, np.bool_)
     if allowed & LESS:
@@ -144,7 +144,7 @@ def _outcomes(column: EncodedColumn, end: Any) -> Outcomes:
 
 
 def _by_key(outcomes: Outcomes, column: EncodedColumn) -> Outcomes:
-    """Return for each row what was found of its value."""
+    """Return for each row the outcome of its value."""
     return outcomes[column.keys] if len(outcomes) else np.zeros(len(column), np.int8)
 
 

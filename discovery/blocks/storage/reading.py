@@ -1,9 +1,9 @@
-"""Files into blocks: executors read them, here are only their columns.
+"""Files to blocks: executors read the rows; this process has the columns only.
 
     Parquet           row groups, side by side  ->  blocks
-    delimited text    one executor a file       ->  blocks of texts  ->  what they fit, side by side  ->  typed blocks
+    delimited text    one executor a file       ->  blocks of texts  ->  their types, side by side  ->  typed blocks
 
-Invariant: rows have the numbers, columns the types, and values the meaning that `read_table` gives them.
+Invariant: the numbers of rows, the types of columns and the values are those of `read_table`.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,8 +34,8 @@ class BlocksOfFile:
     Parameters
     ----------
     table : its rows.
-    warnings : what its reader found odd.
-    locate : says where a row came from.
+    warnings : the warnings of the reader.
+    locate : returns where a row came from.
     """
 
     table: BlockTable
@@ -57,7 +57,7 @@ def read_blocks(
     report: Report = lambda _: None,
     name: str | None = None,
 ) -> BlocksOfFile:
-    """Read a file into blocks of at most so many rows. Two passes over a text."""
+    """Read a file into blocks of at most `most` rows. Two passes over a text."""
     parts = parts_of(path, options, most, name)
     report(f"reading {path.name}")
     if parts.declared is None:
@@ -72,7 +72,7 @@ def read_blocks(
 def _texts(
     parts: Parts, storage: Storage, most: int, executors: Executors, report: Report
 ) -> tuple[Source, list[Block]]:
-    """Read a delimited file: its texts, then what they are."""
+    """Read a delimited file: its texts, then their types."""
     assert parts.declared is not None
     columns = parts.table.schema.columns
     raw = Source(storage, Schema(parts.table.schema.table, tuple(replace(c, type=STRING) for c in columns)), most)
@@ -134,7 +134,7 @@ def _text_block(place: Place, texts: pa.Table, first: int, schema: pa.Schema, so
 
 
 def _fitting(source: Source, columns: Sequence[int], block: Block) -> list[Fitting]:
-    """Return for some columns what the texts of a block fit."""
+    """Return for columns the types that all texts of a block fit."""
     texts = source.read(block)
     return [fitting(with_dictionary(texts.column(str(c))).dictionary.cast(pa.string())) for c in columns]
 

@@ -1,12 +1,12 @@
-"""A table in blocks, and its rows once more in other orders, as searches want them.
+"""A table in blocks, and copies of its rows in other orders for searches.
 
-An *arrangement* is all rows in the order of some columns, in blocks. Rows with the same value of its first column are
-in one block, unless they are more than a block holds. So two rows that agree on that column are in one block or, for
-a value that is very frequent, in neighbouring ones; and the ranges of blocks tell which have to meet at all.
+An *arrangement* is all rows sorted by some columns, in blocks. Rows with the same value of the first column are in one
+block, unless they are more than a block holds. So two rows that agree on that column are in one block or, for a very
+frequent value, in neighbouring blocks; and the ranges of blocks decide which blocks to compare.
 
-    base          the rows as they came
-    (Zip,)        in the order of Zip: what wants Zip equal is searched in each block alone
-    (State, Rate) in the order of State, then Rate: states of many rows take several blocks, cut by Rate
+    base          the rows in the order of insertion
+    (Zip,)        sorted by Zip: constraints with an equality on Zip are searched in each block alone
+    (State, Rate) sorted by State, then Rate: states with many rows take several blocks, cut by Rate
 
 Invariant: every arrangement has every row exactly once.
 """
@@ -39,25 +39,25 @@ from holdfast.tables import Table
 from holdfast.tables.arrays import Ints, RowNumbers
 
 Order = tuple[int, ...]
-"""Columns by position; the first one decides which rows stay together."""
+"""Columns by position; the first column decides which rows stay together."""
 
 Report = Callable[[str], object]
 
 _SAMPLED = 20_000
 _ORDER = b"order"
 _SORTED_AT_ONCE = 8
-"""Blocks whose rows are sorted together at most."""
+"""The most blocks whose rows are sorted together."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """What a task has to know of a table.
+    """A table as tasks need it.
 
     Parameters
     ----------
     storage, schema : where its blocks are, and its columns.
-    most : rows of a block.
-    marks : which rows are gone, of those that blocks were written with.
+    most : the rows of a block.
+    marks : the marks of rows that are gone.
     """
 
     storage: Storage
@@ -66,16 +66,16 @@ class Source:
     marks: tuple[Marks, ...] = ()
 
     def read(self, block: Block) -> pa.Table:
-        """Return a block's rows, those that are not gone, as they are carried."""
+        """Return the rows of a block that are not gone, in the format of blocks."""
         return self.left(block, self.written(block))
 
     def left(self, block: Block, rows: pa.Table) -> pa.Table:
-        """Return those of some rows of a block that are not gone."""
+        """Return the given rows of a block without those that are gone."""
         gone = self.gone(block)
         return rows.filter(pa.array(~np.isin(rows.column("row").to_numpy(), gone))) if len(gone) else rows
 
     def gone(self, block: Block) -> RowNumbers:
-        """Return the numbers of a block's rows that are gone, ascending; kept, where there is room."""
+        """Return the numbers of a block's rows that are gone, ascending; kept by the process while there is room."""
         if not block.gone.most:
             return np.zeros(0, np.int64)
 
@@ -86,7 +86,7 @@ class Source:
         return KEPT.get(("gone", block.name), make, block.gone.version)
 
     def _numbers(self, block: Block) -> BitMap64:
-        """Return the numbers of all rows that a block was written with; kept, where there is room."""
+        """Return the numbers of all rows that a block was written with; kept by the process while there is room."""
 
         def make() -> tuple[BitMap64, int]:
             numbers = self.written(block).column("row").to_numpy()
@@ -95,7 +95,7 @@ class Source:
         return KEPT.get(("numbers", block.name), make)
 
     def written(self, block: Block) -> pa.Table:
-        """Return the rows that a block was written with; kept, where there is room."""
+        """Return the rows that a block was written with; kept by the process while there is room."""
 
         def make() -> tuple[pa.Table, int]:
             return read_block(self.storage.open(), block), block.size
@@ -103,11 +103,11 @@ class Source:
         return KEPT.get(block.name, make)
 
     def read_all(self, blocks: Sequence[Block]) -> pa.Table:
-        """Return the rows of some blocks together."""
+        """Return the rows of several blocks."""
         return pa.concat_tables([carried_schema(self.schema).empty_table(), *map(self.read, blocks)])
 
     def write_sorted(self, rows: pa.Table, order: Order) -> Iterator[Block]:
-        """Write rows in an order, as blocks that end where its first column changes, as far as they can."""
+        """Write rows sorted, as blocks that end where the first column of the order changes, if possible."""
         place = self.storage.open()
         if order and len(rows):
             rows = rows.take(pc.sort_indices(rows, [(str(c), "ascending", "at_start") for c in order]))
@@ -122,14 +122,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Arrangement:
-    """All rows of a table, in blocks of some order.
+    """All rows of a table, sorted, in blocks.
 
     Parameters
     ----------
-    order : what they are sorted by; nothing for the base.
-    blocks : in that order.
-    schema : the table's.
-    young : how many of the last blocks are small and in no order: they are looked at as one.
+    order : the columns that rows are sorted by; none for the base.
+    blocks : the blocks in that order.
+    schema : the columns of the table.
+    young : the number of last blocks that are small and not sorted; they are searched as one unit.
     """
 
     order: Order
@@ -139,13 +139,13 @@ class Arrangement:
 
     @cached_property
     def units(self) -> tuple[tuple[Block, ...], ...]:
-        """The blocks that are looked at as one: each by itself, but those that are young."""
+        """The units of a search: each block alone, all young blocks together."""
         old = len(self.blocks) - self.young
         return (*((block,) for block in self.blocks[:old]), *([self.blocks[old:]] if self.young else []))
 
     @cached_property
     def ranges(self) -> BlockRanges:
-        """Which units can meet in what."""
+        """The ranges of the units."""
         return BlockRanges([ranges_together(unit) for unit in self.units], self.schema)
 
 
@@ -154,9 +154,9 @@ class BlockTable:
 
     Parameters
     ----------
-    source, blocks : where and what they are.
+    source, blocks : where the blocks are, and the blocks of the base.
     executors : where tasks run.
-    report : is told what is being done.
+    report : receives what is being done.
     """
 
     def __init__(
@@ -171,24 +171,24 @@ class BlockTable:
 
     @property
     def base(self) -> Arrangement:
-        """The rows as they came."""
+        """The rows in the order of insertion."""
         return self.arrangements[()]
 
     @property
     def orders(self) -> Collection[Order]:
-        """The orders that rows are sorted in already."""
+        """The existing orders."""
         return self.arrangements.keys()
 
     def without_rows(self) -> Table:
-        """Return name, columns and number of rows as tables in memory have them."""
+        """Return a table in memory with the name, columns and number of rows, without values."""
         return Table(self.schema, (), self.row_count)
 
     def arranged(self, order: Order) -> Arrangement:
-        """Return the rows in an order. O(n log n) spread over the executors, once."""
+        """Return the rows in an order. O(n log n) on the executors for a new order."""
         return self.arranged_in([order])[0]
 
     def arranged_in(self, orders: Sequence[Order]) -> list[Arrangement]:
-        """Return the rows in several orders; those that are new are made together."""
+        """Return the rows in several orders; new orders are sorted together."""
         new = [order for order in orders if order not in self.arrangements]
         for order, blocks in self.sorted_by(new).items():
             self.arrangements[order] = Arrangement(order, tuple(blocks), self.schema)
@@ -196,23 +196,23 @@ class BlockTable:
 
     @cached_property
     def heaviest(self) -> list[float]:
-        """For each column the share of rows that its most frequent value has, as far as a sample shows."""
+        """For each column the share of rows with its most frequent value, estimated from a sample."""
         rows, columns = max(len(self.sample), 1), self.sample.drop_columns(["row"]).columns
         return [max(pc.value_counts(column).field(1).to_pylist(), default=0) / rows for column in columns]
 
     def fits_a_block(self, column: int) -> bool:
-        """Whether the rows with any one value of a column are no more than a block has, as far as a sample shows."""
+        """Whether the rows with the most frequent value of a column fit into a block, estimated from a sample."""
         return self.heaviest[column] * self.row_count <= self.source.most
 
     @cached_property
     def sample(self) -> pa.Table:
-        """Some rows as they are carried, evenly spread over the blocks."""
+        """Some rows in the format of blocks, evenly spread over the blocks."""
         most = max(1, _SAMPLED // max(len(self.base.blocks), 1))
         found = list(self.executors.run(partial(_sampled_of, self.source, most), self.base.blocks, light=True))
         return pa.concat_tables([carried_schema(self.schema).empty_table(), *found])
 
     def sorted_by(self, orders: Sequence[Order]) -> dict[Order, list[Block]]:
-        """Write all rows in each of some orders."""
+        """Write all rows in each order."""
         found: dict[Order, list[Block]] = {order: [] for order in orders}
         if not self.base.blocks or not orders:
             return found
@@ -226,13 +226,13 @@ class BlockTable:
         return found
 
     def made_anew(self, schema: Schema, make: Callable[[Table], Table]) -> "BlockTable":
-        """Write the rows in other columns, as `make` says of each block's, where they are; their numbers stay."""
+        """Write the rows with other columns, converted block by block by `make`; row numbers stay."""
         source = replace(self.source, schema=schema)
         written = self.executors.run(partial(_made, self.source, source, make), self.base.blocks)
         return BlockTable(source, [block for some in written for block in some], self.executors, self._report)
 
     def _bounds(self, columns: Order) -> pa.Table:
-        """Return the values where parts begin, each once: parts of about a block each."""
+        """Return the distinct values where parts begin, for parts of about a block each."""
         sample = self.sample.select([str(c) for c in columns])
         keys = [(name, "ascending", "at_start") for name in sample.column_names]
         ordered = sample.take(pc.sort_indices(sample, keys))
@@ -253,7 +253,7 @@ def _sampled_of(source: Source, most: int, block: Block) -> pa.Table:
 
 
 def _given(source: Source, bounds: dict[Order, pa.Table], block: Block) -> Given:
-    """Yield the rows of a block with the part that each goes to, in each order; rows say which order they are for."""
+    """Yield the rows of a block with the part of each, for each order, the order being a column."""
     arrays, first = source.read(block), 0
     for order, some in bounds.items():
         meant = {_ORDER: ",".join(map(str, order))}
@@ -263,7 +263,7 @@ def _given(source: Source, bounds: dict[Order, pa.Table], block: Block) -> Given
 
 
 def parts_of(rows: pa.Table, bounds: pa.Table) -> Ints:
-    """Return for each row how many of some sorted bounds are not above it. O(n log n).
+    """Return for each row the number of sorted bounds that are not above it. O(n log n).
 
     >>> parts_of(pa.table({"a": [None, 1, 3, 5]}), pa.table({"a": [1, 4]})).tolist()
     [0, 1, 1, 2]
@@ -272,7 +272,7 @@ def parts_of(rows: pa.Table, bounds: pa.Table) -> Ints:
         return np.zeros(len(rows), np.int64)
     both = pa.concat_tables([bounds, rows], promote_options="permissive")
     is_row = pa.array(np.arange(len(both)) >= len(bounds))
-    both = both.append_column("is row", is_row)  # a bound comes before the rows that are equal to it
+    both = both.append_column("is row", is_row)  # a bound sorts before rows that are equal to it
     keys = [(name, "ascending", "at_start") for name in both.column_names]
     order = pc.sort_indices(both, keys).to_numpy()
     below = np.cumsum(order < len(bounds))
@@ -282,9 +282,9 @@ def parts_of(rows: pa.Table, bounds: pa.Table) -> Ints:
 
 
 def _written(source: Source, taken: Taken) -> Iterator[tuple[Order, Block]]:
-    """Write the rows of a part in order.
+    """Write the rows of a part, sorted.
 
-    Where there are far more rows than were expected, they are sorted some at a time: their blocks have wide ranges.
+    Far more rows than expected are sorted some at a time, into blocks with wide ranges.
     """
     order: Order = ()
 
@@ -304,7 +304,7 @@ def _written(source: Source, taken: Taken) -> Iterator[tuple[Order, Block]]:
 
 
 def _end_of_block(column: pa.ChunkedArray, most: int) -> int:
-    """Return where a block of at least half and at most twice so many rows ends best."""
+    """Return the best end of a block with at least half and at most twice `most` rows."""
     window = column.slice(most // 2, most + most // 2)
     codes = window.combine_chunks().dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
     changes = np.flatnonzero(np.diff(codes)) + 1 + most // 2

@@ -1,1 +1,1 @@
-"""The values of columns in blocks: what inclusion dependencies need."""
+"""The values of columns in blocks, for inclusion dependencies."""

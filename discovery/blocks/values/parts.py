@@ -1,16 +1,16 @@
-"""The values of all columns of live tables, in files that all executors reach; the driver knows their names.
+"""The values of all columns of live tables, in files that all executors reach; the driver has their names.
 
-A value is in the part that its hash says. A part is some immutable files, oldest first: what a later one says of a
-value counts. A later file is merged with those before it that are not much larger than it is, so there are few of
-them, and a value is written again about as often as all values double. Where parts become too large, they are halved.
+The hash of a value decides its part. A part is a list of immutable files, oldest first; the latest record of a value
+counts. A new file is merged with the last files that are not much larger, so there are few files, and a value is
+written again about as often as the number of values doubles. Parts that become too large are halved.
 
     part 0    4,000,000 values    900,000    70,000     one file each
     part 1    4,100,000           ...
 
-Records name columns, and no clusters: which set of columns has which number is the driver's business.
+Records name columns, not clusters: the driver alone knows the numbers of clusters.
 
-Invariant: a `ValueParts` is a value, and files never change: what is made of it is another one, and whoever keeps the
-first has all as it was, until somebody removes the files that only this one names.
+Invariant: a `ValueParts` is a value, and files never change: a change returns another `ValueParts`, and the first stays
+valid until the files that only it names are removed.
 """
 
 import secrets
@@ -27,7 +27,14 @@ from holdfast.discovery.blocks.storage.hashing import hashed
 from holdfast.discovery.blocks.storage.location import KEPT, Storage
 from holdfast.discovery.blocks.storage.table import BlockTable
 from holdfast.discovery.blocks.values.records import NOT_FOUND, ValueRecords, part_of
-from holdfast.discovery.blocks.values.shared import VALUES_A_PART, Counted, PartValues, clustered, exchanged, values_of
+from holdfast.discovery.blocks.values.shared import (
+    VALUES_A_PART,
+    ClusterCounts,
+    PartValues,
+    clustered,
+    exchanged,
+    values_of,
+)
 from holdfast.discovery.inclusion.clusters import Clusters, Member
 from holdfast.discovery.inclusion.seeding import take_values
 from holdfast.tables.arrays import Ints
@@ -38,13 +45,13 @@ _FIRST_LISTED = 8
 
 @dataclass(frozen=True)
 class ValueFiles:
-    """Where the files are, and who works on them.
+    """Where the files are, and where tasks on them run.
 
     Parameters
     ----------
-    executors, storage : these run the work, and reach that.
-    most : values of a part, more or less.
-    most_changed : of how many values a state may say something that the files do not.
+    executors, storage : where tasks run, and where files are.
+    most : the approximate number of values of a part.
+    most_changed : the most values of which a state may have records that the files do not have.
     """
 
     executors: Executors
@@ -59,8 +66,8 @@ class Run:
 
     Parameters
     ----------
-    name : of the file.
-    values : how many it tells of, also as gone.
+    name : the name of the file.
+    values : the number of its records, records without occurrences included.
     """
 
     name: str
@@ -73,29 +80,29 @@ Runs = tuple[Run, ...]
 
 @dataclass(frozen=True)
 class Emptied:
-    """What became of the values that some columns had.
+    """The result of removing columns.
 
     Parameters
     ----------
-    before, after : the clusters of these values, and of those that other columns still have.
-    examples : one value of each cluster of `before`.
+    before, after : the clusters of the values of these columns, before, and of those left in other columns, after.
+    examples : a value of each cluster of `before`.
     """
 
-    before: Counted
-    after: Counted
+    before: ClusterCounts
+    after: ClusterCounts
     examples: list[bytes]
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A part as tasks have it."""
+    """A part as tasks get it."""
 
     storage: Storage
     number: int
     runs: Runs
 
     def read(self, runs: Runs) -> ValueRecords:
-        """Return what some files that follow each other say together; kept, where there is room."""
+        """Return the records of successive files, merged; kept by the process while there is room."""
 
         def make() -> tuple[ValueRecords, int]:
             records = ValueRecords.merged([self._stored(run) for run in runs])
@@ -114,7 +121,7 @@ class _Part:
         return ValueRecords.read(data)
 
     def with_more(self, records: ValueRecords) -> Runs:
-        """Return the files of the part once some more records count, which are written."""
+        """Write more records, and return the files of the part."""
         if not len(records):
             return self.runs
         folded = _folded(self.runs, len(records))
@@ -127,7 +134,7 @@ class _Part:
 
 
 def _folded(runs: Runs, more: int) -> int:
-    """Return how many of the latest files so many records are merged with.
+    """Return the number of latest files that new records are merged with.
 
     >>> [_folded((Run("a", 1000), Run("b", 100), Run("c", 5)), more) for more in (1, 3, 50, 500)]
     [0, 1, 2, 3]
@@ -140,7 +147,7 @@ def _folded(runs: Runs, more: int) -> int:
 
 
 def _written(storage: Storage, records: ValueRecords) -> Runs:
-    """Write a file, unless there is nothing to write."""
+    """Write a file, unless there are no records."""
     if not len(records):
         return ()
     run = Run(secrets.token_hex(16), len(records))
@@ -153,8 +160,8 @@ class ValueParts:
 
     Parameters
     ----------
-    files : where they are.
-    parts : the files of each part; none of it where no values are in files.
+    files : where the files are.
+    parts : the files of each part; empty where no values are in files.
     """
 
     def __init__(self, files: ValueFiles, parts: Sequence[Runs]) -> None:
@@ -170,9 +177,9 @@ class ValueParts:
         texts: bool = False,
         only: Collection[ColumnRef] | None = None,
     ) -> tuple[Clusters, "ValueParts"]:
-        """Write the values of all columns of some tables, or of some columns; return their clusters, too.
+        """Write the values of all columns of tables, or of some columns; return their clusters, too.
 
-        One exchange; the driver holds no value.
+        One exchange; no value reaches the driver.
         """
         values = values_of(tables, texts=texts, only=only, a_part=files.most)
         clusters, parts = Clusters(values.members), [Runs()] * values.parts
@@ -189,18 +196,18 @@ class ValueParts:
 
     @property
     def described(self) -> list[list[tuple[str, int]]]:
-        """What has to be stored of it, as JSON has it."""
+        """The description to store, as plain JSON values."""
         return [[(run.name, run.values) for run in runs] for runs in self.parts]
 
     @property
     def names(self) -> frozenset[str]:
-        """The files."""
+        """The names of all files."""
         return frozenset(run.name for runs in self.parts for run in runs)
 
     def counts(self, values: pa.Array, columns: int) -> Ints:
-        """Return (m, C) how often each column has each of some values. O(m log n).
+        """Return (m, C) the occurrences of values in each column. O(m log n).
 
-        Of many parts few values are asked: a task for each would cost more than its work.
+        Tasks look up values of several parts, as few values of each part are requested.
         """
         found = np.zeros((len(values), columns), np.int64)
         asked = {number: places for number, places in self._places(values) if self.parts[number]}
@@ -213,7 +220,7 @@ class ValueParts:
         return found
 
     def lacking(self, one: int, other: int) -> Iterator[bytes]:
-        """Yield values that one column has and another one lacks; more parts are asked as long as somebody goes on."""
+        """Yield values that column `one` has and column `other` lacks; parts are read while values are consumed."""
         waiting = [_Listing(part, one, other) for part in self._in_use]
         at_once = self.files.executors.cores
         while waiting:
@@ -224,9 +231,9 @@ class ValueParts:
             at_once *= 2
 
     def with_more(self, records: ValueRecords) -> "ValueParts":
-        """Return the parts with some records that count from now on. A value without occurrences is gone.
+        """Return the parts with more records, which replace earlier records. A value without occurrences is removed.
 
-        Where parts are too large, they are halved on the way.
+        Parts that become too large are halved.
         """
         here = len(self.parts)
         is_large = sum(run.values for runs in self.parts for run in runs) > self.files.most * here
@@ -241,7 +248,7 @@ class ValueParts:
         return ValueParts(self.files, parts)
 
     def placed_anew(self) -> "ValueParts":
-        """Return as many parts, in new files, of values that an earlier hash placed. O(values), on executors."""
+        """Return the same number of parts, in new files, with values that an earlier hash placed. O(values)."""
         parts: list[Runs] = [()] * len(self.parts)
         tasks = [(part, len(self.parts)) for part in self._in_use]
         for answer in self.files.executors.run(_placed_anew, tasks):
@@ -252,12 +259,12 @@ class ValueParts:
     def emptied(
         self, columns: Ints, but: Sequence[bytes], members: Sequence[Member]
     ) -> tuple["ValueParts", list[Emptied]]:
-        """Return the parts where nothing occurs in some columns any more, and what became of the values of each part.
+        """Return the parts without occurrences in some columns, and the changes of the clusters of each part.
 
         Parameters
         ----------
-        columns : by their numbers.
-        but : values of which something later is known, and which are left alone.
+        columns : the numbers of the columns.
+        but : values with later records elsewhere, which are not changed.
         members : all columns.
         """
         parts, answers = list(self.parts), []
@@ -267,8 +274,8 @@ class ValueParts:
             answers.append(emptied)
         return ValueParts(self.files, parts), answers
 
-    def counted(self, but: Sequence[bytes], members: Sequence[Member]) -> Iterator[Counted]:
-        """Yield the clusters of the values of each part but some. O(values)."""
+    def counted(self, but: Sequence[bytes], members: Sequence[Member]) -> Iterator[ClusterCounts]:
+        """Yield the clusters of the values of each part, except the values `but`. O(values)."""
         yield from self.files.executors.run(_counted, [(members, *spared) for spared in self._sparing(but)])
 
     @property
@@ -280,14 +287,14 @@ class ValueParts:
         return _Part(self.files.storage, number, self.parts[number])
 
     def _places(self, values: pa.Array) -> Iterator[tuple[int, Ints]]:
-        """Yield which of some values are in each part that has any of them."""
+        """Yield the positions of values in each part that has any of them."""
         which = part_of(hashed(values), max(1, len(self.parts)))
         order = np.argsort(which, kind="stable")
         numbers, starts = np.unique(which[order], return_index=True)
         yield from zip(numbers.tolist(), np.split(order, starts[1:]), strict=False)  # of no values: no number, one part
 
     def _sparing(self, but: Sequence[bytes]) -> Iterator[tuple[_Part, pa.Array]]:
-        """Yield the parts that have files, each with those of some values that may be in it."""
+        """Yield the parts that have files, each with the values of `but` that belong to it."""
         values = pa.array(but, pa.large_binary())
         places = dict(self._places(values))
         for part in self._in_use:
@@ -299,7 +306,7 @@ class ValueParts:
 
 @dataclass(frozen=True)
 class _Listing:
-    """Values that one column has and another one lacks: so many at most, from a row on."""
+    """A request for values that one column has and another lacks: a limited number, from a row on."""
 
     part: _Part
     one: int
@@ -310,7 +317,7 @@ class _Listing:
 
 @dataclass(frozen=True)
 class _Extended:
-    """A part that gets more records, and into how many it is cut."""
+    """A part that gets more records, and the number of parts that it is cut into."""
 
     part: _Part
     records: ValueRecords
@@ -318,8 +325,8 @@ class _Extended:
     parts: int
 
 
-def _seeded(storage: Storage, parts: int, members: list[Member], values: PartValues) -> tuple[int, Runs, Counted]:
-    """Write all values of a part, where they were brought together."""
+def _seeded(storage: Storage, parts: int, members: list[Member], values: PartValues) -> tuple[int, Runs, ClusterCounts]:
+    """Write all values of a part."""
     records = ValueRecords.of(values.distinct, values.places, values.columns, values.counts)
     number = int(part_of(records.hashes[:1], parts)[0])
     return number, _written(storage, records), clustered(members, values)
@@ -330,7 +337,7 @@ def _all_looked_up(tasks: Sequence[tuple[_Part, pa.Array]]) -> list[tuple[int, I
 
 
 def _looked_up(task: tuple[_Part, pa.Array]) -> tuple[int, Ints, Ints, Ints]:
-    """Return which of some values is how often in which columns."""
+    """Return the occurrences of values in columns."""
     part, values = task
     records = part.read(part.runs)
     rows = records.rows_of(values, hashed(values))
@@ -340,7 +347,7 @@ def _looked_up(task: tuple[_Part, pa.Array]) -> tuple[int, Ints, Ints, Ints]:
 
 
 def _listed(task: _Listing) -> tuple[list[bytes], list[_Listing]]:
-    """Return some values, and what is to be asked where they are not enough."""
+    """Return some values, and the request for more, if there may be more."""
     records = task.part.read(task.part.runs)
     rows = np.flatnonzero(records.has(task.one) & ~records.has(task.other))
     rows = rows[np.searchsorted(rows, task.start) :]
@@ -350,7 +357,7 @@ def _listed(task: _Listing) -> tuple[list[bytes], list[_Listing]]:
 
 
 def _extended(task: _Extended) -> list[tuple[int, Runs]]:
-    """Return the files of a part, or of what it becomes, once it has more records."""
+    """Return the files of a part, or of the parts that it is cut into, with more records."""
     part = task.part
     if task.into == task.parts:
         return [(part.number, part.with_more(task.records))]
@@ -360,19 +367,19 @@ def _extended(task: _Extended) -> list[tuple[int, Runs]]:
 
 
 def _placed_anew(task: tuple[_Part, int]) -> list[tuple[int, Runs]]:
-    """Return the files that the values of a part go to, for each part that gets any of them."""
+    """Return the files of the parts that the values of a part are placed in by the present hash."""
     part, parts = task
     return _divided(part.storage, part.read(part.runs).occurring.hashed_anew, parts, range(parts))
 
 
 def _divided(storage: Storage, records: ValueRecords, parts: int, numbers: Sequence[int]) -> list[tuple[int, Runs]]:
-    """Write each of some parts of records, of so many parts."""
+    """Cut records into parts, and write the parts with given numbers."""
     which = part_of(records.hashes, parts)
     return [(number, _written(storage, records.take(np.flatnonzero(which == number)))) for number in numbers]
 
 
 def _emptied(task: tuple[Ints, Sequence[Member], _Part, pa.Array]) -> tuple[int, Runs, Emptied]:
-    """Take some columns out of the records of a part."""
+    """Remove columns from the records of a part."""
     columns, members, part, but = task
     records = _spared(part, but)
     records = records.take(np.unique(records.places[np.isin(records.columns, columns)]))
@@ -381,16 +388,20 @@ def _emptied(task: tuple[Ints, Sequence[Member], _Part, pa.Array]) -> tuple[int,
     after, _ = _clusters(stripped.occurring, members)
     _, first = np.unique(of_value, return_index=True)
     examples = records.values.take(pa.array(first)).to_pylist()
-    return part.number, part.with_more(stripped), Emptied(Counted.of(before), Counted.of(after), examples)
+    return (
+        part.number,
+        part.with_more(stripped),
+        Emptied(ClusterCounts.of(before), ClusterCounts.of(after), examples),
+    )
 
 
-def _counted(task: tuple[Sequence[Member], _Part, pa.Array]) -> Counted:
+def _counted(task: tuple[Sequence[Member], _Part, pa.Array]) -> ClusterCounts:
     members, part, but = task
-    return Counted.of(_clusters(_spared(part, but), members)[0])
+    return ClusterCounts.of(_clusters(_spared(part, but), members)[0])
 
 
 def _spared(part: _Part, but: pa.Array) -> ValueRecords:
-    """Return the values that occur, but some."""
+    """Return the values that occur, except the values `but`."""
     records = part.read(part.runs)
     occurs = np.diff(records.bounds) > 0
     rows = records.rows_of(but, hashed(but))
@@ -399,6 +410,6 @@ def _spared(part: _Part, but: pa.Array) -> ValueRecords:
 
 
 def _clusters(records: ValueRecords, members: Sequence[Member]) -> tuple[Clusters, Ints]:
-    """Return the clusters of some values, and the cluster of each."""
+    """Return the clusters of values, and the cluster of each value."""
     clusters = Clusters(members)
     return clusters, take_values(clusters, len(records), records.places, records.columns, records.counts)

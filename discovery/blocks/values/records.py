@@ -1,12 +1,12 @@
-"""Values and how often each column has them, as arrays: what is stored of values that no machine holds alone.
+"""Values and their occurrences in columns, as arrays: the records of values that are too many for one machine.
 
     values   (n,)      canonical bytes, each once, in the order of their hashes
-    hashes   (n,)      64 bits of each (`hashing.py`), ascending: a value is found by bisection, many at once
-    bounds   (n + 1,)  the entries of value i are those from bounds[i] to bounds[i + 1]
+    hashes   (n,)      the hash of each (`hashing.py`), ascending: values are found by bisection, many at once
+    bounds   (n + 1,)  the entries of value i are from bounds[i] to bounds[i + 1]
     columns  (e,)      the number of a column
-    counts   (e,)      how many occurrences of the value it has
+    counts   (e,)      the occurrences of the value in the column
 
-A value without entries is gone: it says so where an older record has some.
+A value without entries is removed: its record replaces older records.
 
 Invariant: no two values are equal, whatever their hashes; counts are above zero.
 """
@@ -26,13 +26,13 @@ NOT_FOUND = -1
 
 
 def part_of(hashes: Hashes, parts: int) -> Ints:
-    """Return the part that each value goes to, of so many."""
+    """Return the part of each value, by its hash."""
     return (hashes % np.uint64(parts)).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class ValueRecords:
-    """Some values with their occurrences; what the arrays are is said above."""
+    """Some values with their occurrences; the arrays are described in the header of the module."""
 
     values: pa.Array
     hashes: Hashes
@@ -42,7 +42,7 @@ class ValueRecords:
 
     @classmethod
     def of(cls, values: pa.Array, places: Ints, columns: Ints, counts: Ints) -> "ValueRecords":
-        """Make records of values in any order: `places[i]` is `counts[i]` times more in `columns[i]`. O(n log n)."""
+        """Return records of values in any order: value `places[i]` is `counts[i]` times in `columns[i]`. O(n log n)."""
         order = np.lexsort((columns, places))
         places, columns = places[order], columns[order]
         first = np.flatnonzero((np.diff(places, prepend=NOT_FOUND) != 0) | (np.diff(columns, prepend=NOT_FOUND) != 0))
@@ -54,7 +54,7 @@ class ValueRecords:
 
     @classmethod
     def merged(cls, runs: Sequence["ValueRecords"]) -> "ValueRecords":
-        """Return what several say together: of a value that is in more than one, what the last of them says."""
+        """Return the records of successive runs, merged: the last record of each value."""
         if len(runs) == 1:
             return runs[0]
         starts = np.cumsum([0, *(len(run.columns) for run in runs)])
@@ -89,28 +89,28 @@ class ValueRecords:
 
     @property
     def hashed_anew(self) -> "ValueRecords":
-        """The same records, in the order of the hashes that values have now. O(n log n)."""
+        """The records sorted by the present hash. O(n log n)."""
         unordered = replace(self, hashes=hashed(self.values))
         return unordered.take(np.argsort(unordered.hashes, kind="stable"))
 
     @property
     def nbytes(self) -> int:
-        """How much memory they take."""
+        """The bytes of memory that the records take."""
         arrays = (self.values, self.hashes, self.bounds, self.columns, self.counts)
         return sum(int(array.nbytes) for array in arrays)
 
     @property
     def places(self) -> Ints:
-        """Which value each entry is of."""
+        """The value of each entry."""
         return np.repeat(np.arange(len(self)), np.diff(self.bounds))
 
     @property
     def occurring(self) -> "ValueRecords":
-        """Those that are not gone."""
+        """The records of values with occurrences."""
         return self.take(np.flatnonzero(np.diff(self.bounds)))
 
     def take(self, rows: Ints) -> "ValueRecords":
-        """Return some of them; in the order of their hashes where rows ascend. O(rows)."""
+        """Return the records at some positions; sorted by hash where positions ascend. O(rows)."""
         sizes = np.diff(self.bounds)[rows]
         bounds = np.concatenate([[0], np.cumsum(sizes)])
         entries = np.repeat(self.bounds[rows] - bounds[:-1], sizes) + np.arange(bounds[-1])
@@ -118,23 +118,23 @@ class ValueRecords:
         return ValueRecords(values, self.hashes[rows], bounds, self.columns[entries], self.counts[entries])
 
     def without(self, columns: Ints) -> "ValueRecords":
-        """Return the same values with no occurrences in some columns."""
+        """Return the records without the occurrences in some columns."""
         stays = ~np.isin(self.columns, columns)
         bounds = np.concatenate([[0], np.cumsum(stays)])[self.bounds]
         return ValueRecords(self.values, self.hashes, bounds, self.columns[stays], self.counts[stays])
 
     def has(self, column: int) -> Flags:
-        """Say of each value whether a column has it."""
+        """Return for each value whether a column has it."""
         found = np.zeros(len(self), np.bool_)
         found[self.places[self.columns == column]] = True
         return found
 
     def rows_of(self, values: pa.Array, hashes: Hashes) -> Ints:
-        """Return where each of some values is, `NOT_FOUND` where it is not. O(m log n)."""
+        """Return the position of each value, `NOT_FOUND` where there is no record. O(m log n)."""
         found = np.full(len(values), NOT_FOUND, np.int64)
         row = np.searchsorted(self.hashes, hashes)
         left = np.arange(len(values))
-        while True:  # once more only where several values have one hash
+        while True:  # repeats only where several values have one hash
             left = left[row[left] < len(self)]
             left = left[self.hashes[row[left]] == hashes[left]]
             if not len(left):

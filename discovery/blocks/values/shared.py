@@ -1,8 +1,7 @@
-"""Which values the columns of tables in blocks share: each value and its occurrences come together on one executor.
+"""The values that the columns of tables in blocks share: all occurrences of a value are sent to one executor.
 
-Blocks yield their distinct values, column by column, as canonical bytes; a value goes to the part that its hash says.
-So each part knows all columns of its values, makes clusters of them as one machine does, and tells only those: what
-travels on does not grow with the values.
+Blocks yield their distinct values, column by column, as canonical bytes; the hash of a value decides its part. So each
+part has all columns of its values, and answers with their clusters, whose number does not grow with the values.
 
 Invariant: every value is in one part, with all columns that have it.
 """
@@ -32,13 +31,13 @@ Answer = TypeVar("Answer")
 
 _VALUES = pa.schema([("value", pa.large_binary()), ("column", pa.int32()), ("count", pa.int64())])
 VALUES_A_PART = 1 << 19
-"""More or less."""
+"""The approximate number of values of a part."""
 _CELLS_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
 class _Task:
-    """A block whose values are wanted, with the numbers of its columns; those without one are left out."""
+    """A block whose values are wanted, with the numbers of its columns; None for columns to leave out."""
 
     source: Source
     block: Block
@@ -47,7 +46,7 @@ class _Task:
 
 @dataclass(frozen=True)
 class PartValues:
-    """All values of a part: which value each line is of, whose, and how often it occurs."""
+    """All values of a part; for each line its value, column and occurrences."""
 
     distinct: pa.Array
     places: Ints
@@ -56,14 +55,14 @@ class PartValues:
 
 
 @dataclass(frozen=True)
-class Counted:
-    """How many values some sets of columns have, as they are sent.
+class ClusterCounts:
+    """The numbers of values of sets of columns, as tasks send them.
 
     Parameters
     ----------
-    sets : of columns, as bits, each once.
-    values : how many.
-    occurrences : how often each column has them, flat.
+    sets : distinct sets of columns, as bits.
+    values : the number of values of each set.
+    occurrences : the occurrences in each column, flat.
     """
 
     sets: Bits
@@ -71,19 +70,19 @@ class Counted:
     occurrences: Ints
 
     @classmethod
-    def of(cls, clusters: Clusters) -> "Counted":
-        """Take what clusters count."""
+    def of(cls, clusters: Clusters) -> "ClusterCounts":
+        """Return the counts of clusters."""
         return cls(clusters.bits(np.arange(clusters.count)), clusters.values, clusters.occurrences)
 
     def add_to(self, clusters: Clusters) -> None:
-        """Count them into the clusters of the same columns."""
+        """Add the counts to clusters of the same columns."""
         if len(self.sets):
             clusters.change(clusters.numbers(self.sets), self.values, self.occurrences)
 
 
 @dataclass(frozen=True)
 class BlockValues:
-    """The columns of some tables that take part, and the tasks that yield their values."""
+    """The columns of tables, and the tasks that yield their values."""
 
     members: list[Member]
     tasks: list[_Task]
@@ -95,7 +94,7 @@ class BlockValues:
 def clusters_of(
     tables: Mapping[str, BlockTable], *, texts: bool = False, only: Collection[ColumnRef] | None = None
 ) -> Clusters:
-    """Return the clusters of all columns of some tables, or of some columns."""
+    """Return the clusters of all columns of tables, or of some columns."""
     values = values_of(tables, texts=texts, only=only)
     clusters = Clusters(values.members)
     for found in exchanged(values, partial(clustered, values.members)):
@@ -106,7 +105,7 @@ def clusters_of(
 def missing_values(
     tables: Mapping[str, BlockTable], dependencies: Sequence[InclusionDependency], most: int, *, texts: bool = False
 ) -> dict[InclusionDependency, list[Value]]:
-    """Return for each inclusion some values of its left column that are no values of its right one."""
+    """Return for each inclusion values of its left column that its right column lacks."""
     wanted = {side for dependency in dependencies for side in (dependency.dependent, dependency.referenced)}
     values = values_of(tables, texts=texts, only=wanted)
     refs = [member.ref for member in values.members]
@@ -119,7 +118,7 @@ def missing_values(
 
 
 def overlaps_of(table: BlockTable) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return for every two columns of one type group what `tables.overlap` tells of them."""
+    """Return the result of `tables.overlap` for every two columns of one type group."""
     values = values_of({table.schema.table: table}, texts=False, only=None)
     width = len(values.members)
     smaller, totals = np.zeros((width, width), np.int64), np.zeros(width, np.int64)
@@ -141,7 +140,7 @@ def values_of(
     only: Collection[ColumnRef] | None,
     a_part: int = VALUES_A_PART,
 ) -> BlockValues:
-    """Return the columns of some tables, or some columns, and the tasks that yield their values."""
+    """Return the columns of tables, or some columns, and the tasks that yield their values."""
     members: list[Member] = []
     tasks: list[_Task] = []
     for table in tables.values():
@@ -158,7 +157,7 @@ def values_of(
 
 
 def exchanged(values: BlockValues, take: Callable[[PartValues], Answer]) -> Iterator[Answer]:
-    """Yield what `take` makes of each part that has values."""
+    """Yield the answer of `take` for each part that has values."""
     work = partial(_given, values.parts, values.texts)
     return values.table.executors.exchange(work, values.tasks, values.parts, partial(_of_part, take))
 
@@ -167,7 +166,7 @@ def exchanged(values: BlockValues, take: Callable[[PartValues], Answer]) -> Iter
 
 
 def _given(parts: int, texts: bool, task: _Task) -> Given:
-    """Yield the distinct values of a block, with the part that each goes to."""
+    """Yield the distinct values of a block, with the part of each."""
     table = table_of(task.source.read(task.block), task.source.schema)
     some = [_VALUES.empty_table()]
     for number, column in zip(task.numbers, table.columns, strict=True):
@@ -195,15 +194,15 @@ def _of_part(take: Callable[[PartValues], Answer], taken: Taken) -> Iterator[Ans
     )
 
 
-def clustered(members: list[Member], part: PartValues) -> Counted:
+def clustered(members: list[Member], part: PartValues) -> ClusterCounts:
     """Return the clusters of a part."""
     clusters = Clusters(members)
     take_values(clusters, len(part.distinct), part.places, part.columns, part.counts)
-    return Counted.of(clusters)
+    return ClusterCounts.of(clusters)
 
 
 def _missing(width: int, sides: Sequence[tuple[int, int]], most: int, part: PartValues) -> list[list[bytes]]:
-    """Return for each two columns the least values of the one that the other lacks."""
+    """Return for each pair of columns the least values of the first that the second lacks."""
     found: list[list[bytes]] = [[] for _ in sides]
     for start, counts in _dense(width, part):
         for i, (left, right) in enumerate(sides):
@@ -213,7 +212,7 @@ def _missing(width: int, sides: Sequence[tuple[int, int]], most: int, part: Part
 
 
 def _overlapping(width: int, part: PartValues) -> tuple[np.ndarray, Ints]:
-    """Return for every two columns the sum of the smaller counts of their values, and how many values each has."""
+    """Return for every two columns the sum of the smaller counts of their values, and the cells of each column."""
     smaller, totals = np.zeros((width, width), np.int64), np.zeros(width, np.int64)
     for _, counts in _dense(width, part):
         totals += counts.sum(axis=0)
@@ -224,7 +223,7 @@ def _overlapping(width: int, part: PartValues) -> tuple[np.ndarray, Ints]:
 
 
 def _dense(width: int, part: PartValues) -> Iterator[tuple[int, Ints]]:
-    """Yield how often each column has each value, some values at a time, with the place of the first one."""
+    """Yield the occurrences of values in all columns, some values at a time, with the position of the first."""
     step = max(1, _CELLS_AT_ONCE // max(width, 1))
     order = np.argsort(part.places, kind="stable")
     places = part.places[order]

@@ -24,7 +24,7 @@ from holdfast.indexes.masks import as_items
 from holdfast.indexes.rows import RowDelta
 from holdfast.streaming.maintainers.holdings.contract import Holding, TableSearch
 from holdfast.streaming.maintainers.part import TablePart
-from holdfast.tables.arrays import Numbers, Pairs, Slots, Words
+from holdfast.tables.arrays import Numbers, Pairs, Slots, Words, as_slots
 
 _PARTNER_PAIRS = 100_000
 _MANY_LOST = 256
@@ -141,8 +141,7 @@ class CertifiedMaintainer(TablePart):
     @property
     def held(self) -> Slots:
         """The slots of all witnesses; -1 stands for none."""
-        slots: Slots = self.certificate.pairs[self.certificate.held].ravel()
-        return slots
+        return as_slots(self.certificate.pairs[self.certificate.held].ravel())
 
     def begin(self) -> None:
         """Begin a batch: `undo` leads back to here."""
@@ -219,7 +218,9 @@ class CertifiedMaintainer(TablePart):
             self._witness(pairs[pairs[:, 0] != pairs[:, 1]])
             lost = self._without_witness(lost)
         if len(lost) > _MANY_LOST and len(partners):
-            words, pairs = self._kept(*_listed(evidences_with(self._rows, self.space, partners, self._threads)))
+            words, pairs = self._kept(
+                *_listed(evidences_with(self._rows, self.space, as_slots(partners), self._threads))
+            )
             numbers = self.certificate.find(words)
             self.certificate.witness(numbers[numbers >= 0], pairs[numbers >= 0])
             lost = self._without_witness(lost)

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from holdfast.discovery.near.counting import Context, Counted
+from holdfast.discovery.near.counting import Context, CountedContext
 from holdfast.tables.arrays import Ints
 
 
@@ -34,7 +34,7 @@ class Border:
     floors: Ints
 
     @classmethod
-    def of(cls, columns: int, counted: Iterable[Counted], lost: int) -> "Border":
+    def of(cls, columns: int, counted: Iterable[CountedContext], lost: int) -> "Border":
         """Return the counted candidates as a border; `lost` rows had been deleted when they were counted."""
         some = list(counted)
         sizes = [len(one.numbers) for one in some]
@@ -54,7 +54,7 @@ class Border:
             by_context.setdefault(self.contexts[place], []).append(int(self.numbers[place]))
         return [(context, np.array(sorted(numbers))) for context, numbers in sorted(by_context.items())]
 
-    def with_counts(self, counts: Iterable[Counted], lost: int) -> "Border":
+    def with_counts(self, counts: Iterable[CountedContext], lost: int) -> "Border":
         """Return the border with new floors for its candidates among the counted ones. O(counts)."""
         new = {
             self._places[one.context, number]: exceptions + lost

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.constraints import NearShape
-from holdfast.discovery.near.counting import Candidate, Context, Counted, Counter, by_candidate, by_context, visible
+from holdfast.discovery.near.counting import (
+    Candidate,
+    Context,
+    CountedContext,
+    Counter,
+    by_candidate,
+    by_context,
+    visible,
+)
 from holdfast.discovery.near.lattice import Tasks, counting
 from holdfast.discovery.near.removal import standing_of
 from holdfast.discovery.near.rows import NearRows, middle_of
@@ -72,7 +80,7 @@ class LiveCounts(NearCounts):
         self._ranks: dict[tuple[int, int], tuple[Rows, int, int]] = {}
         self.targets = NearTargets(self._near_rows(self._numbers.numbers, self._numbers.known, self._shuffled))
 
-    def counted(self, tasks: Tasks, most: int, enough: int) -> Iterator[Counted]:
+    def counted(self, tasks: Tasks, most: int, enough: int) -> Iterator[CountedContext]:
         """Count candidates on the current rows."""
         plain, orders = [], []
         for context, numbers in tasks:
@@ -83,7 +91,7 @@ class LiveCounts(NearCounts):
         left = []
         for context, numbers in orders:
             known = found.get(context)
-            every = Counted(context, numbers, np.full(len(numbers), enough + 1))
+            every = CountedContext(context, numbers, np.full(len(numbers), enough + 1))
             open_ = every if known is None else visible(together(known, every), self.targets, most)
             open_orders = open_.numbers[open_.numbers > self.targets.constants]
             if len(open_orders):
@@ -207,13 +215,13 @@ class LiveCounts(NearCounts):
         _, (dependent, *_) = self.targets.form(number)
         return ClassExceptions(self._rows, context, dependent)
 
-    def _by_numbers(self, tasks: Tasks, most: int, enough: int) -> Iterator[tuple[Context, Counted]]:
+    def _by_numbers(self, tasks: Tasks, most: int, enough: int) -> Iterator[tuple[Context, CountedContext]]:
         if tasks:
             rows = self._near_rows(self._numbers.numbers, self._numbers.known, self._random_rows())
             count = counting(rows, self.targets, enough=enough, threads=self._threads)
             yield from ((one.context, one) for one in count(tasks, most))
 
-    def _by_ranks(self, tasks: Tasks, most: int, enough: int) -> Iterator[tuple[Context, Counted]]:
+    def _by_ranks(self, tasks: Tasks, most: int, enough: int) -> Iterator[tuple[Context, CountedContext]]:
         every = self._random_rows() if tasks else np.zeros(0, np.int32)
         size = min(len(every), _SAMPLED * (enough + 1))
         while tasks:
@@ -267,11 +275,11 @@ class LiveCounts(NearCounts):
         return self._live
 
 
-def together(one: Counted, other: Counted) -> Counted:
+def together(one: CountedContext, other: CountedContext) -> CountedContext:
     """Return the counts of different targets in one context, in the order of the targets."""
     numbers = np.concatenate([one.numbers, other.numbers])
     order = np.argsort(numbers)
-    return Counted(one.context, numbers[order], np.concatenate([one.exceptions, other.exceptions])[order])
+    return CountedContext(one.context, numbers[order], np.concatenate([one.exceptions, other.exceptions])[order])
 
 
 def _young(followed: Followed) -> dict[Candidate, _Recounted]:

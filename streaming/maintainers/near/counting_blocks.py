@@ -13,7 +13,7 @@ import numpy as np
 
 from holdfast.discovery.blocks.counting.near import BlockCounts, unordered_targets
 from holdfast.discovery.blocks.storage.lookup import rows_numbered
-from holdfast.discovery.near.counting import Candidate, Counted
+from holdfast.discovery.near.counting import Candidate, CountedContext
 from holdfast.discovery.near.lattice import Tasks
 from holdfast.indexes.rows import RowDelta
 from holdfast.streaming.maintainers.holdings.residents import Residents
@@ -43,7 +43,7 @@ class CountsInBlocks(NearCounts):
         self._rows = rows
         self.targets = unordered_targets(np.arange(len(rows.space.schema)))
 
-    def counted(self, tasks: Tasks, most: int, enough: int) -> Iterator[Counted]:
+    def counted(self, tasks: Tasks, most: int, enough: int) -> Iterator[CountedContext]:
         """Count candidates on the current rows. At most three jobs."""
         return self._counts.counted(tasks, most, enough) if tasks else iter(())
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from holdfast.constraints import Column, Family
-from holdfast.discovery.near.counting import Candidate, Counted
+from holdfast.discovery.near.counting import Candidate, CountedContext
 from holdfast.discovery.near.lattice import Tasks
 from holdfast.discovery.near.targets import NearTargets
 from holdfast.indexes.rows import RowDelta
@@ -39,7 +39,7 @@ class NearCounts(ABC):
     targets: NearTargets
 
     @abstractmethod
-    def counted(self, tasks: Tasks, most: int, enough: int) -> Iterator[Counted]:
+    def counted(self, tasks: Tasks, most: int, enough: int) -> Iterator[CountedContext]:
         """Count candidates on the current rows; see `discovery.near.counting.counted`.
 
         A count of more than `enough` may be taken from a sample of the rows; it is then a lower bound.

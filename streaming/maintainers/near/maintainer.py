@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.constraints import NearConstraint, NearShape
-from holdfast.discovery.near.counting import Candidate, Context, Counted, by_candidate, by_context, visible
-from holdfast.discovery.near.lattice import Member, Tasks, allowed, near_set
-from holdfast.discovery.near.ranking import Ranking, needed
+from holdfast.discovery.near.counting import Candidate, Context, CountedContext, by_candidate, by_context, visible
+from holdfast.discovery.near.lattice import NearMember, Tasks, allowed, near_set
+from holdfast.discovery.near.ranking import NearScores, needed
 from holdfast.discovery.near.targets import KEY
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
@@ -135,12 +135,12 @@ class NearMaintainer(TablePart):
         """
         asked = [self._candidate(one) for one in some]
         members = [
-            None if candidate is None or one.shape.targets == 2 else Member(*candidate, one.exceptions)
+            None if candidate is None or one.shape.targets == 2 else NearMember(*candidate, one.exceptions)
             for one, candidate in zip(some, asked, strict=True)
         ]
         targets = self._counts.targets
         counts = self._counts.exactly(needed(filter(None, members), targets))
-        ranking = Ranking(len(self._rows), targets, counts)
+        ranking = NearScores(len(self._rows), targets, counts)
         return [None if member is None else ranking.strength(member) for member in members]
 
     def exceptions_of(self, some: Sequence[NearConstraint]) -> list[int | None]:
@@ -314,12 +314,12 @@ class NearMaintainer(TablePart):
     def _followed(self) -> Followed:
         return {**{one: other.count for one, other in self._others.items()}, **self._members}
 
-    def _known_or_counted(self, tasks: Tasks, most: int) -> Iterator[Counted]:
+    def _known_or_counted(self, tasks: Tasks, most: int) -> Iterator[CountedContext]:
         """Return the exceptions of candidates, or a lower bound of them."""
         targets = self._counts.targets
         floors = self._border.floors_in(len(targets))
         followed = self._followed
-        known: dict[Context, Counted] = {}
+        known: dict[Context, CountedContext] = {}
         open_ = []
         for context, numbers in tasks:
             lower = floors(context)[numbers]
@@ -329,9 +329,9 @@ class NearMaintainer(TablePart):
             if not context:
                 lower[numbers == KEY] = most + 1  # there is no key without columns
             sure = exact | (lower > most)
-            seen = visible(Counted(context, numbers, np.where(sure, lower, most + 1)), targets, most)
+            seen = visible(CountedContext(context, numbers, np.where(sure, lower, most + 1)), targets, most)
             is_known = sure[np.searchsorted(numbers, seen.numbers)]
-            known[context] = Counted(context, seen.numbers[is_known], seen.exceptions[is_known])
+            known[context] = CountedContext(context, seen.numbers[is_known], seen.exceptions[is_known])
             if not is_known.all():
                 open_.append((context, seen.numbers[~is_known]))
         counted = {one.context: one for one in self._counts.counted(open_, most, self._enough)}
@@ -359,6 +359,6 @@ class NearMaintainer(TablePart):
         return self._named(candidate).counted(count.count, len(self._rows))
 
 
-def _exact(followed: Followed) -> Iterator[Counted]:
+def _exact(followed: Followed) -> Iterator[CountedContext]:
     for (context, number), one in followed.items():
-        yield Counted(context, np.array([number]), np.array([one.count]))
+        yield CountedContext(context, np.array([number]), np.array([one.count]))

@@ -24,7 +24,7 @@ from holdfast.state.store import WriteBatch
 from holdfast.streaming.maintainers.near.changes import NearExample
 from holdfast.streaming.maintainers.near.counts import ExceptionCount, Followed, NearCounts
 from holdfast.streaming.maintainers.table.row_images import row_images
-from holdfast.tables.arrays import Slots, Standing
+from holdfast.tables.arrays import Slots, Standing, as_slots
 
 Found = Mapping[int, NearExample]
 """The examples of one constraint, by slot."""
@@ -154,7 +154,7 @@ class ShownExceptions:
     def _kept(self, one: Candidate, member: ExceptionCount, delta: RowDelta) -> Found:
         """Return the examples of a member that are still right."""
         found = {slot: example for slot, example in self.shown[one].items() if self._rows.copies[slot] > 0}
-        slots = np.array(list(found), np.int64)
+        slots = as_slots(np.array(list(found), np.int64))
         if not member.count or not len(slots):
             return {}
         standing = self._counts.standing(member, slots)
