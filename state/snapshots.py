@@ -2,8 +2,8 @@
 
     <folder of the state>/snapshots/<commit, 20 digits>.<epoch, 10 digits>.json   manifest: the files of the copy
     <folder of the state>/files/<SHA-256>                                         a file of one or several copies
-    <folder of the state>/OWNER                                                   epoch and host of the writer <folder
-    of the state>/SET_ASIDE                                               exists if another state replaced this one
+    <folder of the state>/OWNER                                                   epoch and host of the writer
+    <folder of the state>/SET_ASIDE                                               exists if another state replaced it
 
 A copy begins as hard links beside the store, which takes as long as a flush. Its files are then copied into the backup,
 each content once, and its manifest last. A manifest has the size and checksum of every file, and a checksum of its own,
