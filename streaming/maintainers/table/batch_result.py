@@ -1,15 +1,22 @@
 """The result of applying a batch to one table."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from holdfast.constraints import ConstraintChange
 from holdfast.display.changes import Changes
 from holdfast.display.near import NearChanges
 from holdfast.display.texts import counted
+from holdfast.indexes.rows import RowDelta
+from holdfast.streaming.incoming.netting import Netted
 from holdfast.streaming.maintainers.inclusion.column_values import ColumnChange
 from holdfast.streaming.maintainers.near.changes import NearChange, NearExample
 from holdfast.streaming.maintainers.rules.state import RuleState
+
+if TYPE_CHECKING:
+    from holdfast.streaming.maintainers.table.maintainer import TableMaintainer
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,43 @@ class BatchResult:
     exceptions_shown: tuple[NearExample, ...] = ()
     exceptions_hidden: tuple[NearExample, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        table: "TableMaintainer",
+        netted: Netted,
+        delta: RowDelta,
+        changes: list[ConstraintChange],
+        values: Sequence[ColumnChange],
+        started: float,
+    ) -> "BatchResult":
+        """Return the result of a batch that was just applied to a table; `started` is when, by `perf_counter`."""
+        rows, near = table.holding.rows, table.near_maintainer
+        keyed = bool(rows.key)
+        return cls(
+            Changes(changes),
+            rows_in=delta.copies_in,
+            rows_out=delta.copies_out,
+            inserted=netted.inserted if keyed else delta.copies_in,
+            deleted=delta.copies_out - netted.updated,  # without a key there are no updates
+            updated=netted.updated,
+            ignored=netted.ignored,
+            newly_owed=delta.newly_owed,
+            owed=rows.owed_copies,
+            late=netted.late,
+            incomplete=tuple(netted.incomplete.tolist()),
+            rows=len(rows),
+            constraints=table.count,
+            seconds=time.perf_counter() - started,
+            values=tuple(values),
+            rules=tuple(table.rule_maintainer.states),
+            near=NearChanges(() if near is None else near.changes, table.name),
+            near_counts=table.near_counts,
+            exceptions_shown=() if near is None else near.shown.added,
+            exceptions_hidden=() if near is None else near.shown.removed,
+            truncated=table.holding.truncated,
+        )
 
     def __str__(self) -> str:
         did = f"{counted(self.rows_in, 'row')} in, {self.rows_out:,} out"

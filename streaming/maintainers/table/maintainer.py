@@ -30,9 +30,8 @@ from holdfast.constraints import (
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.ranking import scores_on
 from holdfast.discovery.reported import Reported, ReportedSet
-from holdfast.display.changes import Changes
 from holdfast.display.constraints import Constraints
-from holdfast.display.near import NearChanges, NearConstraints
+from holdfast.display.near import NearConstraints
 from holdfast.display.verdicts import Verdicts
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state.store import Store, WriteBatch
@@ -368,7 +367,7 @@ class TableMaintainer:
         values = () if self._follows is None else self._follows(self._rows, self.holding.with_values(delta))
         self._rows.forget()
         self._remember(records, netted)
-        return self._result(netted, delta, changes, values, started)
+        return BatchResult.of(self, netted, delta, changes, values, started)
 
     def _begin(self, records: Records) -> None:
         """Begin a batch: `_undo` leads back to here."""
@@ -436,39 +435,6 @@ class TableMaintainer:
         elif records.sequence is not None:
             which = np.setdiff1d(np.arange(len(records)), netted.incomplete)
             self._versions.note(records.operations, records.sequence, which)
-
-    def _result(
-        self,
-        netted: Netted,
-        delta: RowDelta,
-        changes: list[ConstraintChange],
-        values: Sequence[ColumnChange],
-        started: float,
-    ) -> BatchResult:
-        keyed, near = bool(self._rows.key), self.near_maintainer
-        return BatchResult(
-            Changes(changes),
-            rows_in=delta.copies_in,
-            rows_out=delta.copies_out,
-            inserted=netted.inserted if keyed else delta.copies_in,
-            deleted=delta.copies_out - netted.updated,  # without a key there are no updates
-            updated=netted.updated,
-            ignored=netted.ignored,
-            newly_owed=delta.newly_owed,
-            owed=self._rows.owed_copies,
-            late=netted.late,
-            incomplete=tuple(netted.incomplete.tolist()),
-            rows=len(self._rows),
-            constraints=self.count,
-            seconds=time.perf_counter() - started,
-            values=tuple(values),
-            rules=tuple(self.rule_maintainer.states),
-            near=NearChanges(() if near is None else near.changes, self.name),
-            near_counts=self.near_counts,
-            exceptions_shown=() if near is None else near.shown.added,
-            exceptions_hidden=() if near is None else near.shown.removed,
-            truncated=self.holding.truncated,
-        )
 
     def check_invariants(self) -> None:
         """Assert the invariants of all parts. Exponential in the columns."""
