@@ -45,8 +45,8 @@ def show_status(configuration: Configuration, answering: Answering) -> int:
     with results_to(answering.output) as out:
         if answering.as_json:
             for table in tables:
-                rules = [_for_programs(rule, answering) for rule in table["rules"]]
-                out.write(json_line({**whole, **table, "rules": rules}))
+                shown = [_for_programs(rule, answering) for rule in table["rules"]]
+                out.write(json_line({**whole, **table, "rules": shown}))
         else:
             text = io.StringIO()
             _print(whole, tables, text, answering)

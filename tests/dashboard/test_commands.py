@@ -125,3 +125,24 @@ def test_what_a_seed_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert exit_code_of(["report", str(file), "-o", str(tmp_path / "report.html")]) == 0
     shutil.rmtree(tmp_path / "state")
     assert answers.ask("inclusions", {})["near"] is None
+
+
+@pytest.mark.parametrize("broken", ["first", "second"])
+@pytest.mark.parametrize("format_", ["text", "json"])
+def test_status_ends_with_1_whichever_table_has_the_broken_rule(tmp_path: Path, broken: str, format_: str) -> None:
+    (tmp_path / "rows.csv").write_text("id,total\n1,0\n2,5\n")
+    tables = [
+        {
+            "name": name,
+            "key": ["id"],
+            "seed": {"path": "./rows.csv"},
+            "source": {"format": "files", "path": f"./changes/{name}", "encoding": "json"},
+        }
+        for name in ("first", "second")
+    ]
+    places = {name: f"./{name}" for name in ("state", "backup", "output", "checkpoint")}
+    rules = [{"name": "paid", "table": broken, "forbid": "t.total <= 0"}]
+    file = tmp_path / "shop.yaml"
+    file.write_text(json.dumps({"name": "shop", **places, "tables": tables, "rules": rules}))
+    assert exit_code_of(["seed", str(file), "--quiet"]) == 0
+    assert exit_code_of(["status", str(file), "--format", format_]) == 1
