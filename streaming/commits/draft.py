@@ -3,7 +3,8 @@
     parts add          changes of the state, rows for the outputs, and functions to call once the commit is written
     commit             one write; then these functions are called
 
-Invariant: a part changes its own memory only in such a function, so a draft without a commit leaves no trace.
+Invariant: a part of the commit changes its own memory only in such a function. Maintainers note what they save, and
+alerts what they decide, before the write: where it fails, the process has to end (`pipeline.py`).
 """
 
 import datetime
