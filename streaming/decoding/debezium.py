@@ -189,7 +189,7 @@ class _Rows:
         fields = fields_of(spans, [column.name for column in self.target.wanted])
         wrong: Reasons = {}
         moved = self.changes.moved[records]
-        by_key = moved & removes  # of a row whose key changed, the key is enough
+        by_key = removes & bool(self.target.key)  # of a row that is deleted by its key, the key is enough
         needed = {*self.target.key, *(() if self.target.sequence is None else (self.target.sequence.name,))}
         sent = {name: fields[name] if name in needed else fields[name].where(~by_key) for name in fields.names}
         if not self.target.key:

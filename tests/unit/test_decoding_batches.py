@@ -99,6 +99,7 @@ def test_a_batch_is_its_records(encoding: str, messages: list[Any]) -> None:
 
 @given(st.lists(MESSAGES, max_size=6))
 @example([(None, wrap({"op": "u", "before": {"id": 1, "name": UNAVAILABLE}, "after": {"id": 2, "name": "a"}}, None))])
+@example([(None, {"op": "d", "before": {"id": 1, "name": UNAVAILABLE}})])
 def test_debezium_is_read_as_the_oracle_reads_it(messages: list[Any]) -> None:
     for wanted in (KEYED, KEYLESS):
         expected = [_expected(written(key), written(value), bool(wanted.key)) for key, value in messages]
