@@ -25,7 +25,6 @@ from holdfast.discovery.near.lattice import NearMember
 from holdfast.discovery.near.ranking import NearScores
 from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.targets import NearTargets
-from holdfast.discovery.threads import cut
 from holdfast.indexes.threads import mapped
 from holdfast.tables.arrays import Floats, Floats32, Ints, Ints32, Rows
 
@@ -107,7 +106,8 @@ class SuspectSearch:
         trust: Floats32 = np.ones(shape, np.float32)
         for _ in range(_ROUNDS):
             odds: Floats32 = np.zeros(shape, np.float32)
-            for part in mapped(self._threads, partial(self._odds, trust=trust), cut(strong, self._threads)):
+            parts = [strong[thread :: self._threads] for thread in range(self._threads)]
+            for part in mapped(self._threads, partial(self._odds, trust=trust), parts):
                 odds += part
             scores = _scores(odds)
             trust = np.asarray(1 - scores, np.float32)
