@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from holdfast.indexes.kernels.texts import (
     EMPTY,
     FREE,
+    TextTable,
     find_texts_kernel,
     gather_texts_kernel,
     hash_texts_kernel,
@@ -50,6 +51,10 @@ class Interned:
         """The bytes of memory that the strings take."""
         return int(self.data.nbytes + self.start.nbytes + self.size.nbytes + self._table.nbytes)
 
+    @property
+    def _texts(self) -> TextTable:
+        return TextTable(self.data, self.start, self.size, self._table)
+
     def held(self) -> Codes:
         """Return the codes that have a string, ascending. O(codes)."""
         return np.flatnonzero(self.size[: self.used] != FREE)
@@ -58,7 +63,7 @@ class Interned:
         """Return the code of each string, and the codes of the strings that are new. Amortised O(bytes)."""
         given, bounds = _bytes_of(strings)
         codes = np.empty(len(strings), np.int64)
-        find_texts_kernel(given, bounds, self.data, self.start, self.size, self._table, codes)
+        find_texts_kernel(given, bounds, self._texts, codes)
         new = np.flatnonzero(codes < 0)
         if not len(new):
             return codes, new
@@ -67,8 +72,7 @@ class Interned:
         offered = np.concatenate([np.array(self._free[len(self._free) - reused :][::-1], np.int64), fresh])
         self._make_room(self.used + len(fresh), self._end + int((bounds[new + 1] - bounds[new]).sum()), len(new))
         out = np.empty(len(new), np.int64)
-        arrays = (self.data, self.start, self.size, self._table)
-        taken = put_texts_kernel(given, bounds, new, offered, self._end, *arrays, out)
+        taken = put_texts_kernel(given, bounds, new, offered, self._end, self._texts, out)
         codes[new] = out
         given_out = offered[:taken]
         del self._free[len(self._free) - min(taken, reused) :]
@@ -138,7 +142,7 @@ class Interned:
         while size < _ROOM * room:
             size *= 2
         self._table = np.full(size, EMPTY, np.int32)
-        hash_texts_kernel(self.data, self.start, self.size, self.held(), self._table)
+        hash_texts_kernel(self.held(), self._texts)
 
 
 def _bytes_of(strings: pa.Array) -> tuple[Bytes, Codes]:
