@@ -29,7 +29,7 @@ from holdfast.discovery.kernels.order import (
 )
 from holdfast.discovery.kernels.partitions import refine_same_kernel
 from holdfast.discovery.order.targets import Targets
-from holdfast.discovery.threads import cut, spread
+from holdfast.discovery.threads import cut, shared_prefix, spread
 from holdfast.tables.arrays import Ints, Rows, Words
 
 _SORTED_BY_GROUPS = 8
@@ -117,10 +117,7 @@ class _Walk:
         for task in tasks:
             if self._stopped.is_set():
                 break
-            shared = 0
-            while shared < min(len(last), len(task.columns)) and last[shared] == task.columns[shared]:
-                shared += 1
-            del path[shared + 1 :]
+            del path[shared_prefix(last, task.columns) + 1 :]
             while len(path) <= len(task.columns) and len(path[-1].rows):
                 path.append(self._refined(path[-1], task.columns[len(path) - 1]))
             if len(path[-1].rows):

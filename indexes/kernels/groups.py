@@ -6,12 +6,10 @@ Rows that hardly change are sorted by their groups instead.
 
 from typing import NamedTuple
 
-import numpy as np
-from numba import njit, uint64
+from numba import njit
 
+from holdfast.indexes.kernels.rows import place_kernel
 from holdfast.tables.arrays import Codes, Flags, Ints, Ints32
-
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 class GroupTable(NamedTuple):
@@ -68,11 +66,7 @@ class RequestedSizes(NamedTuple):
 def _place(row: Codes, table: GroupTable) -> int:
     """Return the place of the group of a row, or the free place where it belongs."""
     columns, keys, _, used = table
-    mixed = uint64(0)
-    for k in range(len(columns)):
-        mixed = (mixed ^ uint64(row[columns[k]])) * _MULTIPLIER
-        mixed ^= mixed >> uint64(29)
-    place = np.int64(mixed & uint64(len(used) - 1))
+    place = place_kernel(row, columns, len(used))
     while used[place]:
         same = True
         for k in range(len(columns)):
