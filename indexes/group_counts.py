@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from holdfast.indexes.growing import doubled
 from holdfast.indexes.kernels.groups import GroupTable, broken_groups_kernel, change_groups_kernel, rehash_groups_kernel
 from holdfast.indexes.rows import RowSet
 from holdfast.tables.arrays import Flags, Ints, Slots
@@ -89,9 +90,6 @@ def _table(size: int, columns: Ints) -> GroupTable:
 def _larger(table: GroupTable, more: int) -> tuple[GroupTable, int]:
     """Return the groups that have rows in a table with room for `more` groups, and the number of groups."""
     kept = np.flatnonzero(table.counts[:, 0])
-    size = _FEWEST
-    while size < 2 * (len(kept) + 2 * more):
-        size *= 2
-    made = _table(size, np.arange(len(table.columns)))
+    made = _table(doubled(_FEWEST, 2 * (len(kept) + 2 * more)), np.arange(len(table.columns)))
     rehash_groups_kernel(kept, table, made)
     return made._replace(columns=table.columns), len(kept)

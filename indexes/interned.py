@@ -6,12 +6,10 @@ bytes besides its own.
 Invariant: a code has at most one string, and a string at most one code.
 """
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from holdfast.indexes.growing import doubled, with_room
 from holdfast.indexes.kernels.texts import (
     EMPTY,
     FREE,
@@ -123,10 +121,8 @@ class Interned:
 
     def _make_room(self, codes: int, size: int, more: int) -> None:
         """Make room for codes and bytes, and in the hash table for `more` strings. Amortised O(1) each."""
-        if codes > len(self.start):
-            self.start, self.size = _longer(self.start, codes, 0), _longer(self.size, codes, FREE)
-        if size > len(self.data):
-            self.data = _longer(self.data, size, 0)
+        self.start, self.size = with_room(self.start, codes), with_room(self.size, codes, FREE)
+        self.data = with_room(self.data, size)
         if 2 * (len(self) + more) > len(self._table):
             self._hash(len(self) + more)
 
@@ -138,10 +134,7 @@ class Interned:
 
     def _hash(self, room: int) -> None:
         """Rebuild the hash table, with room for `room` strings and some more."""
-        size = _FEWEST
-        while size < _ROOM * room:
-            size *= 2
-        self._table = np.full(size, EMPTY, np.int32)
+        self._table = np.full(doubled(_FEWEST, _ROOM * room), EMPTY, np.int32)
         hash_texts_kernel(self.held(), self._texts)
 
 
@@ -151,14 +144,3 @@ def _bytes_of(strings: pa.Array) -> tuple[Bytes, Codes]:
     _, bounds, data = strings.buffers()
     within = np.frombuffer(bounds, np.int64)[strings.offset : strings.offset + len(strings) + 1]
     return np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8), within
-
-
-def _longer(array: NDArray[Any], least: int, fill: int) -> NDArray[Any]:
-    """Return an array with room for at least so many entries, half as much again where it grows.
-
-    Zeros behind the last entry cost no memory until they are written.
-    """
-    room = max(least, len(array) * 3 // 2)
-    longer = np.full(room, fill, array.dtype) if fill else np.zeros(room, array.dtype)
-    longer[: len(array)] = array
-    return longer

@@ -40,6 +40,7 @@ from holdfast.discovery.kernels.partitions import (
 )
 from holdfast.discovery.threads import cut, shared_prefix, spread
 from holdfast.indexes.curve import CELLS, interleaved
+from holdfast.indexes.growing import doubled
 from holdfast.indexes.masks import outcomes_of
 from holdfast.tables.arrays import Positions, Rows, Words
 
@@ -282,7 +283,5 @@ class _Walk:
 
 def _zones(rows: int, predicates: int) -> Zones:
     """Return room for zone trees of so many rows."""
-    nodes = 2 * LEAF
-    while nodes * LEAF < 4 * rows:
-        nodes *= 2
+    nodes = doubled(2 * LEAF, 4 * rows / LEAF)
     return Zones(*(np.zeros((predicates, nodes), np.int32) for _ in range(4)))
