@@ -86,6 +86,7 @@ def _only_witnesses(rows: int, bound: int) -> Point:
 
     from holdfast import Maintainer, PredicateSpace, discover, from_arrow, from_pandas
     from holdfast.tables import taxes
+    from holdfast.tables.arrays import as_slots
 
     table = from_arrow(taxes.tax_records(rows), "tax")
     maintainer = Maintainer.seed(table, max_predicates=bound, space=PredicateSpace(table.schema), threads=THREADS)
@@ -93,7 +94,7 @@ def _only_witnesses(rows: int, bound: int) -> Point:
     held = certificate.held
     alone = certificate.a_witness(held[certificate.witnesses_left(held) == 1])
     slots = np.unique(alone[:, 0])[:100]
-    going = pd.DataFrame(maintainer._rows.values(slots))
+    going = pd.DataFrame(maintainer._rows.values(as_slots(slots)))
     constraints = len(maintainer.constraints)
     first = time.perf_counter()
     changes = maintainer.apply(deletes=going)

@@ -42,6 +42,7 @@ def _history(scale: str, size: int, columns: tuple[str, ...] | None) -> Point:
     from holdfast.streaming.maintainers.inclusion.maintainer import InclusionMaintainer
     from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
     from holdfast.streaming.maintainers.table.bounds import Bounds
+    from holdfast.tables.arrays import as_slots
 
     files = files_of(scale)
     file = next(file for file in files if file.stem == "lineitem")
@@ -62,7 +63,7 @@ def _history(scale: str, size: int, columns: tuple[str, ...] | None) -> Point:
     for _ in maintainer.save(everything=True):
         pass
     taken = np.random.default_rng(1).permutation(maintainer.row_count)[: BATCHES * size]
-    rows = maintainer.holding.rows.table(taken).to_arrow()
+    rows = maintainer.holding.rows.table(as_slots(taken)).to_arrow()
     point: Point = {"values": int(clusters.values.sum()), "constraints": len(before)}
     for name, operation in (("delete", DELETE), ("insert", INSERT)):
         times = []
