@@ -36,3 +36,12 @@ def cut(tasks: Sequence[Task], threads: int) -> list[Sequence[Task]]:
     """
     bounds = np.linspace(0, len(tasks), threads * _PARTS_A_THREAD + 1).astype(int).tolist()
     return [tasks[a:b] for a, b in pairwise(bounds) if a < b]
+
+
+def shared_prefix(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return the length of the common prefix of two sequences, as walks of sorted tasks reuse their prefixes.
+
+    >>> shared_prefix((1, 2, 5), (1, 2, 3, 5)), shared_prefix((), (1,))
+    (2, 0)
+    """
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

@@ -3,6 +3,7 @@
 import numpy as np
 
 from holdfast.constraints import PredicateSpace
+from holdfast.indexes.growing import doubled
 from holdfast.indexes.kernels.evidences import EvidenceArrays, Layout, insert_all_kernel, listed_kernel, rehash_kernel
 from holdfast.tables.arrays import Codes, Pairs, SlotPairs, Words
 
@@ -70,9 +71,7 @@ class EvidenceTable:
         """Make the table larger, and more than twice as large as `at_least`."""
         words, pairs, *_ = self.arrays
         size = len(words) * (4 if len(words) < _LARGE else 2)
-        while size <= at_least * 2:
-            size *= 2
-        larger = _empty(size, words.shape[1], pairs.shape[1])
+        larger = _empty(doubled(size, 2 * at_least + 1), words.shape[1], pairs.shape[1])
         rehash_kernel(self.arrays, larger)
         self.arrays = larger
 

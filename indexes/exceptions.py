@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from holdfast.indexes.growing import doubled
 from holdfast.indexes.kernels.exceptions import (
     FREE,
     change_classes_kernel,
@@ -112,10 +113,7 @@ class KeyExceptions(Exceptions):
 
     def _hold(self, slots: Slots, more: int) -> None:
         """Hold these rows alone, with room for `more` rows."""
-        size = _FEWEST
-        while size < 2 * (len(slots) + 2 * more) + 2:
-            size *= 2
-        self._table = np.full(size, EMPTY, np.int32)
+        self._table = np.full(doubled(_FEWEST, 2 * (len(slots) + 2 * more) + 2), EMPTY, np.int32)
         self._groups = insert_alike_kernel(self._rows.codes, self._columns, self._table, slots)
         self._taken = len(slots)
 

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from holdfast.indexes.kernels.groups import broken_groups_kernel, change_groups_kernel, rehash_groups_kernel
+from holdfast.indexes.growing import doubled
+from holdfast.indexes.kernels.groups import GroupTable, broken_groups_kernel, change_groups_kernel, rehash_groups_kernel
 from holdfast.indexes.rows import RowSet
 from holdfast.tables.arrays import Flags, Ints, Slots
-
-Groups = tuple[Ints, Ints, Flags]
 
 _FEWEST, _AT_ONCE = 1 << 10, 1 << 14
 
@@ -49,8 +48,8 @@ class GroupCounts:
     def rebuild(self) -> None:
         """Count all live rows from scratch. O(n)."""
         self._totals = np.zeros(4, np.int64)
-        self._groups = _table(_FEWEST, len(self._columns))
-        self._parts = _table(_FEWEST, len(self._all_columns))
+        self._groups = _table(_FEWEST, self._columns)
+        self._parts = _table(_FEWEST, self._all_columns)
         live = self._rows.live()
         self.change(live, self._rows.copies[live])
 
@@ -59,22 +58,14 @@ class GroupCounts:
         for start in range(0, len(slots), _AT_ONCE):
             some = slots[start : start + _AT_ONCE]
             self._make_room(len(some))
-            change_groups_kernel(
-                self._rows.codes,
-                some,
-                amounts[start : start + _AT_ONCE],
-                self._columns,
-                *self._groups,
-                self._all_columns,
-                *self._parts,
-                self._totals,
-            )
+            added = amounts[start : start + _AT_ONCE]
+            change_groups_kernel(self._rows.codes, some, added, self._groups, self._parts, self._totals)
 
     def breaks(self, slots: Slots) -> Flags:
         """Return which rows are in a group that breaks the rule."""
         found = np.zeros(len(slots), np.bool_)
         has_dependent = len(self._all_columns) > len(self._columns)
-        broken_groups_kernel(self._rows.codes, slots, self._columns, *self._groups, has_dependent, found)
+        broken_groups_kernel(self._rows.codes, slots, self._groups, has_dependent, found)
         return found
 
     def check_invariants(self) -> None:
@@ -84,24 +75,21 @@ class GroupCounts:
 
     def _make_room(self, more: int) -> None:
         """Grow the tables if they might get more than half full with `more` rows."""
-        if 2 * (self._totals[2] + more) > len(self._groups[2]):
+        if 2 * (self._totals[2] + more) > len(self._groups.used):
             self._groups, self._totals[2] = _larger(self._groups, more)
-        if 2 * (self._totals[3] + more) > len(self._parts[2]):
+        if 2 * (self._totals[3] + more) > len(self._parts.used):
             self._parts, self._totals[3] = _larger(self._parts, more)
 
 
-def _table(size: int, columns: int) -> Groups:
+def _table(size: int, columns: Ints) -> GroupTable:
     """Return an empty table."""
-    return np.zeros((size, columns), np.int64), np.zeros((size, 2), np.int64), np.zeros(size, np.bool_)
+    counts, used = np.zeros((size, 2), np.int64), np.zeros(size, np.bool_)
+    return GroupTable(columns, np.zeros((size, len(columns)), np.int64), counts, used)
 
 
-def _larger(table: Groups, more: int) -> tuple[Groups, int]:
+def _larger(table: GroupTable, more: int) -> tuple[GroupTable, int]:
     """Return the groups that have rows in a table with room for `more` groups, and the number of groups."""
-    keys, counts, _ = table
-    kept = np.flatnonzero(counts[:, 0])
-    size = _FEWEST
-    while size < 2 * (len(kept) + 2 * more):
-        size *= 2
-    made = _table(size, keys.shape[1])
-    rehash_groups_kernel(kept, keys, counts, *made)
-    return made, len(kept)
+    kept = np.flatnonzero(table.counts[:, 0])
+    made = _table(doubled(_FEWEST, 2 * (len(kept) + 2 * more)), np.arange(len(table.columns)))
+    rehash_groups_kernel(kept, table, made)
+    return made._replace(columns=table.columns), len(kept)

@@ -6,15 +6,14 @@ bytes besides its own.
 Invariant: a code has at most one string, and a string at most one code.
 """
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from holdfast.indexes.growing import doubled, with_room
 from holdfast.indexes.kernels.texts import (
     EMPTY,
     FREE,
+    TextTable,
     find_texts_kernel,
     gather_texts_kernel,
     hash_texts_kernel,
@@ -50,6 +49,10 @@ class Interned:
         """The bytes of memory that the strings take."""
         return int(self.data.nbytes + self.start.nbytes + self.size.nbytes + self._table.nbytes)
 
+    @property
+    def _texts(self) -> TextTable:
+        return TextTable(self.data, self.start, self.size, self._table)
+
     def held(self) -> Codes:
         """Return the codes that have a string, ascending. O(codes)."""
         return np.flatnonzero(self.size[: self.used] != FREE)
@@ -58,7 +61,7 @@ class Interned:
         """Return the code of each string, and the codes of the strings that are new. Amortised O(bytes)."""
         given, bounds = _bytes_of(strings)
         codes = np.empty(len(strings), np.int64)
-        find_texts_kernel(given, bounds, self.data, self.start, self.size, self._table, codes)
+        find_texts_kernel(given, bounds, self._texts, codes)
         new = np.flatnonzero(codes < 0)
         if not len(new):
             return codes, new
@@ -67,8 +70,7 @@ class Interned:
         offered = np.concatenate([np.array(self._free[len(self._free) - reused :][::-1], np.int64), fresh])
         self._make_room(self.used + len(fresh), self._end + int((bounds[new + 1] - bounds[new]).sum()), len(new))
         out = np.empty(len(new), np.int64)
-        arrays = (self.data, self.start, self.size, self._table)
-        taken = put_texts_kernel(given, bounds, new, offered, self._end, *arrays, out)
+        taken = put_texts_kernel(given, bounds, new, offered, self._end, self._texts, out)
         codes[new] = out
         given_out = offered[:taken]
         del self._free[len(self._free) - min(taken, reused) :]
@@ -119,10 +121,8 @@ class Interned:
 
     def _make_room(self, codes: int, size: int, more: int) -> None:
         """Make room for codes and bytes, and in the hash table for `more` strings. Amortised O(1) each."""
-        if codes > len(self.start):
-            self.start, self.size = _longer(self.start, codes, 0), _longer(self.size, codes, FREE)
-        if size > len(self.data):
-            self.data = _longer(self.data, size, 0)
+        self.start, self.size = with_room(self.start, codes), with_room(self.size, codes, FREE)
+        self.data = with_room(self.data, size)
         if 2 * (len(self) + more) > len(self._table):
             self._hash(len(self) + more)
 
@@ -134,11 +134,8 @@ class Interned:
 
     def _hash(self, room: int) -> None:
         """Rebuild the hash table, with room for `room` strings and some more."""
-        size = _FEWEST
-        while size < _ROOM * room:
-            size *= 2
-        self._table = np.full(size, EMPTY, np.int32)
-        hash_texts_kernel(self.data, self.start, self.size, self.held(), self._table)
+        self._table = np.full(doubled(_FEWEST, _ROOM * room), EMPTY, np.int32)
+        hash_texts_kernel(self.held(), self._texts)
 
 
 def _bytes_of(strings: pa.Array) -> tuple[Bytes, Codes]:
@@ -147,14 +144,3 @@ def _bytes_of(strings: pa.Array) -> tuple[Bytes, Codes]:
     _, bounds, data = strings.buffers()
     within = np.frombuffer(bounds, np.int64)[strings.offset : strings.offset + len(strings) + 1]
     return np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8), within
-
-
-def _longer(array: NDArray[Any], least: int, fill: int) -> NDArray[Any]:
-    """Return an array with room for at least so many entries, half as much again where it grows.
-
-    Zeros behind the last entry cost no memory until they are written.
-    """
-    room = max(least, len(array) * 3 // 2)
-    longer = np.full(room, fill, array.dtype) if fill else np.zeros(room, array.dtype)
-    longer[: len(array)] = array
-    return longer

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.constraints import Column, Value
+from holdfast.indexes.growing import with_room
 from holdfast.indexes.interned import Interned
 from holdfast.indexes.kernels.order import places_kernel
 from holdfast.indexes.kernels.texts import FREE
@@ -127,10 +128,7 @@ class Labels:
     def add(self, columns: Sequence[EncodedColumn]) -> Relabelled | None:
         """Give labels to the new values of columns. O(k log n) for k values, amortised."""
         self._added = [(column, *self._interned_of(column)) for column in columns]
-        if len(self._interned.start) > len(self._label_of):
-            longer = np.full(len(self._interned.start), _NO_LABEL, np.int64)
-            longer[: len(self._label_of)] = self._label_of
-            self._label_of = longer
+        self._label_of = with_room(self._label_of, len(self._interned.start), _NO_LABEL)
         used = np.unique(np.concatenate([np.zeros(0, np.int64), *(codes for _, _, codes in self._added)]))
         new = used[self._label_of[used] == _NO_LABEL]
         if not len(new):

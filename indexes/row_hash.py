@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from holdfast.indexes.growing import doubled
 from holdfast.indexes.kernels.rows import EMPTY, find_kernel, first_kernel, insert_kernel, remove_kernel
 from holdfast.tables.arrays import Codes, Ints
 
@@ -48,10 +49,7 @@ class RowHash:
 
     def rebuild(self, codes: Codes, slots: Ints, more: int = 0) -> None:
         """Hold these rows alone, with room for `more` rows. O(slots)."""
-        size = _FEWEST
-        while size < _ROOM * (len(slots) + more):
-            size *= 2
-        self._table = np.full(size, EMPTY, np.int32)
+        self._table = np.full(doubled(_FEWEST, _ROOM * (len(slots) + more)), EMPTY, np.int32)
         insert_kernel(codes, self._columns, self._table, slots)
         self._taken = len(slots)
 
@@ -62,9 +60,6 @@ def first_equal(codes: Codes, columns: Iterable[int]) -> Ints:
     >>> first_equal(np.array([[1, 5], [2, 5], [1, 5]]), [0, 1]).tolist()
     [0, 1, 0]
     """
-    size = _FEWEST
-    while size < 2 * len(codes):
-        size *= 2
-    found = np.empty(len(codes), np.int64)
-    first_kernel(np.ascontiguousarray(codes), np.array(list(columns), np.int64), np.full(size, EMPTY, np.int32), found)
+    table, found = np.full(doubled(_FEWEST, 2 * len(codes)), EMPTY, np.int32), np.empty(len(codes), np.int64)
+    first_kernel(np.ascontiguousarray(codes), np.array(list(columns), np.int64), table, found)
     return found

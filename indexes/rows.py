@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from holdfast.constraints import PredicateSpace, Value
 from holdfast.indexes.encoding import NULL, Encoding, Relabelled
+from holdfast.indexes.growing import with_room
 from holdfast.indexes.row_hash import RowHash, first_equal
 from holdfast.state import codecs
 from holdfast.state.pieces import Pieces
@@ -241,8 +242,7 @@ class RowSet:
         Amortised O(k).
         """
         used, end = self._used, self._used + len(codes)
-        if end > len(self.copies):
-            self.codes, self.copies = _longer(self.codes, end * 3 // 2), _longer(self.copies, end * 3 // 2)
+        self._reserve(end)
         self.codes[used:end], self.copies[used:end] = codes, 1
         try:
             yield as_slots(np.arange(used, end))
@@ -363,23 +363,14 @@ class RowSet:
         del self._free[len(self._free) - reused :]
         slots[reused:] = np.arange(self._used, self._used + count - reused)
         self._used += count - reused
-        if self._used > len(self.copies):
-            self._reserve(self._used * 3 // 2)
+        self._reserve(self._used)
         return as_slots(slots)
 
     def _reserve(self, room: int) -> None:
         """Make room for `room` slots; unused room costs no memory."""
-        if room > len(self.copies):
-            self.codes, self.copies = _longer(self.codes, room), _longer(self.copies, room)
+        self.codes, self.copies = with_room(self.codes, room), with_room(self.copies, room)
 
 
 def _sides(copies: Ints) -> tuple[Ints, Ints]:
     """Return the numbers of live copies, and of owed copies."""
     return np.maximum(copies, 0), np.maximum(-copies, 0)
-
-
-def _longer(array: Ints, room: int) -> Ints:
-    """Return an array with more room; unused room costs no memory."""
-    longer = np.zeros((room, *array.shape[1:]), np.int64)
-    longer[: len(array)] = array
-    return longer

@@ -7,6 +7,7 @@ Invariant: live rows have the numbers of their values; a column has at most abou
 
 import numpy as np
 
+from holdfast.indexes.growing import doubled
 from holdfast.indexes.kernels.rows import EMPTY, number_kernel
 from holdfast.indexes.rows import RowSet
 from holdfast.tables.arrays import Ints, Slots, ValueNumbers
@@ -72,10 +73,8 @@ class SlotNumbers:
     def _give(self, column: int, slots: Slots) -> None:
         values, numbers = self._tables[column]
         if 2 * (self.known[column] + len(slots)) > len(values):
-            size = len(values)
-            while size < 4 * (self.known[column] + len(slots)):
-                size *= 2
-            self._tables[column] = _larger(values, numbers, size)
+            room = 4 * (self.known[column] + len(slots))
+            self._tables[column] = _larger(values, numbers, doubled(len(values), room))
         args = self._rows.codes, slots, column, *self._tables[column], self.known[column], self.numbers[column]
         self.known[column] = number_kernel(*args)
 

@@ -7,30 +7,12 @@ Invariant: the sizes are those of the live rows, copies included, at the last `w
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.indexes.kernels.groups import group_sizes_kernel
+from holdfast.indexes.kernels.groups import RequestedSizes, SortedRows, group_sizes_kernel
 from holdfast.indexes.rows import RowSet
-from holdfast.tables.arrays import Ints, Slots, as_slots
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The sizes of the groups that were asked for.
-
-    Parameters
-    ----------
-    groups, parts : the number of rows of each, copies included; parts in the order of the request.
-    others : the number of other dependents that the rows of a group have, 2 for more.
-    other : where there is one other dependent, a row that has it.
-    """
-
-    groups: Ints
-    parts: Ints
-    others: Ints
-    other: Slots
+from holdfast.tables.arrays import Ints, Slots
 
 
 class SortedGroups:
@@ -56,8 +38,8 @@ class SortedGroups:
         """Update the sizes to the present copies of the rows. O(n)."""
         self._before = np.concatenate([[0], np.cumsum(np.maximum(self._rows.copies[self._order], 0))])
 
-    def sizes(self, slots: Slots, group: Ints) -> Sizes:
-        """Return the sizes of the groups and parts that rows belong to. O(log n) each.
+    def sizes(self, slots: Slots, group: Ints) -> RequestedSizes:
+        """Return the sizes of the groups, and parts in the order given, that rows belong to. O(log n) each.
 
         Parameters
         ----------
@@ -69,20 +51,9 @@ class SortedGroups:
         starts = np.searchsorted(group[by_group], np.arange(group.max(initial=-1) + 2))
         count = len(starts) - 1
         groups, others, other = np.zeros((3, count), np.int64)
-        found = np.zeros(len(slots), np.int64)
-        group_sizes_kernel(
-            self._rows.codes,
-            self._order,
-            self._before,
-            self._columns,
-            self._dependent,
-            slots[by_group],
-            starts,
-            groups,
-            found,
-            others,
-            other,
-        )
+        found = RequestedSizes(groups, np.zeros(len(slots), np.int64), others, other)
+        rows = SortedRows(self._order, self._before, self._columns, self._dependent)
+        group_sizes_kernel(self._rows.codes, rows, slots[by_group], starts, found)
         parts = np.zeros(len(slots), np.int64)
-        parts[by_group] = found
-        return Sizes(groups, parts if len(self._dependent) else groups[group], others, as_slots(other))
+        parts[by_group] = found.parts
+        return found._replace(parts=parts if len(self._dependent) else groups[group])

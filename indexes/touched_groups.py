@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from holdfast.indexes.growing import doubled
 from holdfast.indexes.kernels.exceptions import hashed_kernel, like_kernel, more_exceptions_kernel, touched_kernel
 from holdfast.indexes.kernels.rows import EMPTY
 from holdfast.indexes.rows import RowDelta, RowSet
@@ -42,9 +43,7 @@ class ChangedGroups:
 
     def in_columns(self, columns: tuple[int, ...]) -> "TouchedGroups":
         """Return the groups by some columns in which a row changed. O(rows)."""
-        size = _FEWEST
-        while size < 2 * len(self._delta.changed) + 2:
-            size *= 2
+        size = doubled(_FEWEST, 2 * len(self._delta.changed) + 2)
         changed = self._delta.changed
         hashes = self._hashed(columns[0])
         for column in columns[1:]:

@@ -22,6 +22,7 @@ from holdfast.tables.keys import (
     needs_dictionary,
     normalised,
     ranked_keys,
+    ranks_of,
     validity,
     with_dictionary,
 )
@@ -55,6 +56,11 @@ class EncodedColumn:
         if self.dictionary is None:
             return narrow_values(keys, valid, self.column.type)
         return self.dictionary.take(pa.array(keys, mask=None if valid is None else ~valid))
+
+    def at(self, rows: slice | Ints) -> "EncodedColumn":
+        """Return the column with the rows at some positions. O(rows), for a slice O(1)."""
+        valid = None if self.valid is None else self.valid[rows]
+        return EncodedColumn(self.column, self.keys[rows], valid, self.dictionary)
 
     @cached_property
     def counts(self) -> tuple[Keys, Keys]:
@@ -111,18 +117,11 @@ class Table:
 
     def taken(self, rows: Ints) -> "Table":
         """Return rows by position, in the order given, without `locate`. O(rows)."""
-        columns = tuple(
-            EncodedColumn(c.column, c.keys[rows], None if c.valid is None else c.valid[rows], c.dictionary)
-            for c in self.columns
-        )
-        return Table(self.schema, columns, len(rows), self.warnings)
+        return Table(self.schema, tuple(c.at(rows) for c in self.columns), len(rows), self.warnings)
 
     def between(self, start: int, end: int) -> "Table":
         """Return the rows from position `start` to `end`, without `locate`. O(columns)."""
-        columns = tuple(
-            EncodedColumn(c.column, c.keys[start:end], None if c.valid is None else c.valid[start:end], c.dictionary)
-            for c in self.columns
-        )
+        columns = tuple(c.at(slice(start, end)) for c in self.columns)
         return Table(self.schema, columns, len(range(self.row_count)[start:end]), self.warnings)
 
     def to_arrow(self) -> pa.Table:
@@ -135,9 +134,7 @@ class Table:
         dictionary = next((c.dictionary for c in self.columns if c.column.type.name == "string"), None)
         if dictionary is None or not len(dictionary):
             return np.empty(0, np.int64)
-        rank = np.empty(len(dictionary), np.int64)
-        rank[pc.sort_indices(dictionary).to_numpy()] = np.arange(len(dictionary))
-        return rank
+        return ranks_of(dictionary)
 
 
 def encoded(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from holdfast.constraints import PredicateSpace, UsageError
 from holdfast.tables.arrays import Keys
 from holdfast.tables.columnar import EncodedColumn, Table
-from holdfast.tables.keys import NARROW_DECIMAL, decimal_words, float_keys, floats
+from holdfast.tables.keys import NARROW_DECIMAL, decimal_words, float_keys, floats, ranks_of
 
 Parts: TypeAlias = tuple[NDArray[np.generic], ...]
 
@@ -106,9 +106,7 @@ def _ranks(left: EncodedColumn, right: EncodedColumn) -> Keys:
 
 def _ranks_of_texts(texts: list[pa.Array]) -> Keys:
     encoded = pc.dictionary_encode(pa.concat_arrays(texts))
-    rank = np.empty(len(encoded.dictionary), np.int64)
-    rank[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(rank))
-    return np.asarray(rank[encoded.indices.to_numpy()])
+    return np.asarray(ranks_of(encoded.dictionary)[encoded.indices.to_numpy()])
 
 
 def _ranks_of_parts(*columns: Parts) -> Keys:

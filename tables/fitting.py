@@ -13,7 +13,7 @@ from holdfast.constraints.values import EXPECTED
 from holdfast.tables.arrays import Flags
 from holdfast.tables.frames import converted, texts_of
 from holdfast.tables.inference import parse
-from holdfast.tables.keys import arrow_type_of, column_type_of, normalised
+from holdfast.tables.keys import arrow_type_of, column_type_of, normalised, with_dictionary
 
 
 def fit(values: pa.Array | pa.ChunkedArray, column: Column) -> tuple[pa.Array, Flags | None]:
@@ -50,9 +50,7 @@ def misfit(text: str, column: Column) -> str:
 
 def _fit_texts(array: pa.ChunkedArray, column: Column) -> tuple[pa.Array, Flags | None]:
     """Read each distinct text alone. O(distinct texts) in Python, for columns with texts that do not fit."""
-    coded = pc.dictionary_encode(array.cast(pa.large_string())).unify_dictionaries().combine_chunks()
-    if isinstance(coded, pa.ChunkedArray):
-        coded = coded.chunk(0) if coded.num_chunks else pa.array([], pa.large_string()).dictionary_encode()
+    coded = with_dictionary(array.cast(pa.large_string()))
     distinct = coded.dictionary
     fitting = pa.array([_fits(text, column) for text in distinct.to_pylist()], pa.bool_())
     typed = parse(distinct.filter(fitting), column.type)

@@ -16,7 +16,7 @@ from holdfast.constraints import Column, ColumnType, InputError, UsageError
 from holdfast.constraints.types import STRING, TIMESTAMP_NS
 from holdfast.tables.columnar import Table, encoded
 from holdfast.tables.inference import typed
-from holdfast.tables.keys import arrow_type_of, column_type_of
+from holdfast.tables.keys import arrow_type_of, column_type_of, with_dictionary
 from holdfast.tables.options import ReadOptions
 from holdfast.tables.selection import Selection
 
@@ -207,9 +207,7 @@ def texts_of(array: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _decimal_texts(array: pa.ChunkedArray) -> pa.ChunkedArray:
-    coded = pc.dictionary_encode(array).unify_dictionaries()
-    if not len(coded):
-        return pa.chunked_array([], pa.large_string())
-    plain = [format(value, "f") for value in coded.chunk(0).dictionary.to_pylist()]
+    coded = with_dictionary(array)
+    plain = [format(value, "f") for value in coded.dictionary.to_pylist()]
     texts = pa.array([t.rstrip("0").rstrip(".") if "." in t else t for t in plain], pa.large_string())
-    return pa.chunked_array([texts.take(chunk.indices) for chunk in coded.chunks])
+    return pa.chunked_array([texts.take(coded.indices)])

@@ -152,11 +152,17 @@ def needs_dictionary(column_type: ColumnType) -> bool:
 def ranked_keys(array: pa.Array) -> tuple[Keys, pa.Array]:
     """Return the rank of each value among the distinct values, and these in order. O(n + d log d)."""
     encoded = pc.dictionary_encode(array)
-    distinct = encoded.dictionary
-    order = pc.sort_indices(distinct).to_numpy()
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return mapped(encoded.indices, rank), distinct.take(pa.array(order))
+    rank = ranks_of(encoded.dictionary)
+    order = np.empty_like(rank)
+    order[rank] = np.arange(len(rank))
+    return mapped(encoded.indices, rank), encoded.dictionary.take(pa.array(order))
+
+
+def ranks_of(distinct: pa.Array) -> Keys:
+    """Return the rank of each of some distinct values. O(d log d)."""
+    ranks = np.empty(len(distinct), np.int64)
+    ranks[pc.sort_indices(distinct).to_numpy()] = np.arange(len(distinct))
+    return ranks
 
 
 def with_dictionary(array: pa.ChunkedArray) -> pa.DictionaryArray:

@@ -17,12 +17,12 @@ import numpy as np
 
 from holdfast.constraints import PredicateSpace
 from holdfast.discovery.kernels.hitting_sets import (
-    MOST_JOINED,
     Levels,
     VertexGroups,
     branch_kernel,
     drop_useless_kernel,
     enumerate_kernel,
+    levels_kernel,
     transpose_kernel,
 )
 from holdfast.tables.arrays import Ints, Words
@@ -129,20 +129,7 @@ class HittingSetSearch:
         # each vertex of a set is the only one that hits some edge, and none fills its group
         most = np.sort(sizes - 1)[::-1][: self._bound or None].sum()
         depth = int(min(most, np.bitwise_count(present).sum())) + 2
-        levels = Levels(
-            depth=np.zeros(1, np.int64),
-            chosen=np.zeros(depth, np.int64),
-            touched=np.zeros(depth, np.int64),
-            sizes=np.zeros(depth, np.int64),
-            left=np.zeros(depth, np.int64),
-            cursor=np.zeros(depth, np.int64),
-            near=np.zeros(min(self._bound, len(sizes)) + 1, np.int64),
-            joined=np.zeros(MOST_JOINED, np.int64),
-            candidates=np.zeros((depth, width), np.uint64),
-            branch=np.zeros((depth, width), np.uint64),
-            uncovered=np.zeros((depth, per_edge), np.uint64),
-            once=np.zeros((depth, per_edge), np.uint64),
-        )
+        levels: Levels = levels_kernel(depth, width, per_edge, min(self._bound, len(sizes)) + 1)
         levels.candidates[0] = self._groups.every if self._within is None else self._groups.every & self._within
         levels.uncovered[0] = present
         if self._bound == 1:

@@ -38,8 +38,9 @@ from holdfast.discovery.kernels.partitions import (
     refine_two_kernel,
     search_kernel,
 )
-from holdfast.discovery.threads import cut, spread
+from holdfast.discovery.threads import cut, shared_prefix, spread
 from holdfast.indexes.curve import CELLS, interleaved
+from holdfast.indexes.growing import doubled
 from holdfast.indexes.masks import outcomes_of
 from holdfast.tables.arrays import Positions, Rows, Words
 
@@ -236,7 +237,7 @@ class _Walk:
                 path = [self._search._roots.get(task.order)]
                 shared = 0
             else:
-                shared = _shared_prefix(last.equalities, task.equalities)
+                shared = shared_prefix(last.equalities, task.equalities)
             del path[shared + 1 :]
             while len(path) <= len(task.equalities) and len(path[-1].t_rows):
                 path.append(self._refined(path[-1], task.equalities[len(path) - 1]))
@@ -282,16 +283,5 @@ class _Walk:
 
 def _zones(rows: int, predicates: int) -> Zones:
     """Return room for zone trees of so many rows."""
-    nodes = 2 * LEAF
-    while nodes * LEAF < 4 * rows:
-        nodes *= 2
+    nodes = doubled(2 * LEAF, 4 * rows / LEAF)
     return Zones(*(np.zeros((predicates, nodes), np.int32) for _ in range(4)))
-
-
-def _shared_prefix(one: tuple[int, ...], other: tuple[int, ...]) -> int:
-    shared = 0
-    for a, b in zip(one, other, strict=False):
-        if a != b:
-            break
-        shared += 1
-    return shared

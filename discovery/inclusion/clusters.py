@@ -19,10 +19,8 @@ Invariant: no two clusters have the same columns, and none is without columns.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holdfast.constraints import ColumnRef, ColumnType, TypeGroup
 from holdfast.constraints.types import STRING
@@ -31,6 +29,7 @@ from holdfast.discovery.kernels.clusters import (
     place_entries_kernel,
     shared_occurrences_kernel,
 )
+from holdfast.indexes.growing import with_room
 from holdfast.indexes.interned import Interned
 from holdfast.tables import Table
 from holdfast.tables.arrays import Bits, Flags, Ints, Ints32
@@ -288,10 +287,10 @@ class Clusters:
         """Add new clusters without values."""
         cluster, column = np.nonzero(_flags(bits, len(self.columns)))
         first, count = int(self._starts[self._count]), self._count + len(bits)
-        self._starts = _with_room(self._starts, count + 1)
-        self._values = _with_room(self._values, count)
-        self._entries = _with_room(self._entries, first + len(column))
-        self._occurrences = _with_room(self._occurrences, first + len(column))
+        self._starts = with_room(self._starts, count + 1)
+        self._values = with_room(self._values, count)
+        self._entries = with_room(self._entries, first + len(column))
+        self._occurrences = with_room(self._occurrences, first + len(column))
         self._starts[self._count + 1 : count + 1] = first + np.searchsorted(cluster, np.arange(1, len(bits) + 1))
         self._values[self._count : count] = 0
         self._entries[first : first + len(column)] = column
@@ -324,12 +323,3 @@ class Clusters:
 
 def _flags(sets: Bits, width: int) -> Flags:
     return np.unpackbits(sets, axis=1, count=width, bitorder="little").astype(np.bool_)
-
-
-def _with_room(array: NDArray[Any], least: int) -> NDArray[Any]:
-    """Return an array with room for at least `least` entries; where it grows, half as much again."""
-    if least <= len(array):
-        return array
-    longer = np.zeros(max(least, len(array) * 3 // 2), array.dtype)
-    longer[: len(array)] = array
-    return longer

@@ -11,11 +11,10 @@ import numpy as np
 from numba import njit, uint64
 
 from holdfast.discovery.kernels.hitting_sets import (
-    MOST_JOINED,
-    Levels,
     VertexGroups,
     branch_kernel,
     enumerate_kernel,
+    levels_kernel,
     transpose_kernel,
 )
 from holdfast.tables.arrays import Flags, Ints, Words
@@ -132,20 +131,7 @@ def contexts_kernel(edges: Words, groups: VertexGroups, within: Words, bound: in
     occurrence = np.zeros((64 * width, per_edge), np.uint64)
     transpose_kernel(edges, occurrence)
     depth = len(groups.word) + 2
-    levels = Levels(
-        np.zeros(1, np.int64),
-        np.zeros(depth, np.int64),
-        np.zeros(depth, np.int64),
-        np.zeros(depth, np.int64),
-        np.zeros(depth, np.int64),
-        np.zeros(depth, np.int64),
-        np.zeros(depth, np.int64),
-        np.zeros(MOST_JOINED, np.int64),
-        np.zeros((depth, width), np.uint64),
-        np.zeros((depth, width), np.uint64),
-        np.zeros((depth, per_edge), np.uint64),
-        np.zeros((depth, per_edge), np.uint64),
-    )
+    levels = levels_kernel(depth, width, per_edge, depth)
     for e in range(count):
         levels.uncovered[0, e // 64] |= _ONE << uint64(e % 64)
     levels.candidates[0] = within

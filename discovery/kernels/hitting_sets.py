@@ -90,6 +90,26 @@ class Levels(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
+def levels_kernel(depth: int, width: int, per_edge: int, near: int) -> Levels:
+    """Return a search with so many levels, words of vertices, words of edges, and words of closed levels; all are 0."""
+    per_level = np.zeros((5, depth), np.int64)
+    return Levels(
+        np.zeros(1, np.int64),
+        per_level[0],
+        per_level[1],
+        per_level[2],
+        per_level[3],
+        per_level[4],
+        np.zeros(near, np.int64),
+        np.zeros(MOST_JOINED, np.int64),
+        np.zeros((depth, width), np.uint64),
+        np.zeros((depth, width), np.uint64),
+        np.zeros((depth, per_edge), np.uint64),
+        np.zeros((depth, per_edge), np.uint64),
+    )
+
+
+@njit(cache=True, nogil=True)
 def _count_bits(word: Word) -> Any:
     word = word - ((word >> uint64(1)) & uint64(0x5555555555555555))
     word = (word & uint64(0x3333333333333333)) + ((word >> uint64(2)) & uint64(0x3333333333333333))

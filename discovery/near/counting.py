@@ -22,6 +22,7 @@ from holdfast.discovery.kernels.near import (
 )
 from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.targets import KEY, NearTargets
+from holdfast.discovery.threads import shared_prefix
 from holdfast.tables.arrays import Flags, Ints
 
 Context = tuple[int, ...]
@@ -60,9 +61,7 @@ class Counter:
 
     def groups(self, context: Context) -> ContextGroups:
         """Return the groups of a context; the groups of the prefix shared with the last context are reused."""
-        shared = 0
-        while shared < min(len(self._last), len(context)) and self._last[shared] == context[shared]:
-            shared += 1
+        shared = shared_prefix(self._last, context)
         del self._path[shared + 1 :]
         for column in context[shared:]:
             self._path.append(self._refined(self._path[-1], column))

@@ -18,6 +18,7 @@ from threading import Event
 import numpy as np
 
 from holdfast.discovery.kernels.evidence import PairCodes
+from holdfast.discovery.kernels.near import ContextGroups
 from holdfast.discovery.kernels.order import (
     forget_kernel,
     group_numbers_kernel,
@@ -28,7 +29,7 @@ from holdfast.discovery.kernels.order import (
 )
 from holdfast.discovery.kernels.partitions import refine_same_kernel
 from holdfast.discovery.order.targets import Targets
-from holdfast.discovery.threads import cut, spread
+from holdfast.discovery.threads import cut, shared_prefix, spread
 from holdfast.tables.arrays import Ints, Rows, Words
 
 _SORTED_BY_GROUPS = 8
@@ -40,12 +41,6 @@ class _Task:
 
     columns: tuple[int, ...]
     members: Ints
-
-
-@dataclass(frozen=True)
-class _Partition:
-    rows: Rows
-    starts: Ints
 
 
 class OrderSearch:
@@ -117,15 +112,12 @@ class _Walk:
         """Return (position, t, s) of all pairs found."""
         rows = self._search.codes.rows
         found: list[Ints] = [np.zeros((0, 3), np.int64)]
-        path = [_Partition(np.arange(rows, dtype=np.int32), np.array([0, rows]))]
+        path = [ContextGroups(np.arange(rows, dtype=np.int32), np.array([0, rows]))]
         last: tuple[int, ...] = ()
         for task in tasks:
             if self._stopped.is_set():
                 break
-            shared = 0
-            while shared < min(len(last), len(task.columns)) and last[shared] == task.columns[shared]:
-                shared += 1
-            del path[shared + 1 :]
+            del path[shared_prefix(last, task.columns) + 1 :]
             while len(path) <= len(task.columns) and len(path[-1].rows):
                 path.append(self._refined(path[-1], task.columns[len(path) - 1]))
             if len(path[-1].rows):
@@ -133,16 +125,16 @@ class _Walk:
             last = task.columns
         return np.concatenate(found)
 
-    def _refined(self, partition: _Partition, column: int) -> _Partition:
+    def _refined(self, partition: ContextGroups, column: int) -> ContextGroups:
         out = np.empty(len(partition.rows), np.int32)
         ends = np.empty(len(partition.rows) + 1, np.int64)
         codes = self._search.codes.left[column]
         groups, kept = refine_same_kernel(
             partition.rows, partition.starts, codes, self._alone, self._sizes, self._weights, out, ends
         )
-        return _Partition(out[:kept].copy(), ends[: groups + 1].copy())
+        return ContextGroups(out[:kept].copy(), ends[: groups + 1].copy())
 
-    def _searched(self, partition: _Partition, members: Ints) -> Iterator[Ints]:
+    def _searched(self, partition: ContextGroups, members: Ints) -> Iterator[Ints]:
         targets, codes = self._search._targets, self._search.codes.left
         wanted = self._numbers[members]
         left, right = targets.left[wanted], targets.right[wanted]
@@ -160,7 +152,7 @@ class _Walk:
             if found:
                 yield np.column_stack([np.full(found, members[i]), self._out[:found]])
 
-    def _in_order(self, partition: _Partition, column: int) -> Rows:
+    def _in_order(self, partition: ContextGroups, column: int) -> Rows:
         """Return the rows of a partition, sorted by a column within each group."""
         rows, starts = partition.rows, partition.starts
         if len(starts) == 2 and len(rows) == self._search.codes.rows:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numba import njit, uint64
 
-from holdfast.indexes.kernels.rows import EMPTY, GONE
+from holdfast.indexes.kernels.rows import EMPTY, GONE, place_kernel, same_kernel
 from holdfast.tables.arrays import Codes, Flags, Ints, Ints32, Outcomes, Words
 
 FREE, LAST = -2, -1
@@ -24,23 +24,6 @@ NONE, CERTAIN, UNDECIDED = 0, 1, 2
 """Whether a row is in no smallest set of rows to delete, in all such sets, or in some."""
 _TOUCHED = -1
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-
-
-@njit(cache=True, nogil=True)
-def _mixed(row: Codes, columns: Ints) -> Any:
-    mixed = uint64(0)
-    for k in range(len(columns)):
-        mixed = (mixed ^ uint64(row[columns[k]])) * _MULTIPLIER
-        mixed ^= mixed >> uint64(29)
-    return np.int64(mixed >> uint64(1))
-
-
-@njit(cache=True, nogil=True)
-def _same(row: Codes, other: Codes, columns: Ints) -> bool:
-    same = True
-    for k in range(len(columns)):
-        same &= row[columns[k]] == other[columns[k]]
-    return same
 
 
 # Keys: a hash table of all rows, several of which may have one key
@@ -52,13 +35,13 @@ def insert_alike_kernel(codes: Codes, columns: Ints, table: Ints32, slots: Ints)
     new = 0
     for i in range(len(slots)):
         row = codes[slots[i]]
-        place = _mixed(row, columns) & (len(table) - 1)
+        place = place_kernel(row, columns, len(table))
         free, is_alone = -1, True
         while table[place] != EMPTY:
             if table[place] == GONE:
                 if free < 0:
                     free = place
-            elif is_alone and _same(codes[table[place]], row, columns):
+            elif is_alone and same_kernel(codes[table[place]], row, columns):
                 is_alone = False
             if free >= 0 and not is_alone:
                 break
@@ -74,12 +57,12 @@ def remove_alike_kernel(codes: Codes, columns: Ints, table: Ints32, slots: Ints)
     lost = 0
     for i in range(len(slots)):
         row = codes[slots[i]]
-        place = _mixed(row, columns) & (len(table) - 1)
+        place = place_kernel(row, columns, len(table))
         at, is_alone = -1, True
         while table[place] != EMPTY and (at < 0 or is_alone):
             if table[place] == slots[i]:
                 at = place
-            elif is_alone and table[place] != GONE and _same(codes[table[place]], row, columns):
+            elif is_alone and table[place] != GONE and same_kernel(codes[table[place]], row, columns):
                 is_alone = False
             place = (place + 1) & (len(table) - 1)
         table[at] = GONE
@@ -92,9 +75,9 @@ def standing_alike_kernel(codes: Codes, copies: Ints, columns: Ints, table: Ints
     """Write whether rows of a hash table are exceptions of the key: UNDECIDED where other rows have the same key."""
     for i in range(len(slots)):
         row, alike = codes[slots[i]], 0
-        place = _mixed(row, columns) & (len(table) - 1)
+        place = place_kernel(row, columns, len(table))
         while table[place] != EMPTY and alike < 2:
-            if table[place] != GONE and _same(codes[table[place]], row, columns):
+            if table[place] != GONE and same_kernel(codes[table[place]], row, columns):
                 alike += copies[table[place]]
             place = (place + 1) & (len(table) - 1)
         out[i] = UNDECIDED if alike > 1 else NONE
@@ -106,7 +89,7 @@ def standing_alike_kernel(codes: Codes, copies: Ints, columns: Ints, table: Ints
 @njit(cache=True, nogil=True)
 def _place_of(row: Codes, columns: Ints, table: Codes) -> Any:
     """Return the place of a row's group or class, or the free place where it belongs."""
-    place = _mixed(row, columns) & (len(table) - 1)
+    place = place_kernel(row, columns, len(table))
     while table[place, -1] != FREE:
         same = True
         for k in range(len(columns)):

@@ -1,32 +1,72 @@
 """Sizes of groups of rows with equal values in some columns, and the pairs that break keys and dependencies.
 
-    keys    (S, K)  int64  the codes of each group, open addressing, S a power of two
-    counts  (S, 2)  int64  its rows, copies included, and their different dependents; 0, 0 in a free place
-
 A group keeps its place when its last row is deleted (`used` stays true) until the table grows, so every search ends.
-
-Rows that hardly change are sorted by their groups instead:
-
-    order   (n,)      int32  slots, by the codes of the columns, then of the dependent
-    before  (n + 1,)  int64  the number of copies of rows before each position
+Rows that hardly change are sorted by their groups instead.
 """
 
-import numpy as np
-from numba import njit, uint64
+from typing import NamedTuple
 
+from numba import njit
+
+from holdfast.indexes.kernels.rows import place_kernel
 from holdfast.tables.arrays import Codes, Flags, Ints, Ints32
 
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+class GroupTable(NamedTuple):
+    """Groups in a hash table with open addressing of S places, a power of two.
+
+    Parameters
+    ----------
+    columns : (K,) the columns whose values the rows of a group share.
+    keys : (S, K) the codes of each group.
+    counts : (S, 2) its rows, copies included, and their different dependents; 0, 0 in a free place.
+    used : (S,) whether a place is taken.
+    """
+
+    columns: Ints
+    keys: Codes
+    counts: Ints
+    used: Flags
+
+
+class SortedRows(NamedTuple):
+    """Rows sorted by their groups.
+
+    Parameters
+    ----------
+    order : (n,) slots, by the codes of the columns, then of the dependent.
+    before : (n + 1,) the number of copies of rows before each position.
+    columns : the columns whose values the rows of a group share.
+    dependent : the column whose value the rows of a part share, too; empty for a key, whose groups have no parts.
+    """
+
+    order: Ints32
+    before: Ints
+    columns: Ints
+    dependent: Ints
+
+
+class RequestedSizes(NamedTuple):
+    """The sizes of requested groups and parts.
+
+    Parameters
+    ----------
+    groups, parts : the numbers of rows, copies included.
+    others : the number of other dependents that the rows of a group have, 2 for more.
+    other : a row of the group with another dependent.
+    """
+
+    groups: Ints
+    parts: Ints
+    others: Ints
+    other: Ints
 
 
 @njit(cache=True, nogil=True)
-def _place(row: Codes, columns: Ints, keys: Codes, used: Flags) -> int:
+def _place(row: Codes, table: GroupTable) -> int:
     """Return the place of the group of a row, or the free place where it belongs."""
-    mixed = uint64(0)
-    for k in range(len(columns)):
-        mixed = (mixed ^ uint64(row[columns[k]])) * _MULTIPLIER
-        mixed ^= mixed >> uint64(29)
-    place = np.int64(mixed & uint64(len(used) - 1))
+    columns, keys, _, used = table
+    place = place_kernel(row, columns, len(used))
     while used[place]:
         same = True
         for k in range(len(columns)):
@@ -38,13 +78,13 @@ def _place(row: Codes, columns: Ints, keys: Codes, used: Flags) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _take(place: int, row: Codes, columns: Ints, keys: Codes, used: Flags) -> int:
+def _take(place: int, row: Codes, table: GroupTable) -> int:
     """Write the group of a row into its place, if that is free; return how many places were taken."""
-    if used[place]:
+    if table.used[place]:
         return 0
-    used[place] = True
-    for k in range(len(columns)):
-        keys[place, k] = row[columns[k]]
+    table.used[place] = True
+    for k in range(len(table.columns)):
+        table.keys[place, k] = row[table.columns[k]]
     return 1
 
 
@@ -58,40 +98,29 @@ def _broken(rows: int, dependents: int, has_dependent: bool) -> int:
 
 @njit(cache=True, nogil=True)
 def change_groups_kernel(
-    codes: Codes,
-    slots: Ints,
-    amounts: Ints,
-    columns: Ints,
-    keys: Codes,
-    counts: Ints,
-    used: Flags,
-    all_columns: Ints,
-    part_keys: Codes,
-    part_counts: Ints,
-    part_used: Flags,
-    totals: Ints,
+    codes: Codes, slots: Ints, amounts: Ints, groups: GroupTable, parts: GroupTable, totals: Ints
 ) -> None:
     """Add copies of rows to their groups, or remove them.
 
     Parameters
     ----------
-    columns, keys, counts, used : the groups.
-    all_columns, part_keys, part_counts, part_used : the parts, whose rows share the dependent, too; for a key there are
-        no parts, and `all_columns` equals `columns`.
+    parts : the parts, whose rows share the dependent, too; for a key there are no parts, and their columns are those of
+        the groups.
     totals : pairs and rows that break the rule, groups and parts with a place; updated.
     """
-    has_dependent = len(all_columns) > len(columns)
+    counts, part_counts = groups.counts, parts.counts
+    has_dependent = len(parts.columns) > len(groups.columns)
     for i in range(len(slots)):
         row, amount = codes[slots[i]], amounts[i]
-        group = _place(row, columns, keys, used)
-        totals[2] += _take(group, row, columns, keys, used)
+        group = _place(row, groups)
+        totals[2] += _take(group, row, groups)
         before = counts[group, 0]
         totals[1] -= _broken(before, counts[group, 1], has_dependent)
         totals[0] += amount * (2 * before + amount)
         counts[group, 0] += amount
         if has_dependent:
-            part = _place(row, all_columns, part_keys, part_used)
-            totals[3] += _take(part, row, all_columns, part_keys, part_used)
+            part = _place(row, parts)
+            totals[3] += _take(part, row, parts)
             had = part_counts[part, 0]
             totals[0] -= amount * (2 * had + amount)
             part_counts[part, 0] += amount
@@ -102,32 +131,21 @@ def change_groups_kernel(
 
 
 @njit(cache=True, nogil=True)
-def rehash_groups_kernel(
-    kept: Ints, keys: Codes, counts: Ints, new_keys: Codes, new_counts: Ints, new_used: Flags
-) -> None:
-    """Copy the groups of the places `kept` into an empty table."""
-    columns = np.arange(keys.shape[1])
+def rehash_groups_kernel(kept: Ints, table: GroupTable, larger: GroupTable) -> None:
+    """Copy the groups of the places `kept` into an empty table, whose columns are 0 to K - 1 meanwhile."""
     for i in range(len(kept)):
-        place = _place(keys[kept[i]], columns, new_keys, new_used)
-        _take(place, keys[kept[i]], columns, new_keys, new_used)
-        new_counts[place] = counts[kept[i]]
+        place = _place(table.keys[kept[i]], larger)
+        _take(place, table.keys[kept[i]], larger)
+        larger.counts[place] = table.counts[kept[i]]
 
 
 @njit(cache=True, nogil=True)
-def broken_groups_kernel(
-    codes: Codes,
-    slots: Ints,
-    columns: Ints,
-    keys: Codes,
-    counts: Ints,
-    used: Flags,
-    has_dependent: bool,
-    out: Flags,
-) -> None:
+def broken_groups_kernel(codes: Codes, slots: Ints, table: GroupTable, has_dependent: bool, out: Flags) -> None:
     """Write whether the groups of rows break the rule."""
+    counts = table.counts
     for i in range(len(slots)):
-        place = _place(codes[slots[i]], columns, keys, used)
-        out[i] = used[place] and _broken(counts[place, 0], counts[place, 1], has_dependent) > 0
+        place = _place(codes[slots[i]], table)
+        out[i] = table.used[place] and _broken(counts[place, 0], counts[place, 1], has_dependent) > 0
 
 
 @njit(cache=True, nogil=True)
@@ -149,30 +167,13 @@ def _end(row: Codes, columns: Ints, codes: Codes, order: Ints32, low: int, high:
 
 
 @njit(cache=True, nogil=True)
-def group_sizes_kernel(
-    codes: Codes,
-    order: Ints32,
-    before: Ints,
-    columns: Ints,
-    dependent: Ints,
-    asked: Ints,
-    starts: Ints,
-    groups: Ints,
-    parts: Ints,
-    others: Ints,
-    other: Ints,
-) -> None:
+def group_sizes_kernel(codes: Codes, rows: SortedRows, asked: Ints, starts: Ints, out: RequestedSizes) -> None:
     """Write the numbers of rows in groups and in parts, and how many other parts the groups have.
 
-    Parameters
-    ----------
-    columns : the columns whose values the rows of a group share.
-    dependent : the column whose value the rows of a part share, too; empty for a key, whose groups have no parts.
-    asked, starts : a row of each part, group by group, dependents ascending; where each group begins.
-    groups, parts : the numbers of rows, copies included.
-    others : the number of other dependents that the rows of a group have, 2 for more.
-    other : a row of the group with another dependent.
+    `asked` has a row of each part, group by group, dependents ascending; `starts` where each group begins.
     """
+    order, before, columns, dependent = rows
+    groups, parts, others, other = out
     for g in range(len(starts) - 1):
         low = _end(codes[asked[starts[g]]], columns, codes, order, 0, len(order), False)
         high = _end(codes[asked[starts[g]]], columns, codes, order, low, len(order), True)

@@ -19,7 +19,8 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 @njit(cache=True, nogil=True)
-def _place(row: Codes, columns: Codes, places: int) -> Any:
+def place_kernel(row: Codes, columns: Ints, places: int) -> Any:
+    """Return the first place, of a power of two, where a row may be by the codes of some columns."""
     mixed = uint64(0)
     for k in range(len(columns)):
         mixed = (mixed ^ uint64(row[columns[k]])) * _MULTIPLIER
@@ -28,20 +29,25 @@ def _place(row: Codes, columns: Codes, places: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
+def same_kernel(row: Codes, other: Codes, columns: Ints) -> bool:
+    """Whether two rows have the same codes in some columns."""
+    same = True
+    for k in range(len(columns)):
+        same &= row[columns[k]] == other[columns[k]]
+    return same
+
+
+@njit(cache=True, nogil=True)
 def find_kernel(codes: Codes, columns: Codes, table: HashTable, wanted: Codes, out: Ints) -> None:
     """Fill `out` with the number of each wanted row, -1 where it is not held."""
     for i in range(len(wanted)):
-        place = _place(wanted[i], columns, len(table))
+        place = place_kernel(wanted[i], columns, len(table))
         out[i] = -1
         while table[place] != EMPTY:
             slot = table[place]
-            if slot >= 0:
-                same = True
-                for k in range(len(columns)):
-                    same &= codes[slot, columns[k]] == wanted[i, columns[k]]
-                if same:
-                    out[i] = slot
-                    break
+            if slot >= 0 and same_kernel(codes[slot], wanted[i], columns):
+                out[i] = slot
+                break
             place = (place + 1) & (len(table) - 1)
 
 
@@ -49,7 +55,7 @@ def find_kernel(codes: Codes, columns: Codes, table: HashTable, wanted: Codes, o
 def insert_kernel(codes: Codes, columns: Codes, table: HashTable, slots: Ints) -> None:
     """Insert rows that are not held."""
     for i in range(len(slots)):
-        place = _place(codes[slots[i]], columns, len(table))
+        place = place_kernel(codes[slots[i]], columns, len(table))
         while table[place] >= 0:
             place = (place + 1) & (len(table) - 1)
         table[place] = slots[i]
@@ -59,7 +65,7 @@ def insert_kernel(codes: Codes, columns: Codes, table: HashTable, slots: Ints) -
 def remove_kernel(codes: Codes, columns: Codes, table: HashTable, slots: Ints) -> None:
     """Remove rows that are held."""
     for i in range(len(slots)):
-        place = _place(codes[slots[i]], columns, len(table))
+        place = place_kernel(codes[slots[i]], columns, len(table))
         while table[place] != slots[i]:
             place = (place + 1) & (len(table) - 1)
         table[place] = GONE
@@ -69,17 +75,14 @@ def remove_kernel(codes: Codes, columns: Codes, table: HashTable, slots: Ints) -
 def first_kernel(codes: Codes, columns: Codes, table: HashTable, out: Ints) -> None:
     """Fill `out` with the position of the first row that has the same codes as each row in some columns."""
     for i in range(len(codes)):
-        place = _place(codes[i], columns, len(table))
+        place = place_kernel(codes[i], columns, len(table))
         while True:
             other = table[place]
             if other == EMPTY:
                 table[place] = i
                 out[i] = i
                 break
-            same = True
-            for k in range(len(columns)):
-                same &= codes[other, columns[k]] == codes[i, columns[k]]
-            if same:
+            if same_kernel(codes[other], codes[i], columns):
                 out[i] = other
                 break
             place = (place + 1) & (len(table) - 1)

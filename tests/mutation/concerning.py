@@ -115,6 +115,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/properties/test_rule_laws.py",
         "tests/properties/test_maintainer_laws.py",
     ),
+    "indexes/growing.py": ("tests/properties/test_row_set.py", "tests/properties/test_texts.py"),
     "indexes/sorted_groups.py": ("tests/properties/test_block_rules.py",),
     "discovery/": _DISCOVERY,
     "discovery/blocks/": _BLOCKS,

@@ -14,5 +14,5 @@ EQUIVALENT: dict[str, str] = {
     "indexes/curve.py::interleaved::CELLS.bit_length() - 1 -> CELLS.bit_length() + 1#0": (
         "cells are below CELLS: the bits beyond are 0"
     ),
-    "indexes/kernels/rows.py::_place::mixed ^= mixed >> uint64(29) -> pass#0": _ONLY_PLACES,
+    "indexes/kernels/rows.py::place_kernel::mixed ^= mixed >> uint64(29) -> pass#0": _ONLY_PLACES,
 }

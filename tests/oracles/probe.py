@@ -1,6 +1,6 @@
 """Evidences of pairs of rows, noted with a few pairs each, and the pairs that lie in boxes, by plain loops.
 
-Twin of `indexes/kernels/probe.py` and of `indexes/kernels/count.py`. An evidence is a number: for each compared pair
+Twin of `probe.py`, `evidences.py` and `count.py` in `indexes/kernels/`. An evidence is a number: for each compared pair
 of columns the bit of its outcome, where that pair's bits begin.
 """
 

@@ -7,6 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.indexes.kernels.groups import (
+    GroupTable,
+    RequestedSizes,
+    SortedRows,
     broken_groups_kernel,
     change_groups_kernel,
     group_sizes_kernel,
@@ -19,7 +22,6 @@ ROWS = st.lists(st.tuples(*(st.sampled_from(VALUES) for _ in range(3))), max_siz
 SHAPES = st.sampled_from([((), None), ((0,), None), ((1, 0), None), ((), 2), ((0,), 2), ((1, 0), 2)])
 
 Shape = tuple[tuple[int, ...], int | None]
-Groups = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @given(ROWS, SHAPES, st.lists(st.lists(st.tuples(st.integers(0, 11), st.integers(-2, 3)), max_size=8), max_size=5))
@@ -38,7 +40,7 @@ def test_rows_come_and_go(rows: list[tuple[int, ...]], shape: Shape, batches: li
             copies[slot] += amount
             seen.add(slot)
         slots, amounts = (np.array([change[i] for change in changes], np.int64) for i in (0, 1))
-        _change(codes, slots, amounts, columns, groups, all_columns, parts, totals)
+        change_groups_kernel(codes, slots, amounts, groups, parts, totals)
         plain = PlainGroups([row for row, n in zip(rows, copies, strict=True) for _ in range(n)], columns, dependent)
         assert totals[0] == plain.pairs()
         assert totals[1] == plain.breaking()
@@ -47,16 +49,16 @@ def test_rows_come_and_go(rows: list[tuple[int, ...]], shape: Shape, batches: li
             0 if dependent is None else len({(plain.group(rows[s]), rows[s][dependent]) for s in seen})
         )
         assert _live(groups) == plain.sizes()
-        kept = np.flatnonzero(groups[1][:, 0])
-        larger = _table(2 * len(groups[2]), columns)
-        rehash_groups_kernel(kept, *groups[:2], *larger)
+        kept = np.flatnonzero(groups.counts[:, 0])
+        larger = _table(2 * len(groups.used), tuple(range(len(columns))))
+        rehash_groups_kernel(kept, groups, larger)
+        larger = larger._replace(columns=groups.columns)
         assert _live(larger) == plain.sizes()
-        assert larger[2].sum() == len(kept)
+        assert larger.used.sum() == len(kept)
         for table in (groups, larger):
             out = np.ones(len(rows), np.bool_)
             every = np.arange(len(rows))
-            asked = np.array(columns, np.int64)
-            broken_groups_kernel(codes, every, asked, *table, dependent is not None, out)
+            broken_groups_kernel(codes, every, table, dependent is not None, out)
             assert out.tolist() == [plain.breaks(plain.group(row)) for row in rows]
 
 
@@ -81,9 +83,8 @@ def test_sizes_of_groups_that_are_asked_for(held_count: int, others: int, shape:
     groups, beside, other = np.full((3, len(by_group)), 99)
     sizes = np.full(len(asked), 99)
     wanted = np.array([] if dependent is None else [dependent], np.int64)
-    order = np.array(ordered, np.int32)
-    listed = np.array(columns, np.int64)
-    group_sizes_kernel(codes, order, before, listed, wanted, asked, starts, groups, sizes, beside, other)
+    listed = SortedRows(np.array(ordered, np.int32), before, np.array(columns, np.int64), wanted)
+    group_sizes_kernel(codes, listed, asked, starts, RequestedSizes(groups, sizes, beside, other))
     for g, (group, slots) in enumerate(by_group.items()):
         assert groups[g] == len(plain.members(group))
         if dependent is None:
@@ -98,20 +99,6 @@ def test_sizes_of_groups_that_are_asked_for(held_count: int, others: int, shape:
             assert rows[other[g]][dependent] in more
 
 
-def _change(
-    codes: Any,
-    slots: Any,
-    amounts: Any,
-    columns: tuple[int, ...],
-    groups: Groups,
-    all_columns: tuple[int, ...],
-    parts: Groups,
-    totals: Any,
-) -> None:
-    one, other = (np.array(c, np.int64) for c in (columns, all_columns))
-    change_groups_kernel(codes, slots, amounts, one, *groups, other, *parts, totals)
-
-
 def _room(codes: Any, columns: tuple[int, ...]) -> int:
     """Return the smallest table that the groups leave one place free in."""
     groups, size = len({tuple(row[list(columns)]) for row in codes}), 1
@@ -120,12 +107,13 @@ def _room(codes: Any, columns: tuple[int, ...]) -> int:
     return size
 
 
-def _table(size: int, columns: tuple[int, ...]) -> Groups:
-    return np.zeros((size, len(columns)), np.int64), np.zeros((size, 2), np.int64), np.zeros(size, np.bool_)
+def _table(size: int, columns: tuple[int, ...]) -> GroupTable:
+    keys, counts = np.zeros((size, len(columns)), np.int64), np.zeros((size, 2), np.int64)
+    return GroupTable(np.array(columns, np.int64), keys, counts, np.zeros(size, np.bool_))
 
 
-def _live(table: Groups) -> dict[tuple[int, ...], tuple[int, int]]:
-    keys, counts, used = table
+def _live(table: GroupTable) -> dict[tuple[int, ...], tuple[int, int]]:
+    _, keys, counts, used = table
     assert not counts[~used].any()
     found = [(tuple(keys[i].tolist()), (int(counts[i, 0]), int(counts[i, 1]))) for i in np.flatnonzero(counts[:, 0])]
     assert len(dict(found)) == len(found)

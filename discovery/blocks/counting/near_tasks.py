@@ -23,7 +23,7 @@ from holdfast.discovery.near.lattice import Tasks
 from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.targets import KEY, NearTargets
 from holdfast.indexes.kernels.exceptions import CERTAIN, NONE, UNDECIDED
-from holdfast.tables import EncodedColumn, Table
+from holdfast.tables import Table
 from holdfast.tables.arrays import DenseCodes, Flags, Floats, Hashes, Ints, Ints32, RowNumbers
 from holdfast.tables.columnar import encoded
 
@@ -318,9 +318,8 @@ def coded_of(arrays: pa.Table, table: Table, columns: Sequence[int]) -> CodedRow
         codes[place] = column_numbers(column)
         first = np.zeros(int(codes[place].max(initial=-1)) + 1, np.int64)
         first[codes[place, ::-1]] = np.arange(len(arrays))[::-1]
-        valid = None if column.valid is None else column.valid[first]
         values.append(arrays.column(str(c)).take(pa.array(first)).combine_chunks())
-        hashes.append(value_hashes(EncodedColumn(column.column, column.keys[first], valid, column.dictionary)))
+        hashes.append(value_hashes(column.at(first)))
     return CodedRows(arrays.column("row").to_numpy(), codes, tuple(values), tuple(hashes))
 
 
