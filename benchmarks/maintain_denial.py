@@ -87,7 +87,6 @@ def _only_witnesses(rows: int, bound: int) -> Point:
 
     from holdfast import Maintainer, PredicateSpace, discover, from_arrow, from_pandas
     from holdfast.tables import taxes
-    from holdfast.tables.arrays import as_slots
 
     table = from_arrow(taxes.tax_records(rows), "tax")
     maintainer = Maintainer.seed(table, max_predicates=bound, space=PredicateSpace(table.schema), threads=THREADS)

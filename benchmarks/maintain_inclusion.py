@@ -43,7 +43,6 @@ def _history(scale: str, size: int, columns: tuple[str, ...] | None) -> Point:
     from holdfast.streaming.maintainers.inclusion.maintainer import InclusionMaintainer
     from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
     from holdfast.streaming.maintainers.table.bounds import Bounds
-    from holdfast.tables.arrays import as_slots
 
     files = files_of(scale)
     file = next(file for file in files if file.stem == "lineitem")
