@@ -213,7 +213,7 @@ def _states_of_rules(
     rules: Sequence[MonitoredRule],
     draft: CommitDraft,
 ) -> list[RuleState]:
-    """Return the states of all rules; add the stored examples of inclusions to a commit."""
+    """Return the states of all rules, and save those on inclusions. Refuses inclusions that do not fit the columns."""
     schemas = {maintainer.name: maintainer.schema for maintainer in maintainers}
     for monitored in value_rules(rules):
         form_of(monitored.rule, schemas)

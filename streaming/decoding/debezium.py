@@ -251,7 +251,7 @@ class _Rows:
         return cells
 
     def _fill_from_keys(self, cells: dict[str, pa.Array], missing: Flags, records: Positions, wrong: Reasons) -> None:
-        """Take the keys of deleted rows from the records' keys, if the row before does not have them."""
+        """Take the keys of deleted rows from the records' keys, where missing; refuse deletes without a key."""
         spans = self.messages.keys.take(np.where(missing, records, -1))
         keys, misread = key_cells(spans, self.target, self.encodings)
         lost = filled_from_keys(cells, keys, self.target) & missing
