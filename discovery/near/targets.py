@@ -72,12 +72,6 @@ class NearTargets:
             found.append(self.bits(np.concatenate([np.array(constant, np.int64), first, first + 1])))
         return found
 
-    def hidden_by(self, constants: Ints) -> Bits:
-        """Return the order compatibilities that constants of some columns hide."""
-        naming = np.flatnonzero(np.isin(self.left, constants) | np.isin(self.right, constants))
-        first = 1 + self.constants + 2 * naming
-        return self.bits(np.concatenate([first, first + 1]))
-
     def is_wanted(self, number: int) -> bool:
         """Whether a target has a wanted shape."""
         return self.form(number)[0] in self._shapes
