@@ -26,7 +26,6 @@ from holdfast.constraints.errors import (
     UnknownColumn,
     UsageError,
 )
-from holdfast.constraints.evidence import Evidence
 from holdfast.constraints.identity import Constraint, constraint_fields, constraint_id
 from holdfast.constraints.inclusion import InclusionDependency
 from holdfast.constraints.near import NearConstraint, NearShape, near_form, parse_near, parse_share
@@ -62,7 +61,6 @@ __all__ = [
     "ConstraintSyntaxError",
     "DenialConstraint",
     "DenialKind",
-    "Evidence",
     "ExternalError",
     "Family",
     "HoldfastError",

@@ -8,7 +8,8 @@ first. Twenty-one ordered columns fill a word:
     word 0:  A<  A=  A>  B<  B=  B>  C=  C!=  ...
 
 A denial constraint is a mask of allowed outcomes (all bits of the pairs it does not mention), an evidence has
-one bit per pair. Python integers stand for any number of words; `words` cuts them for the kernels.
+one bit per pair. A pair of rows violates the constraint if `evidence & ~mask == 0`. Python integers stand for any
+number of words; `words` cuts them for the kernels.
 
 Invariant: a space never changes. Its fingerprint covers column names, types, orders and pairs, so that a
 state made with one space is never read with another.
@@ -26,7 +27,6 @@ from typing import Any
 from holdfast.constraints.columns import Column, Schema
 from holdfast.constraints.denial import DenialConstraint
 from holdfast.constraints.errors import UsageError
-from holdfast.constraints.evidence import Evidence
 from holdfast.constraints.operators import EQUAL, EVERY_OUTCOME, GREATER, LESS, Operator
 from holdfast.constraints.predicates import Predicate
 from holdfast.constraints.types import Family, parse_type
@@ -239,13 +239,6 @@ class PredicateSpace:
         self.schema.require(constraint.columns)
         turned = any(order[p.left] > order[p.right] for p in constraint.predicates)
         return self.constraint(self.mask(constraint.mirror if turned else constraint))
-
-    def evidence(self, outcomes: Iterable[int]) -> Evidence:
-        """Return the evidence with these outcomes, one (`LESS`, `EQUAL` or `GREATER`) per pair in space order."""
-        bits = 0
-        for pair, outcome in zip(self.pairs, outcomes, strict=True):
-            bits |= pair.bits(outcome)
-        return Evidence(bits)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -15,7 +15,7 @@ from holdfast.constraints import ExternalError, UsageError
 from holdfast.dashboard.reading.batches import BATCHES, METRICS, SPANS, batches, figures, rows_now, tables
 from holdfast.dashboard.reading.changes import CHANGES, WORDS, ChangeFilter, ConstraintChanges
 from holdfast.dashboard.reading.held import FILTERS, ORDERS, Held
-from holdfast.dashboard.reading.inclusions import Near, near_inclusions
+from holdfast.dashboard.reading.inclusions import NearInclusions, inclusion_parts
 from holdfast.dashboard.reading.near_changes import NEAR_CHANGES, NearConstraintChanges
 from holdfast.dashboard.reading.near_held import (
     NEAR_FILTERS,
@@ -45,14 +45,14 @@ class Answers:
     Parameters
     ----------
     outputs : the output tables.
-    near : returns the inclusions that nearly hold.
+    near_inclusions : returns the inclusions that nearly hold.
     every : the seconds between two checks for new commits.
     """
 
-    def __init__(self, outputs: Outputs, near: Near = lambda: None, every: float = 1.0) -> None:
+    def __init__(self, outputs: Outputs, near_inclusions: NearInclusions = lambda: None, every: float = 1.0) -> None:
         self.outputs = outputs
         self.every = every
-        self._near = near
+        self._near_inclusions = near_inclusions
         self._changes = ConstraintChanges(outputs)
         self._held = Held(outputs)
         self._rules = Rules(outputs)
@@ -152,25 +152,25 @@ class Answers:
         }
 
     def _constraint_page(self, given: Parameters) -> Answer:
-        words = {name: given[name] for name in FILTERS if given.get(name)}
+        filters = {name: given[name] for name in FILTERS if given.get(name)}
         order = _one_of(given, "order", tuple(ORDERS), "score")
-        page = self._held.page(words, _text(given, "q"), order, *_slice(given))
+        page = self._held.page(filters, _text(given, "q"), order, *_slice(given))
         return {**page, "held": self._held.total, "values": {name: self._held.counts(name) for name in FILTERS}}
 
     def _rule_list(self, _given: Parameters) -> Answer:
         return {"rows": self._rules.all}
 
     def _history(self, given: Parameters) -> Answer:
-        words = {name: given[name] for name in ("table_name", "kind") if given.get(name)}
-        now = self._held.counts("family", words)
-        return {"families": self._changes.history(words, now, _POINTS)}
+        filters = {name: given[name] for name in ("table_name", "kind") if given.get(name)}
+        now = self._held.counts("family", filters)
+        return {"families": self._changes.history(filters, now, _POINTS)}
 
     def _near_page(self, given: Parameters) -> Answer:
-        words = {name: given[name] for name in NEAR_FILTERS if given.get(name)}
+        filters = {name: given[name] for name in NEAR_FILTERS if given.get(name)}
         order = _one_of(given, "order", tuple(NEAR_ORDERS), "share")
         span = _one_of(given, "span", tuple(SPANS), "day")
         return {
-            **self._near_held.page(words, _text(given, "q"), order, *_slice(given)),
+            **self._near_held.page(filters, _text(given, "q"), order, *_slice(given)),
             **self._near_totals(SPANS[span]),
             "values": {name: self._near_held.counts(name) for name in NEAR_FILTERS},
             "span": span,
@@ -211,7 +211,7 @@ class Answers:
         return rows
 
     def _inclusions(self, _given: Parameters) -> Answer:
-        return near_inclusions(self._changes, self._held, self._rules, self._near)
+        return inclusion_parts(self._changes, self._held, self._rules, self._near_inclusions)
 
     def _batches(self, given: Parameters) -> Answer:
         span = _one_of(given, "span", tuple(SPANS), "day")

@@ -56,14 +56,9 @@ class PairSample:
         return cls(words, counts.astype(np.int64))
 
 
-def scores(masks: Words, codes: PairCodes, space: PredicateSpace) -> Floats:
-    """Return the score of each constraint of a table. O(k s) for k constraints and a sample of s pairs."""
-    return scores_on(masks, PairSample.of(codes, space), space)
-
-
 def scores_on(masks: Words, sample: PairSample, space: PredicateSpace) -> Floats:
-    """Return the score of each constraint by a sample of pairs."""
-    return (succinctness(masks, space) + _coverage(masks, sample, space)) / 2
+    """Return the score of each constraint by a sample of pairs. O(k s) for k constraints and s pairs."""
+    return (succinctness(masks, space) + coverage(masks, sample, space)) / 2
 
 
 def succinctness(masks: Words, space: PredicateSpace) -> Floats:
@@ -79,12 +74,8 @@ def succinctness(masks: Words, space: PredicateSpace) -> Floats:
     return np.asarray(np.minimum(1.0, _FEWEST_SYMBOLS / symbols))
 
 
-def coverage(masks: Words, codes: PairCodes, space: PredicateSpace) -> Floats:
-    """Return the coverage of each constraint: 1 where each pair satisfies all predicates but one."""
-    return _coverage(masks, PairSample.of(codes, space), space)
-
-
-def _coverage(masks: Words, sample: PairSample, space: PredicateSpace) -> Floats:
+def coverage(masks: Words, sample: PairSample, space: PredicateSpace) -> Floats:
+    """Return the coverage of each constraint: 1 where each pair of a sample satisfies all predicates but one."""
     words, counts = sample.words, sample.counts
     pairs = int(counts.sum())
     if not pairs:

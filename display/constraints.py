@@ -76,7 +76,7 @@ class Constraints(Listing[Kept]):
         return TableCell(kind_of(item)), TableCell(sentence(item), str(item))
 
     def record(self, item: Kept) -> Mapping[str, Any]:
-        """Return family, kind, text, words and identity."""
+        """Return the row of a constraint for the data frame."""
         table = item.dependent.table if isinstance(item, InclusionDependency) else self.table
         fields = {**constraint_fields(item, table), "kind": kind_of(item), "sentence": sentence(item)}
         return {name: fields[name] for name in _DTYPES}

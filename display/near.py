@@ -74,7 +74,7 @@ class NearConstraints(Constraints[NearConstraint]):
         return *super().cells(item), TableCell(but_for(item))
 
     def record(self, item: NearConstraint) -> Mapping[str, Any]:
-        """Return family, kind, text, words and identity, and the number of exceptions."""
+        """Return the row of a near constraint for the data frame."""
         fields = item.fields()
         return {**super().record(item), **{name: fields[name] for name in ("exceptions", "rows", "share")}}
 

@@ -103,7 +103,7 @@ def remember(secrets: Iterable[str]) -> None:
 
 
 def forget() -> None:
-    """Mask only secrets that are recognised by their form: another command begins."""
+    """Forget remembered secrets before another command; secrets of a known form stay masked."""
     _known.clear()
 
 

@@ -192,7 +192,7 @@ def _head(double: float) -> bytes:
 
 
 def _number(stored: bytes) -> int | float | Decimal:
-    """Return the number with these bytes: an integer where it is whole, a float where it is a double."""
+    """Decode a number from its stored bytes: whole numbers to integers, others to floats or decimals."""
     double = float(floats(np.array([int.from_bytes(stored[:8], "big") - (1 << 63)], np.int64))[0])
     if stored[8:9] == _EXACT:
         return int(double) if abs(double) < _WHOLE_LIMIT and double.is_integer() else double

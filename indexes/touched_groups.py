@@ -18,8 +18,8 @@ from holdfast.tables.arrays import Ints, ValueNumbers, Words
 _FEWEST, _BITS = 4, 16
 
 
-class ChangedGroups:
-    """Finds the groups of one batch, before the slots of vanished rows are freed.
+class TouchedGroupSearch:
+    """Finds the `TouchedGroups` of one batch, before the slots of vanished rows are freed.
 
     Parameters
     ----------

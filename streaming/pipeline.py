@@ -21,7 +21,7 @@ from holdfast.streaming.commits.applied_batch import AppliedBatch
 from holdfast.streaming.commits.draft import CommitDraft
 from holdfast.streaming.commits.near_rows import near_of_batch
 from holdfast.streaming.commits.output_rows import Position, described
-from holdfast.streaming.commits.ranking import Ranking, Scored
+from holdfast.streaming.commits.published_ranks import Ranking, Scored
 from holdfast.streaming.commits.rule_reports import Line, RuleReports
 from holdfast.streaming.commits.settling import Settling
 from holdfast.streaming.commits.table_figures import TableFigures

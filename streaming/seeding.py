@@ -24,7 +24,7 @@ from holdfast.streaming.alerts.waiting import STATUS as ALERT_STATUS
 from holdfast.streaming.commits.draft import CommitDraft
 from holdfast.streaming.commits.near_rows import near_of_seed
 from holdfast.streaming.commits.output_rows import Row
-from holdfast.streaming.commits.ranking import Ranking, Scored
+from holdfast.streaming.commits.published_ranks import Ranking, Scored
 from holdfast.streaming.commits.rule_reports import STATUS, RuleReports
 from holdfast.streaming.commits.table_records import TableProgress, TableRecord, near_counts, progress_of, tables_of
 from holdfast.streaming.maintainers.holdings.contract import Restore
@@ -213,7 +213,7 @@ def _states_of_rules(
     rules: Sequence[MonitoredRule],
     draft: CommitDraft,
 ) -> list[RuleState]:
-    """Return the states of all rules; add the stored examples of inclusions to a commit."""
+    """Return the states of all rules, and save those on inclusions. Refuses inclusions that do not fit the columns."""
     schemas = {maintainer.name: maintainer.schema for maintainer in maintainers}
     for monitored in value_rules(rules):
         form_of(monitored.rule, schemas)

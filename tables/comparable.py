@@ -76,7 +76,7 @@ def common_distinct(left: EncodedColumn, right: EncodedColumn) -> tuple[Keys, Ke
 
 
 def _spread(column: EncodedColumn, distinct: Keys) -> Keys:
-    """Return for every row the key of its value, 0 where it is null."""
+    """Return for each row the entry of `distinct` for its value; 0 for null."""
     own = column.counts[0]
     if not len(own):
         return np.zeros(len(column), np.int64)

@@ -49,7 +49,7 @@ class Header:
 
 
 class DelimitedFile:
-    """A text file with one record a line and a header.
+    """A delimited text file with a header; a quoted field may span lines.
 
     Parameters
     ----------

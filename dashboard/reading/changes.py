@@ -35,14 +35,14 @@ class ChangeFilter:
 
     Parameters
     ----------
-    words : the required values of some of `WORDS`, by name.
+    filters : the required values of some of `WORDS`, by name.
     text : words of which each must occur in the constraint, its sentence, or the constraint that caused the change.
     constraint_id : the only constraint to show; None for all.
     until : the last commit to show, so that all pages of a list show the same commits.
     day : the last day to show, in UTC.
     """
 
-    words: Mapping[str, str]
+    filters: Mapping[str, str]
     text: str = ""
     constraint_id: str | None = None
     until: int | None = None
@@ -94,19 +94,19 @@ class ConstraintChanges(ChangeIndex):
                     found[str(table)] = counts
             return found
 
-    def history(self, words: Mapping[str, str], now: Mapping[str, int], points: int) -> dict[str, list[list[int]]]:
+    def history(self, filters: Mapping[str, str], now: Mapping[str, int], points: int) -> dict[str, list[list[int]]]:
         """Return how many constraints of each family there were, as times in ms and counts. O(known).
 
         Parameters
         ----------
-        words : the required values of some of `WORDS`.
+        filters : the required values of some of `WORDS`.
         now : how many constraints there are now, by family: counts are computed backwards from there.
         points : the largest number of points per family; each is the last count in its part of the time.
         """
         with self._lock:
             found = {}
             for family, number in self._vocabulary["family"].items():
-                matching = self._matching(words) & (self._index["family"] == number)
+                matching = self._matching(filters) & (self._index["family"] == number)
                 if family is None or not matching.any():
                     continue
                 times = self._index["time"][matching] // 1_000
@@ -139,12 +139,12 @@ class ConstraintChanges(ChangeIndex):
     def _number(self, name: str, word: str) -> int:
         return self._vocabulary[name].get(word, -1)
 
-    def _matching(self, words: Mapping[str, str]) -> NDArray[np.bool_]:
-        masks = (self._index[name] == self._number(name, word) for name, word in words.items())
+    def _matching(self, filters: Mapping[str, str]) -> NDArray[np.bool_]:
+        masks = (self._index[name] == self._number(name, value) for name, value in filters.items())
         return reduce(and_, masks, np.ones(self.total, np.bool_))
 
     def _positions(self, wanted: ChangeFilter) -> Positions:
-        matching = self._matching(wanted.words)
+        matching = self._matching(wanted.filters)
         if wanted.until is not None:
             matching &= self._index["commit"] <= wanted.until
         if wanted.day is not None:

@@ -14,14 +14,14 @@ from holdfast.dashboard.reading.changes import ChangeFilter, ConstraintChanges
 from holdfast.dashboard.reading.held import Held
 from holdfast.dashboard.reading.rules import Rules
 
-Near = Callable[[], list[dict[str, Any]] | None]
+NearInclusions = Callable[[], list[dict[str, Any]] | None]
 """Returns the inclusions that nearly hold, best covered first; None where the state cannot be read."""
 
 _MOST = 200
 _AT_ONCE = 100
 
 
-def near_inclusions(changes: ConstraintChanges, held: Held, rules: Rules, near: Near) -> dict[str, Any]:
+def inclusion_parts(changes: ConstraintChanges, held: Held, rules: Rules, near: NearInclusions) -> dict[str, Any]:
     """Return the three parts. O(known changes)."""
     return {
         "declared": [rule for rule in rules.all if rule["missing_values"] is not None],

@@ -55,15 +55,15 @@ class ListedTable:
         """The number of constraints."""
         return len(self._table)
 
-    def counts(self, name: str, words: Mapping[str, str] | None = None) -> dict[str, int]:
+    def counts(self, name: str, filters: Mapping[str, str] | None = None) -> dict[str, int]:
         """Return the number of constraints for each value of a column.
 
         Parameters
         ----------
-        words : the required values of other columns.
+        filters : the required values of other columns.
         """
         with self._lock:
-            table = self._table.filter(self._matching(words or {}, "")) if words else self._table
+            table = self._table.filter(self._matching(filters or {}, "")) if filters else self._table
             counted = pc.value_counts(table[name].combine_chunks()).to_pylist()
         return {found["values"]: found["counts"] for found in counted if found["values"] is not None}
 
@@ -77,19 +77,19 @@ class ListedTable:
             place = pc.index(self._table["constraint_id"], constraint_id).as_py()
             return None if place < 0 else self._rows(pa.array([place], pa.int64()))[0]
 
-    def page(self, words: Mapping[str, str], text: str, order: str, offset: int, limit: int) -> dict[str, Any]:
+    def page(self, filters: Mapping[str, str], text: str, order: str, offset: int, limit: int) -> dict[str, Any]:
         """Return a page of constraints, and the number of all that match. O(constraints).
 
         Parameters
         ----------
-        words : the required values of columns.
+        filters : the required values of columns.
         text : words of which each must occur in the constraint or its sentence.
         order : one of `orders`.
         """
         with self._lock:
             places = self._places(order)
-            if words or text.strip():
-                places = places.filter(self._matching(words, text).take(places))
+            if filters or text.strip():
+                places = places.filter(self._matching(filters, text).take(places))
             rows = self._rows(places.slice(offset, limit))
         return {"total": len(places), "rows": rows}
 
@@ -109,10 +109,10 @@ class ListedTable:
             self._ordered[order] = pc.sort_indices(self._table, sort_keys=keys)
         return self._ordered[order]
 
-    def _matching(self, words: Mapping[str, str], text: str) -> pa.ChunkedArray:
+    def _matching(self, filters: Mapping[str, str], text: str) -> pa.ChunkedArray:
         matching = pa.chunked_array([pa.repeat(pa.scalar(value=True), len(self._table))])
-        for name, word in words.items():
-            matching = pc.and_(matching, pc.coalesce(pc.equal(self._table[name], word), pa.scalar(value=False)))
+        for name, value in filters.items():
+            matching = pc.and_(matching, pc.coalesce(pc.equal(self._table[name], value), pa.scalar(value=False)))
         for word in text.lower().split():
             matching = pc.and_(matching, pc.match_substring(self._table["searched"], word))
         return matching

@@ -31,7 +31,7 @@ def too_many(held: int) -> UsageError:
 
 
 class Enumeration:
-    """Enumerates for one space.
+    """Enumerates the minimal covers of evidences in one predicate space.
 
     Parameters
     ----------

@@ -25,10 +25,10 @@ from holdfast.discovery.kernels.hulls import (
     FEWEST_PREDICATES,
     HullLayout,
     Scratch,
-    bucket_kernel,
     count_kernel,
     hulls_kernel,
     predicates_kernel,
+    rarest_kernel,
     within_other_kernel,
 )
 from holdfast.indexes.masks import as_items
@@ -161,7 +161,7 @@ class Meaning:
         left_out = self._every & ~boxes
         counts, chosen = np.zeros(64 * len(self._every), np.int64), np.empty(len(boxes), np.int64)
         count_kernel(left_out, counts)
-        bucket_kernel(left_out, counts, chosen)
+        rarest_kernel(left_out, counts, chosen)
         members = np.argsort(chosen, kind="stable")
         start = np.searchsorted(chosen[members], np.arange(len(counts) + 1)).astype(np.int64)
         within_other_kernel(hulls, self._every, boxes, self.hulls(boxes)[0], start, members, found)

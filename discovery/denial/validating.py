@@ -66,7 +66,7 @@ class Validation:
         self._report = report
 
     def violated(self, masks: Words, search: CoverSearch[Found_co]) -> list[Found_co]:
-        """Return the answers of searches that found violations; an empty list where all constraints hold."""
+        """Search until a round finds a violation; return all answers of that round, or an empty list if all hold."""
         waiting = masks[~np.isin(as_items(masks), self._holding)]
         while len(waiting):
             fresh = waiting[~np.isin(as_items(waiting), self._postponed)]

@@ -23,7 +23,7 @@ class Grouping:
     Parameters
     ----------
     columns : the table.
-    forms : the rules.
+    forms : rules whose equalities decide the order in which groups are split.
     """
 
     def __init__(self, columns: Columns, forms: Iterable[PairForm] = ()) -> None:

@@ -165,7 +165,7 @@ def _sorted(column: ColumnValues) -> ColumnValues:
 
 
 def _grouped(clusters: Clusters, members: Sequence[tuple[int, ColumnValues]]) -> GroupValues:
-    """Return the values of columns of one group as numbers, and add their sets of columns to the clusters."""
+    """Assign numbers to the distinct values of columns of one type group, and add them to the clusters."""
     pooled = pc.dictionary_encode(
         pa.concat_arrays([column.values for _, column in members])
     )  # in one array, as chunks are slow

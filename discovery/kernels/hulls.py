@@ -219,11 +219,8 @@ def _tighten(hull: Words, count: int, layout: HullLayout, scratch: Scratch) -> N
 
 
 @njit(cache=True, nogil=True)
-def bucket_kernel(left_out: Words, counts: Ints, chosen: Ints) -> None:
-    """Choose from each set of outcomes the outcome that the fewest sets have, by their numbers `counts`.
-
-    `chosen` is -1 for an empty set.
-    """
+def rarest_kernel(left_out: Words, counts: Ints, chosen: Ints) -> None:
+    """For each set in `left_out` write its outcome with the smallest number in `counts`; -1 for an empty set."""
     for i in range(len(left_out)):
         chosen[i] = -1
         for w in range(left_out.shape[1]):

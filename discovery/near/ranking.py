@@ -61,10 +61,10 @@ class NearScores:
         shape, _ = self.targets.form(member.number)
         if shape is NearShape.KEY:
             return self._of_key(member)
-        rate, least = (self._rate, 1.0) if shape is NearShape.CONSTANT else (self._swap_rate, 0.5)
-        violations, informative = rate(member.context, member.number)
+        count, least = (self._violations, 1.0) if shape is NearShape.CONSTANT else (self._swaps, 0.5)
+        violations, informative = count(member.context, member.number)
         for part in parts(member.context):
-            among, of = rate(part, member.number)
+            among, of = count(part, member.number)
             least = min(least, among / of if of else 0.0)
         return _below((violations + _MARGIN) / (informative + 2 * _MARGIN), least)
 
@@ -82,12 +82,12 @@ class NearScores:
             expected = min(expected, pairs / values)
         return _below(member.exceptions + _MARGIN, expected)
 
-    def _rate(self, context: Context, number: int) -> tuple[float, float]:
+    def _violations(self, context: Context, number: int) -> tuple[float, float]:
         """Return the exceptions of a constant, and the informative rows of its context."""
         return self.counts[context, number], self.counts[context, KEY] if context else self.rows - 1
 
-    def _swap_rate(self, context: Context, number: int) -> tuple[float, float]:
-        """Return swaps among the informative rows of a context, as its pairs have them, and how many rows differ."""
+    def _swaps(self, context: Context, number: int) -> tuple[float, float]:
+        """Return estimated swaps and differing pairs, scaled from the sampled pairs to the informative rows."""
         shape, target = self.targets.form(number)
         swaps = self.swaps[context]
         differing, swapped = float(swaps.differing[target]), float(swaps.swapped[target])

@@ -77,7 +77,7 @@ class NearTargets:
         return self.form(number)[0] in self._shapes
 
     def asks_for(self, bits: Bits) -> bool:
-        """Whether a set has targets other than an unwanted key."""
+        """Whether a set is not empty; the key does not count if keys are not wanted."""
         return bool(bits.any()) if NearShape.KEY in self._shapes else bool((bits & ~self._key).any())
 
     def number(self, shape: NearShape, target: Sequence[int]) -> int | None:

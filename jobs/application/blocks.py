@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StateBlocks(StateRows):
-    """The blocks of one state: executors write them, and no row comes to this process.
+    """The blocks of one state, written by executors. This process holds only the residents (`residents.py`).
 
     Parameters
     ----------

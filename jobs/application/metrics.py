@@ -58,7 +58,7 @@ class Figures(Collector):
 
     @property
     def is_well(self) -> bool:
-        """Whether the run is alive and no batch has failed."""
+        """Whether neither a batch nor the publisher has failed."""
         return self._is_well()
 
     def follow(self, followed: RunParts | None) -> None:

@@ -66,7 +66,7 @@ def paths_of(places: Iterable[FileOrAddress]) -> list[Path]:
 
 
 def refuse_addresses(places: Iterable[FileOrAddress]) -> None:
-    """Raise where an input is an address, for commands that do not use Spark."""
+    """Raise if an input is an address; for runs that do not use Spark."""
     for place in places:
         if isinstance(place, Address):
             reads = any(option.name == "spark" for option in click.get_current_context().command.params)

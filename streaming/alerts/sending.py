@@ -132,7 +132,10 @@ class Sender:
         return 0.0
 
     def _due(self, channel: Channel, now: float) -> float:
-        """Return when an alert may be tried; while closing at once, but only once."""
+        """Return when an alert may be tried next.
+
+        While closing: at once, unless it failed since closing began, or the seconds given to `close` are over.
+        """
         if self._closing_at is not None:
             is_over = channel in self._tried_last or now >= self._closing_at
             return math.inf if is_over else -math.inf

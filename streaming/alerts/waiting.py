@@ -120,7 +120,7 @@ class Waiting:
     # The sender's side
 
     def heads(self) -> dict[Channel, bytes]:
-        """Return the key of the oldest message of each alert. O(messages)."""
+        """Return the key of the oldest message of each channel (an alert and its copy). O(messages)."""
         with self._changing:
             found: dict[Channel, bytes] = {}
             for key, channel in self._keys.items():

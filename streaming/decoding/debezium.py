@@ -67,8 +67,8 @@ def decode(batch: pa.Table | pa.RecordBatch, target: Target, topic: str, encodin
 class _Changes:
     """Which records delete the row before, which insert the row after, and which change the key (`moved`)."""
 
-    ends: Flags
-    brings: Flags
+    deletes_before: Flags
+    inserts_after: Flags
     moved: Flags
 
 
@@ -107,8 +107,8 @@ def _operations(messages: Messages, found: Opened, reasons: Reasons) -> NDArray[
 def _keyed(
     messages: Messages, found: Opened, target: Target, operations: NDArray[np.int8], reasons: Reasons
 ) -> _Changes:
-    brings = _brings(found, operations, reasons)
-    updates = (operations == UPDATE) & brings
+    inserts_after = _inserts_after(found, operations, reasons)
+    updates = (operations == UPDATE) & inserts_after
     both = updates & (found.fields[BEFORE].kinds == OBJECT)
     known, moved = both.copy(), both.copy()
     if both.any():
@@ -126,8 +126,8 @@ def _keyed(
             f"the row before the change is missing, and its own key is not that of the table, "
             f"{', '.join(target.key)}: set REPLICA IDENTITY FULL or declare the source's key",
         )
-        brings &= ~others
-    return _Changes((operations == DELETE) | moved, brings, moved)
+        inserts_after &= ~others
+    return _Changes((operations == DELETE) | moved, inserts_after, moved)
 
 
 def _of_other_keys(messages: Messages, target: Target, chosen: Flags) -> Flags:
@@ -140,18 +140,18 @@ def _of_other_keys(messages: Messages, target: Target, chosen: Flags) -> Flags:
 
 
 def _keyless(found: Opened, operations: NDArray[np.int8], reasons: Reasons) -> _Changes:
-    brings = _brings(found, operations, reasons)
-    ends = (operations == DELETE) | (operations == UPDATE) & brings
-    silent = ends & (found.fields[BEFORE].kinds != OBJECT)
+    inserts_after = _inserts_after(found, operations, reasons)
+    deletes_before = (operations == DELETE) | (operations == UPDATE) & inserts_after
+    silent = deletes_before & (found.fields[BEFORE].kinds != OBJECT)
     refuse(reasons, silent, f"the row before the change is missing: {_NEEDS_FULL_ROWS}")
-    return _Changes(ends & ~silent, brings & ~silent, np.zeros(len(operations), np.bool_))
+    return _Changes(deletes_before & ~silent, inserts_after & ~silent, np.zeros(len(operations), np.bool_))
 
 
-def _brings(found: Opened, operations: NDArray[np.int8], reasons: Reasons) -> Flags:
+def _inserts_after(found: Opened, operations: NDArray[np.int8], reasons: Reasons) -> Flags:
     """Return which records have a row to insert; refuse inserts and updates without a row."""
-    brings, has_row = (operations == INSERT) | (operations == UPDATE), found.fields[AFTER].kinds == OBJECT
-    refuse(reasons, brings & ~has_row, "the row after the change is missing")
-    return np.asarray(brings & has_row)
+    inserts_after, has_row = (operations == INSERT) | (operations == UPDATE), found.fields[AFTER].kinds == OBJECT
+    refuse(reasons, inserts_after & ~has_row, "the row after the change is missing")
+    return np.asarray(inserts_after & has_row)
 
 
 def _same(one: Cells, other: Cells) -> Flags:
@@ -174,18 +174,18 @@ class _Rows:
 
     def draft(self) -> Draft:
         """Read the rows; those with a reason are UNREADABLE."""
-        ends, brings = self.changes.ends.copy(), self.changes.brings.copy()
-        alone = (self.operations != SKIPPED) & ~ends & ~brings  # truncations and unreadable records
-        records = np.repeat(np.arange(len(ends)), alone + ends.astype(np.int64) + brings)
+        deletes_before, inserts_after = self.changes.deletes_before.copy(), self.changes.inserts_after.copy()
+        alone = (self.operations != SKIPPED) & ~deletes_before & ~inserts_after  # truncations and unreadable records
+        records = np.repeat(np.arange(len(deletes_before)), alone + deletes_before.astype(np.int64) + inserts_after)
         second = np.concatenate([[False], records[1:] == records[:-1]]) if len(records) else np.zeros(0, np.bool_)
-        removes = ends[records] & ~second
+        removes = deletes_before[records] & ~second
         operations = np.where(removes, np.int8(DELETE), self.operations[records])
         operations[self.changes.moved[records] & ~removes] = UPDATE
         if not self.target.key:
-            operations[brings[records] & ~removes] = INSERT
+            operations[inserts_after[records] & ~removes] = INSERT
         before, after = self.found.fields[BEFORE], self.found.fields[AFTER]
-        spans = before.where(ends).take(np.where(removes, records, -1)).spans()
-        spans = spans.merged(after.where(brings).take(np.where(removes, -1, records)).spans())
+        spans = before.where(deletes_before).take(np.where(removes, records, -1)).spans()
+        spans = spans.merged(after.where(inserts_after).take(np.where(removes, -1, records)).spans())
         fields = fields_of(spans, [column.name for column in self.target.wanted])
         wrong: Reasons = {}
         moved = self.changes.moved[records]
@@ -251,7 +251,7 @@ class _Rows:
         return cells
 
     def _fill_from_keys(self, cells: dict[str, pa.Array], missing: Flags, records: Positions, wrong: Reasons) -> None:
-        """Take the keys of deleted rows from the records' keys, if the row before does not have them."""
+        """Take the keys of deleted rows from the records' keys, where missing; refuse deletes without a key."""
         spans = self.messages.keys.take(np.where(missing, records, -1))
         keys, misread = key_cells(spans, self.target, self.encodings)
         lost = filled_from_keys(cells, keys, self.target) & missing

@@ -158,7 +158,7 @@ def _decimals(cells: Cells, way: Written, column: Column) -> Read:
         return pa.nulls(len(cells), pa.large_string()), dict.fromkeys(
             rows, f"column {column.name}: {way.name} {problem}"
         )
-    words, status = _words(cells)
+    words, status = _decoded_base64(cells)
     there = cells.strings & (status == READ)
     reasons = {}
     for row, text in _shown(cells, ~there):
@@ -189,7 +189,7 @@ def _variable_decimals(cells: Cells, way: Written, column: Column) -> Read:
     scales, whole = np.empty(len(cells), np.int64), np.empty(len(cells), np.bool_)
     given = parts["scale"]
     integers_kernel(given.buffer, given.kinds, given.begins, given.stops, scales, whole)
-    words, status = _words(parts["value"])
+    words, status = _decoded_base64(parts["value"])
     there = (status == READ) & parts["value"].strings & whole & (scales >= -_LARGEST_SCALE) & (scales <= _LARGEST_SCALE)
     plain = cells.kinds == NUMBER
     problem = f"is no object with a scale and at most 16 bytes ({way.name})"
@@ -198,8 +198,8 @@ def _variable_decimals(cells: Cells, way: Written, column: Column) -> Read:
     return (either(cells.where(plain).texts(), array) if plain.any() else array), reasons
 
 
-def _words(cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Return numbers of 128 bits, and the status of each text."""
+def _decoded_base64(cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Decode base64 texts to 128-bit numbers, as two 64-bit words each, with a status."""
     if (cells.kinds == ESCAPED).any():
         cells = _without_escapes(cells)
     words, status = np.empty((len(cells), 2), np.int64), np.empty(len(cells), np.uint8)

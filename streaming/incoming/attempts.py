@@ -71,13 +71,13 @@ class Attempts:
         self._store.write(WriteBatch("attempts", {source.encode(): codecs.json_bytes(note)}))
 
     def skip(self, source: str) -> Position:
-        """Mark the failed batch of a source; the next run puts it into quarantine."""
+        """Mark the failed batch of a source, which the next run puts into quarantine; return its position."""
         last = self._failed(source)
         self._store.write(WriteBatch("skips", {source.encode(): codecs.json_bytes(asdict(last.position))}))
         return last.position
 
     def retry(self, source: str) -> Position:
-        """Forget how often the batch of a source failed."""
+        """Reset the failure count of the failed batch; return its position. Raise if no batch failed."""
         last = self._failed(source)
         self._store.write(WriteBatch("attempts", {source.encode(): None}))
         return last.position

@@ -106,13 +106,13 @@ class Maintainer(TableMaintainer):
 
     @classmethod
     def seeded(cls, whole: WholeTable, *, bounds: Bounds, rules: Sequence[MonitoredRule] = (), **given: Any) -> Self:
-        """Compile all kernels, then seed a maintainer as `taken_over` does."""
+        """Compile the kernels, then seed a maintainer as `taken_over` does."""
         cls._prepare(bounds, rules)
         return cls.taken_over(whole, bounds=bounds, rules=rules, **given)
 
     @classmethod
     def _prepare(cls, bounds: Bounds, rules: Sequence[MonitoredRule]) -> None:
-        """Compile all kernels."""
+        """Compile the kernels of all families; those of rules and near constraints only if they are used."""
         _compile()
         if rules:
             _compile_rules()

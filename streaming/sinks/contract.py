@@ -264,7 +264,7 @@ class OutputTable(ABC):
             self._reopen()
 
     def _refuse_another_state(self) -> None:
-        """Refuse to write where another state of the application was started later: its start is in the settings."""
+        """Raise if the table's properties name another state of this application: one that was started later."""
         writer = self._configuration().get(STATE)
         if writer not in {None, self._state}:
             raise StateRefused(

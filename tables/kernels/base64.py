@@ -58,7 +58,7 @@ def decimals_kernel(
 
 @njit(cache=True, nogil=True)
 def beyond_kernel(words: Ints, low: np.uint64, high: np.uint64, out: Flags) -> None:
-    """Say which numbers are larger than one of 128 bits, signs apart."""
+    """Mark the numbers whose absolute value is greater than `high`:`low`."""
     for r in range(len(words)):
         a, b = np.uint64(words[r, 0]), np.uint64(words[r, 1])
         if words[r, 1] < 0:

@@ -1,11 +1,13 @@
 """Random tables over tiny domains, as the oracle and as the product see them."""
 
 import datetime
+from collections.abc import Iterable
 from decimal import Decimal
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from holdfast.constraints import PredicateSpace
 from holdfast.tables import Table, from_arrow
 from tests.oracles import values as oracle
 
@@ -36,3 +38,8 @@ def tables(draw: st.DrawFn, max_columns: int = 4, max_rows: int = 6) -> tuple[or
         arrays[name] = pa.array(cells, arrow_type, from_pandas=False)
     theirs = oracle.Table("r", tuple(columns), tuple(zip(*values, strict=True)))
     return theirs, from_arrow(pa.table(arrays), "r")
+
+
+def evidence_bits(space: PredicateSpace, outcomes: Iterable[int]) -> int:
+    """The evidence with these outcomes, one (`LESS`, `EQUAL` or `GREATER`) for each pair of a space."""
+    return sum(pair.bits(outcome) for pair, outcome in zip(space.pairs, outcomes, strict=True))

@@ -12,6 +12,7 @@ from holdfast.discovery.denial.covers import Covers
 from holdfast.discovery.evidence.certificate import Certificate
 from holdfast.discovery.evidence.hitting_sets import HittingSetSearch, groups_of
 from holdfast.indexes.evidence_table import WITNESSES
+from tests.properties.tables import evidence_bits
 
 Model = dict[int, set[tuple[int, int]]]
 
@@ -84,7 +85,7 @@ def _go_through_batches(seed: int, bound: int, *, wide: bool) -> None:
         words = []
         for _ in range(int(rng.integers(0, 5))):
             outcomes = [int(rng.choice([1, 2, 4] if pair.ordered else [2, 5])) for pair in space.pairs]
-            words.append(space.words(space.evidence(outcomes).bits))
+            words.append(space.words(evidence_bits(space, outcomes)))
         fresh = np.unique(np.array(words, np.uint64).reshape(-1, space.word_count), axis=0)
         fresh = fresh[certificate.find(fresh) < 0]
         pairs = np.arange(row, row + 2 * len(fresh)).reshape(-1, 1, 2)

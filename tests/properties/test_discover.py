@@ -23,7 +23,7 @@ from holdfast.tables.taxes import tax_records
 from tests.oracles import denial as oracle
 from tests.oracles.values import Column as OracleColumn
 from tests.oracles.values import Table as OracleTable
-from tests.properties.tables import tables
+from tests.properties.tables import evidence_bits, tables
 
 NO_ANCHORS = Costs(validated=1e-30)
 EVERY_ANCHOR = Costs(validated=1e-30, copied=-1.0)
@@ -79,7 +79,7 @@ def test_the_certificate_proves_the_set_complete(both: tuple[OracleTable, Table]
     for words, (t, s) in zip(seed.evidences, seed.witnesses, strict=True):
         point = oracle.evidence(theirs.rows[t], theirs.rows[s], expected)
         assert t != s
-        assert space.evidence({"<": 1, "=": 2, ">": 4, "!=": 5}[o] for o in point).bits == space.bits(words)
+        assert evidence_bits(space, ({"<": 1, "=": 2, ">": 4, "!=": 5}[o] for o in point)) == space.bits(words)
         points.append(point)
     boxes = {oracle.written(b, expected, theirs.columns) for b in oracle.maximal_boxes(points, expected)}
     texts = {oracle.text(b, expected, theirs.columns) for b in boxes} - {"not()"}

@@ -21,7 +21,7 @@ from holdfast.tables.taxes import NARROW, tax_records
 from tests.oracles import order as oracle
 from tests.oracles.values import Table as OracleTable
 from tests.oracles.values import compare
-from tests.properties.tables import tables
+from tests.properties.tables import evidence_bits, tables
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 
@@ -64,7 +64,7 @@ def test_the_certificate_proves_the_set_complete(both: tuple[OracleTable, Table]
     rows = [(theirs.rows[t], theirs.rows[s]) for t, s in seed.witnesses]
     for words, (t, s) in zip(seed.evidences, rows, strict=True):
         outcomes = [{-1: 1, 0: 2, 1: 4}[compare(a, b)] for a, b in zip(t, s, strict=True)]
-        assert space.evidence(outcomes).bits == space.bits(words)
+        assert evidence_bits(space, outcomes) == space.bits(words)
     broken = [
         {d for d in oracle.candidates(len(theirs.columns)) if oracle.violates(t, s, d) or oracle.violates(s, t, d)}
         for t, s in rows
@@ -180,7 +180,7 @@ def test_the_two_images_of_an_evidence_are_one(both: tuple[OracleTable, Table]) 
     space = PredicateSpace(ours.schema, (), Family.ORDER)
     signs = [compare(a, b) for a, b in zip(*theirs.rows, strict=True)]
     images = [[{-1: 1, 0: 2, 1: 4}[sign * way] for sign in signs] for way in (1, -1)]
-    words = np.array([space.words(space.evidence(outcomes).bits) for outcomes in images], np.uint64)
+    words = np.array([space.words(evidence_bits(space, outcomes)) for outcomes in images], np.uint64)
     turned, pairs = one_way(space, words, np.array([[0, 1], [1, 0]]))
     assert (turned[0] == turned[1]).all()
     if any(signs):

@@ -28,7 +28,7 @@ from holdfast.indexes import evidence_table
 from holdfast.tables import Table, from_arrow, overlap
 from tests.oracles import denial as oracle
 from tests.oracles.values import Table as OracleTable
-from tests.properties.tables import tables
+from tests.properties.tables import evidence_bits, tables
 
 NAMES = {LESS: "<", EQUAL: "=", GREATER: ">", LESS | GREATER: "!="}
 
@@ -86,7 +86,7 @@ def test_hitting_sets_over_several_words(data: st.DataObject) -> None:
     edges = set()
     for _ in range(data.draw(st.integers(1, 5))):
         outcomes = [(data.draw(st.sampled_from([LESS, EQUAL, GREATER])) if i in varied else LESS) for i in range(30)]
-        edges.add(space.evidence(outcomes).bits)
+        edges.add(evidence_bits(space, outcomes))
     words = np.array([space.words(e) for e in sorted(edges)], np.uint64)
     found = {space.bits(s) for chunk in HittingSetSearch(words, groups_of(space), 2) for s in chunk}
     vertices = [1 << b for b in range(space.every.bit_length()) if space.every >> b & 1]
@@ -115,8 +115,8 @@ def test_mirroring_exchanges_less_and_greater() -> None:
     rng = np.random.default_rng(2)
     outcomes = [int(rng.choice([LESS, EQUAL, GREATER])) for _ in space.pairs]
     swapped = [{LESS: GREATER, GREATER: LESS}.get(o, o) for o in outcomes]
-    words = np.array([space.words(space.evidence(outcomes).bits)], np.uint64)
-    assert space.bits(mirrored(words, space)[0]) == space.evidence(swapped).bits
+    words = np.array([space.words(evidence_bits(space, outcomes))], np.uint64)
+    assert space.bits(mirrored(words, space)[0]) == evidence_bits(space, swapped)
 
 
 @pytest.mark.parametrize("crossing", [False, True])

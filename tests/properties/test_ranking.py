@@ -11,7 +11,7 @@ from holdfast.constraints import DenialConstraint, PredicateSpace, parse_denial
 from holdfast.discovery import ranking
 from holdfast.discovery.discover import discover
 from holdfast.discovery.evidence.codes import pair_codes
-from holdfast.discovery.ranking import coverage, succinctness
+from holdfast.discovery.ranking import PairSample, coverage, succinctness
 from holdfast.tables import Table, from_arrow, overlap
 from holdfast.tables.taxes import tax_records
 from tests.oracles import denial as oracle
@@ -62,7 +62,7 @@ def test_coverage_counts_satisfied_predicates(both: tuple[OracleTable, Table]) -
             return
         patch.setattr(np.random, "default_rng", Every)
         patch.setattr(ranking, "_PAIRS", len(listed))
-        found = coverage(masks, codes, space)
+        found = coverage(masks, PairSample.of(codes, space), space)
     for mask, score in zip(masks, found, strict=True):
         constraint = space.constraint(space.bits(mask))
         positions = [space.pairs.index(space.pair(p)) for p in constraint.predicates]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from holdfast.constraints import PredicateSpace, StateRefused
+from holdfast.constraints import Family, PredicateSpace, StateRefused
 from holdfast.discovery.discover import discover
 from holdfast.indexes.encoding import Labels
 from holdfast.state import codecs, pieces
@@ -14,6 +14,12 @@ from holdfast.state.memory import MemoryStore
 from holdfast.state.rocks import RocksStore
 from holdfast.state.store import Store, WriteBatch
 from holdfast.streaming.maintainers.maintainer import Maintainer
+from holdfast.streaming.maintainers.table.stored_definition import (
+    family_prefix,
+    near_prefix,
+    table_prefix,
+    versions_prefix,
+)
 from holdfast.tables import ReadOptions, Table, from_arrow, space_of
 
 Rows = list[tuple[object, ...]]
@@ -178,3 +184,13 @@ def test_values_do_not_pile_up_where_it_is_restored_often() -> None:
     labels = maintainer._rows.encoding._domains[2]
     assert isinstance(labels, Labels)
     assert len(labels) <= 20_000
+
+
+def test_parts_of_tables_have_ranges_of_their_own() -> None:
+    parts = [table_prefix, versions_prefix, lambda table: family_prefix(Family.ORDER, table), near_prefix]
+    for number_range, prefix in enumerate(parts):
+        assert [prefix(table) for table in (0, 1)] == [codecs.number(number_range * 2**32 + table) for table in (0, 1)]
+    assert family_prefix(Family.DENIAL, 1) == table_prefix(1)
+    for family in (Family.INCLUSION, Family.NEAR):
+        with pytest.raises(KeyError):  # no certificate, and not in the range of another family
+            family_prefix(family, 0)

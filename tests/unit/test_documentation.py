@@ -17,6 +17,7 @@ from holdfast.jobs.configuration.reading import load
 from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.configuration.table_settings import KafkaSource, TableSettings
 from holdfast.streaming.incoming.arrivals import Target
+from holdfast.streaming.seeding import _FAMILIES
 from holdfast.streaming.sinks.shapes import SHAPES
 from tests.documentation import DOCS, PAGES, ROOT, Block, Console, alike, blocks, runs_spark
 from tests.unit.decoding_batches import arrived
@@ -87,6 +88,14 @@ def test_every_page_links_to_what_is_there() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
             assert "://" in target or (page.parent / target).exists(), f"{name_of(page)}: {target}"
+
+
+def test_every_family_of_keys_is_described() -> None:
+    text = (DOCS / "streaming.md").read_text()
+    table = text.partition("| family | key | value |\n")[2].partition("\n\n")[0]
+    cells = [line.split(" | ")[0] for line in table.splitlines()]
+    described = [name for cell in cells for name in re.findall("`([a-z_]+)`", cell)]
+    assert sorted(described) == sorted({*_FAMILIES, "meta", "ledger", "outbox", "log"})
 
 
 def test_reference_has_everything() -> None:

@@ -11,7 +11,7 @@ from holdfast.state.commits import Commits
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.commits.draft import CommitDraft
 from holdfast.streaming.commits.output_rows import Described
-from holdfast.streaming.commits.ranking import RankChanges, Ranking
+from holdfast.streaming.commits.published_ranks import RankChanges, Ranking
 from holdfast.streaming.commits.rule_reports import RuleReports
 from holdfast.streaming.maintainers.rules.state import RuleState
 

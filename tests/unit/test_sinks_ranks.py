@@ -12,12 +12,12 @@ from holdfast import Maintainer, PredicateSpace, discover, from_arrow
 from holdfast.constraints import Constraint, ConstraintChange, Reason, Violation, parse_constraint
 from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.discovery.evidence.current import current_codes
-from holdfast.discovery.ranking import PairSample, scores, scores_on
+from holdfast.discovery.ranking import PairSample, scores_on
 from holdfast.state.commits import Commits
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.commits.draft import CommitDraft
 from holdfast.streaming.commits.output_rows import Described, described
-from holdfast.streaming.commits.ranking import Ranking, ranked
+from holdfast.streaming.commits.published_ranks import Ranking, ranked
 from holdfast.tables.taxes import tax_records
 
 
@@ -133,9 +133,9 @@ def test_scores_of_live_rows_are_those_of_the_table() -> None:
     masks = discover(table, space=space).constraints.masks
     rows = maintainer._rows
     live = scores_on(masks, PairSample.of_rows(rows, space), space)
-    assert live.tolist() == scores(masks, current_codes(rows, space), space).tolist()
+    assert live.tolist() == scores_on(masks, PairSample.of(current_codes(rows, space), space), space).tolist()
     assert ((live > 0) & (live <= 1)).all()
-    batch = scores(masks, pair_codes(table, space), space)
+    batch = scores_on(masks, PairSample.of(pair_codes(table, space), space), space)
     assert np.abs(live - batch).max() < 0.05  # other pairs are drawn
 
 

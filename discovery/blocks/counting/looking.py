@@ -47,7 +47,7 @@ class BlocksTask:
 
 
 class Looked:
-    """The rows of some blocks as one table, with columns and groups for rules."""
+    """Rows of some blocks, read into one table, in which violations of rules are looked for."""
 
     def __init__(self, source: Source, task: BlocksTask, forms: Mapping[int, PairForm | RowForm]) -> None:
         read = [source.read_all(unit) for unit in task.units]

@@ -129,7 +129,7 @@ class BlockCounts:
         return numbers, standing.astype(np.int8)
 
     def _waves(self, enough: int) -> Iterator[Sequence[tuple[Block, ...]]]:
-        """Yield the blocks to count first, then the other blocks; none where all rows are not enough exceptions."""
+        """Yield the blocks in one or two waves, a sample first; nothing if even all rows are at most `enough`."""
         units, rows = [unit for unit in self._table.base.units if unit], self._table.row_count
         if enough >= rows:
             return

@@ -73,7 +73,7 @@ class Evidences:
 
 @dataclass(frozen=True)
 class Broken:
-    """The result of a search.
+    """The answer of a search, or of one of its tasks: violated and undecided constraints, and evidences.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def _sampled(source: Source, space: PredicateSpace, block: Block) -> Evidences:
 
 
 class _Progress:
-    """The state of each constraint in a search."""
+    """Which constraints are open, violated or undecided, and the evidences found so far."""
 
     def __init__(self, count: int) -> None:
         self.open = np.ones(count, np.bool_)

@@ -144,7 +144,7 @@ def _outcomes(column: EncodedColumn, end: Any) -> Outcomes:
 
 
 def _by_key(outcomes: Outcomes, column: EncodedColumn) -> Outcomes:
-    """Return for each row the outcome of its value."""
+    """Return for each row the outcome of its dictionary entry."""
     return outcomes[column.keys] if len(outcomes) else np.zeros(len(column), np.int8)
 
 

@@ -140,7 +140,7 @@ def _fitting(source: Source, columns: Sequence[int], block: Block) -> list[Fitti
 
 
 def _typed_block(raw: Source, source: Source, part: Part, block: Block) -> Block:
-    """Write the values of a block of texts."""
+    """Convert a block of texts to the types of the schema, and write it as a new block."""
     texts = raw.read(block)
     numbers = texts.column("row")
     arrays: list[pa.ChunkedArray] = [numbers]

@@ -240,7 +240,7 @@ class ValueParts:
         count = 2 * here if is_large else here
         which = part_of(records.hashes, here)
         numbers = range(here) if is_large else np.unique(which).tolist()
-        tasks = [_Extended(self._part(n), records.take(np.flatnonzero(which == n)), count, here) for n in numbers]
+        tasks = [_Extension(self._part(n), records.take(np.flatnonzero(which == n)), count, here) for n in numbers]
         parts: list[Runs] = [*self.parts, *[()] * (count - here)]
         for answer in self.files.executors.run(_extended, tasks):
             for number, runs in answer:
@@ -316,8 +316,8 @@ class _Listing:
 
 
 @dataclass(frozen=True)
-class _Extended:
-    """A part that gets more records, and the number of parts that it is cut into."""
+class _Extension:
+    """A task: add records to a part. `parts` and `into` are the numbers of all parts before and after."""
 
     part: _Part
     records: ValueRecords
@@ -326,7 +326,7 @@ class _Extended:
 
 
 def _seeded(storage: Storage, parts: int, members: list[Member], values: PartValues) -> tuple[int, Runs, ClusterCounts]:
-    """Write all values of a part."""
+    """Write the values of a part; return its number, its files and the clusters of its values."""
     records = ValueRecords.of(values.distinct, values.places, values.columns, values.counts)
     number = int(part_of(records.hashes[:1], parts)[0])
     return number, _written(storage, records), clustered(members, values)
@@ -356,7 +356,7 @@ def _listed(task: _Listing) -> tuple[list[bytes], list[_Listing]]:
     return records.values.take(pa.array(some)).to_pylist(), left
 
 
-def _extended(task: _Extended) -> list[tuple[int, Runs]]:
+def _extended(task: _Extension) -> list[tuple[int, Runs]]:
     """Return the files of a part, or of the parts that it is cut into, with more records."""
     part = task.part
     if task.into == task.parts:

@@ -25,7 +25,7 @@ from holdfast.discovery.seed import Seed
 from holdfast.indexes.masks import as_items
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
-from holdfast.streaming.maintainers.certified.maintainer import Batch, CertifiedMaintainer, differences
+from holdfast.streaming.maintainers.certified.maintainer import BatchEvidences, CertifiedMaintainer, differences
 from holdfast.streaming.maintainers.holdings.contract import Holding
 from holdfast.tables.arrays import Numbers, Pairs, Slots, Words
 
@@ -136,10 +136,10 @@ class DenialMaintainer(CertifiedMaintainer):
             return words, pairs
         return np.concatenate([words, mirrored(words, self.space)]), np.concatenate([pairs, pairs[:, :, ::-1]])
 
-    def _images(self, words: Words, pairs: Pairs) -> tuple[Words, Pairs]:
+    def _mirrored(self, words: Words, pairs: Pairs) -> tuple[Words, Pairs]:
         return words, pairs
 
-    def _take(self, words: Words, pairs: Pairs, batch: Batch) -> None:
+    def _take(self, words: Words, pairs: Pairs, batch: BatchEvidences) -> None:
         words, pairs = self._fresh(words, pairs)
         if not self._bound:
             self._cover(words, pairs, batch)
@@ -159,7 +159,7 @@ class DenialMaintainer(CertifiedMaintainer):
         places: Numbers = order[np.searchsorted(as_items(words)[order], as_items(mirrored(words, self.space)))]
         return places
 
-    def _cover(self, words: Words, pairs: Pairs, batch: Batch) -> None:
+    def _cover(self, words: Words, pairs: Pairs, batch: BatchEvidences) -> None:
         self.covers.extend(self._enter(words, pairs, batch))
 
     def _still_lost(self, lost: Numbers, dead: Pairs, newcomers: Slots) -> Numbers:
@@ -170,7 +170,7 @@ class DenialMaintainer(CertifiedMaintainer):
             lost = self._without_witness(lost)
         return super()._still_lost(lost, dead, newcomers)
 
-    def _sought(self, lost: Numbers, batch: Batch) -> Numbers:
+    def _sought(self, lost: Numbers, batch: BatchEvidences) -> Numbers:
         """Search the whole table for lost evidences: without a bound every evidence counts."""
         if len(lost) and not self._bound:
             self._witness(self._with_evidences(lost, batch))
@@ -190,7 +190,7 @@ class DenialMaintainer(CertifiedMaintainer):
         self.covers.shrink(numbers, self.certificate.words[numbers], prove=not self._bound)
         self.effort["candidates"] += max(len(self.covers) - before, 0)
 
-    def _prove(self, batch: Batch) -> None:
+    def _prove(self, batch: BatchEvidences) -> None:
         while not self.covers.proven.all():
             masks = self.covers.masks[~self.covers.proven]
             masks = masks[self._meaning.satisfiable(masks)]

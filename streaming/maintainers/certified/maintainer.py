@@ -52,7 +52,7 @@ class FamilyChanges:
 
 
 @dataclass
-class Batch:
+class BatchEvidences:
     """The evidences found and lost while a batch is applied, and the search of the whole table, made at most once."""
 
     found: list[Numbers] = field(default_factory=list)
@@ -106,11 +106,11 @@ class CertifiedMaintainer(TablePart):
         """Return evidences and their pairs in the form in which the certificate keeps them."""
 
     @abstractmethod
-    def _images(self, words: Words, pairs: Pairs) -> tuple[Words, Pairs]:
+    def _mirrored(self, words: Words, pairs: Pairs) -> tuple[Words, Pairs]:
         """Return evidences of the certificate, with their mirror images where it keeps only one of the two."""
 
     @abstractmethod
-    def _take(self, words: Words, pairs: Pairs, batch: Batch) -> None:
+    def _take(self, words: Words, pairs: Pairs, batch: BatchEvidences) -> None:
         """Add evidences of live pairs to the certificate, as far as they change the constraints."""
 
     @abstractmethod
@@ -118,14 +118,14 @@ class CertifiedMaintainer(TablePart):
         """Update the constraints after the certificate dropped evidences."""
 
     @abstractmethod
-    def _sought(self, lost: Numbers, batch: Batch) -> Numbers:
+    def _sought(self, lost: Numbers, batch: BatchEvidences) -> Numbers:
         """Return the lost evidences that no live pair has.
 
         A family may skip evidences that cannot change its constraints.
         """
 
     @abstractmethod
-    def _prove(self, batch: Batch) -> None:
+    def _prove(self, batch: BatchEvidences) -> None:
         """Search for violations of the constraints that are not proved yet, until all constraints hold."""
 
     @abstractmethod
@@ -162,7 +162,7 @@ class CertifiedMaintainer(TablePart):
             `masks`, where rows were searched on both sides), and their witnesses.
         """
         before = self.standing
-        batch = Batch()
+        batch = BatchEvidences()
         lost, dead = self.certificate.kill(delta.vanished, delta.single)
         newcomers = np.concatenate([delta.appeared, delta.doubled])
         self._take(words, pairs, batch)
@@ -179,8 +179,8 @@ class CertifiedMaintainer(TablePart):
         return FamilyChanges(
             disappeared,
             appeared,
-            *self._images(self.certificate.words[found], self.certificate.a_witness(found)),
-            *self._images(
+            *self._mirrored(self.certificate.words[found], self.certificate.a_witness(found)),
+            *self._mirrored(
                 np.concatenate([self._every[None][:0], *batch.lost]), np.concatenate([none, *batch.lost_pairs])
             ),
         )
@@ -190,7 +190,7 @@ class CertifiedMaintainer(TablePart):
         wider = boxes[~(mask & ~boxes).any(axis=1)]
         return wider[0] if len(wider) else None
 
-    def _enter(self, words: Words, pairs: Pairs, batch: Batch) -> Numbers:
+    def _enter(self, words: Words, pairs: Pairs, batch: BatchEvidences) -> Numbers:
         """Add new evidences to the certificate; return their numbers."""
         new = self.certificate.add(words, pairs)
         self.effort["evidences_found"] += len(new)
@@ -230,7 +230,7 @@ class CertifiedMaintainer(TablePart):
         bare: Numbers = numbers[self.certificate.witnesses_left(numbers) == 0]
         return bare
 
-    def _let_go(self, lost: Numbers, dead: Pairs, batch: Batch) -> None:
+    def _let_go(self, lost: Numbers, dead: Pairs, batch: BatchEvidences) -> None:
         """Drop evidences that no live pair has."""
         if not len(lost):
             return
@@ -264,7 +264,7 @@ class CertifiedMaintainer(TablePart):
             self._witness(self._beside(self.certificate.a_witness(rare), live))
         rare = self._rarely_witnessed()
         if len(rare) * self._rows.codes.shape[1] <= _MOST_RARE and len(rare) * len(self._rows) <= _MOST_SEARCHED:
-            self._witness(self._with_evidences(rare, Batch()))
+            self._witness(self._with_evidences(rare, BatchEvidences()))
 
     def _rarely_witnessed(self) -> Numbers:
         held = self.certificate.held
@@ -298,7 +298,7 @@ class CertifiedMaintainer(TablePart):
         noted.add_pairs(self._rows.codes, pairs.astype(np.int32))
         return noted.entries()
 
-    def _with_evidences(self, numbers: Numbers, batch: Batch) -> Pairs:
+    def _with_evidences(self, numbers: Numbers, batch: BatchEvidences) -> Pairs:
         """Search the whole table for pairs with the given evidences, each as a box of one point."""
         _, pairs = self._search(batch).find(self._points(numbers), WITNESSES)
         return pairs
@@ -307,7 +307,7 @@ class CertifiedMaintainer(TablePart):
         """Return evidences of the certificate as boxes, without duplicates."""
         return self.certificate.words[numbers]
 
-    def _search(self, batch: Batch) -> TableSearch:
+    def _search(self, batch: BatchEvidences) -> TableSearch:
         """Return the search of the whole table, made at most once a batch."""
         if batch.search is None:
             batch.search = self._holding.search(self.space)

@@ -20,7 +20,7 @@ from holdfast.discovery.order.seeding import PAIRS
 from holdfast.discovery.order.targets import Targets, one_way
 from holdfast.discovery.seed import Seed
 from holdfast.state.store import Store, WriteBatch
-from holdfast.streaming.maintainers.certified.maintainer import Batch, CertifiedMaintainer
+from holdfast.streaming.maintainers.certified.maintainer import BatchEvidences, CertifiedMaintainer
 from holdfast.streaming.maintainers.holdings.contract import Holding
 from holdfast.tables.arrays import Numbers, Pairs, Words
 
@@ -103,15 +103,15 @@ class OrderMaintainer(CertifiedMaintainer):
         """Return one of two mirror images: both mean the same."""
         return one_way(self.space, words, pairs)
 
-    def _images(self, words: Words, pairs: Pairs) -> tuple[Words, Pairs]:
+    def _mirrored(self, words: Words, pairs: Pairs) -> tuple[Words, Pairs]:
         return np.concatenate([words, mirrored(words, self.space)]), np.concatenate([pairs, pairs[:, ::-1]])
 
-    def _take(self, words: Words, pairs: Pairs, batch: Batch) -> None:
+    def _take(self, words: Words, pairs: Pairs, batch: BatchEvidences) -> None:
         words, pairs = self._fresh(words, pairs)
         if len(words):
             self.contexts.add(words, lambda used: self._enter(words[used], pairs[used], batch))
 
-    def _sought(self, lost: Numbers, batch: Batch) -> Numbers:  # noqa: ARG002
+    def _sought(self, lost: Numbers, batch: BatchEvidences) -> Numbers:  # noqa: ARG002
         """Search nothing: where another pair still has an evidence, the search of the new contexts finds it."""
         return lost
 
@@ -119,7 +119,7 @@ class OrderMaintainer(CertifiedMaintainer):
         held = self.certificate.held
         self.contexts.remove(numbers, self.certificate.words[held], held)
 
-    def _prove(self, batch: Batch) -> None:
+    def _prove(self, batch: BatchEvidences) -> None:
         while True:
             targets, places, sets = self.contexts.doubtful()
             if not len(targets):

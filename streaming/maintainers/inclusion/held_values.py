@@ -275,7 +275,7 @@ def cluster_key(number: int) -> bytes:
 
 
 def at_once(clusters: Clusters) -> int:
-    """Return for how many values the occurrences in all columns are in memory at a time."""
+    """Return how many values can be decoded at a time within the memory limit."""
     return max(1, _CELLS_AT_ONCE // max(1, len(clusters.columns)))
 
 

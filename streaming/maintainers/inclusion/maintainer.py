@@ -62,8 +62,8 @@ class Moved:
 
 
 @dataclass
-class _Batch:
-    """A batch: the number of clusters before it, truncated columns, moved values, and changes of clusters."""
+class _BatchChanges:
+    """The changes of a batch: the number of clusters before it, truncated columns, moved values, changed counts."""
 
     clusters: int
     truncated: Ints
@@ -278,10 +278,10 @@ class InclusionMaintainer:
         self.clusters.check_invariants()
         self._values.check_invariants(self.clusters)
 
-    def _begun(self, truncated: Collection[str] = ()) -> _Batch:
+    def _begun(self, truncated: Collection[str] = ()) -> _BatchChanges:
         """Return a batch without changes."""
         numbers = [number for (table, _), number in self._numbers.items() if table in truncated]
-        return _Batch(self.clusters.count, np.array(numbers, np.int64))
+        return _BatchChanges(self.clusters.count, np.array(numbers, np.int64))
 
     def _move(self, keys: list[bytes], places: Ints, columns: Ints, counts: Ints) -> None:
         """Move values to their new clusters."""

@@ -29,7 +29,7 @@ from holdfast.indexes.exceptions import ClassExceptions, Exceptions, KeyExceptio
 from holdfast.indexes.kernels.exceptions import NONE
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.indexes.slot_numbers import SlotNumbers
-from holdfast.indexes.touched_groups import ChangedGroups
+from holdfast.indexes.touched_groups import TouchedGroupSearch
 from holdfast.streaming.maintainers.near.counts import ExceptionCount, Followed, NearCounts
 from holdfast.tables.arrays import Ints, Rows, Slots, Standing
 
@@ -182,15 +182,15 @@ class LiveCounts(NearCounts):
 
     def _with_touched(self, young: dict[Candidate, _Recounted], delta: RowDelta) -> dict[Candidate, _Recounted]:
         """Update the counts of keys and constants by the groups of a batch; return the other candidates."""
-        changed = ChangedGroups(self._rows, self._numbers, delta)
+        search = TouchedGroupSearch(self._rows, self._numbers, delta)
         few = [one for one in young if one[0] and one[1] <= self.targets.constants]
         for context, numbers in by_context(few):
-            groups = changed.in_columns(context)
+            groups = search.in_columns(context)
             if _MOST * len(groups.slots) > len(self._rows):
                 continue
             for number in numbers.tolist():
                 is_key = number == KEY
-                more = groups.more_of_key if is_key else changed.more_of_constant(groups, number - 1)
+                more = groups.more_of_key if is_key else search.more_of_constant(groups, number - 1)
                 young.pop((context, number)).count += more
         return young
 

@@ -114,7 +114,10 @@ class ShownExceptions:
         self.begin()
 
     def follow(self, delta: RowDelta, members: Followed) -> None:
-        """Apply a batch, before the slots of deleted rows are forgotten."""
+        """Update the shown rows after a batch: drop wrong ones, add inserted ones, search where none is left.
+
+        Called before the slots of deleted rows are forgotten.
+        """
         members = _first(members)
         self._batches += 1
         self._images = row_images(self._rows)

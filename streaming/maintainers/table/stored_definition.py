@@ -17,6 +17,10 @@ from holdfast.streaming.maintainers.table.bounds import Bounds
 _DEFINITION = 2
 """The version of the definition of the reported set: version 1 had constraints that no table can violate."""
 
+_RANGE_OF_VERSIONS, _RANGE_OF_NEAR = 1, 3
+_RANGE_OF_CERTIFICATE = {Family.DENIAL: 0, Family.ORDER: 2}
+"""The range of numbers of each family with a certificate; certificates have one family of keys, so ranges differ."""
+
 
 @dataclass(frozen=True)
 class StoredDefinition:
@@ -85,19 +89,24 @@ class StoredDefinition:
 
 def table_prefix(table: int) -> bytes:
     """Return the prefix of a table's rows, rules and definition."""
-    return codecs.number(table)
+    return _prefix(0, table)
 
 
 def family_prefix(family: Family, table: int) -> bytes:
     """Return the prefix of a family's certificate: for denial constraints it is the table's own number."""
-    return table_prefix(table) if family is Family.DENIAL else codecs.number((2 << 32) + table)
+    return _prefix(_RANGE_OF_CERTIFICATE[family], table)
 
 
 def near_prefix(table: int) -> bytes:
     """Return the prefix of the constraints that nearly hold on a table."""
-    return codecs.number((3 << 32) + table)
+    return _prefix(_RANGE_OF_NEAR, table)
 
 
 def versions_prefix(table: int) -> bytes:
     """Return the prefix of the versions of a table's keys."""
-    return codecs.number((1 << 32) + table)
+    return _prefix(_RANGE_OF_VERSIONS, table)
+
+
+def _prefix(number_range: int, table: int) -> bytes:
+    """Return the prefix of a part of a table: its number in the range of the part, each with 2^32 numbers."""
+    return codecs.number((number_range << 32) + table)

@@ -52,7 +52,7 @@ class FeedSource(StreamSource):
         self._options = {"maxBytesPerTrigger": str(max_bytes), **(options or {})}
 
     def check(self, spark: "SparkSession") -> None:
-        """Raise if the table does not exist, is another one, or has no feed from the seeded version on."""
+        """Raise if the table does not exist, was replaced, has no change feed, or lacks a followed column."""
         from delta.tables import DeltaTable
 
         if not DeltaTable.isDeltaTable(spark, self.place):
