@@ -132,7 +132,7 @@ def suspects(
     >>> import pandas as pd
     >>> zips = pd.DataFrame({"zip": [1] * 40 + [2] * 40, "city": ["a"] * 39 + ["b"] * 41, "area": [7] * 40 + [8] * 40})
     >>> print(suspects(zips, near="5%")[0])
-    row 40, city: 'b', expected 'a' (0.971)
+    row 40, city: 'b', expected 'a' (1.000)
     """
     if is_of_spark(data):
         raise UsageError("cells are searched for in tables in memory: give a pandas or Arrow data frame, or a file")

@@ -55,7 +55,7 @@ STEPS: list[tuple[type, str]] = [
     (RowSet, "forget"),
     (KeyVersions, "note"),
     (KeyVersions, "latest"),
-    (Maintainer, "_result"),
+    (BatchResult, "of"),
 ]
 
 Row = tuple[Any, Any, Any]
@@ -164,7 +164,7 @@ class Follower:
             raise MemoryError
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Maintainer, "_result", failing if method == "_result" else _fails)
+            patch.setattr(BatchResult, "of", failing if owner is BatchResult else _fails)
             patch.setattr(owner, method, failing)
             with pytest.raises(MemoryError):
                 self.maintainer.apply_records(came.records)
