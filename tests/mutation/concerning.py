@@ -71,7 +71,6 @@ TESTS: dict[str, tuple[str, ...]] = {
     "constraints/changes.py": (*_CONSTRAINTS, "tests/unit/test_maintainer.py", "tests/unit/test_replay_command.py"),
     "constraints/conditions.py": (*_CONSTRAINTS, "tests/properties/test_detection.py"),
     "constraints/errors.py": (*_CONSTRAINTS, "tests/unit/test_check_command.py"),
-    "constraints/evidence.py": (*_CONSTRAINTS, "tests/properties/test_discover.py"),
     "constraints/identity.py": (*_CONSTRAINTS, "tests/unit/test_discover_command.py"),
     "constraints/inclusion.py": (*_CONSTRAINTS, *_INCLUSION[:2]),
     "constraints/near.py": ("tests/unit/test_near_constraints.py", *_CONSTRAINTS),
