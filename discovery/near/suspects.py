@@ -31,13 +31,15 @@ from holdfast.tables.arrays import Floats, Floats32, Ints, Ints32, Rows
 STRONG = 0.2
 """The least strength of a dependency that says anything about cells."""
 LEAST_SCORE = 0.9
-"""From here on nine of ten suspects are wrong cells on tables of which it is known (`benchmarks/meaning.py`)."""
+"""Nine of ten suspects with this score are wrong, on tables whose wrong cells are known (`benchmarks/meaning.py`)."""
 _WRONG = np.log(0.002)
-"""The log odds of a cell of which nothing is known."""
+"""The log odds that a cell is wrong, before any evidence."""
 _CONTEXT = 0.9
-"""How much of what a dependency says counts for a cell of its context."""
+"""The share of a dependency's log odds that counts for the cells of its context."""
 _DOUBT, _MOST_CERTAIN, _LEAST_CHANCE = 2.5, 5.0, 1e-9
 _ROUNDS = 3
+_PARTS = 4
+"""Dependencies are summed in so many parts, whatever the number of threads: sums of floats depend on their order."""
 _UNKNOWN = -1
 
 
@@ -86,8 +88,8 @@ class SuspectSearch:
     Parameters
     ----------
     rows, targets : the table.
-    ranking : says how strong members of the near set are.
-    threads : how many work.
+    ranking : gives the strength of each member of the near set.
+    threads : the number of threads that work.
     """
 
     def __init__(self, rows: NearRows, targets: NearTargets, ranking: NearScores, threads: int = 1) -> None:
@@ -106,7 +108,7 @@ class SuspectSearch:
         trust: Floats32 = np.ones(shape, np.float32)
         for _ in range(_ROUNDS):
             odds: Floats32 = np.zeros(shape, np.float32)
-            parts = [strong[thread :: self._threads] for thread in range(self._threads)]
+            parts = [strong[part::_PARTS] for part in range(_PARTS)]
             for part in mapped(self._threads, partial(self._odds, trust=trust), parts):
                 odds += part
             scores = _scores(odds)
@@ -114,7 +116,7 @@ class SuspectSearch:
         columns, rows = np.nonzero(scores >= least)
         order = np.lexsort((columns, rows, -scores[columns, rows]))
         columns, rows = columns[order], rows[order]
-        return self._told(strong, trust, rows, columns, scores[columns, rows]) if len(rows) else []
+        return self._described(strong, trust, rows, columns, scores[columns, rows]) if len(rows) else []
 
     def _strong(self, members: Sequence[NearMember]) -> Iterator[_Dependency]:
         for member in members:
@@ -136,7 +138,7 @@ class SuspectSearch:
         return found
 
     def _fitting(self, counter: Counter, one: _Dependency, trust: Floats32) -> tuple[Floats, Ints32]:
-        """Return what a dependency says of each row, and the code of the dependent that it expects."""
+        """Return the log odds of each row by a dependency, and the code that it expects of the dependent."""
         rows = self._rows
         odds = np.zeros(rows.codes.shape[1])
         expected = np.full(len(odds), _UNKNOWN, np.int32)
@@ -147,7 +149,7 @@ class SuspectSearch:
         odds[odds > 0] += one.certainty
         return odds, expected
 
-    def _told(
+    def _described(
         self, strong: Sequence[_Dependency], trust: Floats32, rows: Ints, columns: Ints, scores: Floats32
     ) -> list[SuspectCell]:
         """Return suspects with what is expected in their place, and the members that they violate."""
@@ -190,6 +192,7 @@ class _Fits:
         self._counter = counter
         self._dependency = dependency
         self._members: dict[int, tuple[Rows, Ints, Ints]] = {}
+        self._known: dict[tuple[int, int], dict[int, float]] = {}
 
     def votes(self, row: int, column: int) -> dict[int, float]:
         """Return the share of the agreeing rows that have each value; of rows without such a group nothing."""
@@ -203,10 +206,12 @@ class _Fits:
         group = place[row]
         if group == _UNKNOWN:
             return {}
-        codes, counts = np.unique(
-            self._rows.codes[column][members[starts[group] : starts[group + 1]]], return_counts=True
-        )
-        return dict(zip(codes.tolist(), (counts / counts.sum()).tolist(), strict=True))
+        if (column, int(group)) not in self._known:
+            agreeing = members[starts[group] : starts[group + 1]]
+            codes, counts = np.unique(self._rows.codes[column][agreeing], return_counts=True)
+            shares = zip(codes.tolist(), (counts / counts.sum()).tolist(), strict=True)
+            self._known[column, int(group)] = dict(shares)
+        return self._known[column, int(group)]
 
 
 def _scores(odds: Floats32) -> Floats32:
