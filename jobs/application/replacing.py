@@ -201,7 +201,8 @@ def _put_back(settings: Settings, aside: Path, old: Old) -> None:
             shutil.rmtree(state, ignore_errors=True)
     for original, kept in old.moves(aside):
         if kept.exists():
-            shutil.rmtree(original, ignore_errors=True)
+            if original != state:  # the new state was removed above, while it was locked
+                shutil.rmtree(original, ignore_errors=True)
             moved(kept, original)
     shutil.rmtree(aside)
 
@@ -210,9 +211,10 @@ def _finish(settings: Settings, aside: Path, old: Old, progress: Progress) -> No
     """Remove the old state where it was whole; else move it beside the new state, and note where it is."""
     backup, kept = backup_of(settings), []
     for original, path in old.moves(aside):
-        if old.flaw and path.exists():
+        if not old.flaw:
+            shutil.rmtree(path, ignore_errors=True)
+        elif path.exists():
             kept.append(str(keep_aside(path, original)))
-        shutil.rmtree(path, ignore_errors=True)
     if not old.flaw:
         for name in old.backups:
             backup.at(name).clear()
