@@ -13,6 +13,7 @@ reason, and no fields. No Python runs for each record: the loops are in `kernels
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -310,6 +311,6 @@ def _wanted(names: Sequence[str], repeating: Collection[str]) -> WantedFields:
     return WantedFields(joined, bounds, table, np.array([name in repeating for name in names], np.bool_))
 
 
-def _taken(values: NDArray, rows: Positions) -> NDArray:  # type: ignore[type-arg]
+def _taken(values: NDArray[Any], rows: Positions) -> NDArray[Any]:
     """Return values by row, undefined values for -1."""
     return values[rows] if len(values) else np.zeros(len(rows), values.dtype)
