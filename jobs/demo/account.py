@@ -142,12 +142,14 @@ class Account:
 
     def outputs(self, tables: Path) -> None:
         """Print the output tables, and the answer to a query on one of them."""
+        import pyarrow as pa
         from deltalake import DeltaTable, QueryBuilder
 
         opened = {name: DeltaTable(tables / name) for name in SHAPES if (tables / name).is_dir()}
         lines = []
         for name, table in opened.items():
-            count = table.to_pyarrow_dataset().count_rows()
+            rows = QueryBuilder().register("output", table).execute("select count(*) from output")
+            count = pa.table(rows)[0][0].as_py()
             lines.append((name, f"{count:,}", SHAPES[name].description))
         self._grid(("table", "rows", "content"), lines)
         self._console.print()
@@ -156,8 +158,6 @@ class Account:
             self._console.print(f"   {line}", style="cyan")
         self._console.print()
         builder = QueryBuilder().register("constraint_changes", opened["constraint_changes"])
-        import pyarrow as pa
-
         answer = pa.table(builder.execute(_QUESTION))
         shown = [
             (str(row["commit"]), row["change"], row["reason"] or "-", _witness_text(row["witness"]))

@@ -112,10 +112,13 @@ def ways(tables: Path) -> dict[str, str]:
     place = repr(str(tables / "constraints"))
     question = "select sentence, since_commit from held where kind = 'key'"
     columns = '"sentence", "since_commit"'
+    held = f"deltalake.QueryBuilder().register('held', deltalake.DeltaTable({place}))"
+    keys = f'{held}.execute("{question}")'
     return {
-        "pandas": f"from deltalake import DeltaTable; print(DeltaTable({place}).to_pandas()[[{columns}]])",
+        "pandas": f"import deltalake, pyarrow; print(pyarrow.table({keys}).to_pandas())",
         "DuckDB": (
-            f"import duckdb, deltalake; held = deltalake.DeltaTable({place}).to_pyarrow_table(); "
+            f"import deltalake, duckdb, pyarrow; "
+            f"held = pyarrow.table({held}.execute('select * from held')); "
             f'print(duckdb.sql("{question}"))'
         ),
         "Spark": (
