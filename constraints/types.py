@@ -93,6 +93,11 @@ class ColumnType:
         """The group of the type."""
         return _GROUPS[self.name]
 
+    @property
+    def has_steps(self) -> bool:
+        """Whether the values between two values can be counted, and are few: whole numbers, short decimals, dates."""
+        return self.name in {"integer", "decimal", "date"}
+
     def ordered_in(self, family: Family) -> bool:
         """Whether values of the type are ordered in constraints of `family`."""
         return family in {Family.ORDER, Family.NEAR} or self.group not in {TypeGroup.STRINGS, TypeGroup.BOOLEANS}

@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypedDict, Unpack, overload
 
-import numpy as np
-
 from holdfast.constraints import Family, PredicateSpace, UsageError, parse_share
+from holdfast.constraints.scores import sound_of
 from holdfast.discovery.denial.seeding import seed_denial
-from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.near.discover import FAMILIES, NearDiscovered, discover_near, shapes_of
 from holdfast.discovery.order.seeding import seed_order
-from holdfast.discovery.ranking import PairSample, scores_on
+from holdfast.discovery.ranking import Measured, scores_on
 from holdfast.discovery.reported import Reported, ReportedSet, constraint_of
 from holdfast.display.constraints import NOUNS, Constraints, Ranked
 from holdfast.display.listing import MOST
@@ -91,16 +89,16 @@ class Discovered(Sequence[Reported]):
         return self._repr_mimebundle_()["text/html"]
 
     def top(self, count: int) -> Ranked[Reported]:
-        """Return the constraints with the highest scores (`discovery.ranking`), each with its score."""
+        """Return the constraints that say most (`discovery.ranking`), each with its score: sound ones come first."""
         masks = self.constraints.masks
-        score = scores_on(masks, self._sample(), self.space)
-        best = np.argsort(-score, kind="stable")[:count]
-        scored = ((float(score[i]), constraint_of(self.space, masks[i])) for i in best)
-        return Ranked(scored, self.table.schema.table)
+        scores = scores_on(masks, self._measured(), self.space)
+        best = sorted(range(len(scores)), key=lambda place: scores[place].place())[:count]
+        scored = ((scores[place], constraint_of(self.space, masks[place])) for place in best)
+        return Ranked(scored, self.table.schema.table, sound_of(scores))
 
-    def _sample(self) -> PairSample:
-        """Return the pairs of rows by which constraints are ranked."""
-        return PairSample.of(pair_codes(self.table, self.space), self.space)
+    def _measured(self) -> Measured:
+        """Return what constraints are ranked by."""
+        return Measured.of_table(self.table, self.space)
 
 
 class DiscoverOptions(TypedDict, total=False):

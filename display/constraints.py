@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from holdfast.constraints import Constraint, Family, InclusionDependency, NearConstraint, constraint_fields
+from holdfast.constraints.scores import Score
 from holdfast.constraints.sentences import sentence
 from holdfast.display.html import TableCell
 from holdfast.display.listing import Listing, by_count
@@ -88,36 +89,46 @@ class Constraints(Listing[Kept]):
         return bars(by_count(self, kind_of), "constraints", ax)
 
 
-class Ranked(Listing[tuple[float, Kept]]):
+class Ranked(Listing[tuple[Score, Kept]]):
     """Constraints with their scores, best first.
 
     Parameters
     ----------
     scored : scores and constraints.
     table : the name of their table.
+    sound : how many constraints of the table are sound, listed or not; None if it is not known.
     """
 
     headings: ClassVar[Sequence[str]] = ("score", "kind", "constraint")
-    dtypes: ClassVar[Mapping[str, str]] = {"score": "float64", **_DTYPES}
+    dtypes: ClassVar[Mapping[str, str]] = {
+        "score": "float64",
+        "sound": "boolean",
+        "strength": "float64",
+        "support": "float64",
+        **_DTYPES,
+    }
 
-    def __init__(self, scored: Iterable[tuple[float, Kept]], table: str = "") -> None:
+    def __init__(self, scored: Iterable[tuple[Score, Kept]], table: str = "", sound: int | None = None) -> None:
         super().__init__(scored)
         self.table = table
+        self.sound = sound
 
     def heading(self, total: int) -> str:
         """Return the number of constraints and the name of their table."""
-        return f"{counted(total, 'constraint')}{f' of {self.table}' if self.table else ''}, best first"
+        sound = "" if self.sound is None else f"; {self.sound:,} of all constraints are sound"
+        return f"{counted(total, 'constraint')}{f' of {self.table}' if self.table else ''}, best first{sound}"
 
-    def line(self, item: tuple[float, Kept]) -> str:
+    def line(self, item: tuple[Score, Kept]) -> str:
         """Return score and text."""
         return f"{item[0]:.3f}  {item[1]}"
 
-    def cells(self, item: tuple[float, Kept]) -> Sequence[TableCell]:
+    def cells(self, item: tuple[Score, Kept]) -> Sequence[TableCell]:
         """Return score, kind, words and text."""
         score, constraint = item
         return TableCell(f"{score:.3f}", is_number=True), *Constraints[Kept]([], self.table).cells(constraint)
 
-    def record(self, item: tuple[float, Kept]) -> Mapping[str, Any]:
+    def record(self, item: tuple[Score, Kept]) -> Mapping[str, Any]:
         """Return the score, and the constraint's values."""
         score, constraint = item
-        return {"score": score, **Constraints[Kept]([], self.table).record(constraint)}
+        about = {"score": float(score), "sound": score.sound, "strength": score.strength, "support": score.support}
+        return {**about, **Constraints[Kept]([], self.table).record(constraint)}

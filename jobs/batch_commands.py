@@ -32,7 +32,10 @@ FILES = click.argument("files", nargs=-1, required=True, type=ReadableFile(), me
     metavar="SHARE",
     help="Also list inclusions that hold for this share of values (ind).",
 )
-@click.option("--top", type=options.Whole(1), metavar="N", help="Only the N highest ranked constraints, best first.")
+@click.option(
+    "--top", type=options.Whole(1), metavar="N", help="Only the N highest ranked sound constraints, best first."
+)
+@click.option("--all", "every", is_flag=True, help="With --top, rank constraints that are not sound too.")
 @click.option("--as-rules", is_flag=True, help="Write a rules file, to edit and use with holdfast check.")
 @click.option(
     "--examples",
@@ -277,6 +280,8 @@ def _search_request(files: tuple[FileOrAddress, ...], given: dict[str, Any]) -> 
         raise click.UsageError("--examples lists exceptions: add --near SHARE.")
     reading = _reading(given)
     spark_options = _spark_options(given, files)
+    if given["every"] and given["top"] is None:
+        raise click.UsageError("--all is for --top N: without --top all constraints are written.")
     if given["as_rules"] and given["format_"] == "json":
         raise click.UsageError("--as-rules writes lines for people to edit: leave out --format json.")
     if given["as_rules"] and given["min_coverage"] is not None:
@@ -291,7 +296,7 @@ def _search_request(files: tuple[FileOrAddress, ...], given: dict[str, Any]) -> 
         raise click.UsageError("--min-coverage is for inclusion dependencies: add --family ind.")
     from holdfast.jobs.searches.request import SearchRequest
 
-    same = ("near", "max_predicates", "max_context", "space", "write_space", "threads", "top", "as_rules", "explain")
+    same = "near max_predicates max_context space write_space threads top every as_rules explain".split()
     is_near_inclusion = near is not None and families == ("ind",)
     return SearchRequest(
         files=files,

@@ -4,6 +4,7 @@ Invariant: every error is a plain sentence on standard error, and the exit code 
 alone. Engines are imported by the job that needs them.
 """
 
+import difflib
 import errno
 import fcntl
 import io
@@ -111,6 +112,9 @@ def _invoked(arguments: Sequence[str], lines: LogLines) -> int:
         click.echo(error.format_message(), err=True)
         return USAGE
     except click.ClickException as error:
+        if isinstance(error, click.NoSuchOption):
+            nearest = difflib.get_close_matches(error.option_name, error.possibilities or (), 1)
+            error = click.NoSuchOption(error.option_name, possibilities=nearest, ctx=error.ctx)
         shown = io.StringIO()
         error.show(shown)
         return _say(context, masked(shown.getvalue().rstrip()), USAGE)

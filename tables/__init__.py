@@ -6,7 +6,7 @@ comparable by `comparable`, and `space_of` measures which pairs a predicate spac
 """
 
 from holdfast.tables.columnar import EncodedColumn, Table
-from holdfast.tables.comparable import common_keys, key_space, overlap, space_of
+from holdfast.tables.comparable import common_keys, key_space, overlap, related, space_of
 from holdfast.tables.frames import from_arrow, from_pandas
 from holdfast.tables.options import ReadOptions
 from holdfast.tables.reading import as_table, read_table, table_name, table_names
@@ -22,6 +22,7 @@ __all__ = [
     "key_space",
     "overlap",
     "read_table",
+    "related",
     "space_of",
     "table_name",
     "table_names",

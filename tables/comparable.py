@@ -20,6 +20,7 @@ from holdfast.tables.keys import NARROW_DECIMAL, decimal_words, float_keys, floa
 
 Parts: TypeAlias = tuple[NDArray[np.generic], ...]
 
+_FEWEST_COMMON, _BEYOND_CHANCE = 3, 2
 _LIMITS = np.iinfo(np.int64)
 
 
@@ -62,6 +63,43 @@ def overlap(table: Table, left: int, right: int) -> tuple[int, int]:
     a_counts, b_counts = a.counts[1], b.counts[1]
     smaller = int(np.minimum(a_counts[in_a], b_counts[in_b]).sum())
     return smaller, int(a_counts.sum() + b_counts.sum()) - smaller
+
+
+def related(left: EncodedColumn, right: EncodedColumn) -> bool:
+    """Return whether two columns of one type group have values in common beyond chance. O(d)."""
+    steps = key_space(left) == key_space(right) and left.column.type.has_steps
+    return related_counts(*common_distinct(left, right), left.counts[1], right.counts[1], steps=steps)
+
+
+def related_counts(left: Keys, right: Keys, left_counts: Keys, right_counts: Keys, *, steps: bool) -> bool:
+    """Return whether two columns have values in common beyond chance, by distinct keys and how often each occurs.
+
+    The most frequent common value does not count, as a 0, `no` or `M` may stand for anything. Without it, 30 % of the
+    values have to be common, by occurrences, and at least two distinct ones. Of numbers with steps, such as integers,
+    there have to be twice as many common ones as two random sets of the same sizes in the same range would have.
+
+    Examples
+    --------
+    >>> ages, hours, ones = np.arange(17, 91), np.arange(1, 100), np.ones(99, np.int64)
+    >>> related_counts(ages, hours, ones[:74], ones, steps=True)
+    False
+    >>> related_counts(250 * ages, 250 * hours, ones[:74], ones, steps=True)
+    True
+    """
+    _, in_left, in_right = np.intersect1d(left, right, assume_unique=True, return_indices=True)
+    if len(in_left) < _FEWEST_COMMON:
+        return False
+    smaller = np.minimum(left_counts[in_left], right_counts[in_right])
+    larger = np.maximum(left_counts[in_left], right_counts[in_right])
+    dominant = int(np.argmax(smaller))
+    shared = int(smaller.sum() - smaller[dominant])
+    every = int(left_counts.sum() + right_counts.sum() - smaller.sum() - larger[dominant])
+    if 10 * shared < 3 * every:
+        return False
+    if not steps:
+        return True
+    values = int(max(left.max(), right.max())) - int(min(left.min(), right.min())) + 1
+    return len(in_left) * values >= _BEYOND_CHANCE * len(left) * len(right)
 
 
 def common_distinct(left: EncodedColumn, right: EncodedColumn) -> tuple[Keys, Keys]:

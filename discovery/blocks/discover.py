@@ -16,7 +16,6 @@ from holdfast.discovery.blocks.storage.block import Block, rows_of
 from holdfast.discovery.blocks.storage.table import BlockTable, Report, Source
 from holdfast.discovery.blocks.values.shared import clusters_of, missing_values, overlaps_of
 from holdfast.discovery.discover import Discovered
-from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.inclusion.discover import DiscoveredInclusions
 from holdfast.discovery.inclusion.result import Inclusions
@@ -26,7 +25,7 @@ from holdfast.discovery.near.lattice import Tasks, allowed, near_set
 from holdfast.discovery.near.ranking import NearScores, needed
 from holdfast.discovery.near.removal import Removal
 from holdfast.discovery.near.suspects import LEAST_SCORE
-from holdfast.discovery.ranking import PairSample
+from holdfast.discovery.ranking import Measured
 from holdfast.discovery.reported import ReportedSet
 from holdfast.display.suspects import Suspects
 
@@ -39,13 +38,13 @@ class DiscoveredInBlocks(Discovered):
 
     Parameters
     ----------
-    sample : the pairs of rows by which constraints are ranked.
+    measured : what constraints are ranked by.
     """
 
-    sample: PairSample = field(kw_only=True)
+    measured: Measured = field(kw_only=True)
 
-    def _sample(self) -> PairSample:
-        return self.sample
+    def _measured(self) -> Measured:
+        return self.measured
 
 
 def space_of_blocks(table: BlockTable, cross_columns: str | Collection[tuple[str, str]] = "auto") -> PredicateSpace:
@@ -66,21 +65,21 @@ def discover_blocks(
 ) -> DiscoveredInBlocks:
     """Find all constraints of the space's family that hold on a table and that no other constraint implies."""
     seed = seed_blocks(table, space, bound, threads=threads, report=report)
-    sample = _sample_of(table, space)
+    measured = _measured_of(table, space)
     return DiscoveredInBlocks(
-        table.without_rows(), space, ReportedSet(space, seed.masks), seed.explained, sample=sample
+        table.without_rows(), space, ReportedSet(space, seed.masks), seed.explained, measured=measured
     )
 
 
-def _sample_of(table: BlockTable, space: PredicateSpace) -> PairSample:
-    """Return pairs of rows of the first blocks."""
+def _measured_of(table: BlockTable, space: PredicateSpace) -> Measured:
+    """Return rows of the first blocks."""
     rows = np.cumsum([0, *(block.rows for block in table.base.blocks)])
     some = tuple(block for block, before in zip(table.base.blocks, rows, strict=False) if before < _RANKED_ON)
-    return next(iter(table.executors.run(partial(_paired, table.source, space), [some])))
+    return next(iter(table.executors.run(partial(_coded, table.source, space), [some])))
 
 
-def _paired(source: Source, space: PredicateSpace, blocks: tuple[Block, ...]) -> PairSample:
-    return PairSample.of(pair_codes(rows_of(source.read_all(blocks), source.schema).table, space), space)
+def _coded(source: Source, space: PredicateSpace, blocks: tuple[Block, ...]) -> Measured:
+    return Measured.of_table(rows_of(source.read_all(blocks), source.schema).table, space)
 
 
 NEAR_FAMILIES = ("key", "fd")

@@ -22,6 +22,11 @@ def current_codes(rows: RowSet, space: PredicateSpace, first: Slots | None = Non
         others = np.ones(len(rows.copies), np.bool_)
         others[first] = False
         live = np.concatenate([first, live[others[live]]])
+    return codes_of(rows, space, live)
+
+
+def codes_of(rows: RowSet, space: PredicateSpace, live: Slots) -> PairCodes:
+    """Return the codes of some live rows, as `current_codes` does."""
     stable = rows.codes[live]
     left = np.empty((len(space.pairs), len(live)), np.int32)
     right: DenseCodes = np.empty_like(left)

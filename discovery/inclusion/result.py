@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from holdfast.constraints import Family, InclusionDependency
+from holdfast.constraints.scores import Score
 from holdfast.discovery.inclusion.clusters import Clusters
 from holdfast.display.constraints import Ranked
 from holdfast.tables.arrays import Ints
@@ -71,7 +72,7 @@ class Inclusions:
         """Return the likeliest foreign keys, best first, each with its score."""
         score = self.scores(self._pairs)
         best = np.argsort(-score, kind="stable")[:count]
-        return Ranked((float(score[i]), self.dependency(*self._pairs[i].tolist())) for i in best)
+        return Ranked((Score(score[i]), self.dependency(*self._pairs[i].tolist())) for i in best)
 
     def near(self, least: float) -> Iterator[NearInclusion]:
         """Yield inclusions that hold for at least a share of the left values, but not for all; best covered first."""

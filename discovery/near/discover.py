@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 import numpy as np
 
 from holdfast.constraints import NearConstraint, NearShape, UsageError
+from holdfast.constraints.scores import sound_of
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.near.counting import Counter, by_candidate, by_context
 from holdfast.discovery.near.lattice import NearMember, NearSet, allowed, counting, near_set
@@ -121,13 +122,14 @@ class NearDiscovered(Sequence[NearConstraint]):
         return self._repr_mimebundle_()["text/html"]
 
     def top(self, count: int) -> Ranked[NearConstraint]:
-        """Return the constraints with the highest scores (`near.ranking`), each with its score.
+        """Return the constraints that say most (`near.ranking`), each with its score: sound ones come first.
 
         O(constraints), and what `ranking` takes, whatever `count` is.
         """
         every = [(self.ranking.score(member), member) for member in self.found.members]
-        every.sort(key=lambda scored: -scored[0])
-        return Ranked(((score, self.constraint(member)) for score, member in every[:count]), self.table.schema.table)
+        every.sort(key=lambda scored: scored[0].place())
+        best = ((score, self.constraint(member)) for score, member in every[:count])
+        return Ranked(best, self.table.schema.table, sound_of([score for score, _ in every]))
 
     @property
     @abstractmethod

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.constraints import NearShape
+from holdfast.constraints.scores import Score
 from holdfast.discovery.near.counting import Candidate, Context
 from holdfast.discovery.near.lattice import NearMember
 from holdfast.discovery.near.swaps import Swaps
@@ -49,12 +50,13 @@ class NearScores:
     counts: Mapping[Candidate, int]
     swaps: Mapping[Context, Swaps] = field(default_factory=dict)
 
-    def score(self, member: NearMember) -> float:
+    def score(self, member: NearMember) -> Score:
         """Return the score of a member of the near set."""
         shape, target = self.targets.form(member.number)
         columns = len(member.context) + len(target)
         symbols = 2 + columns + _OPERATORS[shape] + bool(member.context)
-        return (2 * self.strength(member) + min(1.0, _FEWEST_SYMBOLS / symbols)) / 3
+        strength = self.strength(member)
+        return Score((2 * strength + min(1.0, _FEWEST_SYMBOLS / symbols)) / 3, strength, self._support(member))
 
     def strength(self, member: NearMember) -> float:
         """Return how far the violations of a member are below chance."""
@@ -67,6 +69,14 @@ class NearScores:
             among, of = count(part, member.number)
             least = min(least, among / of if of else 0.0)
         return _below((violations + _MARGIN) / (informative + 2 * _MARGIN), least)
+
+    def _support(self, member: NearMember) -> float:
+        """Return how many rows could be exceptions."""
+        shape, _ = self.targets.form(member.number)
+        if shape is NearShape.KEY:
+            return self.rows - 1
+        count = self._violations if shape is NearShape.CONSTANT else self._swaps
+        return count(member.context, member.number)[1]
 
     def _of_key(self, member: NearMember) -> float:
         """Compare the rows that are not alone with those that would not be if one column were shuffled.

@@ -113,13 +113,11 @@ def ways(tables: Path) -> dict[str, str]:
     question = "select sentence, since_commit from held where kind = 'key'"
     columns = '"sentence", "since_commit"'
     held = f"deltalake.QueryBuilder().register('held', deltalake.DeltaTable({place}))"
-    keys = f'{held}.execute("{question}")'
+    keys, every = (f"{held}.execute({text})" for text in (f'"{question}"', "'select * from held'"))
     return {
         "pandas": f"import deltalake, pyarrow; print(pyarrow.table({keys}).to_pandas())",
         "DuckDB": (
-            f"import deltalake, duckdb, pyarrow; "
-            f"held = pyarrow.table({held}.execute('select * from held')); "
-            f'print(duckdb.sql("{question}"))'
+            f'import deltalake, duckdb, pyarrow; held = pyarrow.table({every}); print(duckdb.sql("{question}"))'
         ),
         "Spark": (
             "from holdfast.streaming.spark.session import session; "

@@ -10,9 +10,11 @@ Invariant: a constraint has one line for programs; for people one line, with its
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from holdfast.constraints import Constraint, PredicateSpace, UsageError, constraint_fields
+from holdfast.constraints.scores import Score
+from holdfast.display.constraints import Ranked
 from holdfast.jobs.files.engines import Engine
 from holdfast.jobs.files.found_rules import Found, rule_lines
 from holdfast.jobs.files.spaces import read_space, reading_in
@@ -25,10 +27,10 @@ if TYPE_CHECKING:
     from holdfast.discovery.explained import Explained
     from holdfast.jobs.terminal.progress import Progress, ProgressTask
 
-Rank = tuple[int, float]
+Rank = tuple[int, Score]
 """The place of a constraint among the highest ranked ones, from 1, and its score."""
 
-Ranked = TypeVar("Ranked", bound=Constraint)
+Kept = TypeVar("Kept", bound=Constraint)
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Line:
 
     def as_json(self, answering: Answering) -> Iterator[str]:
         """Yield the line for programs."""
-        ranked = {} if self.rank is None else {"score": round(self.rank[1], 4), "rank": self.rank[0]}
+        ranked = {} if self.rank is None else _rank_fields(*self.rank)
         sentence = sentence_fields(self.constraint, answering) if self.holds else {}
         yield json_line({**constraint_fields(self.constraint, self.table), **ranked, **self.fields, **sentence})
 
@@ -147,20 +149,57 @@ class SearchOfTables(FileSearch):
         """Search one table."""
 
 
+def _rank_fields(place: int, score: Score) -> dict[str, Any]:
+    """Return the fields of a rank: soundness where it is measured."""
+    ranked: dict[str, Any] = {"score": round(float(score), 4), "rank": place}
+    if score.strength is not None and score.support is not None:
+        ranked |= {"sound": score.sound, "strength": round(score.strength, 4), "support": round(score.support)}
+        ranked |= {} if score.sound else {"why_not": score.why_not}
+    return ranked
+
+
 def note_warnings(warnings: Iterable[str], progress: "Progress") -> None:
     """Note the warnings of a reader."""
     for warning in warnings:
         progress.note(f"warning: {warning}")
 
 
-def ranked(
-    every: Iterable[Ranked], top: Callable[[int], Iterable[tuple[float, Ranked]]], count: int | None
-) -> Iterator[tuple[Rank | None, Ranked]]:
-    """Yield all constraints without ranks; or the `count` highest ranked ones, which `top` returns with scores."""
-    if count is None:
-        yield from ((None, constraint) for constraint in every)
-    else:
-        yield from (((place, score), constraint) for place, (score, constraint) in enumerate(top(count), 1))
+@dataclass(frozen=True)
+class Shown(Generic[Kept]):
+    """The constraints of one search that are written.
+
+    Parameters
+    ----------
+    constraints : with their ranks; without ranks where all constraints are written.
+    note : how many constraints are left out since they are not sound; empty where there are none.
+    """
+
+    constraints: Sequence[tuple[Rank | None, Kept]]
+    note: str = ""
+
+    @classmethod
+    def of(cls, every: Sequence[Kept], top: Callable[[int], Ranked[Kept]], request: SearchRequest) -> "Shown[Kept]":
+        """Return all constraints; or, with --top, the first of the sound ones, or without --all, if there are some.
+
+        Parameters
+        ----------
+        top : returns a number of the highest ranked constraints.
+        """
+        if request.top is None:
+            return cls([(None, constraint) for constraint in every])
+        best = top(request.top)
+        shown = [((place, score), constraint) for place, (score, constraint) in enumerate(best, 1)]
+        if request.every or best.sound is None or best.sound == len(every):
+            return cls(shown)
+        if not best.sound:
+            return cls(shown, "none of them is sound: too few rows could violate them to tell rules from chance")
+        known = f"{best.sound:,} of {len(every):,} are sound; --all ranks the others too"
+        return cls([one for one in shown if one[0][1].sound], known)
+
+    def notes(self) -> Iterator[str]:
+        """Yield the note, if there is one."""
+        if self.note:
+            yield f"  {self.note}"
 
 
 def steps(explained: "Explained") -> Iterator[str]:

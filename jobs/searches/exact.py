@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from holdfast.constraints import DenialKind, Family, PredicateSpace
 from holdfast.jobs.files.engines import Engine
 from holdfast.jobs.files.spaces import space_for
-from holdfast.jobs.searches.contract import Line, SearchOfTables, ranked, steps
+from holdfast.jobs.searches.contract import Line, SearchOfTables, Shown, steps
 from holdfast.jobs.searches.request import SearchRequest
 from holdfast.jobs.terminal.counts import compared_across, counted_constraints
 
 if TYPE_CHECKING:
     from holdfast.discovery.discover import Discovered
+    from holdfast.discovery.reported import Reported
     from holdfast.jobs.terminal.progress import ProgressTask
 
 
@@ -25,7 +26,7 @@ class ExactSearch(SearchOfTables):
         super().__init__(request)
         self._family = Family((request.families or ())[0])
         self._bound = request.max_context if self._family is Family.ORDER else request.max_predicates
-        self._found: list[Discovered] = []
+        self._found: list[tuple[Discovered, Shown[Reported]]] = []
 
     def search(self, engine: Engine, table: Any, task: "ProgressTask") -> None:
         """Search one table."""
@@ -42,22 +43,25 @@ class ExactSearch(SearchOfTables):
         def report(text: str) -> None:
             task.describe(f"{schema.table}: {text}")
 
-        self._found.append(engine.discover(table, space, self._bound, request.thread_count, report))
+        found = engine.discover(table, space, self._bound, request.thread_count, report)
+        if request.top is not None:
+            report(f"ranking {len(found):,} constraints")
+        self._found.append((found, Shown.of(found, found.top, request)))
 
     @property
     def space(self) -> PredicateSpace:
         """The predicate space of the only table."""
-        return self._found[0].space
+        return self._found[0][0].space
 
     def lines(self) -> Iterator[Line]:
         """Yield the constraints of each table."""
-        for found in self._found:
-            for rank, constraint in ranked(found, found.top, self.request.top):
+        for found, shown in self._found:
+            for rank, constraint in shown.constraints:
                 yield Line(found.table.schema.table, constraint, constraint.kind.value, rank)
 
     def notes(self) -> Iterator[str]:
         """Yield how many constraints were found; with `explain`, before that the steps of each search."""
-        for found in self._found:
+        for found, shown in self._found:
             schema = found.table.schema
             if self.request.explain:
                 yield f"{schema.table}: {f'plan: {found.explained.plan}' if found.explained.plan else 'steps'}"
@@ -68,3 +72,4 @@ class ExactSearch(SearchOfTables):
             counts = ", ".join(f"{count:,} {kind.value.replace('_', ' ')}" for kind, count in kinds) or "none"
             known = counted_constraints(len(found), self._family, self._bound)
             yield f"{schema.table}: {found.table.row_count:,} rows, {len(schema)} columns; {known} ({counts})"
+            yield from shown.notes()

@@ -7,7 +7,7 @@ from holdfast.constraints import UsageError, json_value
 from holdfast.display.texts import counted
 from holdfast.jobs.files.addresses import paths_of
 from holdfast.jobs.files.engines import Engine
-from holdfast.jobs.searches.contract import FileSearch, Line, note_warnings, ranked, steps
+from holdfast.jobs.searches.contract import FileSearch, Line, Shown, note_warnings, steps
 from holdfast.jobs.searches.request import SearchRequest
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class InclusionSearch(FileSearch):
     def lines(self) -> Iterator[Line]:
         """Yield the inclusions that hold, then those that hold for a share of the values."""
         found, coverage = self._found, self.request.min_coverage
-        for rank, dependency in ranked(found, found.constraints.top, self.request.top):
+        for rank, dependency in Shown.of(found, found.constraints.top, self.request).constraints:
             yield Line(dependency.dependent.table, dependency, rank=rank)
         if coverage is not None:
             yield from map(self._near_line, found.constraints.near(coverage))

@@ -18,7 +18,7 @@ from holdfast.display.near import but_for
 from holdfast.display.texts import columns, counted
 from holdfast.jobs.files.engines import Engine, NearSearchOptions
 from holdfast.jobs.files.found_rules import Found
-from holdfast.jobs.searches.contract import Line, Rank, SearchOfTables, ranked, steps
+from holdfast.jobs.searches.contract import Line, SearchOfTables, Shown, steps
 from holdfast.jobs.searches.request import SearchRequest
 from holdfast.jobs.terminal.check_lines import shown_value
 
@@ -41,7 +41,7 @@ class _FoundOnTable:
     """
 
     near: "NearDiscovered"
-    written: Sequence[tuple[Rank | None, NearConstraint]]
+    written: "Shown[NearConstraint]"
     removals: "Sequence[Removal] | None"
 
 
@@ -72,10 +72,10 @@ class NearSearch(SearchOfTables):
         )
         near = engine.near(table, options, lambda text: task.describe(f"{name}: {text}"))
         task.describe(f"{name}: {'naming' if request.top is None else 'ranking'} {len(near):,} constraints")
-        written = list(ranked(near, near.top, request.top))
-        task.describe(f"{name}: listing exceptions of {len(written):,} constraints")
+        written = Shown.of(near, near.top, request)
+        task.describe(f"{name}: listing exceptions of {len(written.constraints):,} constraints")
         is_listed = request.examples and not request.as_rules
-        removals = near.removals(constraint for _, constraint in written) if is_listed else None
+        removals = near.removals(constraint for _, constraint in written.constraints) if is_listed else None
         self._found.append(_FoundOnTable(near, written, removals))
         self._tables[name] = table
 
@@ -84,7 +84,7 @@ class NearSearch(SearchOfTables):
         as_json, examples = self.request.answering.as_json, self.request.examples
         for found in self._found:
             table = found.near.table
-            for i, (rank, constraint) in enumerate(found.written):
+            for i, (rank, constraint) in enumerate(found.written.constraints):
                 fields: Mapping[str, Any] = {}
                 below: Sequence[str] = ()
                 if found.removals is not None and as_json:
@@ -108,7 +108,8 @@ class NearSearch(SearchOfTables):
 
     def notes(self) -> Iterator[str]:
         """Yield how many near constraints were found; with `explain`, before that the steps of each search."""
-        for near in (found.near for found in self._found):
+        for found_on_table in self._found:
+            near = found_on_table.near
             table = near.table
             if self.request.explain:
                 yield f"{table.schema.table}: steps"
@@ -122,6 +123,7 @@ class NearSearch(SearchOfTables):
             found = f"{counted(len(near), 'near constraint')} with at most {counted(near.found.most, 'exception')}"
             size = f"{table.row_count:,} rows, {len(table.schema)} columns"
             yield f"{table.schema.table}: {size}; {found}{bound} ({counts})"
+            yield from found_on_table.written.notes()
 
 
 def _example_fields(table: "Table", removal: "Removal", examples: int) -> dict[str, Any]:

@@ -65,6 +65,7 @@ class SearchRequest(FilesRequest):
     space, write_space : the file of the predicate space to use, and the file to write the used space to.
     min_coverage : the share of values from which an inclusion is listed, although it does not hold.
     top : how many of the highest ranked constraints are written; None for all, without ranks.
+    every : whether constraints that are not sound are ranked too.
     as_rules : whether constraints are written as a rules file.
     explain : whether the steps of the search are noted with their times.
     """
@@ -78,6 +79,7 @@ class SearchRequest(FilesRequest):
     write_space: Path | None
     min_coverage: float | None
     top: int | None
+    every: bool
     as_rules: bool
     explain: bool
 

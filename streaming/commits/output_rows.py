@@ -14,6 +14,7 @@ from holdfast.constraints import (
     json_value,
     parse_rule_body,
 )
+from holdfast.constraints.scores import Score
 from holdfast.constraints.sentences import sentence
 from holdfast.state.commits import Identity, LedgerEntry
 from holdfast.streaming.maintainers.maintainer import Maintainer
@@ -85,7 +86,7 @@ class OutputRows:
         constraints: Sequence[tuple[Constraint, str]],
         counts: Mapping[str, int],
         published: Sequence[Row],
-        scores: Mapping[str, float],
+        scores: Mapping[str, Score],
         cause: str | None = None,
     ) -> set[str]:
         """Add the constraints of seeded tables: the difference from the published ones.
@@ -114,13 +115,13 @@ class OutputRows:
             changed.add(row["table_name"])
         return changed
 
-    def change(self, row: Row, about: Row, score: float | None = None) -> None:
+    def change(self, row: Row, about: Row, score: Score | None = None) -> None:
         """Add a row about a change, and the corresponding row of `constraints`."""
         self.add("constraint_changes", {**row, "committed_at": self.at, "date": self.at[:10]})
         if row["change"] == "appeared":
             rule = NULLS_IGNORED if about["family"] == "ind" else NULLS_RULE
             since = {"since_commit": self.commit, "since": self.at, "nulls_rule": rule}
-            self.add("constraints", {**about, **since, "score": score})
+            self.add("constraints", {**about, **since, **score_fields(score)})
         else:
             self.add("constraints", {"constraint_id": about["constraint_id"], "_gone": True})
 
@@ -251,6 +252,14 @@ def described(
             "exceptions": change.exceptions,
         }
         yield Described(row, about, change.constraint)
+
+
+def score_fields(score: Score | None) -> Row:
+    """Return the columns of `constraints` about a score."""
+    if score is None:
+        return dict.fromkeys(("score", "sound", "strength", "support", "why_not"))
+    about = {"score": float(score), "sound": score.sound, "why_not": score.why_not}
+    return {**about, "strength": score.strength, "support": score.support}
 
 
 def rule_sentence(line: Row) -> str:

@@ -20,10 +20,11 @@ from typing import Any, Protocol
 
 from holdfast.constraints import Constraint, constraint_id
 from holdfast.constraints.inclusion import InclusionDependency
+from holdfast.constraints.scores import Score
 from holdfast.state import codecs
 from holdfast.state.store import Reader
 from holdfast.streaming.commits.draft import CommitDraft
-from holdfast.streaming.commits.output_rows import Described
+from holdfast.streaming.commits.output_rows import Described, score_fields
 
 PLACES = 1_000
 
@@ -39,7 +40,7 @@ class Scored(Protocol):
     def constraints(self) -> Sequence[Any]:
         """The constraints that hold now."""
 
-    def scores(self, constraints: Sequence[Any]) -> list[float]:
+    def scores(self, constraints: Sequence[Any]) -> list[Score]:
         """Return the score of each constraint, from 0 to 1."""
 
 
@@ -56,14 +57,14 @@ class RankChanges:
     at : the time, in seconds, if ranks are published; else None.
     """
 
-    scores: Mapping[str, Mapping[str, float]]
+    scores: Mapping[str, Mapping[str, Score]]
     gone: Mapping[str, Sequence[str]]
     is_seed: bool = False
-    ranked: dict[str, dict[str, float]] = field(default_factory=dict)
+    ranked: dict[str, dict[str, Score]] = field(default_factory=dict)
     at: float | None = None
 
     @property
-    def score_of(self) -> Mapping[str, float]:
+    def score_of(self) -> Mapping[str, Score]:
         """The scores by constraint id."""
         return {name: score for found in self.scores.values() for name, score in found.items()}
 
@@ -89,7 +90,7 @@ class Ranking:
     def __init__(self, store: Reader, every: float = 300.0) -> None:
         self._store = store
         self._every = every
-        self._scores: dict[str, dict[str, float]] = {}
+        self._scores: dict[str, dict[str, Score]] = {}
         self._renewed: dict[str, set[str]] = defaultdict(set)  # since the last publication of ranks
         self._at: dict[str, float] = {}
 
@@ -131,7 +132,7 @@ class Ranking:
             moves.ranked[group] = scores
             draft.change.put("ranks", group.encode(), codecs.json_bytes(ranks))
             for name, score, rank in changed:
-                row = {"constraint_id": name, "score": score, "rank": rank, "_amends": True}
+                row = {"constraint_id": name, **score_fields(score), "rank": rank, "_amends": True}
                 draft.rows.add("constraints", row)
 
     def _keep(self, subject: Scored, moves: RankChanges) -> None:
@@ -150,11 +151,11 @@ class Ranking:
 
 
 def ranked(
-    scores: Mapping[str, float], published: Mapping[str, int], places: int = PLACES
-) -> tuple[dict[str, int], list[tuple[str, float, int | None]]]:
+    scores: Mapping[str, Score], published: Mapping[str, int], places: int = PLACES
+) -> tuple[dict[str, int], list[tuple[str, Score, int | None]]]:
     """Return the ranks by constraint id, and (id, score, rank) of each row whose rank changed. O(n).
 
-    Equal scores are ordered by id.
+    Sound constraints come first; equal scores are ordered by id.
 
     Parameters
     ----------
@@ -164,14 +165,14 @@ def ranked(
 
     Examples
     --------
-    >>> ranked({"a": 0.5, "b": 0.9}, {})
+    >>> ranked({"a": Score(0.5), "b": Score(0.9)}, {})
     ({'b': 1, 'a': 2}, [('b', 0.9, 1), ('a', 0.5, 2)])
-    >>> ranked({"a": 0.5}, {"a": 2})
+    >>> ranked({"a": Score(0.5)}, {"a": 2})
     ({'a': 1}, [('a', 0.5, 1)])
     """
-    best = heapq.nsmallest(places, scores.items(), key=lambda item: (-item[1], item[0]))
+    best = heapq.nsmallest(places, scores.items(), key=lambda item: (item[1].place(), item[0]))
     ranks = {constraint_id: rank for rank, (constraint_id, _) in enumerate(best, 1)}
-    moved: list[tuple[str, float, int | None]] = [
+    moved: list[tuple[str, Score, int | None]] = [
         (name, scores[name], rank) for name, rank in ranks.items() if published.get(name) != rank
     ]
     moved += [(name, scores[name], None) for name in published if name in scores and name not in ranks]
@@ -182,12 +183,12 @@ def _group(family: str, name: str) -> str:
     return f"{family}\0{name}"
 
 
-def _scores(subject: Scored, constraints: Sequence[Constraint]) -> dict[str, dict[str, float]]:
+def _scores(subject: Scored, constraints: Sequence[Constraint]) -> dict[str, dict[str, Score]]:
     """Return the scores of constraints by group and id."""
-    found: dict[str, dict[str, float]] = defaultdict(dict)
+    found: dict[str, dict[str, Score]] = defaultdict(dict)
     if not constraints:
         return found
     for constraint, score in zip(constraints, subject.scores(constraints), strict=True):
         table = constraint.dependent.table if isinstance(constraint, InclusionDependency) else subject.name
-        found[_group(constraint.family.value, subject.name)][constraint_id(constraint, table)] = round(score, 6)
+        found[_group(constraint.family.value, subject.name)][constraint_id(constraint, table)] = score.rounded()
     return found

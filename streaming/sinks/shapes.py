@@ -129,12 +129,20 @@ CONSTRAINTS = Shape(
         ("since_commit", _COUNT, "the commit with which the constraint appeared"),
         ("since", _TIME, "the time of that commit"),
         ("score", pa.float64(), "the score as of the commit, from 0 to 1"),
-        ("rank", _COUNT, "rank by score within table and family; null after the first thousand"),
+        (
+            "rank",
+            _COUNT,
+            "place in table and family: sound ones first, then by score; null after the first thousand",
+        ),
         ("nulls_rule", _TEXT, "how the constraint treats null"),
+        ("sound", pa.bool_(), "whether the constraint says something about the data; null for inclusions"),
+        ("strength", pa.float64(), "how much rarer violations are than chance would have them, from 0 to 1"),
+        ("support", pa.float64(), "number of measured rows that could have violated the constraint"),
+        ("why_not", _TEXT, "why the constraint is not sound"),
     ),
     change_feed=True,
     key="constraint_id",
-    amendable=("commit", "score", "rank"),
+    amendable=("commit", "score", "rank", "sound", "strength", "support", "why_not"),
 )
 BATCHES = Shape(
     "batches",

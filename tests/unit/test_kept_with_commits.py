@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.constraints import Constraint, Rule, parse_constraint, parse_rule_body
+from holdfast.constraints.scores import Score
 from holdfast.state.commits import Commits
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.commits.draft import CommitDraft
@@ -64,8 +65,8 @@ class Subject:
     def __init__(self, *texts: str) -> None:
         self.constraints: list[Constraint] = [parse_constraint(text) for text in texts]
 
-    def scores(self, constraints: Sequence[Any]) -> list[float]:
-        return [1 / len(str(constraint)) for constraint in constraints]
+    def scores(self, constraints: Sequence[Any]) -> list[Score]:
+        return [Score(1 / len(str(constraint))) for constraint in constraints]
 
 
 def _told(change: str, text: str) -> Described:

@@ -10,9 +10,8 @@ import pytest
 
 from holdfast import Maintainer, PredicateSpace, discover, from_arrow
 from holdfast.constraints import Constraint, ConstraintChange, Reason, Violation, parse_constraint
-from holdfast.discovery.evidence.codes import pair_codes
-from holdfast.discovery.evidence.current import current_codes
-from holdfast.discovery.ranking import PairSample, scores_on
+from holdfast.constraints.scores import Score
+from holdfast.discovery.ranking import Measured, scores_on
 from holdfast.state.commits import Commits
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.commits.draft import CommitDraft
@@ -25,7 +24,7 @@ from holdfast.tables.taxes import tax_records
 def test_what_is_written_is_the_order_by_score(seed: int) -> None:
     dice = random.Random(seed)
     places = dice.choice([1, 3, 100])
-    current: dict[str, float] = {}
+    current: dict[str, Score] = {}
     table: dict[str, int | None] = {}  # rows as a merged table has them
     for _ in range(40):
         for _ in range(dice.randint(0, 4)):
@@ -33,7 +32,7 @@ def test_what_is_written_is_the_order_by_score(seed: int) -> None:
             if key in current and dice.random() < 0.5:
                 del current[key], table[key]
             else:
-                current[key], table[key] = dice.choice([0.25, 0.5, 0.75]), None
+                current[key], table[key] = Score(dice.choice([0.25, 0.5, 0.75]), dice.choice([0.1, 0.7])), None
         if dice.random() < 0.5:
             continue
         published = {key: place for key, place in table.items() if place is not None}
@@ -42,21 +41,21 @@ def test_what_is_written_is_the_order_by_score(seed: int) -> None:
             assert score == current[key]
             assert table[key] != place
             table[key] = place
-        order = sorted(current, key=lambda key: (-current[key], key))
+        order = sorted(current, key=lambda key: (not current[key].sound, -current[key], key))
         assert table == {key: place if place <= places else None for place, key in enumerate(order, 1)}
         assert ranks == {key: place for key, place in table.items() if place is not None}
         assert ranked(current, ranks, places) == (ranks, [])
 
 
 def test_a_change_in_front_rewrites_no_more_than_the_places() -> None:
-    scores = {f"{n:05}": 0.5 for n in range(5_000)}
+    scores = {f"{n:05}": Score(0.5) for n in range(5_000)}
     ranks, moved = ranked(scores, {}, 10)
     assert len(moved) == 10
-    ranks, moved = ranked(scores | {"best": 0.9}, ranks, 10)
+    ranks, moved = ranked(scores | {"best": Score(0.9)}, ranks, 10)
     assert moved[0] == ("best", 0.9, 1)
     assert moved[-1] == ("00009", 0.5, None)
     assert len(moved) == 11
-    assert ranked(scores | {"best": 0.9, "worst": 0.1}, ranks, 10) == (ranks, [])
+    assert ranked(scores | {"best": Score(0.9), "worst": Score(0.1)}, ranks, 10) == (ranks, [])
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -112,12 +111,12 @@ class _Subject:
     def __init__(self, constraints: list[Constraint]) -> None:
         self.constraints = constraints
 
-    def scores(self, constraints: Sequence[Any]) -> list[float]:
+    def scores(self, constraints: Sequence[Any]) -> list[Score]:
         return [_score(constraint) for constraint in constraints]
 
 
-def _score(constraint: Constraint) -> float:
-    return (ord(str(constraint)[6]) % 3) / 10
+def _score(constraint: Constraint) -> Score:
+    return Score((ord(str(constraint)[6]) % 3) / 10)
 
 
 def _change(text: str, *, appeared: bool) -> ConstraintChange:
@@ -132,11 +131,12 @@ def test_scores_of_live_rows_are_those_of_the_table() -> None:
     maintainer = Maintainer.seed(table, space=space, threads=1)
     masks = discover(table, space=space).constraints.masks
     rows = maintainer._rows
-    live = scores_on(masks, PairSample.of_rows(rows, space), space)
-    assert live.tolist() == scores_on(masks, PairSample.of(current_codes(rows, space), space), space).tolist()
-    assert ((live > 0) & (live <= 1)).all()
-    batch = scores_on(masks, PairSample.of(pair_codes(table, space), space), space)
-    assert np.abs(live - batch).max() < 0.05  # other pairs are drawn
+    live = scores_on(masks, Measured.of_rows(rows, space), space)
+    assert all(0 < score <= 1 for score in live)
+    batch = scores_on(masks, Measured.of_table(table, space), space)
+    assert len(batch) == len(live)
+    assert np.abs(np.array(live) - np.array(batch)).max() < 0.1  # other pairs are drawn
+    assert {score.sound for score in live} == {True, False}
 
 
 def test_no_rows_have_scores_too() -> None:
@@ -144,4 +144,4 @@ def test_no_rows_have_scores_too() -> None:
     space = PredicateSpace(table.schema)
     rows = Maintainer.seed(table, space=space, threads=1)._rows
     masks = discover(from_arrow(tax_records(50), "tax"), space=space).constraints.masks
-    assert (scores_on(masks, PairSample.of_rows(rows, space), space) >= 0).all()
+    assert all(score.sound is False for score in scores_on(masks, Measured.of_rows(rows, space), space))

@@ -19,7 +19,7 @@ from holdfast.constraints import ColumnRef, Family, PredicateSpace, Schema
 from holdfast.discovery.blocks.storage.table import BlockTable
 from holdfast.discovery.inclusion.seeding import ColumnValues
 from holdfast.discovery.order.targets import Targets
-from holdfast.discovery.ranking import PairSample
+from holdfast.discovery.ranking import Measured
 from holdfast.discovery.seed import Seed
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state.store import Store, WriteBatch
@@ -204,8 +204,8 @@ class Holding(ABC):
         """Return the maintainer of constraints that nearly hold, still to be seeded or restored."""
 
     @abstractmethod
-    def sample(self, space: PredicateSpace) -> PairSample:
-        """Return random pairs of rows."""
+    def measured(self, space: PredicateSpace) -> Measured:
+        """Return what constraints are ranked by: some rows, drawn by lot."""
 
     @abstractmethod
     def whole(self) -> WholeTable:

@@ -28,10 +28,9 @@ from holdfast.discovery.blocks.storage.live import LiveBlocks, executors_for
 from holdfast.discovery.blocks.storage.location import Storage
 from holdfast.discovery.blocks.storage.lookup import rows_numbered
 from holdfast.discovery.blocks.storage.table import BlockTable, Order, Source
-from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.discovery.inclusion.seeding import ColumnValues
 from holdfast.discovery.order.targets import Targets
-from holdfast.discovery.ranking import PairSample
+from holdfast.discovery.ranking import Measured
 from holdfast.discovery.seed import Seed
 from holdfast.indexes.masks import seen_in
 from holdfast.indexes.rows import RowDelta
@@ -254,10 +253,10 @@ class RowsInBlocks(Holding):
         _refuse_orders(bounds, self.rows.space.schema)
         return NearMaintainer(self.rows, bounds, CountsInBlocks(self.rows))
 
-    def sample(self, space: PredicateSpace) -> PairSample:
-        """Return random pairs of rows, from a sample that is renewed now and then."""
+    def measured(self, space: PredicateSpace) -> Measured:
+        """Return what constraints are ranked by: rows of a sample that is renewed now and then."""
         sample = table_of(self.blocks.measured.sample, self.rows.space.schema)
-        return PairSample.of(pair_codes(sample, space), space)
+        return Measured.of_table(sample, space)
 
     def whole(self) -> WholeInBlocks:
         """Return all current rows."""

@@ -14,7 +14,7 @@ from holdfast.discovery.inclusion.seeding import ColumnValues, column_values
 from holdfast.discovery.order.search import OrderSearch
 from holdfast.discovery.order.seeding import seed_order
 from holdfast.discovery.order.targets import Targets
-from holdfast.discovery.ranking import PairSample
+from holdfast.discovery.ranking import Measured
 from holdfast.discovery.seed import Seed
 from holdfast.indexes.evidence_table import WITNESSES
 from holdfast.indexes.masks import seen_in
@@ -169,9 +169,9 @@ class RowsInMemory(Holding):
         ordered = ordered_in(self.rows.space.schema.columns, bounds)
         return NearMaintainer(self.rows, bounds, LiveCounts(self.rows, ordered, self.threads))
 
-    def sample(self, space: PredicateSpace) -> PairSample:
-        """Return random pairs of rows."""
-        return PairSample.of_rows(self.rows, space)
+    def measured(self, space: PredicateSpace) -> Measured:
+        """Return what constraints are ranked by. O(n), nanoseconds a row."""
+        return Measured.of_rows(self.rows, space)
 
     def whole(self) -> WholeInMemory:
         """Return all current rows. O(n)."""

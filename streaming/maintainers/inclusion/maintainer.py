@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.constraints import ColumnRef, ConstraintChange, InclusionDependency, Reason, Violation, parse_type
+from holdfast.constraints.scores import Score
 from holdfast.discovery.blocks.values.parts import ValueFiles, ValueParts
 from holdfast.discovery.inclusion.clusters import Clusters, Member
 from holdfast.discovery.inclusion.result import Inclusions
@@ -143,12 +144,11 @@ class InclusionMaintainer:
         """The inclusions that hold now. O(C^2)."""
         return list(self.inclusions)
 
-    def scores(self, constraints: Sequence[InclusionDependency]) -> list[float]:
+    def scores(self, constraints: Sequence[InclusionDependency]) -> list[Score]:
         """Return how likely each inclusion is a foreign key, from 0 to 1."""
         place = {column.ref: number for number, column in enumerate(self.clusters.columns) if not column.dropped}
         pairs = np.array([(place[c.dependent], place[c.referenced]) for c in constraints], np.int64).reshape(-1, 2)
-        scores: list[float] = self.inclusions.scores(pairs).tolist()
-        return scores
+        return [Score(score) for score in self.inclusions.scores(pairs).tolist()]
 
     @property
     def counts(self) -> dict[str, int]:

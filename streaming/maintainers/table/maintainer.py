@@ -27,6 +27,7 @@ from holdfast.constraints import (
     Schema,
     near_form,
 )
+from holdfast.constraints.scores import Score
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.ranking import scores_on
 from holdfast.discovery.reported import Reported, ReportedSet
@@ -307,17 +308,17 @@ class TableMaintainer:
         """The state of each monitored rule: counts, whether the rule holds, examples that the last batch changed."""
         return Verdicts(self.rule_maintainer.states)
 
-    def scores(self, constraints: Sequence[Reported]) -> list[float]:
+    def scores(self, constraints: Sequence[Reported]) -> list[Score]:
         """Return the score of each constraint, from 0 to 1, measured on a sample of the current rows. O(n)."""
-        found = np.zeros(len(constraints))
+        found: dict[int, Score] = {}
         for family in self._families:
             space = family.space
             numbers = [i for i, constraint in enumerate(constraints) if constraint.family is space.family]
             if numbers:
                 words = [space.words(space.mask(_as_denial(constraints[i]))) for i in numbers]
-                found[numbers] = scores_on(np.array(words, np.uint64), self.holding.sample(space), space)
-        scores: list[float] = found.tolist()
-        return scores
+                scores = scores_on(np.array(words, np.uint64), self.holding.measured(space), space)
+                found.update(zip(numbers, scores, strict=True))
+        return [found[number] for number in range(len(constraints))]
 
     @property
     def effort(self) -> Counter[str]:

@@ -1,0 +1,197 @@
+"""Oracle test: strength and support of constraints against their definition, written out over all pairs of rows."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.constraints import DenialConstraint, Family, PredicateSpace
+from holdfast.discovery.discover import discover
+from holdfast.discovery.evidence.codes import pair_codes
+from holdfast.discovery.soundness import soundness
+from holdfast.tables import Table, from_arrow, related
+from holdfast.tables.taxes import tax_records
+from tests.oracles.values import outcome
+from tests.properties.tables import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.constraints.predicates import Predicate
+    from tests.oracles.values import Column, Row
+    from tests.oracles.values import Table as OracleTable
+
+ALLOWED = {"=": "=", "!=": "< > !=", "<": "<", "<=": "< =", ">": ">", ">=": "> ="}
+
+
+class Definition:
+    """Strength and support of constraints on the distinct rows of a table."""
+
+    def __init__(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+        self.names = [column.name for column in columns]
+        self.ordered = [column.is_ordered for column in columns]
+        self.rows = rows
+
+    def satisfied(self, t: Row, s: Row, predicate: Predicate) -> bool:
+        left, right = self.names.index(predicate.left), self.names.index(predicate.right)
+        ordered = self.ordered[left] and self.ordered[right]
+        return outcome(t[left], s[right], ordered=ordered) in ALLOWED[str(predicate.operator)].split()
+
+    def groups(self, names: Sequence[str]) -> list[list[Row]]:
+        """Return the rows in groups that agree on columns."""
+        found: list[list[Row]] = []
+        places = [self.names.index(name) for name in names]
+        for row in self.rows:
+            like = (g for g in found if all(outcome(row[p], g[0][p], ordered=False) == "=" for p in places))
+            group = next(like, None)
+            if group is None:
+                found.append([row])
+            else:
+                group.append(row)
+        return found
+
+    def rate(self, others: Sequence[Predicate], last: Predicate) -> tuple[float, float]:
+        """Return the rows to which some predicates apply, and the rate of the last one among them."""
+        own = [p for p in others if is_agreement(p)]
+        groups = self.groups([p.left for p in own])
+        pairs = [pair for group in groups for pair in itertools.permutations(group, 2)]
+        given = [(t, s) for t, s in pairs if all(self.satisfied(t, s, p) for p in others)]
+        hit = sum(self.satisfied(t, s, last) for t, s in given)
+        rows = sum(len(group) - 1 for group in groups)
+        return (rows * len(given) / len(pairs) if pairs else 0.0), (hit / len(given) if given else 0.0)
+
+    def of(self, constraint: DenialConstraint) -> tuple[float, float]:
+        """Return the strength and the support."""
+        predicates = list(constraint.predicates)
+        if all(map(is_agreement, predicates)):
+            return self.of_key([p.left for p in predicates])
+        lasts = [p for p in predicates if str(p.operator) != "="] or [p for p in predicates if not is_agreement(p)]
+        found = []
+        for last in lasts:
+            others = [p for p in predicates if p != last]
+            support, violated = self.rate(others, last)
+            assert not violated
+            parts = [[p for p in others if p != without] for without in others]
+            least = min((self.rate(part, last)[1] for part in [*parts, []] if others), default=1.0)
+            unseen = 2 / (support + 4)
+            found.append((max(0.0, 1 - unseen / least) if least else 0.0, support))
+        return min(strength for strength, _ in found), min(support for _, support in found)
+
+    def of_key(self, names: Sequence[str]) -> tuple[float, float]:
+        n = len(self.rows)
+        chance, support = float(n), float("inf")
+        for column in names:
+            others = len(self.groups([name for name in names if name != column]))
+            support = min(support, n - others)
+            if len(names) > 1:
+                pairs = max(n - others, n * (n / others - 1) / 2)
+                chance = min(chance, pairs / len(self.groups([column])))
+        return (max(0.0, 1 - 2 / chance) if chance else 0.0), support
+
+
+def is_agreement(predicate: Predicate) -> bool:
+    return predicate.left == predicate.right and str(predicate.operator) == "="
+
+
+@given(tables(max_columns=3, max_rows=9), st.booleans())
+def test_strength_and_support_are_those_of_the_definition(both: tuple[OracleTable, Table], crosses: bool) -> None:
+    theirs, table = both
+    names = table.schema.names
+    crossing = [
+        (names[a], names[b])
+        for a, b in itertools.combinations(range(len(names)), 2)
+        if crosses and theirs.columns[a].group == theirs.columns[b].group
+    ]
+    space = PredicateSpace.build(table.schema, crossing)
+    codes = pair_codes(table, space)
+    found = discover(table, space=space, max_predicates=0)
+    measured = soundness(found.constraints.masks, codes, space)
+    if codes.rows < 2:
+        assert not measured.strength.any()
+        return
+    definition = Definition(theirs.columns, [theirs.rows[row] for row in codes.first.tolist()])
+    for constraint, strength, support in zip(found, measured.strength, measured.support, strict=True):
+        assert isinstance(constraint, DenialConstraint)
+        assert (strength, support) == pytest.approx(definition.of(constraint)), str(constraint)
+
+
+@given(tables(max_columns=4, max_rows=9))
+def test_threads_change_nothing(both: tuple[OracleTable, Table]) -> None:
+    _, table = both
+    found = discover(table, max_predicates=3)
+    codes, masks = pair_codes(table, found.space), found.constraints.masks
+    one, many = (soundness(masks, codes, found.space, threads=threads) for threads in (1, 3))
+    assert one.strength.tolist() == many.strength.tolist()
+    assert one.support.tolist() == many.support.tolist()
+
+
+def test_what_holds_by_chance_is_not_sound() -> None:
+    """`city` follows `zip` and `pay` rises with `grade` in a city; all else is noise, in which much holds by chance."""
+    rng = np.random.default_rng(4)
+    n = 3_000
+    zips, grade = rng.integers(0, 90, n), rng.integers(0, 40, n)
+    city = rng.permutation(30)[zips // 3]
+    noise = {f"noise_{i}": rng.integers(0, 40 + 15 * i, n) for i in range(3)}
+    columns = {"zip": zips, "city": city, "grade": grade, "pay": 7 * grade + 3 * city, **noise}
+    found = discover(from_arrow(pa.table(columns), "r"), space=None, max_predicates=4)
+    best = found.top(len(found))
+    sound = {str(constraint) for score, constraint in best if score.sound}
+    assert "not(t.zip = s.zip and t.city != s.city)" in sound
+    assert "not(t.zip = s.zip and t.grade < s.grade and t.pay >= s.pay)" in sound
+    assert "not(t.zip = s.zip and t.grade <= s.grade and t.pay > s.pay)" in sound
+    assert not [text for text in sound if "noise" in text]
+    assert len(sound) < len(found) / 3
+    assert [score.sound for score, _ in best] == [True] * len(sound) + [False] * (len(found) - len(sound))
+
+
+def test_order_dependencies_are_measured_too() -> None:
+    rng = np.random.default_rng(5)
+    day = rng.integers(0, 300, 2_000)
+    columns = {"day": day, "number": 2 * day + 1, "noise": rng.permutation(2_000)}
+    found = discover(from_arrow(pa.table(columns), "r"), family=Family.ORDER)
+    assert {str(od) for score, od in found.top(len(found)) if score.sound} >= {"{}: day ~ number"}
+
+
+def test_columns_that_share_values_by_chance_are_not_related() -> None:
+    rng = np.random.default_rng(6)
+    n = 2_000
+    amounts = rng.choice(np.array([0, 0, 0, 1_250, 1_800, 2_400, 3_975, 4_100]), n)
+    table = from_arrow(
+        pa.table(
+            {
+                "age": rng.integers(17, 90, n),
+                "hours": rng.integers(1, 99, n),
+                "paid": amounts,
+                "due": rng.permutation(amounts),
+                "zeros": np.where(rng.random(n) < 0.9, 0, rng.integers(10**6, 10**9, n)),
+                "gender": rng.choice(["M", "F"], n),
+                "marital": rng.choice(["M", "S"], n),
+                "from": rng.choice(["LAX", "JFK", "ORD", "SEA"], n),
+                "to": rng.choice(["LAX", "JFK", "ORD", "BOS"], n),
+            }
+        ),
+        "r",
+    )
+
+    def are_related(a: str, b: str) -> bool:
+        return related(*(table.columns[table.schema.index(name)] for name in (a, b)))
+
+    assert are_related("paid", "due")
+    assert are_related("from", "to")
+    assert not are_related("age", "hours")
+    assert not are_related("paid", "zeros")
+    assert not are_related("gender", "marital")
+
+
+def test_the_rules_of_the_tax_records_are_sound() -> None:
+    found = discover(from_arrow(tax_records(4_000), "tax"))
+    best = found.top(20)
+    assert best.sound is not None
+    assert best.sound < len(found) / 2
+    assert "not(t.State != s.State and t.Zip = s.Zip)" in {str(constraint) for _, constraint in best}
