@@ -76,7 +76,7 @@ def _plain(rows: pa.Table) -> pa.Table:
     [
         ("tax.parquet", "--family dc --max-predicates 3"),
         ("tax.csv", "--family od --max-context 2"),
-        ("delta/tax", "--family dc --no-cross-columns --top 7"),
+        ("delta/tax", "--family dc --no-cross-columns --top 7 --all"),
     ],
 )
 def test_discover(file: str, search: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,8 +98,8 @@ def test_discover_what_nearly_holds(
 ) -> None:
     given = ("discover", folder / "tax.parquet", "--near", "1%", "--max-context", 2)
     spread = ("--spark", "--block-rows", 300, "--work", tmp_path / "work")
-    code, expected, _ = said(capsys, *given, "--family", "key,fd", "--examples", 0, "--top", 1000)
-    found = said(capsys, *given, *spread, "--top", 1000)
+    code, expected, _ = said(capsys, *given, "--family", "key,fd", "--examples", 0, "--top", 1000, "--all")
+    found = said(capsys, *given, *spread, "--top", 1000, "--all")
     assert (found[0], code) == (0, 0)
     assert found[1] == expected
     assert any(line["exceptions"] for line in expected)

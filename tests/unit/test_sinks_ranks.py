@@ -139,6 +139,21 @@ def test_scores_of_live_rows_are_those_of_the_table() -> None:
     assert {score.sound for score in live} == {True, False}
 
 
+def test_published_rows_say_which_constraints_are_sound() -> None:
+    maintainer = Maintainer.seed(from_arrow(tax_records(500), "tax"), threads=1)
+    scores = Ranking(MemoryStore()).seeded(maintainer).score_of
+    rows = CommitDraft(Commits(MemoryStore(), "app"), datetime.datetime.now(datetime.UTC)).rows
+    constraints = [(constraint, "tax") for constraint in maintainer.constraints]
+    rows.seeded(constraints, {"tax": len(constraints)}, (), scores)
+    published = rows.payload["constraints"]
+    assert {row["sound"] for row in published} == {True, False}
+    for row in published:
+        assert row["sound"] is (row["why_not"] is None)
+        assert row["support"] >= 0
+        assert row["strength"] >= 0.6 or not row["sound"]
+    assert any("by chance" in row["why_not"] for row in published if not row["sound"])
+
+
 def test_no_rows_have_scores_too() -> None:
     table = from_arrow(tax_records(1), "tax")
     space = PredicateSpace(table.schema)
