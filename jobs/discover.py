@@ -10,6 +10,7 @@ from holdfast.jobs.searches.contract import FileSearch
 from holdfast.jobs.searches.exact import ExactSearch
 from holdfast.jobs.searches.inclusion import InclusionSearch
 from holdfast.jobs.searches.near import NearSearch
+from holdfast.jobs.searches.one_list import DENIAL, OneListSearch
 from holdfast.jobs.searches.request import SearchRequest
 from holdfast.jobs.terminal.output import one_line, results_to
 
@@ -37,4 +38,6 @@ def _search_for(request: SearchRequest) -> FileSearch:
     """Return the search for the families that are requested."""
     if request.families == ("ind",):
         return InclusionSearch(request)
-    return ExactSearch(request) if request.near is None else NearSearch(request)
+    if request.near is None:
+        return ExactSearch(request)
+    return OneListSearch(request) if DENIAL in (request.families or ()) else NearSearch(request)

@@ -170,7 +170,7 @@ on_spark = _stacked(
 """How Spark is used: --spark, --master, --conf (settings by name), --work and --block-rows."""
 
 
-EXACT_FAMILIES, NEAR_FAMILIES = ("dc", "od", "ind"), ("key", "fd", "od", "ind")
+EXACT_FAMILIES, NEAR_FAMILIES = ("dc", "od", "ind"), ("key", "fd", "od", "dc", "ind")
 
 
 class Share(click.ParamType["Fraction"]):
@@ -192,7 +192,7 @@ nearly = _stacked(
     click.option(
         "--family",
         metavar="[dc|od|ind]",
-        help="Kind of constraints; with --near some of key,fd,od, or ind [default: key,fd,od].",
+        help="Kind of constraints; with --near some of key,fd,od,dc, or ind [default: key,fd,od].",
     ),
     click.option("--near", type=Share(), metavar="SHARE", help="Share of rows that may be exceptions, such as 1%."),
 )
@@ -214,6 +214,9 @@ def families_of(given: str | None, *, near: bool) -> tuple[str, ...]:
     if len(named) > 1 and (not near or "ind" in named):
         kinds = "Inclusions are searched for alone" if near else "One family is searched for at a time"
         raise click.BadParameter(f"{kinds}: name one family, not {given}.", param_hint="'--family'")
+    if near and named == ("dc",):
+        text = "'dc' is not one of key, fd, od, ind: name one of these too, and both are listed together."
+        raise click.BadParameter(text, param_hint="'--family'")
     return named
 
 
