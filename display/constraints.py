@@ -118,6 +118,10 @@ class Ranked(Listing[tuple[Score, Kept]]):
         sound = "" if self.sound is None else f"; {self.sound:,} of all constraints are sound"
         return f"{counted(total, 'constraint')}{f' of {self.table}' if self.table else ''}, best first{sound}"
 
+    def sound_ones(self) -> "Ranked[Kept]":
+        """Return the sound constraints; all of them if none is sound, or if that is not known."""
+        return self._like(item for item in self if item[0].sound) if self.sound else self
+
     def line(self, item: tuple[Score, Kept]) -> str:
         """Return score and text."""
         return f"{item[0]:.3f}  {item[1]}"

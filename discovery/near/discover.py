@@ -116,7 +116,8 @@ class NearDiscovered(Sequence[NearConstraint]):
         return self[:].plot(ax)
 
     def _repr_mimebundle_(self, **_asked: object) -> dict[str, str]:
-        return self[:MOST].bundle(len(self), self.summary())
+        best = self.top(MOST)
+        return best.sound_ones().bundle(len(self), f"{self.summary()}; {best.sound:,} are sound")
 
     def _repr_html_(self) -> str:
         return self._repr_mimebundle_()["text/html"]

@@ -172,8 +172,16 @@ def test_many_are_cut_and_the_total_is_said(monkeypatch: pytest.MonkeyPatch) -> 
         return constraint_of(space, mask)
 
     monkeypatch.setattr("holdfast.discovery.reported.constraint_of", make)
-    assert f"{len(found) - MOST:,} more" in _html(found).text
-    assert len(made) == 2 * MOST  # of text and HTML, and of HTML alone; not of all
+    every = _html(found[:])
+    assert f"{len(found) - MOST:,} more" in every.text
+    made.clear()
+    sound = found.top(len(found)).sound
+    assert sound is not None
+    assert 0 < sound < MOST
+    shown = _html(found).text
+    assert f"; {sound} are sound" in shown
+    assert f"{len(found) - sound:,} more" in shown
+    assert len(made) <= 2 * MOST  # of text and HTML, and of HTML alone; not of all
 
 
 def test_values_are_told_apart() -> None:
