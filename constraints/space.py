@@ -209,6 +209,11 @@ class PredicateSpace:
             raise UsageError(f"'{predicate}': these values have no order in {self.family.words}; use = or !=")
         return pair
 
+    def has(self, constraint: DenialConstraint) -> bool:
+        """Whether the space has all predicates of a constraint."""
+        pairs = [(self._pair_of.get(p.column_pair), p.operator.needs_order) for p in constraint.predicates]
+        return all(pair is not None and pair.ordered >= needs_order for pair, needs_order in pairs)
+
     def mask(self, constraint: DenialConstraint) -> int:
         """Return the box of `constraint` as bits. O(size)."""
         mask = self.every

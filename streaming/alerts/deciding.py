@@ -139,6 +139,7 @@ def messages(alerts: Sequence[Alert], rows: OutputRows, rules: Sequence[Turned])
         if matching:
             kinds = ("appeared", "disappeared")
             body = _of_changes(matching, lambda row: row["change"], _change, kinds, "witness")
+            body["sound"] = sum(row.get("sound") is True for row in matching)
             found.append(_message(alert, rows, body))
         nearly = [row for row in near if alert.asks_for_near(row)]
         if nearly:
@@ -186,7 +187,8 @@ def _of_changes(
     """Return the body of a message about rows of a table of changes; `proof` is left out where it has no room."""
     tables = {row["table_name"] for row in rows}
     kinds = [kind_of(row) for row in rows]
-    shown = [described(row) for row in rows[:MOST_CHANGES]]
+    telling = sorted(rows, key=lambda row: (not row.get("sound"), -(row.get("score") or 0)))
+    shown = [described(row) for row in telling[:MOST_CHANGES]]
     return {
         "alert": sorted({kind for kind in kinds if kind is not None}),
         "table": tables.pop() if len(tables) == 1 else None,
@@ -203,6 +205,8 @@ def _change(row: Row) -> dict[str, Any]:
         "referenced_table": row["referenced_table"],
         **_named(row),
         **{name: row[name] for name in ("family", "kind", "constraint_id", "constraint", "sentence")},
+        "sound": row.get("sound"),
+        "score": row.get("score"),
         "reason": row.get("reason"),
         "by": row.get("by"),
         "witness": json.loads(row.get("witness") or "[]"),

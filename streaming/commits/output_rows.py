@@ -116,8 +116,14 @@ class OutputRows:
         return changed
 
     def change(self, row: Row, about: Row, score: Score | None = None) -> None:
-        """Add a row about a change, and the corresponding row of `constraints`."""
-        self.add("constraint_changes", {**row, "committed_at": self.at, "date": self.at[:10]})
+        """Add a row about a change, and the corresponding row of `constraints`.
+
+        Parameters
+        ----------
+        score : the score of the constraint on the rows after the commit; None if it is not known.
+        """
+        about_score = {name: value for name, value in score_fields(score).items() if name in {"score", "sound"}}
+        self.add("constraint_changes", {**row, **about_score, "committed_at": self.at, "date": self.at[:10]})
         if row["change"] == "appeared":
             rule = NULLS_IGNORED if about["family"] == "ind" else NULLS_RULE
             since = {"since_commit": self.commit, "since": self.at, "nulls_rule": rule}

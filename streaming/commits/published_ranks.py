@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from holdfast.constraints import Constraint, constraint_id
+from holdfast.constraints import Constraint, Family, constraint_id
 from holdfast.constraints.inclusion import InclusionDependency
 from holdfast.constraints.scores import Score
 from holdfast.state import codecs
@@ -109,7 +109,7 @@ class Ranking:
     def publish(self, subject: Scored, due: Sequence[Described], draft: CommitDraft) -> None:
         """Add changed constraints to a commit, with scores of those that appeared, and ranks when it is time."""
         moves = self.scored(subject, due)
-        scores = moves.score_of
+        scores = {**_of_ended(subject, due), **moves.score_of}
         for one in due:
             draft.rows.change(one.row, one.about, scores.get(one.about["constraint_id"]))
         self.place(subject, moves, draft)
@@ -177,6 +177,13 @@ def ranked(
     ]
     moved += [(name, scores[name], None) for name in published if name in scores and name not in ranks]
     return ranks, moved
+
+
+def _of_ended(subject: Scored, due: Sequence[Described]) -> dict[str, Score]:
+    """Return the scores that constraints of a table that ended would have on the current rows, by id."""
+    ended = [one for one in due if one.row["change"] == "disappeared" and one.about["family"] != Family.INCLUSION.value]
+    scores = subject.scores([one.constraint for one in ended]) if ended else ()
+    return {one.about["constraint_id"]: score.rounded() for one, score in zip(ended, scores, strict=True)}
 
 
 def _group(family: str, name: str) -> str:

@@ -116,6 +116,8 @@ CONSTRAINT_CHANGES = Shape(
         ("cause", _TEXT, "data, seed, rebuild or config"),
         ("constraints_after", _COUNT, "number of constraints of the table after the commit"),
         ("exceptions", _COUNT, "number of exceptions of a violated constraint that nearly holds"),
+        ("score", pa.float64(), "the score on the rows after the commit, from 0 to 1; of an ended one, if it held"),
+        ("sound", pa.bool_(), "whether the constraint says something about the data; null if it is not known"),
     ),
     partition_by=("date",),
     change_feed=True,

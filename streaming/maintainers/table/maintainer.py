@@ -309,16 +309,20 @@ class TableMaintainer:
         return Verdicts(self.rule_maintainer.states)
 
     def scores(self, constraints: Sequence[Reported]) -> list[Score]:
-        """Return the score of each constraint, from 0 to 1, measured on a sample of the current rows. O(n)."""
+        """Return the score of each constraint, from 0 to 1, measured on a sample of the current rows. O(n).
+
+        A constraint that compares columns that the table does not have any more has the score 0, not measured.
+        """
         found: dict[int, Score] = {}
         for family in self._families:
             space = family.space
-            numbers = [i for i, constraint in enumerate(constraints) if constraint.family is space.family]
+            masks = {i: _as_denial(c) for i, c in enumerate(constraints) if c.family is space.family}
+            numbers = [i for i, constraint in masks.items() if space.has(constraint)]
             if numbers:
-                words = [space.words(space.mask(_as_denial(constraints[i]))) for i in numbers]
+                words = [space.words(space.mask(masks[i])) for i in numbers]
                 scores = scores_on(np.array(words, np.uint64), self.holding.measured(space), space)
                 found.update(zip(numbers, scores, strict=True))
-        return [found[number] for number in range(len(constraints))]
+        return [found.get(number, Score(0)) for number in range(len(constraints))]
 
     @property
     def effort(self) -> Counter[str]:
