@@ -13,10 +13,10 @@ from holdfast.discovery.discover import discover
 from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.discovery.ranking import PairSample, coverage, succinctness
 from holdfast.tables import Table, from_arrow, overlap
-from holdfast.tables.taxes import tax_records
 from tests.oracles import denial as oracle
 from tests.oracles.values import Table as OracleTable
 from tests.properties.tables import tables
+from tests.taxes import tax_records
 
 ALLOWED = {"=": "=", "!=": "< > !=", "<": "<", "<=": "< =", ">": ">", ">=": "> ="}
 
