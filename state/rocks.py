@@ -260,12 +260,6 @@ class RocksReader(_Families):
         self._check()
         return not self._families
 
-    def refresh(self) -> None:
-        """See all commits up to now, and new families."""
-        self._check()
-        self._give_up()
-        self._open()
-
     def close(self) -> None:
         """Close the reader, and remove its private folder."""
         self._give_up()

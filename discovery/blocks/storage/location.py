@@ -62,7 +62,7 @@ class Kept:
         self._most = most
         self._held: dict[Hashable, tuple[Hashable, Any, int]] = {}
         self._drawn = 1
-        self._bytes = 0
+        self.bytes = 0
         self._lock = Lock()
 
     def get(self, what: Hashable, make: Callable[[], tuple[Made, int]], version: Hashable = None) -> Made:
@@ -77,8 +77,8 @@ class Kept:
         with self._lock:
             if what not in self._held and size <= self._most:
                 self._held[what] = version, made, size
-                self._bytes += size
-            while self._bytes > self._most:
+                self.bytes += size
+            while self.bytes > self._most:
                 self._take_out(self._any())
         return made
 
@@ -99,12 +99,7 @@ class Kept:
 
     def _take_out(self, what: Hashable) -> None:
         *_, size = self._held.pop(what)
-        self._bytes -= size
-
-    @property
-    def bytes(self) -> int:
-        """The bytes that the entries take."""
-        return self._bytes
+        self.bytes -= size
 
 
 KEPT = Kept(int(os.environ.get(CACHE, _MOST_KEPT_MB)) << 20)
