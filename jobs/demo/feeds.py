@@ -7,7 +7,7 @@ the folder, or as messages in one request to the broker.
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.constraints import ExternalError
 from holdfast.jobs.demo.tables import COLUMNS, KEY, TABLE, Change, Record, write_csv
@@ -43,22 +43,11 @@ rules:
 """
 _KINDS = {"Id": "int32", "ChildExemp": "int32", "Salary": "int32", "Rate": "double"}
 _LETTERS = {"insert": "c", "update": "u", "delete": "d"}
-_PATIENCE_MS = 30_000
 
 Message = tuple[bytes, bytes | None]
 
 
-class Feed(Protocol):
-    """Sends the changes of the table."""
-
-    source: str
-    """The settings of the table's source, as text of the configuration."""
-
-    def put(self, number: int, changes: Sequence[Change]) -> int:
-        """Send the changes of a step; return the number of records."""
-
-
-def write_configuration(file: Path, feed: Feed, records: Sequence[Record]) -> None:
+def write_configuration(file: Path, feed: "Feed", records: Sequence[Record]) -> None:
     """Write a configuration for `holdfast run`, and the first records beside it."""
     write_csv(file.with_name(f"{TABLE}.csv"), records)
     file.write_text(_CONFIGURATION.format(table=TABLE, key=KEY, source=feed.source), encoding="utf-8")
@@ -152,6 +141,9 @@ class TopicFeed:
                 f"the demo's Kafka broker does not answer ({cause.getClass().getSimpleName()}: {cause.getMessage()}): "
                 "see whether 0.5 GB of memory are free, then try again"
             ) from None
+
+
+Feed: TypeAlias = FolderFeed | TopicFeed
 
 
 def debezium(change: Change, *, with_schema: bool) -> Iterator[Message]:
