@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from holdfast.constraints import ExternalError
 from holdfast.jobs.demo.tables import COLUMNS, KEY, TABLE, Change, Record, write_csv
+from holdfast.streaming.spark.sources.kafka import answer, java_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -124,23 +124,11 @@ class TopicFeed:
         return self._spark.sparkContext._jvm
 
     def _properties(self, settings: dict[str, str]) -> Any:
-        properties = self._jvm.java.util.Properties()
-        for name, value in {"bootstrap.servers": self._address, **settings}.items():
-            properties.put(name, value)
-        return properties
+        return java_properties(self._jvm, {"bootstrap.servers": self._address, **settings})
 
     def _asked(self, question: Any) -> Any:
-        from py4j.protocol import Py4JJavaError
-
-        try:
-            return question()
-        except Py4JJavaError as error:
-            java = error.java_exception
-            cause = java.getCause() or java
-            raise ExternalError(
-                f"the demo's Kafka broker does not answer ({cause.getClass().getSimpleName()}: {cause.getMessage()}): "
-                "see whether 0.5 GB of memory are free, then try again"
-            ) from None
+        action = ": see whether 0.5 GB of memory are free, then try again"
+        return answer(question, "the demo's Kafka broker", action)
 
 
 Feed: TypeAlias = FolderFeed | TopicFeed
