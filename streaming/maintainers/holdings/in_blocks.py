@@ -93,11 +93,6 @@ class WholeInBlocks(WholeTable):
     table: BlockTable
     where: Callable[[int], str] = lambda row: f"row {row + 1}"
 
-    @property
-    def schema(self) -> Schema:
-        """The table's name and columns."""
-        return self.table.schema
-
     def space(self, cross_columns: CrossColumns) -> PredicateSpace:
         """Return the predicate space of the table; with "auto", crossing pairs are measured on the rows."""
         return space_of_blocks(self.table, cross_columns)
