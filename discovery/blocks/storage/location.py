@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
+from holdfast.constraints import ExternalError
 from holdfast.state.places import Folder, Place, object_place
 
 Made = TypeVar("Made")
@@ -48,6 +49,17 @@ class Storage:
         if "://" in self.address:
             return object_place(self.address, dict(self.options))
         return Folder(Path(self.address))
+
+
+def bytes_of(place: Place, name: str, subject: str, until: str) -> bytes:
+    """Return the contents of a file; raise an error with the subject and its verb, and the end of the way out."""
+    data = place.get(name)
+    if data is None:
+        raise ExternalError(
+            f"{subject} gone from {place}: every executor has to reach this folder, and nobody may remove its files "
+            f"while {until}"
+        )
+    return data
 
 
 class Kept:
