@@ -32,6 +32,7 @@ from holdfast.discovery.detection.forms import Compared, Form, PairForm, RowForm
 from holdfast.discovery.detection.listing import lists, pairs
 from holdfast.display.verdicts import Verdicts
 from holdfast.tables.arrays import Pairs
+from holdfast.tables.columnar import nowhere
 
 Locate = Callable[[int], str]
 Shown = TypeVar("Shown")
@@ -70,8 +71,8 @@ def check_blocks(
             for i, (rule, form) in enumerate(zip(rules, forms, strict=True))
             if rule.table == name and isinstance(form, PairForm | RowForm)
         }
-        checking = _Checking(table, examples, (locate or {}).get(name, _nowhere))
-        first = {i for i in mine if exists and _first_is_enough(rules[i], mine[i])}
+        checking = _Checking(table, examples, (locate or {}).get(name, nowhere))
+        first = {i for i in mine if exists and isinstance(mine[i], PairForm) and rules[i].threshold is None}
         found |= checking.searched({i: mine[i] for i in first}, rules)
         found |= checking.counted({i: form for i, form in mine.items() if i not in first}, rules)
     for i, rule in enumerate(rules):
@@ -88,17 +89,9 @@ def some_violations(table: BlockTable, forms: Sequence[PairForm | RowForm], most
     """
     asked = dict(enumerate(forms))
     found: dict[int, list[pa.Table]] = {}
-    for answer in _Checking(table, most, _nowhere).in_waves(asked, partial(_violations, most), found):
+    for answer in _Checking(table, most, nowhere).in_waves(asked, partial(_violations, most), found):
         found |= answer
     return [found.get(i, []) for i in asked]
-
-
-def _nowhere(row: int) -> str:
-    return f"row {row + 1}"
-
-
-def _first_is_enough(rule: Rule, form: Form) -> bool:
-    return isinstance(form, PairForm) and rule.max_violating_pairs is None and rule.max_violating_rows is None
 
 
 @dataclass
