@@ -133,11 +133,7 @@ class Folder:
                 yield part, file
         finally:
             part.unlink(missing_ok=True)
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(target.parent)
 
 
 class StoreError(OSError):
@@ -308,6 +304,15 @@ def _first_line(error: BaseException) -> str:
 def _sync(file: Any) -> None:
     file.flush()
     os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Return once the names in a folder are on disk."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def make_private(folder: Path) -> None:
