@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from holdfast.constraints import Column, ColumnType, InputError, Schema, UsageError
 from holdfast.constraints.columns import unknown_name
-from holdfast.jobs.application.state_rows import FirstRows, ReadAs, StateRows
+from holdfast.jobs.application.blocks import StateRows
+from holdfast.jobs.application.state_rows import FirstRows, ReadAs
 from holdfast.jobs.configuration.bounds import bounds_of
 from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.configuration.table_settings import DeltaSource, KafkaSource, SeedSettings, TableSettings

@@ -12,8 +12,9 @@ from holdfast.constraints import Column, ColumnRef, InclusionDependency, Schema
 from holdfast.constraints.types import parse_type
 from holdfast.discovery.inclusion.seeding import ColumnValues
 from holdfast.jobs.application.alerting import alerts_of
+from holdfast.jobs.application.blocks import StateRows
 from holdfast.jobs.application.first_rows import first_rows
-from holdfast.jobs.application.state_rows import FirstRows, StateRows
+from holdfast.jobs.application.state_rows import FirstRows
 from holdfast.jobs.configuration.bounds import bounds_of
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.configuration.settings import DenialSettings, Settings
