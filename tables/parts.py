@@ -130,7 +130,7 @@ def _row_groups(path: Path, options: ReadOptions, most: int) -> Iterator[Part]:
     """Yield parts of row groups, small row groups together."""
     first, left = 0, options.limit
     try:
-        fragments = list(parquet_dataset(path).get_fragments()) if _has_files(path) else []
+        fragments = list(parquet_dataset(path).get_fragments()) if path.is_file() or parquet_files(path) else []
         for number, fragment in enumerate(fragments):
             groups: list[int] = []
             rows = 0
@@ -145,7 +145,3 @@ def _row_groups(path: Path, options: ReadOptions, most: int) -> Iterator[Part]:
                     groups, rows = [], 0
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path} cannot be read as Parquet: {error}") from error
-
-
-def _has_files(path: Path) -> bool:
-    return path.is_file() or bool(parquet_files(path))

@@ -106,17 +106,13 @@ def _packages() -> Finding:
         texts = metadata.requires("holdfast") or []
     except metadata.PackageNotFoundError:
         return Finding("packages", "warn", "holdfast is not installed", "install it: pip install .")
-    wanted = [requirement for requirement in map(Requirement, texts) if _applies(requirement)]
+    wanted = [one for one in map(Requirement, texts) if one.marker is None or one.marker.evaluate({"extra": ""})]
     wrong = [(requirement, found) for requirement in wanted if (found := _misfit(requirement))]
     if not wrong:
         return Finding("packages", "ok", f"{len(wanted)} as required")
     listed = ", ".join(f"{requirement.name} {found}" for requirement, found in wrong)
     install = " ".join(f"'{requirement}'" for requirement, _ in wrong)
     return Finding("packages", "fail", listed, f"pip install {install}")
-
-
-def _applies(requirement: Requirement) -> bool:
-    return requirement.marker is None or requirement.marker.evaluate({"extra": ""})
 
 
 def _misfit(requirement: Requirement) -> str:
@@ -243,7 +239,8 @@ def _blocks(spark: SparkSession, blocks: Storage) -> Finding:
     from holdfast.streaming.spark.executors import SparkExecutors
 
     executors = SparkExecutors(spark)
-    made = [] if "://" in blocks.address else [p for p in _and_above(Path(blocks.address)) if not p.exists()]
+    folder = Path(blocks.address)
+    made = [] if "://" in blocks.address else [p for p in (folder, *folder.parents) if not p.exists()]
     try:
         blocks.open().prepare()
         tasks = [f"doctor-{secrets.token_hex(8)}" for _ in range(4 * executors.cores)]
@@ -266,10 +263,6 @@ def _tried(blocks: Storage, name: str) -> str:
     if read != name.encode():
         raise OSError(f"{place.path(name)} was not there after it was written")
     return socket.gethostname()
-
-
-def _and_above(folder: Path) -> tuple[Path, ...]:
-    return (folder, *folder.parents)
 
 
 def _first_line(error: Exception) -> str:

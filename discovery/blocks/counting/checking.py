@@ -28,7 +28,7 @@ from holdfast.discovery.blocks.storage.table import Arrangement, BlockTable, Rep
 from holdfast.discovery.blocks.values.shared import clusters_of, missing_values
 from holdfast.discovery.detection.check import Checked, Example
 from holdfast.discovery.detection.counting import count
-from holdfast.discovery.detection.forms import Compared, Form, PairForm, RowForm, form_of
+from holdfast.discovery.detection.forms import PairForm, RowForm, form_of
 from holdfast.discovery.detection.listing import lists, pairs
 from holdfast.display.verdicts import Verdicts
 from holdfast.tables.arrays import Pairs
@@ -180,7 +180,8 @@ class _Checking:
         if not forms:
             return
         numbers = list(forms)
-        orders = orders_of(self._table, [_compared(forms[i]) for i in numbers], np.arange(len(numbers)))
+        compared = [form.compared if isinstance(form, PairForm) else () for form in forms.values()]
+        orders = orders_of(self._table, compared, np.arange(len(numbers)))
         for arrangement in self._table.arranged_in(list(orders)):
             yield arrangement, {numbers[p]: forms[numbers[p]] for p in orders[arrangement.order].tolist()}
 
@@ -238,10 +239,6 @@ class _Checking:
 
     def _placed(self, example: Example) -> Example:
         return Example(example.rows, None, tuple(map(self._locate, example.rows)), example.images)
-
-
-def _compared(form: PairForm | RowForm) -> Sequence[Compared]:
-    return form.compared if isinstance(form, PairForm) else ()
 
 
 def _tasks(arrangement: Arrangement, forms: Mapping[int, PairForm | RowForm]) -> list[BlocksTask]:
