@@ -300,8 +300,12 @@ class CertifiedMaintainer(TablePart):
 
     def _with_evidences(self, numbers: Numbers, batch: BatchEvidences) -> Pairs:
         """Search the whole table for pairs with the given evidences, each as a box of one point."""
-        _, pairs = self._search(batch).find(self.certificate.words[numbers], WITNESSES)
+        _, pairs = self._search(batch).find(self._points(numbers), WITNESSES)
         return pairs
+
+    def _points(self, numbers: Numbers) -> Words:
+        """Return evidences of the certificate as boxes, without duplicates."""
+        return self.certificate.words[numbers]
 
     def _search(self, batch: BatchEvidences) -> TableSearch:
         """Return the search of the whole table, made at most once a batch."""
