@@ -110,7 +110,7 @@ class _Reader:
         """Return an empty table, with the columns of the settings or of the source."""
         table = self.table
         columns = {name: c.type for name, c in table.columns.items() if c.type is not None}
-        if table.source is not None and table.source.has_schema:
+        if table.has_schema:
             from holdfast.jobs.application.streams import source_columns
 
             found = source_columns(table, self.settings, spark)
