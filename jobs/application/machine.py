@@ -27,7 +27,7 @@ from holdfast.streaming.spark.jars import spark_jars
 from holdfast.streaming.spark.java import java_home
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from packaging.requirements import Requirement
     from pyspark.sql import SparkSession
@@ -79,7 +79,7 @@ def examine(
     findings = [_python(), _packages(), _memory()]
     for name, place in {**places, "cache": cache_folder(), "temporary files": tempfile.gettempdir()}.items():
         findings += _place(name, place)
-    findings += [_java(), _jars()]
+    findings += [_set_up("java", _java), _set_up("jars", _jars)]
     findings += [_broker(server.strip()) for server in (kafka or "").split(",") if server.strip()]
     if start_spark:
         findings += _spark(dict(spark_settings or {}), blocks)
@@ -164,20 +164,21 @@ def _place(name: str, place: str | Path) -> Iterator[Finding]:
         yield Finding(f"disk {name}", status, f"{_gigabytes(free)} free", f"make room in {folder}: 1 GB")
 
 
-def _java() -> Finding:
+def _set_up(name: str, look: Callable[[], str]) -> Finding:
     try:
-        found = java_home()
+        return Finding(name, "ok", look())
     except SetUpError as error:
-        return Finding("java", "fail", error.found, error.action)
-    return Finding("java", "ok", f"{found.version} from {found.source} ({found.path})")
+        return Finding(name, "fail", error.found, error.action)
 
 
-def _jars() -> Finding:
-    try:
-        jars = spark_jars()
-    except SetUpError as error:
-        return Finding("jars", "fail", error.found, error.action)
-    return Finding("jars", "ok", f"{len(jars)} as pinned ({jars[0].parent})")
+def _java() -> str:
+    found = java_home()
+    return f"{found.version} from {found.source} ({found.path})"
+
+
+def _jars() -> str:
+    jars = spark_jars()
+    return f"{len(jars)} as pinned ({jars[0].parent})"
 
 
 def _broker(server: str) -> Finding:
