@@ -227,8 +227,7 @@ class RocksStore(_Families):
 class RocksReader(_Families):
     """Reads a store that another process may write to: without a lock, and without writing to its folder.
 
-    It sees the commits before it was opened. RocksDB needs a private folder for it, which
-    `close` removes.
+    It sees the commits before it was opened. RocksDB needs a private folder for it, which `close` removes.
 
     Parameters
     ----------
