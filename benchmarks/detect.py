@@ -198,7 +198,7 @@ def _checked(table: Any, rules: list[Any]) -> Any:
 def _table(name: str, rows: int = 0, errors: float = 0.0) -> Any:
     """Return a table, all that is needed loaded and compiled."""
     from holdfast import from_arrow, read_table
-    from holdfast.tables.taxes import NARROW, tax_records
+    from tests.taxes import NARROW, tax_records
 
     warm = from_arrow(tax_records(3_000, NARROW, error_rate=0.01), "t")
     for found in _checked(warm, [_rule(ZIP), _rule(RATE), *_rules()]):
@@ -219,7 +219,7 @@ def _rules() -> list[Any]:
     """Return the constraints that are found on 10,000 records without errors, and five that people would declare."""
     from holdfast import discover, from_arrow
     from holdfast.constraints import Rule, parse_rule_body
-    from holdfast.tables.taxes import NARROW, tax_records
+    from tests.taxes import NARROW, tax_records
 
     clean = from_arrow(tax_records(10_000, NARROW), "t")
     texts = [*sorted(map(str, discover(clean, threads=THREADS))), *DECLARED]
@@ -280,7 +280,7 @@ def _arrow(name: str, rows: int = 0, errors: float = 0.0) -> Any:
     import pyarrow as pa
     import pyarrow.csv
 
-    from holdfast.tables.taxes import NARROW, tax_records
+    from tests.taxes import NARROW, tax_records
 
     if name == "lineitem":
         made = pyarrow.csv.read_csv(_file(name))

@@ -65,7 +65,7 @@ def _typed(types: Any) -> Any:
 def _tax(rows: int, columns: str, bound: int, batch: int, error_rate: float = 0.0) -> Point:
     from holdfast import PredicateSpace, from_arrow
     from holdfast.streaming.maintainers.maintainer import Bounds
-    from holdfast.tables import taxes
+    from tests import taxes
 
     records = taxes.tax_records(rows + 10 * BATCHES * batch, getattr(taxes, columns))
     seed, more = records.slice(0, rows), records.slice(rows)
@@ -86,7 +86,7 @@ def _only_witnesses(rows: int, bound: int) -> Point:
     import pandas as pd
 
     from holdfast import Maintainer, PredicateSpace, discover, from_arrow, from_pandas
-    from holdfast.tables import taxes
+    from tests import taxes
 
     table = from_arrow(taxes.tax_records(rows), "tax")
     maintainer = Maintainer.seed(table, max_predicates=bound, space=PredicateSpace(table.schema), threads=THREADS)

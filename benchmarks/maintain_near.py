@@ -41,7 +41,7 @@ def _history(rows: int, columns: str, orders: bool, batches: int) -> Point:
 
     from holdfast import ReadOptions, discover, from_arrow
     from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Records
-    from holdfast.tables import taxes
+    from tests import taxes
 
     every = taxes.tax_records(rows + 2 * batches * BATCH, getattr(taxes, columns), error_rate=0.01).combine_chunks()
     seed, more = every.slice(0, rows), every.slice(rows)
@@ -98,7 +98,7 @@ def _restarts(rows: int) -> Point:
     """Restore a maintainer without and with what nearly holds."""
     from holdfast import Maintainer, from_arrow
     from holdfast.state.memory import MemoryStore
-    from holdfast.tables import taxes
+    from tests import taxes
 
     table = from_arrow(taxes.tax_records(rows, taxes.NARROW, error_rate=0.01), "tax")
     found: Point = {}

@@ -81,7 +81,7 @@ def _with_denial(rows: int, batch: int) -> Point:
 
 def _of_taxes(rows: int, batch: int, error_rate: float, bounds: Any) -> Point:
     from holdfast import PredicateSpace, from_arrow
-    from holdfast.tables import taxes
+    from tests import taxes
 
     records = taxes.tax_records(rows + BATCHES * batch, taxes.NARROW)
     seed, more = records.slice(0, rows), records.slice(rows)

@@ -56,7 +56,7 @@ def _point(rows: int, batch: int, *, duckdb: bool) -> Point:
 
 
 def _records(rows: int) -> Any:
-    from holdfast.tables.taxes import NARROW, tax_records
+    from tests.taxes import NARROW, tax_records
 
     return tax_records(rows, NARROW, error_rate=0.001)
 

@@ -102,7 +102,7 @@ def _figures(ours: Measured) -> Point:
 
 def _table(which: str | int) -> Any:
     from holdfast import ReadOptions, from_arrow, read_table
-    from holdfast.tables import taxes
+    from tests import taxes
 
     if which == "dirty":
         return read_table(FOLDER / "tax55k_dirty.csv.gz", ReadOptions(strings="all"))

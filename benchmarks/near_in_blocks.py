@@ -40,7 +40,7 @@ def _compared(rows: int, columns: str, block_rows: int) -> Point:
     from holdfast.discovery.blocks.storage.table import BlockTable, Source
     from holdfast.discovery.near.discover import discover_near
     from holdfast.streaming.maintainers.holdings.in_blocks import WholeInBlocks
-    from holdfast.tables import taxes
+    from tests import taxes
 
     class Counted(InProcess):
         """Counts jobs."""

@@ -33,7 +33,7 @@ def points() -> Iterator[Point]:
 def _made(folder: Path, rows: int) -> Path:
     import pyarrow.csv
 
-    from holdfast.tables.taxes import NARROW, tax_records
+    from tests.taxes import NARROW, tax_records
 
     path = folder / f"tax{rows}.csv"
     table = tax_records(rows, NARROW)

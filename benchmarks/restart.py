@@ -64,7 +64,7 @@ def points() -> Iterator[Point]:
 
 def _table(rows: int, columns: str) -> Any:
     from holdfast import from_arrow
-    from holdfast.tables import taxes
+    from tests import taxes
 
     return from_arrow(taxes.tax_records(rows, getattr(taxes, columns)), "tax")
 

@@ -86,7 +86,7 @@ def _memory(folder: Path) -> Iterator[Point]:
 
 def _file(folder: Path, rows: int, name: str) -> Path:
     """Make tax records, a million at a time."""
-    from holdfast.tables.taxes import NARROW, WIDE, tax_records
+    from tests.taxes import NARROW, WIDE, tax_records
 
     path = folder / f"{name}-{rows}.parquet"
     if not path.exists():
@@ -110,7 +110,7 @@ def _all_work(folder_name: str, executors: int) -> dict[str, dict[str, Any]]:
     from holdfast.discovery.blocks.storage.block import Rows
     from holdfast.discovery.blocks.storage.table import BlockTable
     from holdfast.tables import from_arrow
-    from holdfast.tables.taxes import NARROW, tax_records
+    from tests.taxes import NARROW, tax_records
 
     folder = Path(folder_name)
     found: dict[str, dict[str, Any]] = {}
@@ -197,7 +197,7 @@ def _standing(live: "Maintainer") -> list[str]:
 
 def _batch(rows: int, number: int) -> tuple[Any, Any]:
     """Return what is inserted with a batch, and which of the first rows are deleted."""
-    from holdfast.tables.taxes import NARROW, tax_records
+    from tests.taxes import NARROW, tax_records
 
     inserts = tax_records(BATCH * 9 // 10, NARROW, first_row=rows + number * BATCH)
     return inserts, tax_records(BATCH // 10, NARROW, first_row=rows // 2 + number * BATCH)

@@ -93,7 +93,7 @@ def _real_file(name: str, crossing: bool, encoding: str, limit: int | None) -> A
 
 def _tax(rows: int, columns: str) -> Any:
     from holdfast import discover, from_arrow
-    from holdfast.tables import taxes
+    from tests import taxes
 
     table = taxes.tax_records(rows, getattr(taxes, columns))
     discover(from_arrow(table.slice(0, 500), "warm"), max_predicates=0, threads=2)
@@ -120,7 +120,7 @@ def _tax_file(rows: int, columns: str) -> Any:
     import pyarrow.csv
 
     from holdfast import PredicateSpace
-    from holdfast.tables import taxes
+    from tests import taxes
 
     records = taxes.tax_records(rows, getattr(taxes, columns))
     decoded = [c.cast(c.type.value_type) if hasattr(c.type, "value_type") else c for c in records.columns]

@@ -59,7 +59,7 @@ def _figures(ours: Measured) -> Point:
 
 def _real(name: str) -> Any:
     from holdfast import ReadOptions, discover, from_arrow, read_table
-    from holdfast.tables import taxes
+    from tests import taxes
 
     discover(from_arrow(taxes.tax_records(3_000, taxes.NARROW), "warm"), family="od", max_context=0, threads=THREADS)
     return read_table(FOLDER / f"{name}.csv.gz", ReadOptions(typed_header=True))
@@ -67,7 +67,7 @@ def _real(name: str) -> Any:
 
 def _tax(rows: int) -> Any:
     from holdfast import discover, from_arrow
-    from holdfast.tables import taxes
+    from tests import taxes
 
     discover(from_arrow(taxes.tax_records(3_000, taxes.NARROW), "warm"), family="od", max_context=0, threads=THREADS)
     return from_arrow(taxes.tax_records(rows, taxes.NARROW), "tax")
@@ -78,7 +78,7 @@ def _wide(columns: int) -> Any:
     import pyarrow as pa
 
     from holdfast import from_arrow
-    from holdfast.tables import taxes
+    from tests import taxes
 
     _tax(3_000)
     beside: dict[str, Any] = {}

@@ -144,7 +144,7 @@ class Soaked:
 
 def _soak(folder: Path, total: int, rows: int) -> Point:
     from benchmarks.stream import Changes, _create, _producer
-    from holdfast.tables import taxes
+    from tests import taxes
     from tests.kafka.broker import running_broker
 
     changes = Changes(rows, taxes.NARROW)

@@ -58,7 +58,7 @@ class Changes:
     """
 
     def __init__(self, rows: int, columns: tuple[str, ...], seed: int = 5) -> None:
-        from holdfast.tables import taxes
+        from tests import taxes
 
         self.base = _with_id(taxes.tax_records(rows, columns), 0)
         more = _with_id(taxes.tax_records(200_000, columns, first_row=rows), rows)
@@ -233,7 +233,7 @@ def _check(application: Application, changes: Changes) -> None:
 
 
 def _latency(folder: Path, batches: int) -> Point:
-    from holdfast.tables import taxes
+    from tests import taxes
     from tests.kafka.broker import running_broker
 
     folder.mkdir(parents=True)
@@ -311,7 +311,7 @@ def _floor(spark: Any, folder: Path, broker: str, producer: Any, changes: Change
 
 
 def _drain(folder: Path, count: int) -> Point:
-    from holdfast.tables import taxes
+    from tests import taxes
     from tests.kafka.broker import running_broker
 
     folder.mkdir(parents=True)
@@ -349,7 +349,7 @@ def _drain(folder: Path, count: int) -> Point:
 
 def _sustained(folder: Path, rate: int, seconds: int) -> Point:
     """Offer changes at a rate from a process of its own."""
-    from holdfast.tables import taxes
+    from tests import taxes
     from tests.kafka.broker import running_broker
 
     folder.mkdir(parents=True)
@@ -408,7 +408,7 @@ def _resident() -> int:
 def _seeding_and_restart(folder: Path) -> Iterator[Point]:
     import pyarrow.parquet as pq
 
-    from holdfast.tables import taxes
+    from tests import taxes
 
     folder.mkdir(parents=True)
     base = _with_id(taxes.tax_records(RESTARTED, taxes.NARROW), 0)

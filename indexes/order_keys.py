@@ -14,10 +14,9 @@ have equal bytes. Dates and times are their numbers; times count nanoseconds.
 Invariant: two values have the same bytes exactly if they are equal. NaN has none.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from decimal import Context, Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -38,28 +37,8 @@ _WHOLE_LIMIT = 2.0**63
 _THOUSAND = 1_000
 
 
-class OrderKeys(ABC):
-    """Converts the values of a domain to bytes and back, and to what a state stores (`state/codecs.py`)."""
-
-    @abstractmethod
-    def of(self, column: EncodedColumn, keys: Codes) -> pa.Array:
-        """Return the bytes of a column's values, given by their keys, none of them NaN. O(keys)."""
-
-    @abstractmethod
-    def values(self, stored: pa.Array, column: Column) -> pa.Array:
-        """Return the values of a column that have these bytes. O(values)."""
-
-    @abstractmethod
-    def records(self, stored: pa.Array) -> list[bytes]:
-        """Return what a state stores for values with these bytes."""
-
-    @abstractmethod
-    def read(self, records: Sequence[bytes]) -> pa.Array:
-        """Return the inverse of `records`."""
-
-
-class TextKeys(OrderKeys):
-    """Strings."""
+class TextKeys:
+    """Converts strings to bytes and back, and to what a state stores (`state/codecs.py`)."""
 
     def of(self, column: EncodedColumn, keys: Codes) -> pa.Array:
         """Return strings in UTF-8."""
@@ -80,8 +59,8 @@ class TextKeys(OrderKeys):
         return pa.array([record[1:] for record in records], pa.large_binary())
 
 
-class NumberKeys(OrderKeys):
-    """Numbers, dates and times."""
+class NumberKeys:
+    """Converts numbers, dates and times in the same way; NaN has no bytes."""
 
     def of(self, column: EncodedColumn, keys: Codes) -> pa.Array:
         """Return the bytes of numbers. O(keys), Python for each number that is no double."""
@@ -147,6 +126,9 @@ class NumberKeys(OrderKeys):
         order = [np.flatnonzero(is_double), np.flatnonzero(is_small), np.flatnonzero(~is_double & ~is_small)]
         place[np.concatenate(order)] = np.arange(len(numbers))
         return pa.concat_arrays(parts).take(pa.array(place))
+
+
+OrderKeys: TypeAlias = TextKeys | NumberKeys
 
 
 def _doubles(numbers: Floats) -> pa.Array:

@@ -117,11 +117,15 @@ class RowSet:
             self.codes[: len(codes), column] = codes
         for slots, copies in self._before[::-1]:
             self.copies[slots] = copies
+        self._ended.clear()
+        self._take_stock()
+
+    def _take_stock(self) -> None:
+        """Find the slots in use, their copies and their places in the hash tables from scratch. O(n)."""
         used = self._in_use()
         self._used = int(used.max(initial=-1)) + 1
         self._free = np.flatnonzero(self.copies[: self._used] == 0)[::-1].tolist()
-        self._ended.clear()
-        self._count(self.copies[used])
+        self.live_copies, self.owed_copies = (int(side.sum()) for side in _sides(self.copies[used]))
         self._rehash()
 
     def encode(self, table: Table) -> tuple[Codes, list[Relabelled]]:
@@ -278,13 +282,9 @@ class RowSet:
             self.codes[slots] = numbers[len(slots) :].reshape(-1, self.codes.shape[1])
             self.copies[piece.ended[piece.ended < self._used]] = 0
         del found
-        used = self._in_use()
-        self._used = int(used.max(initial=-1)) + 1
-        self._free = np.flatnonzero(self.copies[: self._used] == 0)[::-1].tolist()
+        self._take_stock()
         self.encoding.restore(store, prefix, self._held())
         self._encoding_before = self.encoding.memo()
-        self._count(self.copies[used])
-        self._rehash()
 
     def check_invariants(self) -> None:
         """Assert the invariants. O(n)."""
@@ -339,9 +339,6 @@ class RowSet:
         self.live_copies += int(live.sum() - live_before.sum())
         self.owed_copies += int(owed.sum() - owed_before.sum())
         return appeared, vanished
-
-    def _count(self, copies: Ints) -> None:
-        self.live_copies, self.owed_copies = (int(side.sum()) for side in _sides(copies))
 
     def _rehash(self) -> None:
         self._whole.rebuild(self.codes, self._in_use())

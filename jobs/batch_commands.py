@@ -16,7 +16,6 @@ from holdfast.jobs.terminal import options
 if TYPE_CHECKING:
     from holdfast.jobs.files.engines import SparkOptions
     from holdfast.jobs.searches.request import SearchRequest
-    from holdfast.tables import ReadOptions
 
 FILES = click.argument("files", nargs=-1, required=True, type=ReadableFile(), metavar="FILE...")
 
@@ -32,17 +31,10 @@ FILES = click.argument("files", nargs=-1, required=True, type=ReadableFile(), me
     metavar="SHARE",
     help="Also list inclusions that hold for this share of values (ind).",
 )
-@click.option(
-    "--top", type=options.Whole(1), metavar="N", help="Only the N highest ranked sound constraints, best first."
-)
+@options.number("--top", "Only the N highest ranked sound constraints, best first.", 1)
 @click.option("--all", "every", is_flag=True, help="With --top, rank constraints that are not sound too.")
 @click.option("--as-rules", is_flag=True, help="Write a rules file, to edit and use with holdfast check.")
-@click.option(
-    "--examples",
-    type=options.Whole(),
-    metavar="N",
-    help="With --near, list at most N exceptions of each constraint [default: 3; --spark: 0].",
-)
+@options.number("--examples", "With --near, list at most N exceptions of each constraint [default: 3; --spark: 0].")
 @options.reading
 @options.sentences
 @options.answering
@@ -70,14 +62,7 @@ def discover(files: tuple[FileOrAddress, ...], **given: Any) -> None:
     "--pairs", type=options.NEW_FILE, metavar="FILE", help="Write all violating pairs to this file (.csv or .parquet)."
 )
 @click.option("--exists", is_flag=True, help="Stop at the first violation of a rule without threshold.")
-@click.option(
-    "--examples",
-    type=options.Whole(),
-    default=3,
-    show_default=True,
-    metavar="N",
-    help="List at most N violations of each rule.",
-)
+@options.number("--examples", "List at most N violations of each rule.", default=3)
 @options.on_spark
 @options.reading
 @options.sentences
@@ -104,7 +89,7 @@ def check(files: tuple[FileOrAddress, ...], rules: Path | None, rule_texts: tupl
     if given["pairs"] and given["exists"]:
         raise click.UsageError("--pairs writes all pairs, --exists stops at the first pair: leave one of them out.")
     spark = _spark_options(given, files)
-    reading = _reading(given)
+    reading = options.read_options(given)
     refuse_overwriting({"--output": given["output"], "--pairs": given["pairs"]}, [*files, rules])
     from holdfast.jobs.check import check_files
     from holdfast.jobs.searches.request import CheckRequest
@@ -164,7 +149,7 @@ def exceptions(source: FileOrAddress, constraint: str, table: str | None, **give
         return
     if table is not None:
         raise click.UsageError("--table is for a configuration: leave it out, or name CONF in place of FILE.")
-    exceptions_of_file(source, constraint, _reading(given), answering, threads=given["threads"])
+    exceptions_of_file(source, constraint, options.read_options(given), answering, threads=given["threads"])
 
 
 @click.command(short_help="Find cells that are probably wrong.")
@@ -177,14 +162,7 @@ def exceptions(source: FileOrAddress, constraint: str, table: str | None, **give
     metavar="SHARE",
     help="Use functional dependencies that hold except for this share of the rows.",
 )
-@click.option(
-    "--max-context",
-    type=options.Whole(),
-    default=3,
-    show_default=True,
-    metavar="N",
-    help="Most columns on the left of such a dependency; 0: any number.",
-)
+@options.number("--max-context", "Most columns on the left of such a dependency; 0: any number.", default=3)
 @click.option(
     "--min-score",
     type=click.FloatRange(0, 1),
@@ -193,7 +171,7 @@ def exceptions(source: FileOrAddress, constraint: str, table: str | None, **give
     metavar="SCORE",
     help="Least probability that a cell is wrong.",
 )
-@click.option("--top", type=options.Whole(1), metavar="N", help="Only the N surest suspects of each file.")
+@options.number("--top", "Only the N surest suspects of each file.", 1)
 @options.reading
 @options.answering
 def suspects(files: tuple[FileOrAddress, ...], **given: Any) -> None:
@@ -204,7 +182,7 @@ def suspects(files: tuple[FileOrAddress, ...], **given: Any) -> None:
     file, from 1 on, and a score, the probability that it is wrong. Suspects are suggestions: no file is changed.
     """
     refuse_addresses(files)
-    reading = _reading(given)
+    reading = options.read_options(given)
     refuse_overwriting({"--output": given["output"]}, files)
     from holdfast.jobs.suspects import SuspectsRequest, suspects_of_files
 
@@ -215,8 +193,7 @@ def suspects(files: tuple[FileOrAddress, ...], **given: Any) -> None:
         top=given["top"],
         threads=given["threads"],
     )
-    answering = options.Answering(given["format_"] == "json", given["output"], given["quiet"])
-    suspects_of_files(files, reading, answering, request)
+    suspects_of_files(files, reading, _answering(given), request)
 
 
 @click.command(short_help="Apply a file of changes, batch by batch.")
@@ -224,7 +201,7 @@ def suspects(files: tuple[FileOrAddress, ...], **given: Any) -> None:
 @click.argument("changes", type=options.EXISTING, metavar="CHANGES")
 @options.nearly
 @options.searching
-@click.option("--batch-size", type=options.Whole(1), required=True, metavar="N", help="Records of CHANGES in a batch.")
+@options.number("--batch-size", "Records of CHANGES in a batch.", 1, required=True)
 @click.option("--key", metavar="COL,...", help="Columns that identify a row; deletes then need no other columns.")
 @options.reading
 @options.sentences
@@ -243,7 +220,7 @@ def replay(base: Path, changes: Path, key: str | None, **given: Any) -> None:
         raise click.UsageError("replay --near maintains key,fd or key,fd,od: name one of these with --family.")
     if key is not None and not all(key.split(",")):
         raise click.BadParameter("expected names with commas between them", param_hint="--key")
-    reading = _reading(given)
+    reading = options.read_options(given)
     outputs = {"--output": given["output"], "--write-space": given["write_space"]}
     refuse_overwriting(outputs, [base, changes, given["space"]])
     from holdfast.jobs.replay import ReplaySearch, replay_changes
@@ -278,7 +255,7 @@ def _search_request(files: tuple[FileOrAddress, ...], given: dict[str, Any]) -> 
     families = options.families_of(given["family"], near=near is not None)
     if near is None and given["examples"] is not None:
         raise click.UsageError("--examples lists exceptions: add --near SHARE.")
-    reading = _reading(given)
+    reading = options.read_options(given)
     spark_options = _spark_options(given, files)
     if given["every"] and given["top"] is None:
         raise click.UsageError("--all is for --top N: without --top all constraints are written.")
@@ -347,7 +324,7 @@ def _spark_options(given: dict[str, Any], files: tuple[FileOrAddress, ...]) -> "
 
 
 def _answering(given: dict[str, Any]) -> options.Answering:
-    return options.Answering(given["format_"] == "json", given["output"], given["quiet"], given["sentences"])
+    return options.Answering(given["format_"] == "json", given["output"], given["quiet"], given.get("sentences", False))
 
 
 def _refuse_reading() -> None:
@@ -356,15 +333,3 @@ def _refuse_reading() -> None:
     for name in ("strings", "typed_header", "null", "encoding", "delimiter", "limit"):
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             raise click.UsageError(f"--{name.replace('_', '-')} is for a file: leave it out with a configuration.")
-
-
-def _reading(given: dict[str, Any]) -> "ReadOptions":
-    """Return the options for reading files, or raise an error."""
-    return options.read_options(
-        given["strings"],
-        given["null"],
-        given["encoding"],
-        given["delimiter"],
-        typed_header=given["typed_header"],
-        limit=given["limit"],
-    )

@@ -16,13 +16,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.jobs.application.alerting import sender_of, waiting_of
+from holdfast.jobs.application.blocks import StateRows
 from holdfast.jobs.application.checkpoints import refuse_damaged
 from holdfast.jobs.application.evolve import evolved
 from holdfast.jobs.application.opening import OpenState, opened, prepare, refuse_lost
 from holdfast.jobs.application.replacing import recovered
 from holdfast.jobs.application.seeding import monitored_rules
 from holdfast.jobs.application.session import Session
-from holdfast.jobs.application.state_rows import StateRows
 from holdfast.jobs.application.stopping import Stop, Stopped, stopped_by_signals
 from holdfast.jobs.application.watching import RunObserver, RunParts, served_figures
 from holdfast.jobs.configuration.reading import Configuration

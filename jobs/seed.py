@@ -13,7 +13,6 @@ from holdfast.constraints import (
     StateRefused,
     UsageError,
 )
-from holdfast.jobs.application.alerting import alerts_of
 from holdfast.jobs.application.backup import backup_of
 from holdfast.jobs.application.blocks import address_of
 from holdfast.jobs.application.moving import undo_swap
@@ -30,7 +29,7 @@ from holdfast.state.rocks import RocksReader
 from holdfast.state.snapshots import backups
 from holdfast.streaming.alerts.waiting import carried
 from holdfast.streaming.maintainers.maintainer import Maintainer
-from holdfast.streaming.seeding import Earlier, seed
+from holdfast.streaming.seeding import Earlier
 from holdfast.streaming.state_view import StateView
 
 
@@ -73,20 +72,13 @@ def seed_tables(
     configuration: Configuration, state: OpenState, progress: Progress, left: Earlier | None = None
 ) -> dict[str, Maintainer]:
     """Seed the tables of an empty state; `left` has the rules and alerts that the replaced state had published."""
-    settings, rules, place = configuration.settings, monitored_rules(configuration), state.place
-    place.begin()
+    settings, rules = configuration.settings, monitored_rules(configuration)
+    state.place.begin()
     earlier = state.published()
     if left is not None:
         earlier = replaced_fields(earlier, broken=left.broken, waiting=left.waiting)
-    return seed(
-        state.commits,
-        map(TableSeeder(settings, rules, state.session, place, progress).seeded, settings.tables),
-        earlier,
-        rules=rules,
-        alerts=alerts_of(settings),
-        watched=settings.constraints.inclusion is None,
-        clustered=place.clustered,
-    )
+    seeder = TableSeeder(settings, rules, state.session, state.place, progress)
+    return seeder.seed(state.commits, map(seeder.seeded, settings.tables), earlier)
 
 
 def _judged(settings: Settings) -> tuple[Old, Earlier | None]:

@@ -12,6 +12,7 @@
 Invariant: nothing is decided by the text of an error, and a state is changed only as far as opening its store does.
 """
 
+from contextlib import closing
 from pathlib import Path
 
 from holdfast.constraints import StateDamaged, StateMissing
@@ -33,13 +34,10 @@ def refuse_unusable(state: Path, application: str, backup: Place) -> Identity:
     """
     if not holds_store(state):
         raise StateMissing(f"{state} holds no state: holdfast run seeds one")
-    store = RocksStore(state)
-    try:
+    with closing(RocksStore(state)) as store:
         identity = identity_of(store, application)
         store.verify()
         last = last_commit(store)
-    finally:
-        store.close()
     if identity is None or identity.status != READY:
         raise StateMissing(f"the seed of the state {state} did not come to its end: holdfast run seeds it anew")
     place = backup.at(identity.state_id)

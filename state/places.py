@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from holdfast.display.secrets import masked
 
@@ -29,49 +29,6 @@ _CLIENT = frozenset(
     )
 )
 _RETRY: Any = {"max_retries": 5, "retry_timeout": datetime.timedelta(minutes=1)}
-
-
-class Place(Protocol):
-    """A folder of files."""
-
-    def __str__(self) -> str:
-        """Return the path or the address."""
-
-    def at(self, name: str) -> "Place":
-        """Return a folder inside this one."""
-
-    def path(self, name: str) -> str:
-        """Return the full name of a file, for people."""
-
-    def prepare(self) -> None:
-        """Make the folder if it does not exist, and remove the remains of killed processes."""
-
-    def put(self, name: str, data: bytes) -> None:
-        """Write a file, or replace it."""
-
-    def put_new(self, name: str, data: bytes) -> bool:
-        """Write a file unless it exists; return whether it was written."""
-
-    def take(self, name: str, source: Path) -> None:
-        """Write a file with the contents of a local one."""
-
-    def get(self, name: str) -> bytes | None:
-        """Return the contents of a file; None if it does not exist."""
-
-    def fetch(self, name: str, target: Path) -> bool:
-        """Copy a file to a local one; return whether it exists."""
-
-    def size(self, name: str) -> int | None:
-        """Return the size of a file in bytes; None if it does not exist."""
-
-    def names(self) -> list[str]:
-        """Return the names of the files and folders directly in the folder, in order. O(names)."""
-
-    def remove(self, names: Iterable[str]) -> None:
-        """Remove files, as far as they exist."""
-
-    def clear(self) -> None:
-        """Remove everything in the folder."""
 
 
 class Folder:
@@ -176,11 +133,7 @@ class Folder:
                 yield part, file
         finally:
             part.unlink(missing_ok=True)
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(target.parent)
 
 
 class StoreError(OSError):
@@ -301,7 +254,11 @@ class ObjectPlace:
             raise StoreError(masked(_first_line(error))) from error
 
 
-def place_of(place: "Path | Place") -> Place:
+Place: TypeAlias = Folder | ObjectPlace
+"""A folder of files; every class of this union has the same methods."""
+
+
+def place_of(place: Path | Place) -> Place:
     """Return a path as a `Folder`, and a place as it is."""
     return Folder(place) if isinstance(place, Path) else place
 
@@ -347,6 +304,15 @@ def _first_line(error: BaseException) -> str:
 def _sync(file: Any) -> None:
     file.flush()
     os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Return once the names in a folder are on disk."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def make_private(folder: Path) -> None:

@@ -227,8 +227,7 @@ class RocksStore(_Families):
 class RocksReader(_Families):
     """Reads a store that another process may write to: without a lock, and without writing to its folder.
 
-    It sees the commits before it was opened, or before the last `refresh`. RocksDB needs a private folder for it, which
-    `close` removes.
+    It sees the commits before it was opened. RocksDB needs a private folder for it, which `close` removes.
 
     Parameters
     ----------
@@ -259,12 +258,6 @@ class RocksReader(_Families):
         """Whether nothing was written to the store yet."""
         self._check()
         return not self._families
-
-    def refresh(self) -> None:
-        """See all commits up to now, and new families."""
-        self._check()
-        self._give_up()
-        self._open()
 
     def close(self) -> None:
         """Close the reader, and remove its private folder."""

@@ -19,7 +19,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -182,21 +182,17 @@ class Snapshots:
 
     def _replayed(self, made: Path, snapshot: Snapshot, path: str) -> str | None:
         """Apply the log to a copy; return the problem if the state was seeded after the copy, else None."""
-        store = RocksStore(made)
-        try:
+        with closing(RocksStore(made)) as store:
             for _, record in logged_after(self.folder, snapshot.commit):
                 if base := base_of(record):
                     return f"{path} is older than the state's last seed, which is commit {base}"
                 store.write(record)
             store.write(WriteBatch("log", {key: None for key, _ in store.scan("log")}))  # all of them are in the copy
-        finally:
-            store.close()
         return None
 
     def _taken_over(self, made: Path, snapshot: Snapshot) -> int:
         """Give a copy the highest epoch; return its last commit."""
-        store = RocksStore(made)
-        try:
+        with closing(RocksStore(made)) as store:
             commit = codecs.read_number(store.get("meta", b"commit") or b"")
             identity = Commits(store, snapshot.identity.application).identity  # one of an earlier format is upgraded
             epoch = max(identity.epoch, _known_epoch(self.folder)) + 1
@@ -209,8 +205,6 @@ class Snapshots:
                     "refused from now on. Restore it again: holdfast rebuild"
                 )
             CommitLog.begin(self.folder, epoch, commit + 1)
-        finally:
-            store.close()
         return commit
 
     def _take(self, path: Path, checksum: str) -> None:
@@ -277,11 +271,8 @@ def _known_epoch(place: Place) -> int:
 def _damage(made: Path) -> str | None:
     """Read a complete copy, and return its problem, None if there is none; its checksums are right already."""
     try:
-        store = RocksStore(made)
-        try:
+        with closing(RocksStore(made)) as store:
             store.verify()
-        finally:
-            store.close()
     except StateDamaged as error:
         return str(error)
     return None

@@ -28,7 +28,8 @@ from holdfast.tables.keys import (
 )
 
 
-def _nowhere(row: int) -> str:
+def nowhere(row: int) -> str:
+    """Return the place of a row that came from no file."""
     return f"row {row + 1}"
 
 
@@ -101,7 +102,7 @@ class Table:
     columns: tuple[EncodedColumn, ...]
     row_count: int
     warnings: tuple[str, ...] = ()
-    locate: Callable[[int], str] = field(default=_nowhere, repr=False)
+    locate: Callable[[int], str] = field(default=nowhere, repr=False)
 
     def __getitem__(self, name: str) -> EncodedColumn:
         return self.columns[self.schema.index(name)]
@@ -144,7 +145,7 @@ def encoded(
     row_count: int,
     *,
     warnings: Sequence[str] = (),
-    locate: Callable[[int], str] = _nowhere,
+    locate: Callable[[int], str] = nowhere,
 ) -> Table:
     """Encode typed Arrow columns; strings may come dictionary-encoded. O(n) and a sort of wide decimals.
 

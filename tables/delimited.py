@@ -12,6 +12,7 @@ except in a file of one column, where a blank line is an empty field; a quoted f
 import math
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -146,20 +147,11 @@ class DelimitedFile:
 
     def _texts(self, chosen: list[str]) -> pa.Table:
         """Return the fields of columns as strings, in columns named by position."""
-        try:
-            if next(self.records(), None) is None:  # Arrow refuses a file of nothing but a header
-                return pa.table({place: pa.array([], pa.string()) for place in chosen})
-            for block_size in _BLOCK_SIZES:
-                try:
-                    return self._parsed(block_size, chosen)
-                except pa.ArrowInvalid as error:
-                    if "block size" not in str(error) or block_size == _BLOCK_SIZES[-1]:
-                        self._explain(error)
-                    self._refuse_faults()
-        except UnicodeError as error:
-            self._explain(error)
-        except OSError as error:
-            raise self._unreadable(error) from error
+        for block_size in _BLOCK_SIZES:
+            with self._explained(block_size):
+                if self._is_only_header():
+                    return pa.table({place: pa.array([], pa.string()) for place in chosen})
+                return self._parsed(block_size, chosen)
         raise AssertionError  # the last block size returns or raises
 
     def streamed(self, selection: Selection) -> Iterator[Iterator[pa.Table]]:
@@ -167,23 +159,46 @@ class DelimitedFile:
 
         Rows of all attempts but the last have to be discarded.
         """
-        chosen = selection.chosen(self.header.names)
+        names = selection.chosen(self.header.names)
+        chosen = [str(self.header.names.index(name)) for name in names]
+        is_done = False
+
+        def attempt(block_size: int) -> Iterator[pa.Table]:
+            nonlocal is_done
+            with self._explained(block_size):
+                if not self._is_only_header():
+                    for some in self._batches(block_size, chosen or ["0"]):
+                        yield some.select(chosen)
+                is_done = True
+
         for block_size in _BLOCK_SIZES:
-            attempt = _Attempt(self, chosen, block_size, is_last=block_size == _BLOCK_SIZES[-1])
-            yield iter(attempt)
-            if attempt.is_done:
+            yield attempt(block_size)
+            if is_done:
                 return
 
+    def _is_only_header(self) -> bool:
+        """Whether there is nothing but a header, which Arrow refuses."""
+        return next(self.records(), None) is None
+
     def _parsed(self, block_size: int, chosen: list[str]) -> pa.Table:
-        options = self._arrow_options(block_size, chosen)
+        if self.options.limit is not None:
+            return pa.concat_tables(self._batches(block_size, chosen))
         with self._text.blocks() as blocks:
-            if self.options.limit is None:
-                texts = arrow_csv.read_csv(blocks, **options)
-            else:
-                texts = _first_rows(arrow_csv.open_csv(blocks, **options), self.options.limit)
+            texts = arrow_csv.read_csv(blocks, **self._arrow_options(block_size, chosen))
+        if blocks.doubtful:
+            self._refuse_faults()
+        return texts
+
+    def _batches(self, block_size: int, chosen: list[str]) -> Iterator[pa.Table]:
+        left = self.options.limit
+        with self._text.blocks() as blocks:
+            for batch in arrow_csv.open_csv(blocks, **self._arrow_options(block_size, chosen)):
+                some = batch if left is None else batch.slice(0, left)
+                yield pa.Table.from_batches([some])
+                if left is not None and (left := left - len(some)) <= 0:
+                    break
         if blocks.doubtful:
             self._refuse_faults(self.options.limit)
-        return texts
 
     def _arrow_options(self, block_size: int, chosen: list[str]) -> dict[str, Any]:
         places = [str(i) for i in range(len(self.header.names))]
@@ -223,6 +238,21 @@ class DelimitedFile:
                     f"'{shown[:80]}'. Correct the line, or check --delimiter and quotes"
                 )
 
+    @contextmanager
+    def _explained(self, block_size: int) -> Iterator[None]:
+        """Explain errors of a read; pass over a record that needs larger blocks, if there are any."""
+        try:
+            try:
+                yield
+            except pa.ArrowInvalid as error:
+                if "block size" not in str(error) or block_size == _BLOCK_SIZES[-1]:
+                    self._explain(error)
+                self._refuse_faults()
+        except UnicodeError as error:
+            self._explain(error)
+        except OSError as error:
+            raise self._unreadable(error) from error
+
     def _explain(self, error: Exception) -> NoReturn:
         """Raise an `InputError` that names the line."""
         try:
@@ -242,54 +272,6 @@ class DelimitedFile:
         return InputError(f"{self.path} cannot be read: {error}{hint}")
 
 
-class _Attempt:
-    """An attempt to read a file with blocks of one size.
-
-    Parameters
-    ----------
-    file, chosen : the file, and the columns to read.
-    block_size : the size of blocks; every record has to fit into two blocks.
-    is_last : whether there is no larger size to try.
-    """
-
-    def __init__(self, file: DelimitedFile, chosen: list[str], block_size: int, *, is_last: bool) -> None:
-        self._file = file
-        self._chosen = chosen
-        self._block_size = block_size
-        self._is_last = is_last
-        self.is_done = False
-
-    def __iter__(self) -> Iterator[pa.Table]:
-        """Yield rows; ends early where a record does not fit."""
-        file = self._file
-        try:
-            if next(file.records(), None) is not None:  # Arrow refuses a file of nothing but a header
-                yield from self._rows()
-            self.is_done = True
-        except pa.ArrowInvalid as error:
-            if "block size" not in str(error) or self._is_last:
-                file._explain(error)
-            file._refuse_faults()
-        except UnicodeError as error:
-            file._explain(error)
-        except OSError as error:
-            raise file._unreadable(error) from error
-
-    def _rows(self) -> Iterator[pa.Table]:
-        file, left = self._file, self._file.options.limit
-        places = {name: str(i) for i, name in enumerate(file.header.names)}
-        options = file._arrow_options(self._block_size, [places[name] for name in self._chosen] or ["0"])
-        with file._text.blocks() as blocks:
-            for batch in arrow_csv.open_csv(blocks, **options):
-                some = batch if left is None else batch.slice(0, left)
-                arrays = pa.Table.from_batches([some])
-                yield arrays.select([places[name] for name in self._chosen]) if self._chosen else arrays.select([])
-                if left is not None and (left := left - len(some)) <= 0:
-                    break
-        if blocks.doubtful:
-            file._refuse_faults(file.options.limit)
-
-
 def _typed_name(given: str) -> tuple[str, ColumnType | None]:
     """Split `age(Integer)` or `age int` into name and type.
 
@@ -305,13 +287,3 @@ def _typed_name(given: str) -> tuple[str, ColumnType | None]:
         if match and is_type_name(match[1]):
             return text[: len(text) - len(end) + match.start()].rstrip(), parse_type(match[1])
     return given, None
-
-
-def _first_rows(reader: arrow_csv.CSVStreamingReader, limit: int) -> pa.Table:
-    batches, rows = [], 0
-    for batch in reader:
-        if rows >= limit:
-            break
-        batches.append(batch.slice(0, limit - rows))
-        rows += len(batches[-1])
-    return pa.Table.from_batches(batches, reader.schema)

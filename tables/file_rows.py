@@ -18,7 +18,7 @@ from holdfast.tables.columnar import Table, encoded
 from holdfast.tables.inference import Fitting, fitting, inferred, typed
 from holdfast.tables.keys import arrow_type_of, with_dictionary
 from holdfast.tables.options import ReadOptions
-from holdfast.tables.parts import Part, parts_of, place_in_text, read_texts
+from holdfast.tables.parts import Part, in_chunks, parts_of, place_in_text, read_texts
 
 _ROWS_AT_ONCE = 1 << 16
 
@@ -32,7 +32,7 @@ class FileRows:
     table : its name, its columns with their types, and the warnings of its reader; without rows.
     part : the part of the file that is read.
     row_count : the number of rows.
-    most : the least number of rows of a table, except for the last table; tables have few more rows.
+    most : the number of rows of a table; the last table may have fewer.
     """
 
     table: Table
@@ -70,7 +70,7 @@ class FileRows:
         def tables(attempt: Iterator[pa.Table]) -> Iterator[Table]:
             nonlocal read
             read = 0
-            for texts in _together(attempt, self.most):
+            for texts in in_chunks(attempt, self.most):
                 yield self._typed(texts, read)
                 read += len(texts)
 
@@ -102,19 +102,7 @@ def _fits(part: Part, most: int) -> tuple[Sequence[Sequence[Fitting]], int]:
     row_count = 0
     for attempt in read_texts(part):
         found, row_count = [], 0
-        for texts in _together(attempt, most):
+        for texts in in_chunks(attempt, most):
             found.append([fitting(with_dictionary(column).dictionary) for column in texts.columns])
             row_count += len(texts)
     return found, row_count
-
-
-def _together(texts: Iterator[pa.Table], most: int) -> Iterator[pa.Table]:
-    """Join small tables until they have enough rows."""
-    waiting: list[pa.Table] = []
-    for some in texts:
-        waiting.append(some)
-        if sum(map(len, waiting)) >= most:
-            yield pa.concat_tables(waiting)
-            waiting = []
-    if waiting:
-        yield pa.concat_tables(waiting)

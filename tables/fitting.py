@@ -7,12 +7,12 @@ same values whether it was read with the seed or later.
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.constraints import Column, InputError, read_value
+from holdfast.constraints import Column, InputError
 from holdfast.constraints.types import STRING
 from holdfast.constraints.values import EXPECTED
 from holdfast.tables.arrays import Flags
 from holdfast.tables.frames import converted, texts_of
-from holdfast.tables.inference import parse
+from holdfast.tables.inference import parse, reads, shortened
 from holdfast.tables.keys import arrow_type_of, column_type_of, normalised, with_dictionary
 
 
@@ -44,27 +44,18 @@ def misfit(text: str, column: Column) -> str:
     >>> misfit("x1", Column("Zip", parse_type("integer")))
     "column Zip: 'x1' is not a whole number within 64 bits (integer)"
     """
-    shown = text if len(text) <= 80 else text[:77] + "..."
-    return f"column {column.name}: '{shown}' is not {EXPECTED[column.type.name]} ({column.type})"
+    return f"column {column.name}: '{shortened(text)}' is not {EXPECTED[column.type.name]} ({column.type})"
 
 
 def _fit_texts(array: pa.ChunkedArray, column: Column) -> tuple[pa.Array, Flags | None]:
     """Read each distinct text alone. O(distinct texts) in Python, for columns with texts that do not fit."""
     coded = with_dictionary(array.cast(pa.large_string()))
     distinct = coded.dictionary
-    fitting = pa.array([_fits(text, column) for text in distinct.to_pylist()], pa.bool_())
+    fitting = pa.array([reads(text, column.type) for text in distinct.to_pylist()], pa.bool_())
     typed = parse(distinct.filter(fitting), column.type)
     places = pc.if_else(fitting, pc.subtract(pc.cumulative_sum(fitting.cast(pa.int64())), 1), None)
     wrong = pc.and_(pc.is_valid(coded.indices), pc.invert(fitting.take(coded.indices)))
     return typed.take(places.take(coded.indices)), _flags(wrong)
-
-
-def _fits(text: str, column: Column) -> bool:
-    try:
-        read_value(text, column.type)
-    except ValueError:
-        return False
-    return True
 
 
 def _flags(found: pa.Array | pa.ChunkedArray) -> Flags:

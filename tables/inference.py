@@ -226,7 +226,7 @@ def _instants(distinct: pa.Array, column_type: ColumnType) -> pa.Array:
 
 def _misfit(encoded: pa.DictionaryArray, name: str, declared: ColumnType, locate: Callable[[int], str]) -> str:
     """Return a message about the first row whose text does not fit the declared type."""
-    wrong = {i for i, text in enumerate(encoded.dictionary.to_pylist()) if not _reads(text, declared)}
+    wrong = {i for i, text in enumerate(encoded.dictionary.to_pylist()) if not reads(text, declared)}
     rows: Iterable[int] = (i for i, code in enumerate(encoded.indices.to_pylist()) if code in wrong)
     row = next(iter(rows), None)
     if row is None:
@@ -234,13 +234,14 @@ def _misfit(encoded: pa.DictionaryArray, name: str, declared: ColumnType, locate
     text = encoded.dictionary[encoded.indices[row].as_py()].as_py()
     hint = " (spaces count)" if text != text.strip() else ""
     return (
-        f"{locate(row)}, column {name}: '{_shortened(text)}' is not {forms.EXPECTED[declared.name]}{hint}; "
+        f"{locate(row)}, column {name}: '{shortened(text)}' is not {forms.EXPECTED[declared.name]}{hint}; "
         f"{len(wrong)} distinct value(s) of the column do not fit {declared}. Correct them, or read the column as "
         f"strings (--strings)"
     )
 
 
-def _reads(text: str, declared: ColumnType) -> bool:
+def reads(text: str, declared: ColumnType) -> bool:
+    """Whether a text fits a type."""
     try:
         read_value(text, declared)
     except ValueError:
@@ -248,5 +249,6 @@ def _reads(text: str, declared: ColumnType) -> bool:
     return True
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
+    """Return a text as messages show it."""
     return text if len(text) <= 80 else text[:77] + "..."

@@ -228,14 +228,6 @@ class Fields:
         """The error messages of the records that are not good."""
         return {row: self.reason(row) or "" for row in np.flatnonzero(~self.good).tolist()}
 
-    def texts(self, name: str) -> pa.LargeStringArray:
-        """Return the values of a field as texts (`Cells.texts`)."""
-        return self[name].texts()
-
-    def any(self, name: str) -> bool:
-        """Return whether some record has a field."""
-        return bool((self[name].kinds != ABSENT).any())
-
     @cached_property
     def _numbers(self) -> dict[str, int]:
         return {name: f for f, name in reversed(list(enumerate(self.names)))}

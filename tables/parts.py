@@ -6,9 +6,10 @@ known after all rows were read, so its rows are texts, and `inference` determine
 Invariant: the parts of a file have every row of `read_table` once, with the same number.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,9 +18,16 @@ from holdfast.constraints.types import STRING
 from holdfast.tables.columnar import Table
 from holdfast.tables.delimited import DelimitedFile
 from holdfast.tables.delta import is_delta_table
-from holdfast.tables.frames import encode_arrow
 from holdfast.tables.options import ReadOptions
-from holdfast.tables.reading import PARQUET, is_arrow_file, parquet_dataset, parquet_files, read_table, table_name
+from holdfast.tables.reading import (
+    PARQUET,
+    is_arrow_file,
+    parquet_dataset,
+    parquet_files,
+    parquet_rows,
+    read_table,
+    table_name,
+)
 from holdfast.tables.selection import Selection
 
 
@@ -84,24 +92,33 @@ def read_typed(part: Part) -> Table:
     """Read a part of a file whose columns have types."""
     if is_arrow_file(part.path):
         return read_table(part.path, part.options)
-    try:
-        dataset = parquet_dataset(part.path)
-        names = dataset.schema.names
-        columns = Selection(str(part.path), names, part.options).chosen(names)
+
+    def rows(dataset: Any, columns: list[str]) -> pa.Table:
         fragment = list(dataset.get_fragments())[part.fragment].subset(row_group_ids=list(part.groups))
-        data = fragment.to_table(schema=dataset.schema, columns=columns).slice(0, part.rows)
-        for column in data.columns:
-            if pa.types.is_decimal(column.type):
-                column.validate(full=True)
-    except (pa.ArrowException, OSError, UnicodeError) as error:
-        raise InputError(f"{part.path} cannot be read as Parquet: {error}") from error
-    return encode_arrow(data, table_name(part.path), str(part.path), part.options, names)
+        return fragment.to_table(schema=dataset.schema, columns=columns).slice(0, part.rows)
+
+    return parquet_rows(part.path, part.options, table_name(part.path), rows)
 
 
 def read_texts(part: Part) -> Iterator[Iterator[pa.Table]]:
     """Yield attempts to read the texts of a delimited file; rows of all but the last are to be discarded."""
     file = DelimitedFile(part.path, part.options)
     return file.streamed(Selection(str(part.path), file.header.names, part.options))
+
+
+def in_chunks(tables: Iterable[pa.Table], most: int) -> Iterator[pa.Table]:
+    """Yield the rows of tables in chunks of `most` rows; the last one may have fewer."""
+    waiting: list[pa.Table] = []
+    count = 0
+    for some in tables:
+        waiting.append(some)
+        count += len(some)
+        while count >= most:
+            together = pa.concat_tables(waiting)
+            yield together.slice(0, most)
+            waiting, count = [together.slice(most)], count - most
+    if count:
+        yield pa.concat_tables(waiting)
 
 
 def place_in_text(part: Part, row: int) -> str:
@@ -113,7 +130,7 @@ def _row_groups(path: Path, options: ReadOptions, most: int) -> Iterator[Part]:
     """Yield parts of row groups, small row groups together."""
     first, left = 0, options.limit
     try:
-        fragments = list(parquet_dataset(path).get_fragments()) if _has_files(path) else []
+        fragments = list(parquet_dataset(path).get_fragments()) if path.is_file() or parquet_files(path) else []
         for number, fragment in enumerate(fragments):
             groups: list[int] = []
             rows = 0
@@ -128,7 +145,3 @@ def _row_groups(path: Path, options: ReadOptions, most: int) -> Iterator[Part]:
                     groups, rows = [], 0
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path} cannot be read as Parquet: {error}") from error
-
-
-def _has_files(path: Path) -> bool:
-    return path.is_file() or bool(parquet_files(path))

@@ -1,6 +1,6 @@
 """The reader of all file formats: a path and options to an encoded table."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -117,15 +117,20 @@ def _delimited(path: Path, options: ReadOptions, name: str) -> Table:
 
 
 def _parquet(path: Path, options: ReadOptions, name: str) -> Table:
+    def rows(dataset: Any, columns: list[str]) -> pa.Table:
+        if options.limit is None or options.limit > _MOST_AT_HEAD:
+            return dataset.to_table(columns=columns).slice(0, options.limit)
+        return dataset.head(options.limit, columns=columns)
+
+    return parquet_rows(path, options, name, rows)
+
+
+def parquet_rows(path: Path, options: ReadOptions, name: str, rows: Callable[[Any, list[str]], pa.Table]) -> Table:
+    """Return the rows that a function takes from the dataset of a file or a folder, given the chosen columns."""
     try:
         dataset = parquet_dataset(path)
         names = dataset.schema.names
-        columns = Selection(str(path), names, options).chosen(names)
-        limit = options.limit
-        if limit is None or limit > _MOST_AT_HEAD:
-            data = dataset.to_table(columns=columns).slice(0, limit)
-        else:
-            data = dataset.head(limit, columns=columns)
+        data = rows(dataset, Selection(str(path), names, options).chosen(names))
         for column in data.columns:
             if pa.types.is_decimal(column.type):
                 column.validate(full=True)  # a damaged file could have decimals beyond their digits

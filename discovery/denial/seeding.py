@@ -18,7 +18,6 @@ far and which option to set.
 
 import math
 import time
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,7 +35,7 @@ from holdfast.discovery.evidence.evidences import (
     most_evidences,
 )
 from holdfast.discovery.evidence.sampling import RANDOM_PAIRS, Variety, both_ways, sample_neighbours, sample_random
-from holdfast.discovery.evidence.violations import Violations, ViolationSearch
+from holdfast.discovery.evidence.violations import ViolationSearch
 from holdfast.discovery.explained import Explained, Report
 from holdfast.discovery.kernels.evidence import PairCodes
 from holdfast.discovery.seed import Seed
@@ -47,7 +46,6 @@ _COSTS = Costs()
 _NEGLIGIBLE_SECONDS = 0.2
 _SECONDS_BETWEEN_REPORTS = 2.0
 _SECONDS_A_PART = 60.0
-_UNLIMITED = 1 << 62
 
 
 def seed_denial(
@@ -159,7 +157,7 @@ class _Finder:
         anchors = Anchors(self._codes, self._space, _COSTS, variety)
         at_once = max(1, int(_SECONDS_BETWEEN_REPORTS / self._seconds_a_cover))
         validation = Validation(self._space, at_once, self._explained, self._report)
-        search = _Budgeted(ViolationSearch(self._codes, self._space, self._threads), self._codes.rows)
+        search = ViolationSearch(self._codes, self._space, self._threads)
         while True:
             started = time.perf_counter()
             covers, whole = self._covers(limit)
@@ -192,15 +190,3 @@ class _Finder:
 
     def _covers(self, limit: float) -> tuple[Words, bool]:
         return self.enumeration.covers(self.evidences.entries()[0], limit)
-
-
-@dataclass(frozen=True)
-class _Budgeted:
-    """A search whose budget is given for each row."""
-
-    search: ViolationSearch
-    rows: int
-
-    def find(self, masks: Words, limit: int, budget: int) -> Violations:
-        """Search with a budget for all rows."""
-        return self.search.find(masks, limit, min(budget * max(self.rows, 1), _UNLIMITED))

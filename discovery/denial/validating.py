@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from holdfast.constraints import PredicateSpace
+from holdfast.discovery.evidence.violations import UNLIMITED
 from holdfast.discovery.explained import Explained, Report
 from holdfast.indexes.masks import as_items
 from holdfast.tables.arrays import Positions, Words
@@ -18,8 +19,6 @@ _NEW_EVIDENCES_A_ROUND = 200_000
 _COMPARISONS_PER_ROW = 32
 _MORE_COMPARISONS = 8
 _FEW_CONSTRAINTS = 64
-UNLIMITED = 1 << 40
-"""A budget in comparisons for each row that is never exhausted."""
 
 
 class SearchAnswer(Protocol):

@@ -26,7 +26,7 @@ from holdfast.tables.arrays import Flags, Keys
 from holdfast.tables.columnar import EncodedColumn
 from holdfast.tables.comparable import common_keys
 from holdfast.tables.frames import from_arrow
-from holdfast.tables.keys import arrow_type_of, float_keys, needs_dictionary
+from holdfast.tables.keys import arrow_type_of, float_keys, needs_dictionary, ranks_of
 
 ColumnOf = Callable[[str], EncodedColumn]
 """Returns the column with a name; all columns have the same number of rows."""
@@ -89,19 +89,14 @@ def _ordered_keys(left: EncodedColumn, right: EncodedColumn) -> tuple[Keys, Keys
     """Return keys of two columns that compare as the values do, strings in code point order."""
     if left.column.type.name != "string":
         return common_keys(left, right)
-    texts = [_text_ranks(left, right, at) for at in (0, 1)]
-    return texts[0], texts[1]
-
-
-def _text_ranks(left: EncodedColumn, right: EncodedColumn, at: int) -> Keys:
-    one = (left, right)[at]
     pooled = pc.unique(pa.concat_arrays([_dictionary(left), _dictionary(right)]))
-    rank = np.empty(len(pooled), np.int64)
-    rank[pc.sort_indices(pooled).to_numpy()] = np.arange(len(pooled))
-    places = pc.index_in(_dictionary(one), pooled).to_numpy(zero_copy_only=False)
-    if not len(places):
-        return np.zeros(len(one), np.int64)
-    return np.asarray(rank[places][one.keys])
+    rank = ranks_of(pooled)
+
+    def ranked(column: EncodedColumn) -> Keys:
+        places = pc.index_in(_dictionary(column), pooled).to_numpy(zero_copy_only=False)
+        return np.asarray(rank[places][column.keys]) if len(places) else np.zeros(len(column), np.int64)
+
+    return ranked(left), ranked(right)
 
 
 def _dictionary(column: EncodedColumn) -> pa.Array:

@@ -21,6 +21,7 @@ from holdfast.discovery.kernels.certificate import (
     uses_kernel,
 )
 from holdfast.indexes.evidence_table import WITNESSES
+from holdfast.indexes.growing import with_room
 from holdfast.indexes.row_hash import RowHash
 from holdfast.state import codecs
 from holdfast.state.store import Store, WriteBatch
@@ -81,7 +82,7 @@ class Certificate:
     def witness(self, numbers: Numbers, pairs: NDArray[np.integer[Any]]) -> None:
         """Add witnesses to evidences, as far as there is room."""
         listed = pairs.reshape(-1, 2).astype(np.int64)
-        self._reach(int(listed.max(initial=-1)) + 1)
+        self._head = with_room(self._head, int(listed.max(initial=-1)) + 1, -1)
         done = self._noted("put", len(listed))
         owners = np.repeat(numbers, pairs.shape[1])
         add_kernel(owners, listed, self.pairs, self._counts, self._head, self._before, self._after, done)
@@ -196,11 +197,6 @@ class Certificate:
         done: Numbers = np.full((most, 4), -1, np.int64)
         self._journal.append((what, done))
         return done
-
-    def _reach(self, rows: int) -> None:
-        if rows > len(self._head):
-            more = max(rows, len(self._head) * 3 // 2) - len(self._head)
-            self._head = np.concatenate([self._head, np.full(more, -1, np.int64)])
 
     def _grow(self) -> None:
         old = len(self.words)

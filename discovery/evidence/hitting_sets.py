@@ -25,7 +25,7 @@ from holdfast.discovery.kernels.hitting_sets import (
     levels_kernel,
     transpose_kernel,
 )
-from holdfast.tables.arrays import Ints, Words
+from holdfast.tables.arrays import Words
 
 _CHUNK = 1 << 14
 _CHUNK_WORDS = 1 << 22
@@ -140,7 +140,7 @@ class HittingSetSearch:
     def _smallest(self, present: Words, candidates: Words) -> int:
         """Return the number of an edge with the fewest candidates."""
         best, fewest = -1, np.inf
-        edges = _numbers(present)
+        edges = np.flatnonzero(np.unpackbits(present.view(np.uint8), bitorder="little"))
         at_once = max(1, _CHUNK_WORDS // len(candidates))
         for start in range(0, len(edges), at_once):
             some = edges[start : start + at_once]
@@ -155,8 +155,3 @@ def transposed(rows: Words) -> Words:
     out: Words = np.zeros((rows.shape[1] * 64, -(-len(rows) // 64)), np.uint64)
     transpose_kernel(rows, out)
     return out
-
-
-def _numbers(bits: Words) -> Ints:
-    """Return the numbers of the bits that are set."""
-    return np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little"))

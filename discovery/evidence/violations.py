@@ -47,7 +47,9 @@ from holdfast.tables.arrays import Positions, Rows, Words
 MOST_SORTED_BYTES = 1 << 28
 _NEEDS_NO_ORDER = 32.0
 _SORTED_BY = 3
-_UNLIMITED = 1 << 62
+_MOST_COMPARISONS = 1 << 62
+UNLIMITED = 1 << 40
+"""A budget in comparisons for each row that is never exhausted."""
 
 
 @dataclass(frozen=True)
@@ -110,13 +112,17 @@ class ViolationSearch:
         """The bytes that the search keeps at most, besides the codes."""
         return self._weight.nbytes + self._roots.most
 
-    def find(self, masks: Words, limit: int, budget: int = _UNLIMITED) -> Violations:
-        """Return up to `limit` violating pairs of each constraint. O(n) per equality where the constraint holds."""
+    def find(self, masks: Words, limit: int, budget: int = UNLIMITED) -> Violations:
+        """Return up to `limit` violating pairs of each constraint. O(n) per equality where the constraint holds.
+
+        `budget` is the number of comparisons for each row.
+        """
+        most = min(budget * max(self._rows, 1), _MOST_COMPARISONS)
         tasks = sorted(self._tasks(masks), key=lambda t: (t.order, t.equalities, t.position))
         found = spread(
             cut(tasks, self._threads),
             self._threads,
-            lambda part, stopped: _Walk(self, limit, budget, stopped).walk(part),
+            lambda part, stopped: _Walk(self, limit, most, stopped).walk(part),
         )
         empty = np.zeros((0, 3), np.int64)
         rows = np.concatenate([empty, *(f for f, _ in found)])
@@ -124,7 +130,7 @@ class ViolationSearch:
         for _, effort in found:
             for task, made in effort:
                 comparisons[task.position] = made
-        return Violations(rows[:, 0], rows[:, 1:], np.flatnonzero(comparisons > budget), comparisons)
+        return Violations(rows[:, 0], rows[:, 1:], np.flatnonzero(comparisons > most), comparisons)
 
     def _sides(self) -> "zip[tuple[Rows, Rows]]":
         return zip(self._codes.left, self._codes.right, strict=True)
@@ -188,13 +194,8 @@ class _Roots:
         self.most = most
         self._make = make
         self._held: OrderedDict[tuple[int, ...], Partition] = OrderedDict()
-        self._bytes = 0
+        self.bytes = 0
         self._lock = Lock()
-
-    @property
-    def bytes(self) -> int:
-        """The bytes that the kept orders take."""
-        return self._bytes
 
     def get(self, order: tuple[int, ...]) -> Partition:
         """Return the rows in an order; one thread sorts while others wait, as most of them need the same order."""
@@ -204,10 +205,10 @@ class _Roots:
                 return self._held[order]
             root = self._make(order)
             self._held[order] = root
-            self._bytes += root.nbytes
-            while self._bytes > self.most:
+            self.bytes += root.nbytes
+            while self.bytes > self.most:
                 _, oldest = self._held.popitem(last=False)
-                self._bytes -= oldest.nbytes
+                self.bytes -= oldest.nbytes
             return root
 
 

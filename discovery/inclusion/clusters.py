@@ -18,7 +18,7 @@ Invariant: no two clusters have the same columns, and none is without columns.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -72,7 +72,7 @@ class Clusters:
     """The clusters of some columns.
 
     - Looking up: `numbers`, `bits`, `flags`, `columns_of`, `occurrences_of`, `with_any`, `lacking`
-    - Changing: `numbers`, `change`, `forget_after`, `extend`, `drop`
+    - Changing: `numbers`, `change`, `forget_after`
     - Counting: `totals`, `missing`, `missing_occurrences`, `holding`
     - Checking: `check_invariants`
 
@@ -240,27 +240,6 @@ class Clusters:
         np.fill_diagonal(holds, val=False)
         holds[self._dropped] = holds[:, self._dropped] = False
         return np.asarray(holds)
-
-    def extend(self, columns: Sequence[Member]) -> None:
-        """Add columns, which have no values yet. O(clusters, and C^2)."""
-        before, more = len(self.columns), len(columns)
-        numbers = np.arange(self._count)
-        bits = self.bits(numbers)
-        self.missing = np.pad(self.missing, (0, more))
-        self.missing[:before, before:] = self.totals[:, None]
-        self.totals = np.pad(self.totals, (0, more))
-        self.columns += columns
-        self._sets = Interned()
-        if len(bits):
-            self._sets.intern(binaries(np.pad(bits, ((0, 0), (0, self._width - bits.shape[1])))))
-        self._look_at_columns()
-
-    def drop(self, numbers: Ints) -> None:
-        """Remove columns, which have no values."""
-        assert not self.totals[numbers].any()
-        for number in numbers.tolist():
-            self.columns[number] = replace(self.columns[number], dropped=True)
-        self._look_at_columns()
 
     def check_invariants(self) -> None:
         """Assert the invariants, and that `missing` follows from the clusters. O(clusters x C^2)."""

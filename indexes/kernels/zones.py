@@ -164,16 +164,7 @@ def insert_kernel(slots: Ints, keys: Codes, start: int, codes: Codes, copies: In
 
     Stops before a row that might need more nodes than are free.
     """
-    size, leaf, entries, keys_of, first, zone, weight, root = (
-        tree.size,
-        tree.leaf,
-        tree.entry,
-        tree.key,
-        tree.first,
-        tree.zone,
-        tree.weight,
-        tree.root,
-    )
+    size, leaf, entries, keys_of, first, zone, weight, root = tree
     path = np.empty(DEPTH, np.int64)
     taken = np.empty(DEPTH, np.int64)
     for i in range(start, len(slots)):
@@ -219,7 +210,7 @@ def insert_kernel(slots: Ints, keys: Codes, start: int, codes: Codes, copies: In
 @njit(cache=True, nogil=True)
 def remove_kernel(slots: Ints, keys: Codes, codes: Codes, copies: Ints, tree: Tree) -> int:
     """Remove rows, whose codes and keys are those they were inserted with; return how many rows were not found."""
-    size, leaf, entries, keys_of, first, root = tree.size, tree.leaf, tree.entry, tree.key, tree.first, tree.root
+    size, leaf, entries, keys_of, first, _, _, root = tree
     path = np.empty(DEPTH, np.int64)
     taken = np.empty(DEPTH, np.int64)
     missing = 0
@@ -281,15 +272,7 @@ def weigh_kernel(slots: Ints, keys: Codes, copies: Ints, tree: Tree) -> None:
 @njit(cache=True, nogil=True)
 def build_kernel(slots: Ints, keys: Codes, codes: Codes, copies: Ints, tree: Tree) -> None:
     """Fill an empty tree with rows sorted by (key, slot); nodes become three quarters full."""
-    size, leaf, entries, keys_of, first, zone, root = (
-        tree.size,
-        tree.leaf,
-        tree.entry,
-        tree.key,
-        tree.first,
-        tree.zone,
-        tree.root,
-    )
+    size, leaf, entries, keys_of, first, zone, _, root = tree
     fill = FANOUT * 3 // 4
     used = 0
     for start in range(0, len(slots), fill):

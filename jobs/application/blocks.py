@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.constraints import ColumnRef, ExternalError, StateRefused, UsageError
 from holdfast.discovery.blocks.storage.location import Storage
@@ -23,7 +23,7 @@ from holdfast.discovery.blocks.values.parts import ValueFiles, ValueParts
 from holdfast.discovery.inclusion.clusters import Clusters
 from holdfast.display.secrets import masked
 from holdfast.jobs.application.folders import folder_name
-from holdfast.jobs.application.state_rows import FirstRows, ReadAs, RowsOfProcess, StateRows
+from holdfast.jobs.application.state_rows import FirstRows, ReadAs, RowsOfProcess
 from holdfast.jobs.configuration.quantities import is_remote
 from holdfast.jobs.configuration.settings import BlocksSettings, Settings
 from holdfast.jobs.files.changes import column_names
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class StateBlocks(StateRows):
+class StateBlocks:
     """The blocks of one state, written by executors. This process holds only the residents (`residents.py`).
 
     Parameters
@@ -102,7 +102,7 @@ class StateBlocks(StateRows):
         return BlockPlace(self.executors, self.storage(table)).restored
 
     @property
-    def noted(self) -> dict[str, Any]:  # type: ignore[override]  # (a property here)
+    def noted(self) -> dict[str, Any]:
         """The fields of each table's record that tell where its rows are."""
         return {"engine": "spark", "blocks": self.address}
 
@@ -153,7 +153,7 @@ class StateBlocks(StateRows):
         return FirstRows(WholeInBlocks(table, partial(place_in_frame, place)), known, warnings)
 
     @property
-    def values(self) -> ValueFiles:  # type: ignore[override]  # (a property here)
+    def values(self) -> ValueFiles:
         """The files with the values of inclusions."""
         return ValueFiles(self.executors, Storage.at(f"{self.address}/{_VALUES}", self.settings.storage_options))
 
@@ -206,6 +206,10 @@ class StateBlocks(StateRows):
     def address(self) -> str:
         """The folder or address of the blocks."""
         return address_of(self.settings, self.state_id)
+
+
+StateRows: TypeAlias = RowsOfProcess | StateBlocks
+"""The place of the rows of a state's tables; both classes have the same methods."""
 
 
 def rows_of(settings: Settings, state_id: str, session: Callable[[], "SparkSession"]) -> StateRows:

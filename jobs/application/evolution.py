@@ -179,7 +179,8 @@ class _Change:
         """Return the monitored columns, the names of all columns of the source, and texts for their changes."""
         table, schema = self._table, self._schema
         renamed = self._renamed(left_out)
-        known = [renamed.get(name, name) for name in self._known]
+        before = schema.names if self._record.known is None else self._record.known  # all columns of the source
+        known = [renamed.get(name, name) for name in before]
         kept = [
             EvolvedColumn(self._column(name, renamed.get(name, name)), name)
             for name in schema.names
@@ -273,11 +274,6 @@ class _Change:
             else:
                 self.refused.append(unknown_name(f"column {name} is to take over", column.was, self._schema.names))
         return found
-
-    @property
-    def _known(self) -> Sequence[str]:
-        """All columns that the source had when the state was made."""
-        return self._schema.names if self._record.known is None else self._record.known
 
     @property
     def _remembered(self) -> set[str]:

@@ -7,11 +7,11 @@ Invariant: the old state is unchanged until the new state is complete; then the 
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.constraints import InputError, StateRefused
-from holdfast.jobs.application.alerting import alerts_of
 from holdfast.jobs.application.checkpoints import remove
 from holdfast.jobs.application.evolution import Plan, TablePlan, planned
 from holdfast.jobs.application.first_rows import arrived_columns
@@ -31,7 +31,7 @@ from holdfast.streaming.commits.table_records import progress_of
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.table.evolving import evolved as defined_anew
 from holdfast.streaming.pipeline import MOST_LEFT_OUT
-from holdfast.streaming.seeding import TAKEN_OVER, SeededTable, seed, table_rules
+from holdfast.streaming.seeding import TAKEN_OVER, SeededTable, table_rules
 
 _AT_ONCE = 10_000
 
@@ -82,22 +82,12 @@ class _Evolution:
             cause="config",
         )
         made = state.with_name(state.name + NEW)
-        new = RocksStore(made)
         try:
-            seed(
-                Commits.succeeding(new, self.old.commits),
-                map(self.seeded, plan.tables),
-                earlier,
-                rules=self.seeder.rules,
-                alerts=alerts_of(settings),
-                watched=settings.constraints.inclusion is None,
-                clustered=self.seeder.place.clustered,
-            )
+            with closing(RocksStore(made)) as new:
+                self.seeder.seed(Commits.succeeding(new, self.old.commits), map(self.seeded, plan.tables), earlier)
         except BaseException:
-            new.close()
             shutil.rmtree(made, ignore_errors=True)
             raise
-        new.close()
         swap(state, made, self.old.store)
         for table in (*plan.left_out, *(one.table.name for one in plan.tables if one.number is None)):
             checkpoint = checkpoint_of(settings, table)

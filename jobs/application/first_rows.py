@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from holdfast.constraints import Column, ColumnType, InputError, Schema, UsageError
 from holdfast.constraints.columns import unknown_name
-from holdfast.jobs.application.state_rows import FirstRows, ReadAs, StateRows
+from holdfast.jobs.application.blocks import StateRows
+from holdfast.jobs.application.state_rows import FirstRows, ReadAs
 from holdfast.jobs.configuration.bounds import bounds_of
 from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.configuration.table_settings import DeltaSource, KafkaSource, SeedSettings, TableSettings
@@ -109,7 +110,7 @@ class _Reader:
         """Return an empty table, with the columns of the settings or of the source."""
         table = self.table
         columns = {name: c.type for name, c in table.columns.items() if c.type is not None}
-        if table.source is not None and table.source.has_schema:
+        if table.has_schema:
             from holdfast.jobs.application.streams import source_columns
 
             found = source_columns(table, self.settings, spark)

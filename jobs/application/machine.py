@@ -27,7 +27,7 @@ from holdfast.streaming.spark.jars import spark_jars
 from holdfast.streaming.spark.java import java_home
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from packaging.requirements import Requirement
     from pyspark.sql import SparkSession
@@ -79,7 +79,7 @@ def examine(
     findings = [_python(), _packages(), _memory()]
     for name, place in {**places, "cache": cache_folder(), "temporary files": tempfile.gettempdir()}.items():
         findings += _place(name, place)
-    findings += [_java(), _jars()]
+    findings += [_set_up("java", _java), _set_up("jars", _jars)]
     findings += [_broker(server.strip()) for server in (kafka or "").split(",") if server.strip()]
     if start_spark:
         findings += _spark(dict(spark_settings or {}), blocks)
@@ -106,17 +106,13 @@ def _packages() -> Finding:
         texts = metadata.requires("holdfast") or []
     except metadata.PackageNotFoundError:
         return Finding("packages", "warn", "holdfast is not installed", "install it: pip install .")
-    wanted = [requirement for requirement in map(Requirement, texts) if _applies(requirement)]
+    wanted = [one for one in map(Requirement, texts) if one.marker is None or one.marker.evaluate({"extra": ""})]
     wrong = [(requirement, found) for requirement in wanted if (found := _misfit(requirement))]
     if not wrong:
         return Finding("packages", "ok", f"{len(wanted)} as required")
     listed = ", ".join(f"{requirement.name} {found}" for requirement, found in wrong)
     install = " ".join(f"'{requirement}'" for requirement, _ in wrong)
     return Finding("packages", "fail", listed, f"pip install {install}")
-
-
-def _applies(requirement: Requirement) -> bool:
-    return requirement.marker is None or requirement.marker.evaluate({"extra": ""})
 
 
 def _misfit(requirement: Requirement) -> str:
@@ -168,20 +164,21 @@ def _place(name: str, place: str | Path) -> Iterator[Finding]:
         yield Finding(f"disk {name}", status, f"{_gigabytes(free)} free", f"make room in {folder}: 1 GB")
 
 
-def _java() -> Finding:
+def _set_up(name: str, look: Callable[[], str]) -> Finding:
     try:
-        found = java_home()
+        return Finding(name, "ok", look())
     except SetUpError as error:
-        return Finding("java", "fail", error.found, error.action)
-    return Finding("java", "ok", f"{found.version} from {found.source} ({found.path})")
+        return Finding(name, "fail", error.found, error.action)
 
 
-def _jars() -> Finding:
-    try:
-        jars = spark_jars()
-    except SetUpError as error:
-        return Finding("jars", "fail", error.found, error.action)
-    return Finding("jars", "ok", f"{len(jars)} as pinned ({jars[0].parent})")
+def _java() -> str:
+    found = java_home()
+    return f"{found.version} from {found.source} ({found.path})"
+
+
+def _jars() -> str:
+    jars = spark_jars()
+    return f"{len(jars)} as pinned ({jars[0].parent})"
 
 
 def _broker(server: str) -> Finding:
@@ -243,7 +240,8 @@ def _blocks(spark: SparkSession, blocks: Storage) -> Finding:
     from holdfast.streaming.spark.executors import SparkExecutors
 
     executors = SparkExecutors(spark)
-    made = [] if "://" in blocks.address else [p for p in _and_above(Path(blocks.address)) if not p.exists()]
+    folder = Path(blocks.address)
+    made = [] if "://" in blocks.address else [p for p in (folder, *folder.parents) if not p.exists()]
     try:
         blocks.open().prepare()
         tasks = [f"doctor-{secrets.token_hex(8)}" for _ in range(4 * executors.cores)]
@@ -266,10 +264,6 @@ def _tried(blocks: Storage, name: str) -> str:
     if read != name.encode():
         raise OSError(f"{place.path(name)} was not there after it was written")
     return socket.gethostname()
-
-
-def _and_above(folder: Path) -> tuple[Path, ...]:
-    return (folder, *folder.parents)
 
 
 def _first_line(error: Exception) -> str:

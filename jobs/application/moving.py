@@ -4,13 +4,13 @@ Invariant: a move is on disk when its function returns. While a state is swapped
 or the new one, complete; where a crash leaves neither in place, the next start moves the old one back.
 """
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast.constraints import StateUnreachable
+from holdfast.state.places import sync_folder
 from holdfast.state.rocks import RocksStore, locked
 from holdfast.state.room import way_out
 
@@ -23,11 +23,7 @@ def moved(place: Path, target: Path) -> Path:
     with reported(place):
         place.rename(target)
         for folder in {place.parent, target.parent}:
-            number = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(number)
-            finally:
-                os.close(number)
+            sync_folder(folder)
     return target
 
 

@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from holdfast.constraints import ExternalError, StateMissing
 from holdfast.jobs.application.backup import backup_of
-from holdfast.jobs.application.blocks import rows_of
+from holdfast.jobs.application.blocks import StateRows, rows_of
 from holdfast.jobs.application.moving import remove_leftovers, undo_swap
-from holdfast.jobs.application.state_rows import StateRows
 from holdfast.jobs.configuration.quantities import is_remote
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.configuration.settings import Settings

@@ -4,24 +4,27 @@ Each table has a record in its state (`TableRecord`): where its source continues
 built with, so that a later configuration that contradicts them is refused.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.constraints import Column, ColumnRef, InclusionDependency, Schema
 from holdfast.constraints.types import parse_type
 from holdfast.discovery.inclusion.seeding import ColumnValues
+from holdfast.jobs.application.alerting import alerts_of
+from holdfast.jobs.application.blocks import StateRows
 from holdfast.jobs.application.first_rows import first_rows
-from holdfast.jobs.application.state_rows import FirstRows, StateRows
+from holdfast.jobs.application.state_rows import FirstRows
 from holdfast.jobs.configuration.bounds import bounds_of
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.configuration.settings import DenialSettings, Settings
 from holdfast.jobs.configuration.table_settings import DeltaSource, FilesSource, KafkaSource, TableSettings
+from holdfast.state.commits import Commits
 from holdfast.streaming.commits.table_records import TableRecord
 from holdfast.streaming.maintainers.holdings.contract import WholeTable
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule
-from holdfast.streaming.seeding import SeededTable, table_rules, value_rules
+from holdfast.streaming.seeding import Earlier, SeededTable, seed, table_rules, value_rules
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,6 +51,12 @@ class TableSeeder:
     spark: Callable[[], "SparkSession"]
     place: StateRows
     progress: "Progress"
+
+    def seed(self, commits: Commits, tables: Iterable[SeededTable], earlier: Earlier) -> dict[str, Maintainer]:
+        """Write seeded tables into an empty state; return their maintainers by name."""
+        alerts, watched = alerts_of(self.settings), self.settings.constraints.inclusion is None
+        values = self.place.clustered
+        return seed(commits, tables, earlier, rules=self.rules, alerts=alerts, watched=watched, clustered=values)
 
     def seeded(self, table: TableSettings) -> SeededTable:
         """Read a table, and search it for constraints."""

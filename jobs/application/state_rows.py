@@ -1,9 +1,9 @@
 """The place of the rows of a state's tables: where first rows are read to, and stored rows restored from.
 
-There is a class for each place: `RowsOfProcess` here, `StateBlocks` in `blocks.py`. Commands work with either.
+There is a class for each place: `RowsOfProcess` here, `StateBlocks` in `blocks.py`, with the same methods; commands
+work with either (`StateRows`).
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -74,8 +74,12 @@ class FirstRows:
         return self.rows.schema
 
 
-class StateRows(ABC):
-    """The place of the rows of a state's tables.
+class RowsOfProcess:
+    """Rows in the memory of this process, and in the store of the state.
+
+    Parameters
+    ----------
+    session : starts Spark, where a file is at an address.
 
     Attributes
     ----------
@@ -87,48 +91,6 @@ class StateRows(ABC):
     noted: Mapping[str, Any] = {}
     values: ValueFiles | None = None
     clustered: Callable[[], tuple[Clusters, ValueParts]] | None = None
-
-    # First rows
-
-    @abstractmethod
-    def file(self, place: str, options: ReadOptions, read_as: ReadAs) -> FirstRows:
-        """Read a file, or a Delta table."""
-
-    @abstractmethod
-    def snapshot(self, opened: "DeltaTable", place: str, limit: int | None, read_as: ReadAs) -> FirstRows:
-        """Read a version of a Delta table."""
-
-    @abstractmethod
-    def nothing(self, table: Table) -> WholeTable:
-        """Return a table without rows."""
-
-    @abstractmethod
-    def restore(self, table: str) -> Restore:
-        """Return the function that restores the stored rows of a table."""
-
-    def follow(self, table: BlockTable, columns: Collection[ColumnRef]) -> None:
-        """Include the values of some columns of a table in blocks in the files that `clustered` writes."""
-        raise AssertionError(f"{table.schema.table} is in blocks: {columns}")
-
-    # Only for rows outside of the store
-
-    def begin(self) -> None:  # noqa: B027
-        """Create the place for a state that is seeded; remove what an interrupted seed left."""
-
-    def refuse_missing(self, store: Reader) -> None:  # noqa: B027
-        """Raise where files are missing that the state names."""
-
-    def sweep(self, store: Reader, restored: Iterable[Maintainer] = ()) -> None:  # noqa: B027
-        """Remove files that neither the state nor a restored table names."""
-
-
-class RowsOfProcess(StateRows):
-    """Rows in the memory of this process, and in the store of the state.
-
-    Parameters
-    ----------
-    session : starts Spark, where a file is at an address.
-    """
 
     def __init__(self, session: Callable[[], "SparkSession"]) -> None:
         self._session = session
@@ -158,6 +120,19 @@ class RowsOfProcess(StateRows):
     def restore(self, table: str) -> Restore:  # noqa: ARG002 (one store for all tables)
         """Return the function that restores the stored rows of a table."""
         return RowsInMemory.restored
+
+    def follow(self, table: BlockTable, columns: Collection[ColumnRef]) -> None:
+        """Refuse a table in blocks."""
+        raise AssertionError(f"{table.schema.table} is in blocks: {columns}")
+
+    def begin(self) -> None:
+        """Do nothing: the store has the rows."""
+
+    def refuse_missing(self, store: Reader) -> None:
+        """Do nothing: the store has the rows."""
+
+    def sweep(self, store: Reader, restored: Iterable[Maintainer] = ()) -> None:
+        """Do nothing: the store has the rows."""
 
 
 def _read(path: Path, options: ReadOptions, read_as: ReadAs) -> FirstRows:

@@ -84,7 +84,7 @@ def _check_columns(table: TableSettings) -> Iterator[Finding]:
                     ("columns", name, "encoding"),
                     "is for Kafka records of encoding debezium or upsert",
                 )
-    if table.seed is None and source is not None and not source.has_schema:
+    if table.seed is None and source is not None and not table.has_schema:
         yield from _check_types_of_empty(table)
 
 

@@ -187,11 +187,6 @@ class FilesSource(Section):
     options: Mapping[str, Option] = {}
     """Options of Spark's file source."""
 
-    @property
-    def has_schema(self) -> bool:
-        """Whether the source may define the types of its columns."""
-        return self.encoding == "parquet"
-
 
 def _servers(value: Any) -> tuple[str, ...]:
     if not isinstance(value, (str, list)) or not all(isinstance(server, str) for server in value):
@@ -242,11 +237,6 @@ class KafkaSource(Section):
             raise ValueError("expected the name of one topic: letters, digits, '.', '_' and '-'")
         return topic
 
-    @property
-    def has_schema(self) -> bool:
-        """Whether the source may define the types of its columns."""
-        return self.encoding != "json"
-
 
 class DeltaSource(Section):
     """The change feed of a Delta table."""
@@ -257,11 +247,6 @@ class DeltaSource(Section):
     """Delta table whose change data feed is switched on."""
     options: Mapping[str, Option] = {}
     """Options of Spark's Delta source."""
-
-    @property
-    def has_schema(self) -> bool:
-        """Whether the source may define the types of its columns."""
-        return True
 
 
 Source = FilesSource | KafkaSource | DeltaSource
@@ -307,11 +292,17 @@ class TableSettings(Section):
         return (self.include is None or name in self.include) and name not in self.exclude
 
     @property
+    def has_schema(self) -> bool:
+        """Whether the source may define the types of its columns."""
+        source = self.source
+        return isinstance(source, DeltaSource) or (source is not None and source.encoding not in {"json", "csv"})
+
+    @property
     def known_columns(self) -> frozenset[str] | None:
         """All columns that can be monitored, where they follow from the settings; None where only the data has them."""
         if self.include is not None:
             return frozenset(self.include)
-        if self.seed is None and self.source is not None and not self.source.has_schema:
+        if self.seed is None and self.source is not None and not self.has_schema:
             return frozenset(self.columns) - frozenset(self.exclude)
         return None
 

@@ -204,7 +204,7 @@ class Account:
         """Print rows below one another: their keys, and the columns that the constraint compares."""
         names = [*rows[0].key, *(name for name in rows[0].values if name in constraint.columns)]
         cells = [{**row.values, **row.key} for row in rows]
-        lines = [[_cell(row[name]) for name in dict.fromkeys(names)] for row in cells]
+        lines = [["null" if row[name] is None else str(row[name]) for name in dict.fromkeys(names)] for row in cells]
         self._grid(list(dict.fromkeys(names)), lines, indent=7)
 
     def _say(self, sign: str, constraint: DenialConstraint) -> None:
@@ -258,10 +258,6 @@ def _witness_text(witness: str | None) -> str:
     """Return the rows of a witness with the columns of the query."""
     rows = [image["row"] for image in json.loads(witness or "[]")]
     return " and ".join(f"{row['Id']}: {row['Zip']} {row['City']}" for row in rows) or "-"
-
-
-def _cell(value: object) -> str:
-    return "null" if value is None else str(value)
 
 
 def _counts(constraints: Iterable[Any]) -> str:

@@ -7,10 +7,10 @@ the folder, or as messages in one request to the broker.
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from holdfast.constraints import ExternalError
 from holdfast.jobs.demo.tables import COLUMNS, KEY, TABLE, Change, Record, write_csv
+from holdfast.streaming.spark.sources.kafka import answer, java_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,22 +43,11 @@ rules:
 """
 _KINDS = {"Id": "int32", "ChildExemp": "int32", "Salary": "int32", "Rate": "double"}
 _LETTERS = {"insert": "c", "update": "u", "delete": "d"}
-_PATIENCE_MS = 30_000
 
 Message = tuple[bytes, bytes | None]
 
 
-class Feed(Protocol):
-    """Sends the changes of the table."""
-
-    source: str
-    """The settings of the table's source, as text of the configuration."""
-
-    def put(self, number: int, changes: Sequence[Change]) -> int:
-        """Send the changes of a step; return the number of records."""
-
-
-def write_configuration(file: Path, feed: Feed, records: Sequence[Record]) -> None:
+def write_configuration(file: Path, feed: "Feed", records: Sequence[Record]) -> None:
     """Write a configuration for `holdfast run`, and the first records beside it."""
     write_csv(file.with_name(f"{TABLE}.csv"), records)
     file.write_text(_CONFIGURATION.format(table=TABLE, key=KEY, source=feed.source), encoding="utf-8")
@@ -135,23 +124,14 @@ class TopicFeed:
         return self._spark.sparkContext._jvm
 
     def _properties(self, settings: dict[str, str]) -> Any:
-        properties = self._jvm.java.util.Properties()
-        for name, value in {"bootstrap.servers": self._address, **settings}.items():
-            properties.put(name, value)
-        return properties
+        return java_properties(self._jvm, {"bootstrap.servers": self._address, **settings})
 
     def _asked(self, question: Any) -> Any:
-        from py4j.protocol import Py4JJavaError
+        action = ": see whether 0.5 GB of memory are free, then try again"
+        return answer(question, "the demo's Kafka broker", action)
 
-        try:
-            return question()
-        except Py4JJavaError as error:
-            java = error.java_exception
-            cause = java.getCause() or java
-            raise ExternalError(
-                f"the demo's Kafka broker does not answer ({cause.getClass().getSimpleName()}: {cause.getMessage()}): "
-                "see whether 0.5 GB of memory are free, then try again"
-            ) from None
+
+Feed: TypeAlias = FolderFeed | TopicFeed
 
 
 def debezium(change: Change, *, with_schema: bool) -> Iterator[Message]:

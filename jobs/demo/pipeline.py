@@ -7,7 +7,6 @@ The pipeline is that of jobs/run.py; the demo only sends changes and prints. Inv
 for times, the folder and the ids in it; the folder is kept.
 """
 
-import shutil
 import sys
 import tempfile
 import threading
@@ -85,7 +84,8 @@ def _play(account: "Account", folder: Path, *, kafka: bool) -> None:
         if kafka:
             from holdfast.jobs.demo.broker import running_broker
 
-            address = ending.enter_context(running_broker(ending.enter_context(_passing_folder())))
+            data = tempfile.TemporaryDirectory(prefix="holdfast-broker-", ignore_cleanup_errors=True)  # it may end late
+            address = ending.enter_context(running_broker(Path(ending.enter_context(data))))
             feed = TopicFeed(spark(), address)
         else:
             feed = FolderFeed(folder)
@@ -232,13 +232,3 @@ def _empty(folder: Path | None) -> Path:
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error.strerror}") from error
     return folder.resolve()
-
-
-@contextmanager
-def _passing_folder() -> Iterator[Path]:
-    """Provide a folder that is removed at the end, even while a broker that ends still writes there."""
-    made = Path(tempfile.mkdtemp(prefix="holdfast-broker-"))
-    try:
-        yield made
-    finally:
-        shutil.rmtree(made, ignore_errors=True)

@@ -5,7 +5,6 @@ engine does not have.
 """
 
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -274,10 +273,8 @@ def work_folder(named: str | None, master: str) -> Iterator[str]:
     try:
         if named is not None:
             Path(named).mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder = tempfile.mkdtemp(prefix="holdfast-blocks-", dir=named)
+        made = tempfile.TemporaryDirectory(prefix="holdfast-blocks-", dir=named, ignore_cleanup_errors=True)
     except OSError as error:
         raise UsageError(f"work folder {named}: no folder can be made there: {error}") from error
-    try:
+    with made as folder:
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

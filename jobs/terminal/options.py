@@ -4,7 +4,7 @@ Invariant: an option means the same in every command that has it; `ReadOptions` 
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +50,12 @@ class Whole(click.IntRange):
         if self._most is not None and number > self._most:
             self.fail(f"{number} is not in the range {self.min}<=x<={self._most}.", parameter, context)
         return min(number, MOST)
+
+
+def number(name: str, text: str, least: int = 0, most: int | None = None, **given: Any) -> Decorator:
+    """Return an option with a whole number, and any attributes of an option."""
+    attributes = {"metavar": "N", "help": text, "show_default": "default" in given, **given}
+    return click.option(name, type=Whole(least, most), **attributes)
 
 
 @dataclass(frozen=True)
@@ -132,8 +138,8 @@ reading = _stacked(
     click.option("--null", "null", multiple=True, metavar="TOKEN", help="Text that stands for null [default: empty]."),
     click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text files."),
     click.option("--delimiter", default=",", show_default=True, help="One character, or 'tab'."),
-    click.option("--threads", type=Whole(1, MOST_THREADS), metavar="N", help="Threads to use [default: all cores]."),
-    click.option("--limit", type=Whole(), metavar="ROWS", help="Read only the first rows of each file."),
+    number("--threads", "Threads to use [default: all cores].", 1, MOST_THREADS),
+    number("--limit", "Read only the first rows of each file.", metavar="ROWS"),
 )
 """How files are read."""
 
@@ -165,7 +171,7 @@ on_spark = _stacked(
     click.option(
         "--work", metavar="FOLDER", help="Folder or object store for blocks of rows, reached by all executors."
     ),
-    click.option("--block-rows", type=Whole(1), metavar="N", help="Rows per block [default: 262144]."),
+    number("--block-rows", "Rows per block [default: 262144].", 1),
 )
 """How Spark is used: --spark, --master, --conf (settings by name), --work and --block-rows."""
 
@@ -221,22 +227,8 @@ def families_of(given: str | None, *, near: bool) -> tuple[str, ...]:
 
 
 searching = _stacked(
-    click.option(
-        "--max-predicates",
-        type=Whole(),
-        default=4,
-        show_default=True,
-        metavar="N",
-        help="Largest denial constraint; 0: any size.",
-    ),
-    click.option(
-        "--max-context",
-        type=Whole(),
-        default=3,
-        show_default=True,
-        metavar="N",
-        help="Largest context of an order dependency or near constraint; 0: any size.",
-    ),
+    number("--max-predicates", "Largest denial constraint; 0: any size.", default=4),
+    number("--max-context", "Largest context of an order dependency or near constraint; 0: any size.", default=3),
     click.option("--no-cross-columns", is_flag=True, help="Compare no column with another column."),
     click.option("--space", type=EXISTING_FILE, metavar="FILE", help="Types and column pairs to use."),
     click.option("--write-space", type=NEW_FILE, metavar="FILE", help="File for the types and pairs that were used."),
@@ -245,25 +237,23 @@ searching = _stacked(
 """Which constraints are searched for, and in which predicate space."""
 
 
-def read_options(
-    strings: str | None, null: tuple[str, ...], encoding: str, delimiter: str, *, typed_header: bool, limit: int | None
-) -> "ReadOptions":
-    """Return the options for readers, or raise an error."""
+def read_options(given: Mapping[str, Any]) -> "ReadOptions":
+    """Return the options for reading files among those of a command, or raise an error."""
     import codecs
 
     from holdfast.constraints import UsageError
     from holdfast.tables import ReadOptions
 
+    encoding, delimiter, strings = given["encoding"], given["delimiter"], given["strings"] or ""
     try:
         codecs.lookup(encoding)
     except (LookupError, ValueError):
         raise UsageError(f"--encoding {encoding}: unknown; expected one such as utf-8, latin-1 or cp1252") from None
-    names = frozenset(name for name in (strings or "").split(",") if name)
     return ReadOptions(
         delimiter={"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter),
         encoding=encoding,
-        null_tokens=null or ("",),
-        typed_header=typed_header,
-        strings="all" if strings == "all" else names,
-        limit=limit,
+        null_tokens=given["null"] or ("",),
+        typed_header=given["typed_header"],
+        strings="all" if strings == "all" else frozenset(name for name in strings.split(",") if name),
+        limit=given["limit"],
     )

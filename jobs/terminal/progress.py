@@ -16,9 +16,9 @@ import datetime
 import json
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO, TypeAlias
 
 from holdfast.display.secrets import masked, masked_settings
 from holdfast.display.texts import printable
@@ -50,36 +50,10 @@ class LogOptions:
         return "error" if self.quiet else self.level
 
 
-class ProgressTask(Protocol):
-    """A piece of work whose progress is shown."""
-
-    def advance(self, amount: int = 1) -> None:
-        """Add to the amount of work that is done."""
-
-    def describe(self, text: str) -> None:
-        """Replace the description of the work."""
-
-
-class Progress(Protocol):
-    """Shows the progress of tasks, and writes notes."""
-
-    def task(self, text: str, total: int | None = None) -> AbstractContextManager[ProgressTask]:
-        """Start a piece of work; `total` is None where its amount is not known."""
-
-    def note(self, text: str, *, level: str = "info", event: str = "note", fields: Fields | None = None) -> None:
-        """Write a line of its own, such as a warning.
-
-        Parameters
-        ----------
-        level : one of `LEVELS`.
-        event, fields : the kind of the note and its figures, for lines that programs read.
-        """
-
-
 DEFAULT_LOG = LogOptions()
 
 
-def progress_on(stream: TextIO, log: LogOptions = DEFAULT_LOG) -> Progress:
+def progress_on(stream: TextIO, log: LogOptions = DEFAULT_LOG) -> "Progress":
     """Return the progress that suits a stream and the options of a command."""
     if log.as_json:
         return JsonProgress(stream, level=log.lowest_level)
@@ -144,8 +118,8 @@ class PlainProgress:
         self.last = time.monotonic()
 
     @contextmanager
-    def task(self, text: str, total: int | None = None) -> Iterator[ProgressTask]:
-        """Start a piece of work."""
+    def task(self, text: str, total: int | None = None) -> Iterator[_PlainTask]:
+        """Start a piece of work; `total` is None where its amount is not known."""
         yield _PlainTask(self, text, total)
 
     def maybe(self, task: object) -> None:
@@ -209,8 +183,8 @@ class TerminalProgress:
         self.console = console_on(stream)
 
     @contextmanager
-    def task(self, text: str, total: int | None = None) -> Iterator[ProgressTask]:
-        """Start a piece of work."""
+    def task(self, text: str, total: int | None = None) -> Iterator["_Bar"]:
+        """Start a piece of work; `total` is None where its amount is not known."""
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bars
 
@@ -223,3 +197,8 @@ class TerminalProgress:
         """Write a line above the bars."""
         if is_written(level, self.level):
             self.console.print(printable(masked(text)), markup=False, highlight=False, soft_wrap=True)
+
+
+ProgressTask: TypeAlias = _PlainTask | _Bar
+Progress: TypeAlias = PlainProgress | TerminalProgress
+"""Shows the progress of tasks, and writes notes: `level` is one of `LEVELS`; `event` and `fields` are for programs."""

@@ -241,7 +241,7 @@ _NAMED_TYPES: dict[str, ColumnType] = {
 
 
 def columns_of(value: bytes) -> list[Column] | None:
-    """Return the columns in a record's schema that have a type here; None without a schema. See also `left_out`.
+    """Return the columns in a record's schema that have a type here; None without a schema.
 
     >>> fields = [{"field": "id", "type": "int64"}, {"field": "at", "type": "int32", "name": "io.debezium.time.Date"}]
     >>> record = {"schema": {"type": "struct", "fields": fields}, "payload": {"id": 1, "at": 0}}
@@ -253,15 +253,6 @@ def columns_of(value: bytes) -> list[Column] | None:
         return None
     types = {str(field.get("field")): _type_of(field) for field in fields}
     return [Column(name, column_type) for name, column_type in types.items() if column_type is not None]
-
-
-def left_out(value: bytes) -> list[str]:
-    """Return the columns in a record's schema that have no type here: nested ones, maps and bytes."""
-    return [
-        f"{field.get('field')} ({field.get('name') or field.get('type')})"
-        for field in _row_fields(value) or []
-        if _type_of(field) is None
-    ]
 
 
 def _row_fields(value: bytes) -> list[Mapping[str, Any]] | None:

@@ -19,6 +19,7 @@ from holdfast.constraints.types import MAX_DECIMAL_PRECISION
 from holdfast.tables.arrays import Flags
 from holdfast.tables.fitting import misfit
 from holdfast.tables.frames import texts_of
+from holdfast.tables.inference import shortened
 from holdfast.tables.json_records import Cells, Spans, fields_of
 from holdfast.tables.kernels.base64 import READ, WIDE, beyond_kernel, decimals_kernel
 from holdfast.tables.kernels.json import ESCAPED, NULL, NUMBER
@@ -139,9 +140,7 @@ def _shown(cells: Cells, chosen: Flags) -> list[tuple[int, str]]:
     """Return the chosen rows that have a value, each with its shortened text."""
     rows = np.flatnonzero(chosen & (cells.kinds > NULL))
     texts = cells.take(rows).texts().to_pylist()
-    return [
-        (row, text if len(text) <= 80 else text[:77] + "...") for row, text in zip(rows.tolist(), texts, strict=True)
-    ]
+    return [(row, shortened(text)) for row, text in zip(rows.tolist(), texts, strict=True)]
 
 
 def _decimals(cells: Cells, way: Written, column: Column) -> Read:

@@ -53,7 +53,7 @@ class Netted:
     Parameters
     ----------
     codes, signs : distinct rows, and how many copies of each are added or (negative) removed.
-    inserted, deleted, updated, ignored : counts for a table with a key; `ignored` are deletes of unknown keys.
+    inserted, updated, ignored : counts for a table with a key; `ignored` are deletes of unknown keys.
     late : how many records are older than the last known change of their key.
     incomplete : numbers of records that keep cells of rows that do not exist.
     """
@@ -61,7 +61,6 @@ class Netted:
     codes: Codes
     signs: NDArray[np.int64]
     inserted: int = 0
-    deleted: int = 0
     updated: int = 0
     ignored: int = 0
     late: int = 0
@@ -129,7 +128,6 @@ def _net_keyed(records: Records, codes: Codes, rows: RowSet, latest: NDArray[np.
         np.concatenate([out, into]),
         np.concatenate([np.full(len(out), -1), np.ones(len(into), np.int64)]),
         inserted=int((enters & ~known).sum()),
-        deleted=int((deleting & known).sum()) + len(others),
         updated=int((enters & known).sum()),
         ignored=ignored + int((deleting & ~known).sum()),
         late=late,

@@ -18,6 +18,7 @@ from holdfast.discovery.blocks.storage.table import BlockTable, Report, Source
 from holdfast.streaming.spark.errors import first_line
 from holdfast.streaming.spark.executors import Batches, SparkExecutors, answered, answers
 from holdfast.tables.frames import encode_arrow
+from holdfast.tables.parts import in_chunks
 from holdfast.tables.reading import PARQUET
 
 if TYPE_CHECKING:
@@ -104,22 +105,8 @@ def _written(source: Source, options: ReadOptions, names: list[str], batches: Ba
 
 
 def _cut(source: Source, options: ReadOptions, batches: Batches, first: int) -> Iterator[Block]:
-    place = source.storage.open()
-    waiting: list[pa.RecordBatch] = []
-    count = 0
-
-    def written(some: pa.Table) -> Iterator[Block]:
-        table = encode_arrow(some, source.schema.table, source.schema.table, options)
-        yield from write_blocks(place, Rows(np.arange(first, first + len(some)), table), source.most)
-
-    for batch in batches:
-        waiting.append(batch)
-        count += len(batch)
-        if count >= source.most:
-            rows = pa.Table.from_batches(waiting)
-            whole = count // source.most * source.most
-            yield from written(rows.slice(0, whole))
-            waiting = rows.slice(whole).combine_chunks().to_batches()
-            first, count = first + whole, count - whole
-    if count:
-        yield from written(pa.Table.from_batches(waiting))
+    place, name = source.storage.open(), source.schema.table
+    for some in in_chunks((pa.Table.from_batches([batch]) for batch in batches), source.most):
+        rows = Rows(np.arange(first, first + len(some)), encode_arrow(some, name, name, options))
+        yield from write_blocks(place, rows, source.most)
+        first += len(some)

@@ -53,7 +53,7 @@ from holdfast.state.log import CommitLog, logged_after, owner
 from holdfast.state.snapshots import Snapshots
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.decoding import decoder
-from holdfast.streaming.decoding.connect import columns_of, left_out
+from holdfast.streaming.decoding.connect import columns_of
 from holdfast.streaming.decoding.files import ChangedFile, Kind, draft_of
 from holdfast.streaming.incoming.arrivals import TRUNCATE, Arrivals, Target, arrivals
 from holdfast.tables import ReadOptions, Table, read_table
@@ -185,7 +185,7 @@ def topic(encoding: str) -> Callable[[bytes], Any]:
         if encoding == "json" and not mode & 8:
             _as_the_oracle(batch, found, target)
         first = next((value for value in batch["value"].to_pylist() if value is not None), b"")
-        said = [str(column) for column in columns_of(first) or ()], left_out(first)
+        said = [str(column) for column in columns_of(first) or ()]
         return said, arrived(found)
 
     return read

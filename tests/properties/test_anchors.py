@@ -7,9 +7,9 @@ from holdfast.constraints import PredicateSpace
 from holdfast.discovery.denial.anchors import Anchors, Costs
 from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.tables import Table, from_arrow, overlap
-from holdfast.tables.taxes import tax_records
 from tests.oracles.values import Table as OracleTable
 from tests.properties.tables import tables
+from tests.taxes import tax_records
 
 FREE = Costs(outcome=0.0, validated=1.0, copied=0.0)
 

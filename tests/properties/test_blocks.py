@@ -44,10 +44,10 @@ from holdfast.discovery.inclusion.result import Inclusions
 from holdfast.discovery.reported import ReportedSet
 from holdfast.streaming.maintainers.holdings.in_blocks import WholeInBlocks
 from holdfast.tables import ReadOptions, Table, from_arrow, overlap, read_table, space_of
-from holdfast.tables.taxes import tax_records
 from tests.oracles.values import Table as OracleTable
 from tests.properties.rules import rules
 from tests.properties.tables import tables
+from tests.taxes import tax_records
 
 
 @contextmanager

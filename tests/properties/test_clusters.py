@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from holdfast.constraints import ColumnRef
 from holdfast.constraints.types import INTEGER
@@ -82,12 +82,6 @@ class ClustersMachine(RuleBasedStateMachine):
             last = np.array([len(self.order) - 1])
             self.clusters.change(last, -self.clusters.values[last], -self.clusters.occurrences_of(last))
             self.values[-1], self.occurrences[-1] = 0, dict.fromkeys(self.order[-1], 0)
-
-    @precondition(lambda self: self.width < 40)
-    @rule(more=st.integers(0, 9))
-    def extend(self, more: int) -> None:
-        self.clusters.extend(_members(self.width, self.width + more))
-        self.width += more
 
     @rule()
     def send(self) -> None:

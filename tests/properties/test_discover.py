@@ -19,11 +19,11 @@ from holdfast.discovery.evidence.sampling import Variety
 from holdfast.discovery.explained import Explained
 from holdfast.discovery.reported import ReportedSet
 from holdfast.tables import ReadOptions, Table, from_arrow, overlap
-from holdfast.tables.taxes import tax_records
 from tests.oracles import denial as oracle
 from tests.oracles.values import Column as OracleColumn
 from tests.oracles.values import Table as OracleTable
 from tests.properties.tables import evidence_bits, tables
+from tests.taxes import tax_records
 
 NO_ANCHORS = Costs(validated=1e-30)
 EVERY_ANCHOR = Costs(validated=1e-30, copied=-1.0)

@@ -30,10 +30,10 @@ from holdfast.discovery.near.lattice import allowed, counting, near_set
 from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.targets import NearTargets
 from holdfast.tables import ReadOptions, Table, from_arrow, read_table
-from holdfast.tables.taxes import tax_records
 from tests.oracles import near as oracle
 from tests.oracles.values import Table as OracleTable
 from tests.properties.tables import tables
+from tests.taxes import tax_records
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 SHARES = st.sampled_from([Fraction(0), Fraction(1, 7), Fraction(1, 4), Fraction(1, 3), Fraction(1, 2)])

@@ -17,11 +17,11 @@ from holdfast.discovery.order.seeding import seed_order
 from holdfast.discovery.order.targets import one_way
 from holdfast.discovery.reported import ReportedSet
 from holdfast.tables import ReadOptions, Table, from_arrow, read_table
-from holdfast.tables.taxes import NARROW, tax_records
 from tests.oracles import order as oracle
 from tests.oracles.values import Table as OracleTable
 from tests.oracles.values import compare
 from tests.properties.tables import evidence_bits, tables
+from tests.taxes import NARROW, tax_records
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 

@@ -27,11 +27,11 @@ from holdfast.state import pieces
 from holdfast.state.memory import MemoryStore
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, UPDATE, BatchResult, Records
 from holdfast.tables import Table, from_arrow, space_of
-from holdfast.tables.taxes import tax_records
 from tests.oracles import changes, denial, order
 from tests.oracles.changes import Counts, KeyedChange, KeylessChange
 from tests.oracles.values import Column, Row, canonical, canonical_row, same_row
 from tests.properties.tables import DOMAINS
+from tests.taxes import tax_records
 
 CODES = {"insert": INSERT, "update": UPDATE, "delete": DELETE}
 MANY_ROWS = 9

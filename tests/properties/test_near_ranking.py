@@ -18,7 +18,7 @@ from holdfast.discovery.kernels.near import ContextGroups
 from holdfast.discovery.near.discover import discover_near
 from holdfast.discovery.near.swaps import sampled_pairs
 from holdfast.tables import from_arrow
-from holdfast.tables.taxes import tax_records
+from tests.taxes import tax_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,9 +9,9 @@ from holdfast.constraints import DenialConstraint, PredicateSpace, parse_denial
 from holdfast.discovery.discover import discover
 from holdfast.discovery.ranking import succinctness
 from holdfast.tables import Table, from_arrow
-from holdfast.tables.taxes import tax_records
 from tests.oracles.values import Table as OracleTable
 from tests.properties.tables import tables
+from tests.taxes import tax_records
 
 
 def _short(constraint: DenialConstraint) -> float:

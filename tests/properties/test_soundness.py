@@ -16,9 +16,9 @@ from holdfast.discovery.discover import discover
 from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.discovery.soundness import soundness
 from holdfast.tables import Table, from_arrow, related
-from holdfast.tables.taxes import tax_records
 from tests.oracles.values import outcome
 from tests.properties.tables import tables
+from tests.taxes import tax_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

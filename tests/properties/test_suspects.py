@@ -19,7 +19,7 @@ from holdfast.discovery.kernels.near import ContextGroups
 from holdfast.discovery.kernels.suspects import FITTING, LEAST, MARGIN, MOST, Dependent, fitting_kernel
 from holdfast.discovery.near.discover import discover_near
 from holdfast.tables import from_arrow, from_pandas
-from holdfast.tables.taxes import tax_records
+from tests.taxes import tax_records
 
 WEIGHTS = st.sampled_from([0.0, 0.25, 0.5, 1.0, 1.0, 1.0])
 GROUPS = st.lists(st.lists(st.tuples(st.integers(0, 3), WEIGHTS), min_size=2, max_size=7), max_size=4)

@@ -24,8 +24,8 @@ from holdfast.state.memory import MemoryStore
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.maintainers.holdings.in_blocks import WholeInBlocks
 from holdfast.streaming.maintainers.holdings.in_memory import WholeInMemory
-from holdfast.tables.taxes import tax_records
 from tests.streams import Application
+from tests.taxes import tax_records
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,10 +26,10 @@ from holdfast.jobs.application import machine as doctor
 from holdfast.state import codecs
 from holdfast.state.rocks import RocksReader
 from holdfast.streaming.maintainers.table.stored_definition import versions_prefix
-from holdfast.tables.taxes import tax_records
 from tests.short_lives import quick_environment
 from tests.spark.test_run_delta import FEED, Source
 from tests.streams import Application, Row, refused
+from tests.taxes import tax_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

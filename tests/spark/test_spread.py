@@ -26,7 +26,7 @@ from holdfast.discovery.evidence.evidences import TooManyEvidences
 from holdfast.jobs.command_line import exit_code_of
 from holdfast.streaming.maintainers.holdings.in_blocks import WholeInBlocks
 from holdfast.streaming.spark.executors import SparkExecutors
-from holdfast.tables.taxes import NARROW, tax_records
+from tests.taxes import NARROW, tax_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

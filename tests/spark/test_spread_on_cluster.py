@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast.jobs.command_line import exit_code_of
-from holdfast.tables.taxes import NARROW, tax_records
 from tests.cluster import executors_killed
+from tests.taxes import NARROW, tax_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,7 +17,7 @@ from holdfast.discovery.blocks.storage.location import Storage
 from holdfast.discovery.blocks.storage.reading import read_blocks
 from holdfast.tables import ReadOptions, delimited, read_table
 from holdfast.tables.inference import fitting, infer, inferred
-from holdfast.tables.taxes import tax_records
+from tests.taxes import tax_records
 
 TEXTS = {
     "plain": "a,b\n1,x\n2,\n3,z\n",

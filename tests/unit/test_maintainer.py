@@ -19,7 +19,7 @@ from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, UPDATE, Records
 from holdfast.streaming.maintainers.table.reasons import Reasons
 from holdfast.tables import overlap
-from holdfast.tables.taxes import tax_records
+from tests.taxes import tax_records
 
 ORDER = {Contexts, OrderSearch, OrderMaintainer}
 DENIAL = {Covers, DenialMaintainer}

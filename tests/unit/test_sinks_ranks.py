@@ -17,7 +17,7 @@ from holdfast.state.memory import MemoryStore
 from holdfast.streaming.commits.draft import CommitDraft
 from holdfast.streaming.commits.output_rows import Described, described
 from holdfast.streaming.commits.published_ranks import Ranking, ranked
-from holdfast.tables.taxes import tax_records
+from tests.taxes import tax_records
 
 
 @pytest.mark.parametrize("seed", range(20))

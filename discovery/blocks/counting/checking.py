@@ -28,10 +28,11 @@ from holdfast.discovery.blocks.storage.table import Arrangement, BlockTable, Rep
 from holdfast.discovery.blocks.values.shared import clusters_of, missing_values
 from holdfast.discovery.detection.check import Checked, Example
 from holdfast.discovery.detection.counting import count
-from holdfast.discovery.detection.forms import Compared, Form, PairForm, RowForm, form_of
+from holdfast.discovery.detection.forms import PairForm, RowForm, form_of
 from holdfast.discovery.detection.listing import lists, pairs
 from holdfast.display.verdicts import Verdicts
 from holdfast.tables.arrays import Pairs
+from holdfast.tables.columnar import nowhere
 
 Locate = Callable[[int], str]
 Shown = TypeVar("Shown")
@@ -70,8 +71,8 @@ def check_blocks(
             for i, (rule, form) in enumerate(zip(rules, forms, strict=True))
             if rule.table == name and isinstance(form, PairForm | RowForm)
         }
-        checking = _Checking(table, examples, (locate or {}).get(name, _nowhere))
-        first = {i for i in mine if exists and _first_is_enough(rules[i], mine[i])}
+        checking = _Checking(table, examples, (locate or {}).get(name, nowhere))
+        first = {i for i in mine if exists and isinstance(mine[i], PairForm) and rules[i].threshold is None}
         found |= checking.searched({i: mine[i] for i in first}, rules)
         found |= checking.counted({i: form for i, form in mine.items() if i not in first}, rules)
     for i, rule in enumerate(rules):
@@ -88,17 +89,9 @@ def some_violations(table: BlockTable, forms: Sequence[PairForm | RowForm], most
     """
     asked = dict(enumerate(forms))
     found: dict[int, list[pa.Table]] = {}
-    for answer in _Checking(table, most, _nowhere).in_waves(asked, partial(_violations, most), found):
+    for answer in _Checking(table, most, nowhere).in_waves(asked, partial(_violations, most), found):
         found |= answer
     return [found.get(i, []) for i in asked]
-
-
-def _nowhere(row: int) -> str:
-    return f"row {row + 1}"
-
-
-def _first_is_enough(rule: Rule, form: Form) -> bool:
-    return isinstance(form, PairForm) and rule.max_violating_pairs is None and rule.max_violating_rows is None
 
 
 @dataclass
@@ -187,7 +180,8 @@ class _Checking:
         if not forms:
             return
         numbers = list(forms)
-        orders = orders_of(self._table, [_compared(forms[i]) for i in numbers], np.arange(len(numbers)))
+        compared = [form.compared if isinstance(form, PairForm) else () for form in forms.values()]
+        orders = orders_of(self._table, compared, np.arange(len(numbers)))
         for arrangement in self._table.arranged_in(list(orders)):
             yield arrangement, {numbers[p]: forms[numbers[p]] for p in orders[arrangement.order].tolist()}
 
@@ -245,10 +239,6 @@ class _Checking:
 
     def _placed(self, example: Example) -> Example:
         return Example(example.rows, None, tuple(map(self._locate, example.rows)), example.images)
-
-
-def _compared(form: PairForm | RowForm) -> Sequence[Compared]:
-    return form.compared if isinstance(form, PairForm) else ()
 
 
 def _tasks(arrangement: Arrangement, forms: Mapping[int, PairForm | RowForm]) -> list[BlocksTask]:

@@ -13,8 +13,8 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from holdfast.constraints import ExternalError
 from holdfast.discovery.blocks.counting.looking import BlocksTask, RuleRequest, looked_at
+from holdfast.discovery.blocks.storage.location import bytes_of
 from holdfast.discovery.blocks.storage.packing import packed, unpacked
 from holdfast.discovery.blocks.storage.table import BlockTable, Source
 from holdfast.discovery.detection.forms import PairForm
@@ -53,10 +53,6 @@ def _written(source: Source, form: PairForm, task: BlocksTask) -> list[str]:
 
 
 def _read(place: Place, name: str) -> Pairs:
-    data = place.get(name)
-    if data is None:
-        raise ExternalError(
-            f"pairs that an executor wrote are gone from {place}: every executor has to reach this folder, and nobody "
-            "may remove its files while a check goes on. Name another one, and start again"
-        )
+    until = "a check goes on. Name another one, and start again"
+    data = bytes_of(place, name, "pairs that an executor wrote are", until)
     return np.column_stack([column.to_numpy() for column in unpacked(data).columns])

@@ -10,7 +10,7 @@ answer, with two rows that have it.
 """
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -47,25 +47,22 @@ class _Asked:
     space: PredicateSpace
     masks: dict[Order, Words]
     batch: Rows
-    images: bool
 
 
 _Task = tuple[Order, Block]
 
 
-def probe_blocks(
-    table: BlockTable, space: PredicateSpace, batch: Rows, masks: Words, *, images: bool = False
-) -> Evidences:
+def probe_blocks(table: BlockTable, space: PredicateSpace, batch: Rows, masks: Words) -> Evidences:
     """Return evidences of pairs of a row of a batch and a row of the table, at least of all pairs that violate a mask.
 
-    Each constraint is probed in the arrangement that suits it, where a row of the batch meets few blocks. With
-    `images`, the rows of the table that evidences name are returned, too.
+    Each constraint is probed in the arrangement that suits it, where a row of the batch meets few blocks. The rows of
+    the table that evidences name are returned, too.
     """
     every = np.arange(len(masks) if batch.table.row_count else 0)
     orders = orders_of(table, compared_of(masks, space), every)
     probed = {order: _both_images(masks[positions], space) for order, positions in orders.items()}
     tasks = [(a.order, block) for a in table.arranged_in(list(orders)) for block in a.blocks]
-    work = partial(_probed, _Asked(table.source, space, probed, batch, images))
+    work = partial(_probed, _Asked(table.source, space, probed, batch))
     return Evidences.together(list(table.executors.run(work, tasks, light=True)), space)
 
 
@@ -142,14 +139,15 @@ def _evidences(asked: _Asked, order: Order, some: Rows, rows: pa.Table, indexed:
     numbers = np.empty(pairs.shape, np.int64)
     numbers[theirs] = indexed.numbers_of(as_slots(pairs[theirs]))
     numbers[~theirs] = some.numbers[pairs[~theirs] - own]
-    images: tuple[pa.Table, ...] = ()
-    if asked.images:
-        images = (rows.take(pa.array(np.unique(indexed.places[pairs[theirs]]))),)
-    if asked.space.crossing:
-        return Evidences(words, numbers, images)
-    return Evidences(
-        np.concatenate([words, mirrored(words, asked.space)]), np.concatenate([numbers, numbers[:, ::-1]]), images
-    )
+    image = rows.take(pa.array(np.unique(indexed.places[pairs[theirs]])))
+    return replace(_in_both_orders(words, numbers, asked.space), images=(image,))
+
+
+def _in_both_orders(words: Words, numbers: Positions, space: PredicateSpace) -> Evidences:
+    """Return evidences with their mirror images, where rows were probed as t only."""
+    if space.crossing:
+        return Evidences(words, numbers)
+    return Evidences(np.concatenate([words, mirrored(words, space)]), np.concatenate([numbers, numbers[:, ::-1]]))
 
 
 def _wants_equal(asked: _Asked, order: Order) -> bool:
@@ -186,7 +184,4 @@ def probe_among(space: PredicateSpace, batch: Rows, copies: Positions, masks: Wo
     index = TableIndex(rows, threads)
     index.hold(_both_images(masks, space), trees=True)
     words, witnesses = index.probe(slots)
-    found = numbers[witnesses[:, 0]]
-    if space.crossing:
-        return Evidences(words, found)
-    return Evidences(np.concatenate([words, mirrored(words, space)]), np.concatenate([found, found[:, ::-1]]))
+    return _in_both_orders(words, numbers[witnesses[:, 0]], space)

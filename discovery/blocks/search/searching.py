@@ -24,19 +24,17 @@ from holdfast.discovery.blocks.search.planning import orders_of
 from holdfast.discovery.blocks.storage.block import Block, names_of, rows_of, versions_of
 from holdfast.discovery.blocks.storage.location import KEPT
 from holdfast.discovery.blocks.storage.table import Arrangement, BlockTable, Source
-from holdfast.discovery.denial.validating import UNLIMITED
 from holdfast.discovery.detection.forms import Compared
 from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.discovery.evidence.evidences import EvidenceSet
 from holdfast.discovery.evidence.sampling import both_ways, sample_neighbours, sample_random
-from holdfast.discovery.evidence.violations import ViolationSearch
+from holdfast.discovery.evidence.violations import UNLIMITED, ViolationSearch
 from holdfast.discovery.kernels.evidence import PairCodes
 from holdfast.indexes.masks import as_items, outcomes_of
 from holdfast.tables.arrays import Positions, Words
 
 Report = Callable[[str], object]
 
-_UNLIMITED = 1 << 62
 _WAVES_A_CORE = 4
 _SAMPLED_BLOCKS = 8
 _SORTED_PART = 4
@@ -236,9 +234,7 @@ def _coded(source: Source, space: PredicateSpace, blocks: tuple[Block, ...]) -> 
 
 def _searched(asked: _Asked, task: _Task) -> Broken:
     coded = _coded(asked.source, asked.space, task.blocks)
-    found = coded.search.find(
-        asked.masks[task.positions], asked.limit, min(asked.budget * len(coded.numbers), _UNLIMITED)
-    )
+    found = coded.search.find(asked.masks[task.positions], asked.limit, asked.budget)
     broken = task.positions[np.unique(found.constraint)]
     undecided = np.setdiff1d(task.positions[found.undecided], broken)
     evidences = coded.evidences(found.pairs, asked.space)

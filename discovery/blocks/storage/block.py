@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.constraints import ExternalError, Schema
+from holdfast.constraints import Schema
+from holdfast.discovery.blocks.storage.location import bytes_of
 from holdfast.discovery.blocks.storage.marks import NOTHING_GONE, Gone
 from holdfast.discovery.blocks.storage.packing import packed, unpacked
 from holdfast.state.places import Place
@@ -91,13 +92,8 @@ def write_block(place: Place, arrays: pa.Table, schema: Schema) -> Block:
 
 def read_block(place: Place, block: Block) -> pa.Table:
     """Return the rows that a block was written with, in the format of blocks."""
-    data = place.get(block.name)
-    if data is None:
-        raise ExternalError(
-            f"block {block.name} is gone from {place}: every executor has to reach this folder, and nobody may remove "
-            "its files while a search goes on. Name another one, and start again"
-        )
-    return unpacked(data)
+    until = "a search goes on. Name another one, and start again"
+    return unpacked(bytes_of(place, block.name, f"block {block.name} is", until))
 
 
 def names_of(blocks: Sequence[Block]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
+from holdfast.constraints import ExternalError
 from holdfast.state.places import Folder, Place, object_place
 
 Made = TypeVar("Made")
@@ -50,6 +51,17 @@ class Storage:
         return Folder(Path(self.address))
 
 
+def bytes_of(place: Place, name: str, subject: str, until: str) -> bytes:
+    """Return the contents of a file; raise an error with the subject and its verb, and the end of the way out."""
+    data = place.get(name)
+    if data is None:
+        raise ExternalError(
+            f"{subject} gone from {place}: every executor has to reach this folder, and nobody may remove its files "
+            f"while {until}"
+        )
+    return data
+
+
 class Kept:
     """A cache of data computed from blocks; when it is full, entries are evicted.
 
@@ -62,7 +74,7 @@ class Kept:
         self._most = most
         self._held: dict[Hashable, tuple[Hashable, Any, int]] = {}
         self._drawn = 1
-        self._bytes = 0
+        self.bytes = 0
         self._lock = Lock()
 
     def get(self, what: Hashable, make: Callable[[], tuple[Made, int]], version: Hashable = None) -> Made:
@@ -77,8 +89,8 @@ class Kept:
         with self._lock:
             if what not in self._held and size <= self._most:
                 self._held[what] = version, made, size
-                self._bytes += size
-            while self._bytes > self._most:
+                self.bytes += size
+            while self.bytes > self._most:
                 self._take_out(self._any())
         return made
 
@@ -99,12 +111,7 @@ class Kept:
 
     def _take_out(self, what: Hashable) -> None:
         *_, size = self._held.pop(what)
-        self._bytes -= size
-
-    @property
-    def bytes(self) -> int:
-        """The bytes that the entries take."""
-        return self._bytes
+        self.bytes -= size
 
 
 KEPT = Kept(int(os.environ.get(CACHE, _MOST_KEPT_MB)) << 20)

@@ -15,7 +15,7 @@ import numpy as np
 from pyroaring import BitMap64
 
 from holdfast.constraints import ExternalError
-from holdfast.discovery.blocks.storage.location import KEPT, Storage
+from holdfast.discovery.blocks.storage.location import KEPT, Storage, bytes_of
 from holdfast.state.places import Place
 from holdfast.tables.arrays import RowNumbers
 
@@ -80,12 +80,8 @@ def read_marks(storage: Storage, marks: Marks) -> BitMap64:
 
     def make() -> tuple[BitMap64, int]:
         place = storage.open()
-        data = place.get(marks.name)
-        if data is None:
-            raise ExternalError(
-                f"marks {marks.name} are gone from {place}: every executor has to reach this folder, and nobody may "
-                "remove its files while a table is followed. Bring the file back, and start again"
-            )
+        until = "a table is followed. Bring the file back, and start again"
+        data = bytes_of(place, marks.name, f"marks {marks.name} are", until)
         try:
             found = BitMap64.deserialize(data)
         except (ValueError, IndexError) as error:

@@ -24,7 +24,7 @@ from holdfast.state.places import Place
 from holdfast.tables import ReadOptions
 from holdfast.tables.inference import Fitting, fitting, inferred, typed
 from holdfast.tables.keys import with_dictionary
-from holdfast.tables.parts import Part, Parts, parts_of, place_in_text, read_texts, read_typed
+from holdfast.tables.parts import Part, Parts, in_chunks, parts_of, place_in_text, read_texts, read_typed
 
 
 @dataclass(frozen=True)
@@ -111,19 +111,10 @@ def _texts_written(source: Source, part: Part) -> list[Block]:
     blocks: list[Block] = []
     for attempt in read_texts(part):
         place.remove([block.name for block in blocks])
-        blocks = []
-        waiting: list[pa.Table] = []
-        first = count = 0
-        for some in attempt:
-            waiting.append(some)
-            count += len(some)
-            while count >= source.most:
-                together = pa.concat_tables(waiting)
-                blocks.append(_text_block(place, together.slice(0, source.most), first, schema, source))
-                waiting = [together.slice(source.most)]
-                first, count = first + source.most, count - source.most
-        if count:
-            blocks.append(_text_block(place, pa.concat_tables(waiting), first, schema, source))
+        blocks, first = [], 0
+        for some in in_chunks(attempt, source.most):
+            blocks.append(_text_block(place, some, first, schema, source))
+            first += len(some)
     return blocks
 
 

@@ -37,6 +37,7 @@ from holdfast.discovery.blocks.storage.marks import Marks, marked_among, set_of
 from holdfast.discovery.blocks.storage.ranges import BlockRanges
 from holdfast.tables import Table
 from holdfast.tables.arrays import Ints, RowNumbers
+from holdfast.tables.parts import in_chunks
 
 Order = tuple[int, ...]
 """Columns by position; the first column decides which rows stay together."""
@@ -286,21 +287,10 @@ def _written(source: Source, taken: Taken) -> Iterator[tuple[Order, Block]]:
 
     Far more rows than expected are sorted some at a time, into blocks with wide ranges.
     """
-    order: Order = ()
-
-    def written(some: list[pa.Table]) -> Iterator[tuple[Order, Block]]:
-        for block in source.write_sorted(pa.concat_tables(some).replace_schema_metadata(), order):
-            yield order, block
-
-    waiting: list[pa.Table] = []
-    for rows in taken:
+    for rows in in_chunks(taken, _SORTED_AT_ONCE * source.most):
         order = tuple(map(int, rows.schema.metadata[_ORDER].split(b",")))
-        waiting.append(rows)
-        if sum(map(len, waiting)) >= _SORTED_AT_ONCE * source.most:
-            yield from written(waiting)
-            waiting = []
-    if waiting:
-        yield from written(waiting)
+        for block in source.write_sorted(rows.replace_schema_metadata(), order):
+            yield order, block
 
 
 def _end_of_block(column: pa.ChunkedArray, most: int) -> int:

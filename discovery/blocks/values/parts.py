@@ -21,10 +21,10 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from holdfast.constraints import ColumnRef, ExternalError
+from holdfast.constraints import ColumnRef
 from holdfast.discovery.blocks.executors import Executors
 from holdfast.discovery.blocks.storage.hashing import hashed
-from holdfast.discovery.blocks.storage.location import KEPT, Storage
+from holdfast.discovery.blocks.storage.location import KEPT, Storage, bytes_of
 from holdfast.discovery.blocks.storage.table import BlockTable
 from holdfast.discovery.blocks.values.records import NOT_FOUND, ValueRecords, part_of
 from holdfast.discovery.blocks.values.shared import (
@@ -111,13 +111,8 @@ class _Part:
         return KEPT.get(tuple(run.name for run in runs), make)
 
     def _stored(self, run: Run) -> ValueRecords:
-        place = self.storage.open()
-        data = place.get(run.name)
-        if data is None:
-            raise ExternalError(
-                f"the file of values {run.name} is gone from {place}: every executor has to reach this folder, and "
-                "nobody may remove its files while a state names them. Seed anew: holdfast seed --replace"
-            )
+        until = "a state names them. Seed anew: holdfast seed --replace"
+        data = bytes_of(self.storage.open(), run.name, f"the file of values {run.name} is", until)
         return ValueRecords.read(data)
 
     def with_more(self, records: ValueRecords) -> Runs:

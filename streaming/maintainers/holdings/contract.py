@@ -63,12 +63,14 @@ class RowsDefinition:
 
 
 class WholeTable(ABC):
-    """All rows of a table before the seed."""
+    """All rows of a table before the seed; `table` has all columns, and the rows that were read."""
+
+    table: Table | BlockTable
 
     @property
-    @abstractmethod
     def schema(self) -> Schema:
         """The table's name and columns."""
+        return self.table.schema
 
     @abstractmethod
     def space(self, cross_columns: CrossColumns) -> PredicateSpace:

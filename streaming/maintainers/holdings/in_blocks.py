@@ -56,6 +56,7 @@ from holdfast.streaming.maintainers.rules.watches import RuleWatch
 from holdfast.streaming.maintainers.table.bounds import NearBounds
 from holdfast.tables import Table
 from holdfast.tables.arrays import Numbers, Pairs, Slots, Words
+from holdfast.tables.columnar import nowhere
 
 if TYPE_CHECKING:
     from holdfast.streaming.maintainers.certified.maintainer import CertifiedMaintainer
@@ -90,12 +91,7 @@ class WholeInBlocks(WholeTable):
     """
 
     table: BlockTable
-    where: Callable[[int], str] = lambda row: f"row {row + 1}"
-
-    @property
-    def schema(self) -> Schema:
-        """The table's name and columns."""
-        return self.table.schema
+    where: Callable[[int], str] = nowhere
 
     def space(self, cross_columns: CrossColumns) -> PredicateSpace:
         """Return the predicate space of the table; with "auto", crossing pairs are measured on the rows."""

@@ -59,29 +59,27 @@ class WholeInFile(WholeTable):
     rows : reads the file.
     """
 
+    table: Table
+
     def __init__(self, rows: FileRows) -> None:
         self.rows = rows
+        self.table = rows.table
         self._filled: RowSet | None = None
-
-    @property
-    def schema(self) -> Schema:
-        """The table's name and columns."""
-        return self.rows.schema
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """The warnings of the reader."""
-        return self.rows.table.warnings
+        return self.table.warnings
 
     def space(self, cross_columns: CrossColumns) -> PredicateSpace:
         """Return the predicate space of the table; with "auto", crossing pairs are measured on the rows."""
         if cross_columns == "auto":
             return self._in_memory.space(cross_columns)
-        return space_of(self.rows.table, cross_columns)
+        return space_of(self.table, cross_columns)
 
     def locate(self, row: int) -> str:
         """Return the origin of the row with this number, for messages."""
-        return self.rows.table.locate(row)
+        return self.table.locate(row)
 
     def values(self, columns: Collection[ColumnRef], keep: KeepBlocks) -> list[ColumnValues]:
         """Return the values of the given columns, of the maintained rows if they are read already."""
@@ -95,7 +93,7 @@ class WholeInFile(WholeTable):
 
     def nothing(self, schema: Schema) -> WholeInMemory:
         """Return an empty table with other columns."""
-        return WholeInMemory(self.rows.table).nothing(schema)
+        return WholeInMemory(self.table).nothing(schema)
 
     def made_anew(self, schema: Schema, make: Callable[[Table], Table]) -> WholeInMemory:
         """Return the rows with other columns, converted by `make`."""

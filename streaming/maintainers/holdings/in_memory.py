@@ -53,11 +53,6 @@ class WholeInMemory(WholeTable):
     table: Table
 
     @property
-    def schema(self) -> Schema:
-        """The table's name and columns."""
-        return self.table.schema
-
-    @property
     def warnings(self) -> tuple[str, ...]:
         """The warnings of the reader."""
         return self.table.warnings

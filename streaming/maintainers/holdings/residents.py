@@ -154,7 +154,7 @@ class Residents(RowSet):
         """Return the evidences of pairs with rows inserted by this batch, at least those in one of the masks."""
         space = self.space
         batch = Rows(self._entered(newcomers), self.table(newcomers))
-        others = probe_blocks(self.blocks.table(but_last=True), space, batch, masks, images=True)
+        others = probe_blocks(self.blocks.table(but_last=True), space, batch, masks)
         among = probe_among(space, batch, self.copies[newcomers], masks, self.threads)
         found = Evidences.together([others, among], space)
         return found.words, self.pairs_of(found)

@@ -115,9 +115,7 @@ class _Client:
         settings = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
         settings |= {"key.deserializer": _BYTES, "value.deserializer": _BYTES, "allow.auto.create.topics": "false"}
         settings |= {"default.api.timeout.ms": str(_TIMEOUT_MS)}
-        properties = jvm.java.util.Properties()
-        for name, value in settings.items():
-            properties.put(name, value)
+        properties = java_properties(jvm, settings)
         self._consumer = self._answer(lambda: jvm.org.apache.kafka.clients.consumer.KafkaConsumer(properties))
 
     def __enter__(self) -> "_Client":
@@ -172,14 +170,25 @@ class _Client:
         return json.dumps({topic: {str(p): offset for p, offset in sorted(found.items())}}, separators=(",", ":"))
 
     def _answer(self, question: Callable[[], Any]) -> Any:
-        from py4j.protocol import Py4JJavaError
+        action = ". Check 'servers', the network, and security settings under 'options'"
+        return answer(question, f"Kafka at {self._servers}", action)
 
-        try:
-            return question()
-        except Py4JJavaError as error:
-            java = error.java_exception
-            cause = java.getCause() or java
-            raise ExternalError(
-                f"Kafka at {self._servers} does not answer ({cause.getClass().getSimpleName()}: {cause.getMessage()}). "
-                "Check 'servers', the network, and security settings under 'options'"
-            ) from None
+
+def answer(question: Callable[[], Any], broker: str, action: str) -> Any:
+    """Return what Java answers to a question to a broker; raise `ExternalError` where it fails."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        return question()
+    except Py4JJavaError as error:
+        cause = error.java_exception.getCause() or error.java_exception
+        why = f"{cause.getClass().getSimpleName()}: {cause.getMessage()}"
+        raise ExternalError(f"{broker} does not answer ({why}){action}") from None
+
+
+def java_properties(jvm: Any, settings: Mapping[str, str]) -> Any:
+    """Return settings as Java's properties."""
+    properties = jvm.java.util.Properties()
+    for name, value in settings.items():
+        properties.put(name, value)
+    return properties

@@ -1,4 +1,4 @@
-"""A made table of tax records, of any size: for tests, benchmarks and the demo.
+"""A made table of tax records, of any size, for tests and benchmarks.
 
 The rules that it obeys, up to its errors:
 
