@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from holdfast.constraints import NearConstraint, Value
+from holdfast.constraints import NearConstraint, UsageError, Value
 from holdfast.constraints.conditions import Literal
 from holdfast.constraints.elsewhere import literal_of, rules_elsewhere
 from holdfast.discovery.near.concentration import (
@@ -74,7 +74,8 @@ def concentrations_of(
 def _candidate(near: NearConstraint, targets: NearTargets, names: Sequence[str]) -> Candidate:
     """Return a constraint by the numbers of its columns and its target."""
     number = targets.number(near.shape, sorted(map(names.index, near.target)))
-    assert number is not None, f"{near} has a target without an order"
+    if number is None:
+        raise UsageError(f"{near}: its columns have no order here: search for the family od too")
     return tuple(sorted(map(names.index, near.context))), number
 
 

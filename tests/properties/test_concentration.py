@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.constraints import Condition, NearConstraint, NearShape, Operator, Rule, parse_near
+from holdfast.constraints import Condition, NearConstraint, NearShape, Operator, Rule, UsageError, parse_near
 from holdfast.constraints.conditions import Cell, Comparison
 from holdfast.constraints.elsewhere import literal_of, rules_elsewhere
 from holdfast.discovery.kernels.concentration import frequent_values_kernel
@@ -25,7 +25,7 @@ from holdfast.discovery.near.chance import log_tail
 from holdfast.discovery.near.discover import discover_near, exceptions_of
 from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.where import concentrations, concentrations_of
-from holdfast.display.concentrations import Concentration
+from holdfast.display.concentrations import Concentration, Concentrations
 from holdfast.tables import Table, from_arrow, from_pandas
 from tests.oracles import concentration as oracle
 from tests.oracles import near as near_oracle
@@ -204,7 +204,7 @@ def orders(rows: int = 500, seed: int = 1) -> pd.DataFrame:
     return table
 
 
-def _of(data: Any, text: str) -> list[Concentration]:
+def _of(data: Any, text: str) -> Concentrations:
     table = from_pandas(data, "orders") if isinstance(data, pd.DataFrame) else data
     near = parse_near(text)
     return concentrations_of(table, near, exceptions_of(table, near))
@@ -376,3 +376,21 @@ def test_neither_the_order_of_rows_nor_threads_matter() -> None:
         every.append([(str(one), list(found)) for one, found in zip(near, near.concentrations(near), strict=True)])
     assert every[0] == every[1] == every[2]
     assert sum(len(found) for _, found in every[0]) > 2
+
+
+def test_orders_are_refused_where_columns_have_none() -> None:
+    near = discover_near(from_pandas(orders(), "r"), Fraction(1, 10), 1, families=["fd"])
+    with pytest.raises(UsageError, match="search for the family od too"):
+        near.concentrations([parse_near("{}: zip ~ batch")])
+
+
+def test_notebooks_show_them() -> None:
+    (one,) = found = _of(orders(), "zip -> city")
+    assert isinstance(found, Concentrations)
+    shown = found.bundle()
+    assert shown["text/plain"] == f"{{zip}}: [] -> city: 1 value in which the exceptions are concentrated\n{one}"
+    assert "15 of 500" in shown["text/html"]
+    frame = found.to_pandas()
+    columns = ["column", "value", "exceptions", "rows", "holds_elsewhere"]
+    assert frame[columns].values.tolist() == [["source", "import-7", one.exceptions, one.rows, False]]
+    assert _of(orders(), "batch -> source").to_pandas().empty
