@@ -1,7 +1,12 @@
 """Texts for people: numbers of things, cells in columns, and data and names that are safe to print."""
 
+import json
 import re
 from collections.abc import Sequence
+
+from holdfast.constraints import Value, json_value
+
+_LONGEST_VALUE = 100
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
@@ -11,6 +16,16 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     ('1 row', '1,200 rows')
     """
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def shown_value(value: Value) -> str:
+    """Return a value as JSON, truncated where it is long.
+
+    >>> shown_value("Lynn"), shown_value(None), len(shown_value("a" * 200))
+    ('"Lynn"', 'null', 100)
+    """
+    text = json.dumps(json_value(value), ensure_ascii=False)
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
 
 
 def columns(lines: Sequence[Sequence[str]]) -> list[str]:

@@ -44,7 +44,8 @@ def discover(files: tuple[FileOrAddress, ...], **given: Any) -> None:
     FILE is CSV (.gz too), Parquet, Arrow or a Delta table; with --spark also the address of Parquet or of a Delta
     table. Inclusion dependencies are searched across all files, the other families in each file. With --near,
     constraints that hold except for a share of the rows: keys, functional dependencies and order compatibilities, with
-    their exceptions; with --spark too, keys and functional dependencies with the number of their exceptions.
+    their exceptions, and with values that significantly many of these have; with --spark too, keys and functional
+    dependencies with the number of their exceptions.
     """
     request = _search_request(files, given)
     from holdfast.jobs.discover import discover_files
@@ -131,7 +132,8 @@ def exceptions(source: FileOrAddress, constraint: str, table: str | None, **give
     Each row has its number in the file, from 1 on, and whether it is undecided: where several choices of rows are
     equally small, all their rows are listed as undecided. CONF, a configuration (.yaml or .yml), stands for the rows
     in its state, also while `holdfast run` runs; these rows have no numbers. Without --output the rows are written as
-    CSV to standard output.
+    CSV to standard output. Values that significantly many of the exceptions have are noted on standard error, with
+    rules that hold on all rows without such a value.
     """  # noqa: D301
     from holdfast.jobs.exceptions import exceptions_of_file, exceptions_of_state
 

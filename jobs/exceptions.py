@@ -1,7 +1,8 @@
 """`holdfast exceptions`: all rows that are the exceptions of a constraint, as CSV or Parquet.
 
 The first columns are `_row`, the number of the row from 1 on (a header is no row), and `_undecided`; then the columns
-of the table. Rows of a state have no numbers, so that `_row` is left out.
+of the table. Rows of a state have no numbers, so that `_row` is left out. Values in which the exceptions are
+concentrated are noted.
 
 Invariant: the file is complete, or does not exist.
 """
@@ -18,7 +19,7 @@ from holdfast.display.texts import counted
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.files.addresses import FileOrAddress, paths_of
 from holdfast.jobs.terminal.options import Answering
-from holdfast.jobs.terminal.output import bytes_to, results_to
+from holdfast.jobs.terminal.output import bytes_to, one_line, results_to
 from holdfast.jobs.terminal.progress import Progress
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ def _write_exceptions(
     import pyarrow as pa
 
     from holdfast.discovery.near.discover import exceptions_of
+    from holdfast.discovery.near.where import concentrations_of
 
     constraint = parse_near(text)
     for name in (ROW, UNDECIDED) if numbered else (UNDECIDED,):
@@ -110,6 +112,8 @@ def _write_exceptions(
             raise UsageError(f"{table.schema.table} has a column {name}, as the list of exceptions has: rename it")
     with progress.task(f"counting exceptions of {constraint}"):
         found = exceptions_of(table, constraint, threads=threads or 1)
+    with progress.task(f"searching where the exceptions of {constraint} are"):
+        where = concentrations_of(table, constraint, found, threads=threads or 1)
     listed = pa.table({ROW: found.rows + 1, UNDECIDED: found.undecided} if numbered else {UNDECIDED: found.undecided})
     rows = table.taken(found.rows).to_arrow()
     for name in rows.column_names:
@@ -128,6 +132,8 @@ def _write_exceptions(
         f"{table.schema.table}: {constraint}: {counted(found.exceptions, 'exception')} of "
         f"{counted(table.row_count, 'row')}; {certain:,} certain, {undecided:,} undecided"
     )
+    for line in (line for one in where for line in one.lines()):
+        progress.note(one_line(line).rstrip("\n"))
 
 
 def _refuse_unknown_format(output: Path | None) -> None:

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from holdfast.display.texts import columns, counted
+from holdfast.display.texts import columns, counted, shown_value
 from holdfast.jobs.files.addresses import FileOrAddress, paths_of
 from holdfast.jobs.searches.contract import note_warnings
-from holdfast.jobs.terminal.check_lines import shown_value
 from holdfast.jobs.terminal.options import Answering
 from holdfast.jobs.terminal.output import json_line, one_line, results_to
 

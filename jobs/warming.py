@@ -19,6 +19,8 @@ def warm() -> None:
     discover(rows, name="rows")
     near = discover(rows, name="rows", near=0.5)
     near.removals([*near, *map(parse_near, ("a -> b", "{}: a ~ c"))])
+    wrong = pa.table({"b": ["x"] * 9 + ["y"] * 5, "c": [1] * 9 + [2] * 5})
+    discover(wrong, name="rows", near=0.5).concentrations([parse_near("{}: [] -> b")])
     target = Target(Schema("rows", (Column("a", parse_type("integer")), Column("b", parse_type("string")))), ("a",))
     values = {
         "json": b'{"_op": "insert", "a": 1, "b": "x\\n"}',

@@ -1,7 +1,7 @@
 """Discovery on tables in blocks, as `discover` and `discover_inclusions` on tables in memory."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, partial
@@ -27,6 +27,7 @@ from holdfast.discovery.near.removal import Removal
 from holdfast.discovery.near.suspects import LEAST_SCORE
 from holdfast.discovery.ranking import Measured
 from holdfast.discovery.reported import ReportedSet
+from holdfast.display.concentrations import Concentrations
 from holdfast.display.suspects import Suspects
 
 _RANKED_ON = 1 << 17
@@ -82,6 +83,10 @@ def _coded(source: Source, space: PredicateSpace, blocks: tuple[Block, ...]) -> 
     return Measured.of_table(rows_of(source.read_all(blocks), source.schema).table, space)
 
 
+_NOT_LISTED = (
+    "which rows are the exceptions is not listed of tables in blocks: run holdfast exceptions FILE CONSTRAINT, "
+    "where one process can hold the table, or holdfast check FILE --rule CONSTRAINT --spark"
+)
 NEAR_FAMILIES = ("key", "fd")
 """The families of near constraints that are counted in blocks."""
 
@@ -117,10 +122,15 @@ class NearInBlocks(NearDiscovered):
 
     def removals(self, constraints: Iterable[NearConstraint]) -> list[Removal]:  # noqa: ARG002 (refused)
         """Raise `UsageError`: exceptions are listed of rows in memory only."""
-        raise UsageError(
-            "which rows are the exceptions is not listed of tables in blocks: run holdfast exceptions FILE CONSTRAINT, "
-            "where one process can hold the table, or holdfast check FILE --rule CONSTRAINT --spark"
-        )
+        raise UsageError(_NOT_LISTED)
+
+    def concentrations(
+        self,
+        constraints: Iterable[NearConstraint],  # noqa: ARG002 (refused)
+        removals: Sequence[Removal] | None = None,  # noqa: ARG002
+    ) -> list[Concentrations]:
+        """Raise `UsageError`: exceptions are listed of rows in memory only."""
+        raise UsageError(_NOT_LISTED)
 
 
 def counted_shapes(families: Iterable[str]) -> frozenset[NearShape]:

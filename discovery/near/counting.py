@@ -90,12 +90,15 @@ class Counter:
 
     def exceptions(self, context: Context, number: int) -> int:
         """Return the exact number of exceptions of a target."""
-        groups = self.groups(context)
+        return self.count(self.groups(context), number, self.rows.count)
+
+    def count(self, groups: ContextGroups, number: int, enough: int) -> int:
+        """Return the number of exceptions of a target in groups: exact up to `enough`, else a lower bound above it."""
         if number == KEY:
             return groups.key_exceptions
         if number <= self._targets.constants:
-            return int(self.constants(groups, np.array([number - 1]), self.rows.count)[0])
-        return int(self.orders(groups, np.array([number]), self.rows.count)[0])
+            return int(self.constants(groups, np.array([number - 1]), enough)[0])
+        return int(self.orders(groups, np.array([number]), enough)[0])
 
     def _refined(self, groups: ContextGroups, column: int) -> ContextGroups:
         out = np.empty(len(groups.rows), np.int32)

@@ -24,7 +24,9 @@ from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.suspects import LEAST_SCORE, SuspectSearch
 from holdfast.discovery.near.swaps import swaps_in
 from holdfast.discovery.near.targets import NearTargets
+from holdfast.discovery.near.where import concentrations
 from holdfast.discovery.threads import cut
+from holdfast.display.concentrations import Concentrations
 from holdfast.display.constraints import Ranked
 from holdfast.display.listing import MOST
 from holdfast.display.near import NearConstraints
@@ -145,6 +147,17 @@ class NearDiscovered(Sequence[NearConstraint]):
     def removals(self, constraints: Iterable[NearConstraint]) -> list[Removal]:
         """Return the exceptions of constraints, whether these nearly hold or not."""
 
+    @abstractmethod
+    def concentrations(
+        self, constraints: Iterable[NearConstraint], removals: Sequence[Removal] | None = None
+    ) -> list[Concentrations]:
+        """Return for each constraint the values in which its exceptions are concentrated.
+
+        Parameters
+        ----------
+        removals : the exceptions of the constraints where they are known.
+        """
+
 
 @dataclass(frozen=True, repr=False)
 class NearInMemory(NearDiscovered):
@@ -187,6 +200,14 @@ class NearInMemory(NearDiscovered):
     def removals(self, constraints: Iterable[NearConstraint]) -> list[Removal]:
         """Return the exceptions of constraints, whether these nearly hold or not."""
         return removals(self.table, self.rows, constraints, threads=self.threads)
+
+    def concentrations(
+        self, constraints: Iterable[NearConstraint], removals: Sequence[Removal] | None = None
+    ) -> list[Concentrations]:
+        """Return for each constraint the values in which its exceptions are concentrated."""
+        some = list(constraints)
+        known = self.removals(some) if removals is None else removals
+        return concentrations(self.table, self.rows, some, known, threads=self.threads)
 
 
 def discover_near(

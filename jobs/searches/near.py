@@ -4,6 +4,7 @@
         Zip      City
         "01907"  "Lynn"    tax.csv, line 17
         "10001"  "Albany"  tax.csv, line 20  undecided
+        where: Source = "import-7": 2 of 2 exceptions, 1 % of all rows
 
 Invariant: an example is one of the rows without which the constraint holds, or could be (undecided).
 """
@@ -15,16 +16,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from holdfast.constraints import NearConstraint, NearShape, Rule, json_value
 from holdfast.display.near import but_for
-from holdfast.display.texts import columns, counted
+from holdfast.display.texts import columns, counted, shown_value
 from holdfast.jobs.files.engines import Engine, NearSearchOptions
 from holdfast.jobs.files.found_rules import Found
 from holdfast.jobs.searches.contract import Line, SearchOfTables, Shown, steps
 from holdfast.jobs.searches.request import SearchRequest
-from holdfast.jobs.terminal.check_lines import shown_value
 
 if TYPE_CHECKING:
     from holdfast.discovery.near.discover import NearDiscovered
     from holdfast.discovery.near.removal import Removal
+    from holdfast.display.concentrations import Concentrations
     from holdfast.jobs.terminal.progress import Progress, ProgressTask
     from holdfast.tables import Table
 
@@ -32,17 +33,25 @@ _INDENT = " " * 4
 
 
 @dataclass(frozen=True)
+class _Exceptions:
+    """The rows that are the exceptions of a constraint, and the values in which they are concentrated."""
+
+    removal: "Removal"
+    where: "Concentrations"
+
+
+@dataclass(frozen=True)
 class _FoundOnTable:
-    """The near constraints of one table: those that are written, and the rows that are their exceptions.
+    """The near constraints of one table: those that are written, and their exceptions.
 
     Parameters
     ----------
-    removals : one per constraint; None where no exceptions are listed.
+    exceptions : one per constraint; None where no exceptions are listed.
     """
 
     near: "NearDiscovered"
     written: "Shown[NearConstraint]"
-    removals: "Sequence[Removal] | None"
+    exceptions: Sequence[_Exceptions] | None
 
 
 class NearSearch(SearchOfTables):
@@ -75,8 +84,8 @@ class NearSearch(SearchOfTables):
         written = Shown.of(near, near.top, request)
         task.describe(f"{name}: listing exceptions of {len(written.constraints):,} constraints")
         is_listed = request.examples and not request.as_rules
-        removals = near.removals(constraint for _, constraint in written.constraints) if is_listed else None
-        self._found.append(_FoundOnTable(near, written, removals))
+        exceptions = _exceptions(near, [constraint for _, constraint in written.constraints]) if is_listed else None
+        self._found.append(_FoundOnTable(near, written, exceptions))
         self._tables[name] = table
 
     def lines(self) -> Iterator[Line]:
@@ -87,10 +96,10 @@ class NearSearch(SearchOfTables):
             for i, (rank, constraint) in enumerate(found.written.constraints):
                 fields: Mapping[str, Any] = {}
                 below: Sequence[str] = ()
-                if found.removals is not None and as_json:
-                    fields = _example_fields(table, found.removals[i], examples)
-                elif found.removals is not None:
-                    below = _example_lines(table, constraint, found.removals[i], examples)
+                if found.exceptions is not None and as_json:
+                    fields = _example_fields(table, found.exceptions[i], examples)
+                elif found.exceptions is not None:
+                    below = _example_lines(table, constraint, found.exceptions[i], examples)
                 note = f"  ({but_for(constraint)})"
                 yield Line(table.schema.table, constraint, constraint.shape.value, rank, fields, note, below)
 
@@ -126,8 +135,14 @@ class NearSearch(SearchOfTables):
             yield from found_on_table.written.notes()
 
 
-def _example_fields(table: "Table", removal: "Removal", examples: int) -> dict[str, Any]:
-    """Return the fields of a line for programs that list exceptions."""
+def _exceptions(near: "NearDiscovered", constraints: Sequence[NearConstraint]) -> list[_Exceptions]:
+    removals = near.removals(constraints)
+    return list(map(_Exceptions, removals, near.concentrations(constraints, removals)))
+
+
+def _example_fields(table: "Table", found: _Exceptions, examples: int) -> dict[str, Any]:
+    """Return the fields of a line for programs that list exceptions, and where these are."""
+    removal = found.removal
     return {
         "violating_pairs": removal.violating_pairs,
         "examples": [
@@ -138,17 +153,19 @@ def _example_fields(table: "Table", removal: "Removal", examples: int) -> dict[s
             }
             for row, undecided in removal.first(examples)
         ],
+        "where": [one.fields() for one in found.where],
     }
 
 
-def _example_lines(table: "Table", constraint: NearConstraint, removal: "Removal", examples: int) -> Sequence[str]:
-    """Return the lines for people that list exceptions, with the columns that the constraint names."""
+def _example_lines(table: "Table", constraint: NearConstraint, found: _Exceptions, examples: int) -> Sequence[str]:
+    """Return the lines for people that list exceptions, with the columns of the constraint, and where these are."""
     names = [*constraint.context, *constraint.target]
-    shown = removal.first(examples)
+    shown = found.removal.first(examples)
     if not shown:
         return ()
     lines = [[*names, "", ""]]
     for values, (row, undecided) in zip(table.rows([row for row, _ in shown]), shown, strict=True):
         cells = [shown_value(values[name]) for name in names]
         lines.append([*cells, table.locate(row), "undecided" if undecided else ""])
-    return [f"{_INDENT}{line}\n" for line in columns(lines)]
+    where = [line for one in found.where for line in one.lines()]
+    return [f"{_INDENT}{line}\n" for line in [*columns(lines), *where]]

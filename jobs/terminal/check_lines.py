@@ -8,13 +8,12 @@
 Invariant: a rule has result line for programs; for people result line, and its examples below it.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.constraints import InclusionDependency, Severity, Value, json_value
-from holdfast.display.texts import aligned, columns, counted
+from holdfast.constraints import InclusionDependency, Severity
+from holdfast.display.texts import aligned, columns, counted, shown_value
 from holdfast.jobs.terminal.options import Answering
 from holdfast.jobs.terminal.output import json_line
 from holdfast.jobs.terminal.sentences import sentence_fields, sentence_lines
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 _VERDICTS = _OK, _VIOLATED, _WARNING, _BROKEN = "ok", "violated", "broken (warning)", "broken"
 _WIDEST_NAME = 40
-_LONGEST_VALUE = 100
 _INDENT = " " * 4
 
 
@@ -108,9 +106,3 @@ def _example_lines(result: "Checked") -> Iterator[str]:
 def _rows(example: "Example", columns: frozenset[str]) -> Iterator[list[str]]:
     for row, image, place in zip("ts", example.images, example.places, strict=False):
         yield [row, *(shown_value(value) for name, value in image.items() if name in columns), place]
-
-
-def shown_value(value: Value) -> str:
-    """Return a value as JSON, truncated where it is long."""
-    text = json.dumps(json_value(value), ensure_ascii=False)
-    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."

@@ -71,6 +71,7 @@ def test_json_lines_have_the_fields_of_near_constraints(capsys: pytest.CaptureFi
         "size": 2,
         "violating_pairs": 10,
         "examples": [{"where": "zips.csv, line 6", "undecided": False, "row": {"Zip": "01907", "City": "Lynn"}}],
+        "where": [],
     }
     assert set(lines) == {"{Zip}: [] -> City", "{City}: [] -> Zip"}
     Path("orders.csv").write_text("a,b\n1,1\n2,2\n3,3\n4,4\n5,1\n")
@@ -80,7 +81,7 @@ def test_json_lines_have_the_fields_of_near_constraints(capsys: pytest.CaptureFi
     assert [example["row"] for example in line["examples"]] == [{"a": 5, "b": 1}]
     code, out, _ = _run(capsys, *arguments, "--examples", "0", "--top", "1")
     (line,) = map(json.loads, out.splitlines())
-    assert (line["rank"], 0 < line["score"] <= 1, "examples" in line) == (1, True, False)
+    assert (line["rank"], 0 < line["score"] <= 1, "examples" in line, "where" in line) == (1, True, False, False)
 
 
 @pytest.mark.usefixtures("folder")
@@ -215,6 +216,64 @@ def test_exceptions_are_listed_as_csv_or_parquet(capsys: pytest.CaptureFixture[s
         assert (rows["_row"], rows["_undecided"]) == ([5, 9, 10], [False, True, True])
     code, out, _ = _run(capsys, "exceptions", "zips.csv", "City -> Zip")
     assert (code, out) == (0, '"_row","_undecided","Zip","City"\n')
+
+
+def _orders(typos: int = 0) -> str:
+    """Return 500 orders: import 7 breaks the cities, and the first cities have typos."""
+    lines = ["Zip,City,source"]
+    for i in range(500):
+        wrong = i % 33 == 5
+        city = "n/a" if wrong and i % 2 else f"C{i % 20 + 1}" if wrong else f"C{i % 20}" + "x" * (i < typos)
+        lines.append(f"{i % 20},{city},import-{7 if wrong else i % 6}")
+    return "\n".join(lines) + "\n"
+
+
+RULE = "not(t.Zip = s.Zip and t.City != s.City and t.source != 'import-7' and s.source != 'import-7')"
+
+
+@pytest.mark.usefixtures("folder")
+def test_where_exceptions_are_and_a_rule_that_holds_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("orders.csv").write_text(_orders())
+    arguments = ("discover", "orders.csv", "--near", "4%", "--family", "fd", "--max-context", "1", "--quiet")
+    code, out, _ = _run(capsys, *arguments, "--examples", "1")
+    assert code == 0
+    assert out.splitlines()[:5] == [
+        "constant    {Zip}: [] -> City  (15 of 500 rows, 3 %)",
+        "    Zip  City",
+        '    5    "n/a"  orders.csv, line 7',
+        '    where: source = "import-7": 15 of 15 exceptions, 3 % of all rows',
+        f'    holds except where source = "import-7": {RULE}',
+    ]
+    assert out.count("where:") == out.count("holds except where") == 2
+    code, out, _ = _run(capsys, *arguments, "--format", "json", "--top", "9")
+    lines = {line["constraint"]: line for line in map(json.loads, out.splitlines())}
+    (found,) = lines["{Zip}: [] -> City"]["where"]
+    assert 0 < found.pop("significance") < 1e-20
+    assert found == {
+        "column": "source",
+        "value": "import-7",
+        "exceptions": 15,
+        "rows": 15,
+        "share_of_rows": 0.03,
+        "holds_elsewhere": True,
+        "rules": [RULE],
+    }
+    rules = [rule for line in lines.values() for one in line["where"] for rule in one["rules"]]
+    code, out, _ = _run(capsys, "check", "orders.csv", *(word for rule in rules for word in ("--rule", rule)))
+    assert code == 0
+    assert out.count("ok  ") == len(rules) == 2
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_list_of_exceptions_notes_where_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("orders.csv").write_text(_orders(typos=2))
+    code, out, err = _run(capsys, "exceptions", "orders.csv", "Zip -> City")
+    assert (code, out.count("import-7")) == (0, 15)
+    assert err.splitlines()[-2:] == [
+        "orders: {Zip}: [] -> City: 17 exceptions of 500 rows; 17 certain, 0 undecided",
+        'where: source = "import-7": 15 of 17 exceptions, 3 % of all rows',
+    ]
+    assert _run(capsys, "exceptions", "orders.csv", "Zip -> City", "--quiet") == (0, out, "")
 
 
 @pytest.mark.usefixtures("folder")

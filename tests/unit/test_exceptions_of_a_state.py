@@ -82,6 +82,29 @@ def test_what_is_shown_in_the_outputs_is_among_them(app: Application, capsys: py
             assert listed[str(json.loads(row["row"])["id"])] == row["undecided"]
 
 
+def test_where_the_exceptions_are_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        f"{i},z{i % 9},{'n/a' if i % 20 == 7 else f'c{i % 9}'},{'2024-03-01' if i % 20 == 7 else ''}"
+        for i in range(200)
+    ]
+    (tmp_path / "people.csv").write_text("\n".join(["id,zip,city,moved", *rows]))
+    columns = {"id": "integer", "zip": "string", "city": "string", "moved": "date"}
+    made = Application(tmp_path, [{**PEOPLE, "columns": columns}])
+    code, said = made("seed")
+    assert code == 0, said
+    code, _, err = _run(capsys, str(made.file), ZIP_CITY)
+    assert code == 0
+    assert err.splitlines() == [
+        "table people as of commit 1",
+        "people: {zip}: [] -> city: 10 exceptions of 200 rows; 10 certain, 0 undecided",
+        'where: moved = "2024-03-01": 10 of 10 exceptions, 5 % of all rows',
+        (
+            'holds except where moved = "2024-03-01": '
+            "not(t.zip = s.zip and t.city != s.city and t.moved is null and s.moved is null)"
+        ),
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "part"),
     [
