@@ -191,6 +191,8 @@ FORMS = [
     "not(t.x = nan)",
     "not(t.x != inf)",
     "not(t.x > -inf and t.y < nan)",
+    "not(t.price < nan)",
+    "not(t.id > -inf)",
     "not(t.left = 'a' or t.x is null and t.price > 0)",
     "not(not(t.left = 'a' and t.x is null))",
     "not(t.`Zip code` = 'It''s a $ \\ \n%é')",

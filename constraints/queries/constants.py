@@ -12,6 +12,7 @@ Invariant: a text has no backslash, no `$` and no quote inside its quotes, as Sp
 import datetime
 import math
 import re
+import struct
 from decimal import Decimal
 from fractions import Fraction
 
@@ -52,7 +53,7 @@ def equal_to(cell: str, value: Value) -> str:
     """Return the test that a cell has a value, which may be null.
 
     >>> equal_to("t.zip", None), equal_to("t.rate", 0.1), equal_to("t.rate", float("nan"))
-    ('t.zip is null', 't.rate = 0.1', "t.rate = cast('NaN' as real)")
+    ('t.zip is null', 't.rate = 0.1e0', "t.rate = cast('NaN' as real)")
     """
     return f"{cell} is null" if value is None else f"{cell} = {_value(value)}"
 
@@ -113,12 +114,14 @@ def _finite(cell: str, operator: Operator, number: Decimal, kind: ColumnType | N
     nearest, plain = float(number), format(number, "f")
     side = _side(nearest, number)
     fits = _digits(plain) <= _MOST_DIGITS
-    if fits and (side == EQUAL or (kind is not None and kind.name != "float")):
-        return f"{cell} {sql_of(operator)} {plain}"
-    beside = _beside(nearest, number, side) if fits and kind is None else None
+    compared = f"{cell} {sql_of(operator)} {plain}"
+    if kind is not None and kind.name == "float":
+        return _with_float(cell, operator, nearest, side)
+    if fits and (side == EQUAL or kind is not None):
+        return compared
+    beside = _beside(nearest, number, side) if fits else None
     if beside is None:
         return _with_float(cell, operator, nearest, side)
-    compared = f"{cell} {sql_of(operator)} {plain}"
     of_constant, of_nearest = operator.outcomes & EQUAL != 0, operator.outcomes & side != 0
     if of_constant == of_nearest:
         return compared
@@ -155,6 +158,14 @@ def _beside(nearest: float, number: Decimal, side: int) -> str | None:
     return None
 
 
+def _has_32_bits(value: float) -> bool:
+    """Whether a float of 32 bits has the value: DuckDB compares such a column with a decimal in 32 bits."""
+    try:
+        return bool(struct.unpack("f", struct.pack("f", value))[0] == value)
+    except OverflowError:
+        return False
+
+
 def _digits(plain: str) -> int:
     return sum(c.isdigit() for c in plain)
 
@@ -167,7 +178,8 @@ def _value(value: Value) -> str:
         if not math.isfinite(value):
             return f"cast('{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}' as real)"
         text = repr(value)
-        return text if "e" in text or _digits(text) <= _EXACT_DIGITS else f"{text}e0"  # with an exponent it is a float
+        is_plain = "e" in text or (_digits(text) <= _EXACT_DIGITS and _has_32_bits(value))
+        return text if is_plain else f"{text}e0"  # with an exponent it is a float of 64 bits
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, datetime.datetime):

@@ -109,7 +109,7 @@ def _of_swaps(writer: SqlWriter, table: str, exact: object) -> Form:
         ") as q",
     )
     writer.note(
-        "The exceptions are fewer: one query cannot count the rows outside a longest subsequence without swaps."
+        "Not the exceptions, which are fewer: no query counts the rows outside a longest subsequence without swaps."
     )
     return Form("The answer: the number of rows in at least one violating pair; 0: the constraint holds.", lines)
 

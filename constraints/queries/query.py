@@ -66,7 +66,7 @@ def query(
     if rule is not None and table is None and rule.table:
         source = writer.table_named(rule.table)
     else:
-        source = "" if is_inclusion else writer.table(table or "data")
+        source = "" if is_inclusion else writer.table("data" if table is None else table)
     form = _form(writer, source, about)
     text = f"not({about})" if isinstance(about, Condition) else str(about)
     words = [

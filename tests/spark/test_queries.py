@@ -9,7 +9,7 @@ import pytest
 from holdfast.constraints import parse_near
 from holdfast.constraints.queries import query, suspect_query
 from tests.oracles.values import canonical_row
-from tests.queries import FORMS, NEAR, OTHER, TABLE, Doubted, arrow_table, counted, exceptions, violations
+from tests.queries import FORMS, NEAR, OTHER, TABLE, Doubted, arrow_table, counted, exceptions, schema_of, violations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +42,12 @@ def lines_of(found: pa.Table) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("text", FORMS)
 def test_every_form(text: str, answer: Callable[[str], pa.Table]) -> None:
     found = answer(text_of(text))
+    assert counted(found.column_names, lines_of(found)) == violations(text, found.column_names)
+
+
+@pytest.mark.parametrize("text", [form for form in FORMS if "0.1" in form or "740993" in form])
+def test_numbers_where_types_are_known(text: str, answer: Callable[[str], pa.Table]) -> None:
+    found = answer(query(text, "orders", schema=schema_of(TABLE)))
     assert counted(found.column_names, lines_of(found)) == violations(text, found.column_names)
 
 
