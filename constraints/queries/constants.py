@@ -13,7 +13,7 @@ import datetime
 import math
 import re
 import struct
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 from holdfast.constraints.conditions import Literal
@@ -27,8 +27,10 @@ _EXACT_DIGITS = 15
 """A number of so many digits is the same float in all engines, however they convert it."""
 _MOST_POWER = 1_000
 _LONG = 2**63 - 1
+_ROOM = Context(prec=3 * _MOST_POWER)
 _ODD = re.compile(r"(['\\$\x00-\x1f\x7f-\x9f])")
 _SPECIAL = {"nan": "NaN", "inf": "Infinity", "infinity": "Infinity"}
+_MANY_DIGITS = "The constant is exact for floats, and for decimal columns of up to 21 digits before the point."
 _IN_UTC = "A time without an offset is in UTC: set the time zone of the session to UTC."
 
 
@@ -45,6 +47,8 @@ def compared_with(writer: SqlWriter, cell: str, operator: Operator, literal: Lit
     "t.name = 'O' || chr(39) || 'Hara'"
     """
     if not literal.is_text and literal.text not in {"true", "false"}:
+        if kind is None and re.search(r"\.\d|e-", literal.text):
+            writer.note(_MANY_DIGITS)
         return _number(cell, operator, literal.text, kind)
     return f"{cell} {sql_of(operator)} {_constant(writer, literal, kind)}"
 
@@ -105,23 +109,23 @@ def _number(cell: str, operator: Operator, text: str, kind: ColumnType | None) -
     if number and abs(number.adjusted()) > _MOST_POWER:  # beyond all values, or nearer to 0 than all others
         power = _MOST_POWER if number.adjusted() > 0 else -_MOST_POWER
         number = Decimal((number.as_tuple().sign, (1,), power))
-    found = _finite(cell, operator, number, kind)
-    # Spark takes `bigint < a number beyond 64 bits` for true where the bigint is null, too
-    return f"({cell} is not null and {found})" if abs(number) >= _LONG and operator.needs_order else found
+    if kind is None:
+        found = _of_any_type(cell, operator, number)
+        # Spark takes `bigint < a number beyond 64 bits` for true where the bigint is null, too
+        return f"({cell} is not null and {found})" if abs(number) >= _LONG and operator.needs_order else found
+    return _with_float(cell, operator, number) if kind.name == "float" else _with_digits(cell, operator, number, kind)
 
 
-def _finite(cell: str, operator: Operator, number: Decimal, kind: ColumnType | None) -> str:
+def _of_any_type(cell: str, operator: Operator, number: Decimal) -> str:
+    """Return the comparison of a column whose type is not known: it is exact for floats and for other numbers."""
     nearest, plain = float(number), format(number, "f")
-    side = _side(nearest, number)
+    compared, side = f"{cell} {sql_of(operator)} {plain}", _side(nearest, number)
     fits = _digits(plain) <= _MOST_DIGITS
-    compared = f"{cell} {sql_of(operator)} {plain}"
-    if kind is not None and kind.name == "float":
-        return _with_float(cell, operator, nearest, side)
-    if fits and (side == EQUAL or kind is not None):
+    if fits and side == EQUAL:
         return compared
     beside = _beside(nearest, number, side) if fits else None
     if beside is None:
-        return _with_float(cell, operator, nearest, side)
+        return _with_float(cell, operator, number)
     of_constant, of_nearest = operator.outcomes & EQUAL != 0, operator.outcomes & side != 0
     if of_constant == of_nearest:
         return compared
@@ -129,13 +133,31 @@ def _finite(cell: str, operator: Operator, number: Decimal, kind: ColumnType | N
     return f"({compared} {f'and {cell} {less}' if of_constant else f'or {cell} {more}'} {beside})"
 
 
-def _with_float(cell: str, operator: Operator, nearest: float, side: int) -> str:
-    """Return the comparison of a float column with a number, by the nearest float of the number."""
-    is_nearest = operator.outcomes & side != 0  # whether the nearest float itself satisfies the comparison
-    outcomes = operator.outcomes & ~EQUAL | (EQUAL if is_nearest else 0)
+def _with_float(cell: str, operator: Operator, number: Decimal) -> str:
+    """Return the comparison of a float column with a number, by the nearest float."""
+    nearest = float(number)
+    return _with_nearest(cell, operator, _value(nearest), _side(nearest, number))
+
+
+def _with_digits(cell: str, operator: Operator, number: Decimal, kind: ColumnType) -> str:
+    """Return the comparison of an integer or decimal column with a number, by a number that the column can have."""
+    least, greatest = -_LONG - 1, _LONG
+    if kind.name == "decimal":
+        greatest = 10 ** (kind.precision - kind.scale) - 1
+        least = -greatest
+    if not least - 1 < number < greatest + 1:
+        outcome = LESS if number > 0 else GREATER  # of every value
+        return f"{cell} is not null" if operator.outcomes & outcome else "1 = 0"
+    below = number.quantize(Decimal(1).scaleb(-kind.scale), ROUND_FLOOR, _ROOM)
+    return _with_nearest(cell, operator, format(below, "f"), EQUAL if below == number else LESS)
+
+
+def _with_nearest(cell: str, operator: Operator, nearest: str, side: int) -> str:
+    """Return a comparison by a value that is nearest to the constant: `side` is its outcome against the constant."""
+    outcomes = operator.outcomes & ~EQUAL | (EQUAL if operator.outcomes & side else 0)
     if outcomes in {0, EVERY_OUTCOME}:
         return f"{cell} is not null" if outcomes else "1 = 0"
-    return f"{cell} {sql_of(Operator(outcomes))} {_value(nearest)}"
+    return f"{cell} {sql_of(Operator(outcomes))} {nearest}"
 
 
 def _side(nearest: float, number: Decimal) -> int:
