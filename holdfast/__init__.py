@@ -15,10 +15,12 @@ if TYPE_CHECKING:
         parse_constraint,
         parse_denial,
         parse_inclusion,
+        parse_near,
         parse_order,
         parse_rule_body,
         sentence,
     )
+    from holdfast.constraints.queries import query, suspect_query
     from holdfast.discovery.detection.check import Checked
     from holdfast.discovery.inclusion.discover import discover_inclusions
     from holdfast.jobs.frames import check, discover, suspects
@@ -48,14 +50,18 @@ __all__ = [
     "parse_constraint",
     "parse_denial",
     "parse_inclusion",
+    "parse_near",
     "parse_order",
     "parse_rule_body",
+    "query",
     "read_table",
     "sentence",
+    "suspect_query",
     "suspects",
 ]
 
 _HOMES = {
+    **dict.fromkeys(("query", "suspect_query"), "holdfast.constraints.queries"),
     **dict.fromkeys(("ReadOptions", "Table", "from_arrow", "from_pandas", "read_table"), "holdfast.tables"),
     "Batches": "holdfast.streaming.maintainers.batches",
     "InclusionsAcross": "holdfast.streaming.maintainers.inclusion.across",

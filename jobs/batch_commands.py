@@ -1,4 +1,4 @@
-"""The commands on files: discover, check, exceptions, suspects, replay.
+"""The commands on files: discover, check, query, exceptions, suspects, replay.
 
 Invariant: arguments are checked before anything is read or written.
 """
@@ -108,6 +108,37 @@ def check(files: tuple[FileOrAddress, ...], rules: Path | None, rule_texts: tupl
         exists=given["exists"],
     )
     return check_files(request)
+
+
+@click.command(short_help="Write the SQL query that proves a rule.")
+@click.argument("rule", metavar="RULE")
+@click.option("--table", metavar="NAME", help="The table in the query, such as orders or sales.orders [default: data].")
+@click.option(
+    "--dialect",
+    type=click.Choice(["standard", "duckdb", "spark", "postgresql"]),
+    default="standard",
+    show_default=True,
+    help="Engine whose quotes names have that are not plain lower-case words.",
+)
+@click.option("--near", is_flag=True, help="Count the exceptions, in place of listing violations.")
+@click.option("--output", type=options.NEW_FILE, metavar="FILE", help="File to write the query to.")
+def query(rule: str, table: str | None, dialect: str, output: Path | None, *, near: bool) -> None:
+    """Write the SQL query that proves a rule, to run on the source table.
+
+    \b
+    RULE is any rule of holdfast check, such as
+      key(AreaCode, Phone)
+      Zip -> City
+      {State}: Salary ~ Rate
+      orders.o_custkey in customer.c_custkey
+      not(t.Salary <= 0)
+
+    DuckDB, Spark SQL and PostgreSQL run the same query, unless names need quotes. Its answer has a line for each
+    violation and none if the rule holds; with --near, the number of exceptions.
+    """  # noqa: D301
+    from holdfast.jobs.query import write_query
+
+    write_query(rule, table, dialect, output, near=near)
 
 
 @click.command(short_help="List the rows for which a constraint does not hold.")

@@ -22,7 +22,7 @@ from holdfast import __version__
 from holdfast.constraints import ExternalError, HoldfastError
 from holdfast.display.secrets import forget, known, masked, without
 from holdfast.display.texts import printable
-from holdfast.jobs.batch_commands import check, discover, exceptions, replay, suspects
+from holdfast.jobs.batch_commands import check, discover, exceptions, query, replay, suspects
 from holdfast.jobs.configuration.problems import ConfigurationError
 from holdfast.jobs.setup_commands import demo, doctor, init, jars, pack, validate
 from holdfast.jobs.stream_commands import dashboard, rebuild, report, run, seed, skip_batch, status
@@ -36,7 +36,7 @@ _OF_PANICS = "pyo3_runtime"
 """The module of the error that a panic of a Rust library raises, which is no `Exception`."""
 
 _SECTIONS = {
-    "Files": (discover, check, exceptions, suspects, replay),
+    "Files": (discover, check, query, exceptions, suspects, replay),
     "Live tables": (seed, run, status, rebuild, skip_batch, dashboard, report),
     "Setting up": (init, validate, doctor, demo),
     "Spark clusters": (pack, jars),

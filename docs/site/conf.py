@@ -55,7 +55,15 @@ NAVIGATION = {
             "how_to/debezium_unwrapped",
             "how_to/delta",
         ),
-        *("how_to/rules", "how_to/near", "alerts_and_metrics", "how_to/pipelines", "how_to/discover", "how_to/replay"),
+        *(
+            "how_to/rules",
+            "how_to/queries",
+            "how_to/near",
+            "alerts_and_metrics",
+            "how_to/pipelines",
+            "how_to/discover",
+            "how_to/replay",
+        ),
         *("how_to/python", "operations", "evolution", "clusters", "scaling"),
     ],
     "Reference": [

@@ -54,8 +54,10 @@ class Declared:
     place: TextPosition
 
 
-def read_rules(file: FilePath | None, texts: Sequence[str], tables: Sequence[str]) -> list[Declared]:
-    """Read the rules of a file and of the command line, for tables of these names.
+def read_rules(
+    file: FilePath | None, texts: Sequence[str], tables: Sequence[str], origin: str = COMMAND_LINE
+) -> list[Declared]:
+    """Read the rules of a file and of the command line (`origin`), for tables of these names.
 
     Their columns are checked later, by `placed`.
     """
@@ -64,7 +66,7 @@ def read_rules(file: FilePath | None, texts: Sequence[str], tables: Sequence[str
         if file is not None:
             reader.file(file)
         for text in texts:
-            reader.line(text, COMMAND_LINE)
+            reader.line(text, origin)
     _refuse(reader.found)
     return reader.declared
 

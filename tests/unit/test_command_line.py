@@ -33,6 +33,7 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 COMMANDS = [
     "discover",
     "check",
+    "query",
     "exceptions",
     "suspects",
     "replay",
