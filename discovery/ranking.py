@@ -8,17 +8,18 @@ Sound constraints come first, whatever the scores. Strength is measured on at mo
 constraint that compares columns whose values have nothing to do with each other (`tables.comparable`) is not sound.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from holdfast.constraints import PredicateSpace
+from holdfast.constraints import DenialConstraint, PredicateSpace
 from holdfast.constraints.operators import EVERY_OUTCOME
 from holdfast.constraints.scores import Score
 from holdfast.discovery.evidence.codes import pair_codes
 from holdfast.discovery.evidence.current import codes_of
 from holdfast.discovery.kernels.evidence import PairCodes
+from holdfast.discovery.reported import Reported
 from holdfast.discovery.soundness import soundness
 from holdfast.indexes.masks import outcomes_of
 from holdfast.indexes.rows import RowSet
@@ -69,6 +70,29 @@ def scores_on(masks: Words, measured: Measured, space: PredicateSpace, *, thread
     unrelated = (outcomes_of(masks, space)[~measured.related] != EVERY_OUTCOME).any(axis=0)
     every = zip(*(part.tolist() for part in (scores, found.strength, found.support, unrelated)), strict=True)
     return [Score(score, strength, support, compares_unrelated=flag) for score, strength, support, flag in every]
+
+
+def scores_of(
+    constraints: Sequence[Reported], spaces: Iterable[PredicateSpace], measured: Callable[[PredicateSpace], Measured]
+) -> list[Score]:
+    """Return the score of each constraint; 0, not measured, of those that are in none of the spaces.
+
+    Parameters
+    ----------
+    measured : returns what the constraints of a space are measured on.
+    """
+    found: dict[int, Score] = {}
+    for space in spaces:
+        denials = {i: _as_denial(c) for i, c in enumerate(constraints) if c.family is space.family}
+        masks = {i: space.words(space.mask(denial)) for i, denial in denials.items() if space.has(denial)}
+        if masks:
+            scores = scores_on(np.array([*masks.values()], np.uint64), measured(space), space)
+            found.update(zip(masks, scores, strict=True))
+    return [found.get(i, Score(0)) for i in range(len(constraints))]
+
+
+def _as_denial(constraint: Reported) -> DenialConstraint:
+    return constraint if isinstance(constraint, DenialConstraint) else constraint.as_denial()
 
 
 def _drawn(rows: int) -> Positions:

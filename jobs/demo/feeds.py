@@ -127,8 +127,7 @@ class TopicFeed:
         return java_properties(self._jvm, {"bootstrap.servers": self._address, **settings})
 
     def _asked(self, question: Any) -> Any:
-        action = ": see whether 0.5 GB of memory are free, then try again"
-        return answer(question, "the demo's Kafka broker", action)
+        return answer(question, "the demo's Kafka broker", "whether 0.5 GB of memory are free, then try again")
 
 
 Feed: TypeAlias = FolderFeed | TopicFeed

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import (
     ConstraintChange,
-    DenialConstraint,
     Family,
     PredicateSpace,
     Reason,
@@ -29,7 +28,7 @@ from holdfast.constraints import (
 )
 from holdfast.constraints.scores import Score
 from holdfast.discovery.explained import Explained
-from holdfast.discovery.ranking import scores_on
+from holdfast.discovery.ranking import scores_of
 from holdfast.discovery.reported import Reported, ReportedSet
 from holdfast.display.constraints import Constraints
 from holdfast.display.near import NearConstraints
@@ -313,16 +312,7 @@ class TableMaintainer:
 
         A constraint that compares columns that the table does not have any more has the score 0, not measured.
         """
-        found: dict[int, Score] = {}
-        for family in self._families:
-            space = family.space
-            masks = {i: _as_denial(c) for i, c in enumerate(constraints) if c.family is space.family}
-            numbers = [i for i, constraint in masks.items() if space.has(constraint)]
-            if numbers:
-                words = [space.words(space.mask(masks[i])) for i in numbers]
-                scores = scores_on(np.array(words, np.uint64), self.holding.measured(space), space)
-                found.update(zip(numbers, scores, strict=True))
-        return [found.get(number, Score(0)) for number in range(len(constraints))]
+        return scores_of(constraints, [family.space for family in self._families], self.holding.measured)
 
     @property
     def effort(self) -> Counter[str]:
@@ -446,7 +436,3 @@ class TableMaintainer:
         self.holding.check_invariants()
         for part, _ in self._parts:
             part.check_invariants()
-
-
-def _as_denial(constraint: Reported) -> DenialConstraint:
-    return constraint if isinstance(constraint, DenialConstraint) else constraint.as_denial()

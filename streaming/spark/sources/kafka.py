@@ -170,12 +170,12 @@ class _Client:
         return json.dumps({topic: {str(p): offset for p, offset in sorted(found.items())}}, separators=(",", ":"))
 
     def _answer(self, question: Callable[[], Any]) -> Any:
-        action = ". Check 'servers', the network, and security settings under 'options'"
-        return answer(question, f"Kafka at {self._servers}", action)
+        settings = "'servers', the network, and security settings under 'options'"
+        return answer(question, f"Kafka at {self._servers}", settings)
 
 
-def answer(question: Callable[[], Any], broker: str, action: str) -> Any:
-    """Return what Java answers to a question to a broker; raise `ExternalError` where it fails."""
+def answer(question: Callable[[], Any], broker: str, what: str) -> Any:
+    """Return what Java answers to a question to a broker; raise `ExternalError`, with what to check, where it fails."""
     from py4j.protocol import Py4JJavaError
 
     try:
@@ -183,7 +183,7 @@ def answer(question: Callable[[], Any], broker: str, action: str) -> Any:
     except Py4JJavaError as error:
         cause = error.java_exception.getCause() or error.java_exception
         why = f"{cause.getClass().getSimpleName()}: {cause.getMessage()}"
-        raise ExternalError(f"{broker} does not answer ({why}){action}") from None
+        raise ExternalError(f"{broker} does not answer ({why}). Check {what}") from None
 
 
 def java_properties(jvm: Any, settings: Mapping[str, str]) -> Any:
