@@ -242,3 +242,5 @@ def test_order_compatibilities_are_refused() -> None:
         found = discover_near_blocks(_blocks(storage, table, 1), Fraction(0))
         with pytest.raises(UsageError, match="holdfast exceptions FILE CONSTRAINT"):
             found.removals(found)
+        with pytest.raises(UsageError, match="holdfast exceptions FILE CONSTRAINT"):
+            found.concentrations(found)

@@ -16,8 +16,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast.constraints import Condition, NearConstraint, NearShape, Operator, Rule, UsageError, parse_near
-from holdfast.constraints.conditions import Cell, Comparison
+from holdfast.constraints import (
+    Column,
+    Condition,
+    NearConstraint,
+    NearShape,
+    Operator,
+    Rule,
+    Schema,
+    UsageError,
+    parse_near,
+    parse_type,
+)
+from holdfast.constraints.conditions import Cell, Comparison, Literal
 from holdfast.constraints.elsewhere import literal_of, rules_elsewhere
 from holdfast.discovery.kernels.concentration import frequent_values_kernel
 from holdfast.discovery.near import concentration
@@ -63,6 +74,38 @@ def _near(one: Near, names: list[str]) -> NearConstraint:
 
 def _holds(table: Table, rules: Sequence[str]) -> bool:
     return all(checked.holds for checked in holdfast.check(table, list(rules)))
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "pairs", "tests"),
+    [
+        ("zip -> city", "zip", "t.zip = s.zip and t.city != s.city", ["t.zip != 7", "t.zip is null"]),
+        (
+            "zip -> city",
+            "city",
+            "t.zip = s.zip and t.city != s.city",
+            ["t.city != 7 and s.city != 7", "t.city is null and s.city != 7"],
+        ),
+        ("key(zip)", "zip", "t.zip = s.zip", ["t.zip != 7", "t.zip is null"]),
+        (
+            "{}: zip ~ city desc",
+            "zip",
+            "t.zip < s.zip and t.city < s.city",
+            [
+                "t.zip != 7 and s.zip != 7",
+                "t.zip != 7 and s.zip is null",
+                "t.zip is null and s.zip != 7",
+                "t.zip is null and s.zip is null",
+            ],
+        ),
+    ],
+)
+def test_there_is_no_rule_for_rows_that_cannot_violate_the_constraint(
+    text: str, column: str, pairs: str, tests: list[str]
+) -> None:
+    schema = Schema("r", tuple(Column(name, parse_type("integer")) for name in ("zip", "city")))
+    rules = rules_elsewhere(parse_near(text), schema, column, Literal("7", is_text=False), nulls=True, others=True)
+    assert list(map(str, rules)) == [f"{pairs} and {test}" for test in tests]
 
 
 def _loosely(patch: pytest.MonkeyPatch) -> None:
