@@ -11,7 +11,8 @@ except in a file of one column, where a blank line is an empty field; a quoted f
 
 import math
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -49,6 +50,29 @@ class Header:
     lines: int
 
 
+class _Lines:
+    """The lines of the first rows of a file, stored where the difference of line and row changes."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._starts: list[int] = []
+        self._shifts: list[int] = []
+
+    def of(self, row: int) -> int | None:
+        """Return the line of a row; None if the row was not seen."""
+        return row + self._shifts[bisect_right(self._starts, row) - 1] if row < self.count else None
+
+    def see(self, lines: Iterable[int]) -> None:
+        """Remember the lines of the rows from the first one on."""
+        for row, line in enumerate(lines):
+            if row < self.count:
+                continue
+            if not self._shifts or line - row != self._shifts[-1]:
+                self._starts.append(row)
+                self._shifts.append(line - row)
+            self.count = row + 1
+
+
 class DelimitedFile:
     """A delimited text file with a header; a quoted field may span lines.
 
@@ -60,6 +84,7 @@ class DelimitedFile:
     def __init__(self, path: Path, options: ReadOptions) -> None:
         self.path = path
         self.options = options
+        self._lines = _Lines()
         try:
             self._text = TextFile(path, options)
         except OSError as error:  # a pipe is read here
@@ -106,10 +131,16 @@ class DelimitedFile:
         return []
 
     def locate(self, row: int) -> str:
-        """Return the line of a row (from 0), as `path, line 17`. Reads the file up to the row."""
-        for line, _record in islice(self.records(), row, row + 1):
-            return f"{self.path}, line {line}"
-        return f"{self.path}, row {row + 1}"
+        """Return the line of a row (from 0), as `path, line 17`.
+
+        The file is read up to the row. Lines that were seen are remembered, so few readings locate many rows.
+        """
+        line = self._lines.of(row)
+        if line is None:
+            most = max(row + 1, 2 * self._lines.count)
+            self._lines.see(line for line, _record in islice(self.records(), most))
+            line = self._lines.of(row)
+        return f"{self.path}, row {row + 1}" if line is None else f"{self.path}, line {line}"
 
     # Reading
 

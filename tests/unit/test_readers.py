@@ -11,6 +11,7 @@ import gzip
 import io
 import json
 import os
+import random
 import shutil
 import struct
 from collections import Counter
@@ -990,3 +991,28 @@ def test_a_big_file(big: Path) -> None:
     assert table["c3"].values().to_pylist() == texts
     assert table["c0"].keys.tolist() == list(range(100_000))
     assert table.locate(50_000) == f"{big}, line {2 + 2 * 50_000}"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_are_located_in_any_order_by_few_readings(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dice = random.Random(seed)
+    path, text, lines = tmp_path / "r.csv", "a,b\n", []
+    for number in range(60):
+        text += "\n" * dice.randrange(2)
+        lines.append(text.count("\n") + 1)
+        text += f'{number},"x{dice.choice(["", "", chr(10) * 2])}"\n'
+    path.write_text(text)
+    table = read_table(path)
+    read, records = [], delimited.DelimitedFile.records
+
+    def counted(file: delimited.DelimitedFile) -> Iterator[tuple[int, list[str]]]:
+        for record in records(file):
+            read.append(record)
+            yield record
+
+    monkeypatch.setattr(delimited.DelimitedFile, "records", counted)
+    rows = [*range(0, 60, 3), *(dice.randrange(60) for _ in range(200))]
+    assert [table.locate(row) for row in rows] == [f"{path}, line {lines[row]}" for row in rows]
+    assert len(read) < 4 * 60
