@@ -173,11 +173,12 @@ def test_neither_the_order_of_rows_nor_the_number_of_threads_matters() -> None:
     order = np.random.default_rng(7).permutation(len(table))
     turned = table.iloc[order].reset_index(drop=True)
 
-    def described(some: pd.DataFrame, threads: int) -> list[tuple[object, ...]]:
+    def described(some: pd.DataFrame, threads: int) -> list[tuple[int, str, str]]:
         found = discover_near(from_pandas(some, "t"), Fraction(1, 20), 2, families=["fd"], threads=threads)
-        texts = [(one.column, one.value, one.expected, one.score, one.constraints) for one in found.suspects(0.2)]
-        rows = [one.row if some is table else int(order[one.row]) for one in found.suspects(0.2)]
-        return sorted(zip(rows, texts, strict=True), key=lambda cell: (cell[0], cell[1][0]))
+        suspects = found.suspects(0.2)
+        texts = [repr((one.value, one.expected, one.score, one.constraints)) for one in suspects]
+        rows = [one.row or 0 if some is table else int(order[one.row or 0]) for one in suspects]
+        return sorted(zip(rows, (one.column for one in suspects), texts, strict=True))
 
     found = described(table, 1)
     assert len(found) > 20
