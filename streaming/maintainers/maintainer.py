@@ -27,6 +27,7 @@ from holdfast.streaming.incoming.netting import DELETE, INSERT, UPDATE, Records
 from holdfast.streaming.maintainers.holdings.contract import WholeTable
 from holdfast.streaming.maintainers.holdings.in_file import whole_of_file
 from holdfast.streaming.maintainers.holdings.in_memory import WholeInMemory
+from holdfast.streaming.maintainers.near.suspects import SuspectBatches
 from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule, monitored
 from holdfast.streaming.maintainers.table.batch_result import BatchResult
 from holdfast.streaming.maintainers.table.bounds import Bounds, NearBounds
@@ -143,6 +144,11 @@ class Maintainer(TableMaintainer):
             raise UsageError("suspects are found by constraints that nearly hold: seed the maintainer with near='1%'")
         _, found = self.near_maintainer.find_suspects(min_score)
         return LiveSuspects([one for _, one in found], self.name)
+
+    def follow_suspects(self, batches: SuspectBatches | None) -> None:
+        """Search for suspects with some batches from now on, for the output tables; with None not any more."""
+        if self.near_maintainer is not None:
+            self.near_maintainer.suspects.batches = batches
 
     def step(self, inserts: Any = None, deletes: Any = None) -> BatchResult:
         """Apply inserts and deletes as `apply` does, and return counts, changes and timings of the step."""

@@ -179,11 +179,11 @@ class Histories(RuleBasedStateMachine):
         assert near is not None
         assert {identity(one) for one in near.suspects.found} == self.told
         if self.is_searched:
-            every = sorted((-cell[4], cell[0], cell[1]) for cell in searched(rows, LEAST, self.share, self.bound))
+            every = searched(rows, LEAST, self.share, self.bound)
             assert near.suspects.count == len(every)
-            scores = [round(-score, 4) for score, *_ in every[:5]]
-            assert sorted((one.score for one in near.suspects.found), reverse=True) == scores
-            assert self.told <= {(row, column) for _, row, column in every}
+            scores = sorted((cell[4] for cell in every), reverse=True)[:5]
+            assert [one.score for one in near.suspects.found] == [round(score, 4) for score in scores]
+            assert self.told <= {cell[:2] for cell in every}
 
     def _save(self, *, everything: bool = False) -> None:
         for batch in self.maintainer.save(everything=everything):

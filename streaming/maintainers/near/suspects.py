@@ -87,6 +87,12 @@ class FollowedSuspect:
         """The value of the cell, as a JSON value."""
         return json_value(self.row.values[self.column])
 
+    def __str__(self) -> str:
+        named = self.row.key or self.row.values
+        row = ", ".join(f"{name}={value}" for name, value in named.items())
+        expected = "" if self.expected is None else f", expected {self.expected}"
+        return f"{row}: {self.column} is {codecs.json_bytes(self.value).decode()}{expected} ({self.score:.3f})"
+
     def suspect_id(self, table: str) -> str:
         """Return an id of the suspect: the same cell of the same row has the same id in every state."""
         return sha256(codecs.json_bytes([table, self.row.to_json(), self.column])).hexdigest()
@@ -106,14 +112,16 @@ class SuspectChanges:
     appeared, disappeared : suspects that the outputs have since this batch, and suspects that they had before, each
         with the reason why it disappeared; None where suspects are not searched any more.
     confirmed : suspects that the outputs had before, as a search with this batch found them again.
-    count : how many suspects the last search found, also those beyond `MOST_FOLLOWED`; None where none are searched.
+    standing, found : how many suspects the outputs have, and how many the last search found, those beyond
+        `MOST_FOLLOWED` too; None where none are searched.
     is_searched : whether the batch searched.
     """
 
     appeared: Sequence[FollowedSuspect] = ()
     disappeared: Sequence[tuple[FollowedSuspect, str | None]] = ()
     confirmed: Sequence[FollowedSuspect] = ()
-    count: int | None = None
+    standing: int | None = None
+    found: int | None = None
     is_searched: bool = False
 
 
@@ -165,7 +173,8 @@ class FollowedSuspects:
         fresh = [one for place, one in self._found.items() if place not in before]
         gone = [(one, self._reason(place)) for place, one in before.items() if place not in self._found]
         again = [one for place, one in self._found.items() if place in before] if self.is_searched else []
-        return SuspectChanges(fresh, gone, again, self.count, self.is_searched)
+        standing = None if self.count is None else len(self._found)
+        return SuspectChanges(fresh, gone, again, standing, self.count, self.is_searched)
 
     @property
     def count(self) -> int | None:
