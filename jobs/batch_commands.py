@@ -165,22 +165,19 @@ def exceptions(source: FileOrAddress, constraint: str, table: str | None, **give
 
 
 @click.command(short_help="Find cells that are probably wrong.")
-@FILES
+@click.argument("files", nargs=-1, required=True, type=ReadableFile(), metavar="FILE...|CONF")
+@click.option("--table", metavar="NAME", help="With CONF: one table, if CONF has several.")
 @click.option(
     "--near",
     type=options.Share(),
-    default="1%",
-    show_default=True,
     metavar="SHARE",
-    help="Use functional dependencies that hold except for this share of the rows.",
+    help="Use functional dependencies that hold except for this share of the rows [default: 1%; CONF: as it says].",
 )
 @click.option(
     "--max-context",
     type=options.Whole(),
-    default=3,
-    show_default=True,
     metavar="N",
-    help="Most columns on the left of such a dependency; 0: any number.",
+    help="Most columns on the left of such a dependency; 0: any number [default: 3; CONF: as it says].",
 )
 @click.option(
     "--min-score",
@@ -190,20 +187,22 @@ def exceptions(source: FileOrAddress, constraint: str, table: str | None, **give
     metavar="SCORE",
     help="Least probability that a cell is wrong.",
 )
-@click.option("--top", type=options.Whole(1), metavar="N", help="Only the N surest suspects of each file.")
+@click.option("--top", type=options.Whole(1), metavar="N", help="Only the N surest suspects of each file or table.")
 @options.reading
 @options.answering
-def suspects(files: tuple[FileOrAddress, ...], **given: Any) -> None:
-    """Find the cells of files that are probably wrong, with the values that are expected in their place.
+def suspects(files: tuple[FileOrAddress, ...], table: str | None, **given: Any) -> None:
+    """Find the cells of files, or of live tables, that are probably wrong, with the values that are expected.
 
     A cell is suspect if it explains why its row violates functional dependencies that hold for nearly all other rows:
     it is in all that the row violates, and in none that the row confirms. Each suspect has the number of its row in the
-    file, from 1 on, and a score, the probability that it is wrong. Suspects are suggestions: no file is changed.
+    file, from 1 on, and a score, the probability that it is wrong. Suspects are suggestions: nothing is changed.
+
+    CONF, a configuration (.yaml or .yml), stands for the rows in its state, also while `holdfast run` runs; these rows
+    have the values of their key in place of a number.
     """
     refuse_addresses(files)
-    reading = _reading(given)
     refuse_overwriting({"--output": given["output"]}, files)
-    from holdfast.jobs.suspects import SuspectsRequest, suspects_of_files
+    from holdfast.jobs.suspects import SuspectsRequest, suspects_of_files, suspects_of_state
 
     request = SuspectsRequest(
         share=given["near"],
@@ -213,7 +212,21 @@ def suspects(files: tuple[FileOrAddress, ...], **given: Any) -> None:
         threads=given["threads"],
     )
     answering = options.Answering(given["format_"] == "json", given["output"], given["quiet"])
-    suspects_of_files(files, reading, answering, request)
+    configurations = [one for one in files if isinstance(one, Path) and one.suffix.lower() in {".yaml", ".yml"}]
+    if not configurations:
+        if table is not None:
+            raise click.UsageError("--table is for a configuration: leave it out, or name CONF in place of FILE.")
+        suspects_of_files(files, _reading(given), answering, request)
+        return
+    if len(files) > 1:
+        raise click.UsageError(f"{configurations[0]} is a configuration: name it alone.")
+    _refuse_reading()
+    from holdfast.jobs.configuration.reading import load
+    from holdfast.jobs.files.overwriting import refuse_overwriting_live
+
+    configuration = load(configurations[0])
+    refuse_overwriting_live(given["output"], configuration)
+    suspects_of_state(configuration, answering, request, table)
 
 
 @click.command(short_help="Apply a file of changes, batch by batch.")
