@@ -56,7 +56,7 @@ def exceptions_of_state(
     name = _named(configuration, table)
     progress = answering.progress()
     with progress.task(f"reading table {name}") as task:
-        stored = stored_table(configuration, name, "use the output table exceptions, which has some of them, or ")
+        stored = stored_table(configuration, name, "output table exceptions, which has some of them, or a file")
         task.describe(f"table {name}: {counted(stored.table.row_count, 'row')} as of commit {stored.commit:,}")
     progress.note(f"table {name} as of commit {stored.commit:,}")
     _write_exceptions(stored.table, text, answering.output, progress, threads=threads, numbered=False)

@@ -102,10 +102,8 @@ def _suspects(table: dict[str, Any]) -> str:
     return f"{table['suspects']:,}{among} (commit {table['suspects_commit']})"
 
 
-def _print(whole: dict[str, Any], tables: list[dict[str, Any]], out: TextIO, answering: Answering) -> None:
-    waiting = whole["commits_to_publish"]
-    published = "all published" if not waiting else f"{waiting} to be published"
-    out.write(f"{whole['application']}: commit {whole['commit']:,}, {published}\n\n")
+def _table_lines(tables: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """Return a heading and a line for each table; columns that no table has a value for are left out."""
     has_near = any(table["near"] is not None for table in tables)
     nearly = ("nearly hold", "with exceptions") if has_near else ()
     suspected = ("suspects",) if any(table["suspects"] is not None for table in tables) else ()
@@ -121,7 +119,7 @@ def _print(whole: dict[str, Any], tables: list[dict[str, Any]], out: TextIO, ans
         "last change",
         "quarantined",
     )
-    lines = [headings]
+    lines: list[tuple[str, ...]] = [headings]
     for table in tables:
         lag = table["lag_seconds"]
         lines.append(
@@ -138,7 +136,14 @@ def _print(whole: dict[str, Any], tables: list[dict[str, Any]], out: TextIO, ans
                 f"{table['quarantined']:,}",
             )
         )
-    _print_columns(lines, out)
+    return lines
+
+
+def _print(whole: dict[str, Any], tables: list[dict[str, Any]], out: TextIO, answering: Answering) -> None:
+    waiting = whole["commits_to_publish"]
+    published = "all published" if not waiting else f"{waiting} to be published"
+    out.write(f"{whole['application']}: commit {whole['commit']:,}, {published}\n\n")
+    _print_columns(_table_lines(tables), out)
     rules = [(table["table"], rule) for table in tables for rule in table["rules"]]
     if rules:
         out.write("\n")

@@ -81,7 +81,7 @@ def suspects_of_state(
     answers = _Answers(answering, request)
     for name in named_tables(configuration, table):
         with progress.task(f"reading table {name}") as task:
-            stored = stored_table(configuration, name, "")
+            stored = stored_table(configuration, name, "file that it was seeded with")
             answers.add(stored.table, stored, task.describe)
         progress.note(f"table {name} as of commit {stored.commit:,}")
     answers.write(progress)

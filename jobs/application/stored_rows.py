@@ -44,12 +44,12 @@ def named_tables(configuration: Configuration, table: str | None) -> Sequence[st
     return names if table is None else [table]
 
 
-def stored_table(configuration: Configuration, name: str, in_place: str) -> StoredTable:
+def stored_table(configuration: Configuration, name: str, otherwise: str) -> StoredTable:
     """Return the rows of a table of a state, as of its last commit.
 
     Parameters
     ----------
-    in_place : what to do about a table in blocks in place of reading it, as the end of the message.
+    otherwise : what to read in place of a table in blocks, for the message.
     """
     with read_state(configuration) as (reader, _):
         view = StateView(reader)
@@ -59,7 +59,7 @@ def stored_table(configuration: Configuration, name: str, in_place: str) -> Stor
             )
         if view.tables[name].engine == "spark":
             raise StateRefused(
-                f"the rows of table {name} are in blocks, which this command does not read: {in_place}name a file in "
+                f"the rows of table {name} are in blocks, which this command does not read: use the {otherwise} in "
                 "place of the configuration"
             )
         known = view.definition(name)

@@ -30,7 +30,7 @@ MOST_FOLLOWED = 1_000
 CHANGED, CLEARED = "changed", "cleared"
 """Why a suspect disappeared: its row was changed or deleted, or a search does not find it any more."""
 
-_ROWS_A_BATCH, _MOST_BATCHES = 2_500, 100
+_ROWS_A_BATCH, _MOST_BATCHES = 1_500, 100
 _FAMILY = "near"
 _HEAD, _CELL = b"suspects", b"suspect "
 
@@ -45,7 +45,7 @@ class SuspectBatches:
     Parameters
     ----------
     every : the number of batches from one search to the next; None for a number by the size of the table: one for
-        every 2,500 rows, at most 100, and fewer batches if they change half as many rows as the table has.
+        every 1,500 rows, at most 100, and fewer batches if they change half as many rows as the table has.
     """
 
     every: int | None = None
@@ -53,7 +53,7 @@ class SuspectBatches:
     def is_due(self, batches: int, changed: int, rows: int) -> bool:
         """Whether a search is due after some batches, which changed some rows of a table.
 
-        >>> [SuspectBatches().is_due(10, 10, rows) for rows in (1_000, 25_000, 25_001)]
+        >>> [SuspectBatches().is_due(10, 10, rows) for rows in (1_000, 15_000, 15_001)]
         [True, True, False]
         >>> SuspectBatches().is_due(1, 50_000, 100_000), SuspectBatches(5).is_due(1, 50_000, 100_000)
         (True, False)
