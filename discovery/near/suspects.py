@@ -9,8 +9,8 @@ fits says that none of them is, as a wrong value would hardly fit by chance. A c
 that name its column: the wrong cell is in all that the row violates and in none that it fits. That one cell of a row
 is wrong, or none, makes probabilities of the odds.
 
-A row that fits everywhere is trusted entirely. So after one count of all rows only those are looked at that do not
-fit somewhere, in the groups that have such rows.
+A row is trusted entirely as long as it fits in all its groups. So after one count of all rows only those are looked at
+that do not fit somewhere, in the groups that have such rows.
 
 Invariant: suspects are a function of the table's rows and the near set alone: not of the order of rows, the codes of
 values or the number of threads. Weights and log odds are rounded, so that their sums are exact in any order. Nothing
@@ -44,8 +44,8 @@ _CONTEXT = 0.9
 """The share of a dependency's log odds that counts for the cells of its context."""
 _DOUBT, _MOST_CERTAIN, _LEAST_CHANCE = 2.5, 5.0, 1e-9
 _ROUNDS = 3
-_STEPS_OF_TRUST, _STEPS_OF_ODDS = 128, 1024
-"""Trust and log odds are rounded to these parts of one; without evidence against it a cell is trusted entirely."""
+_STEPS_OF_TRUST, _STEPS_OF_ODDS = 1 << 24, 1 << 10
+"""Trust and log odds are rounded to these parts of one."""
 _KEPT = 16
 """Groups with this many times the rows of the table are kept in memory from round to round."""
 _UNKNOWN = -1

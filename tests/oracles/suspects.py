@@ -30,10 +30,13 @@ def scores(rows: Sequence[Row], dependencies: Sequence[Dependency]) -> list[list
     width = len(rows[0]) if rows else 0
     trust = [[1.0] * width for _ in rows]
     found: list[list[float]] = []
+    doubted: set[int] = set()
     for _ in range(3):
         odds = [[0.0] * width for _ in rows]
         for one in dependencies:
             for number, value in enumerate(_fitting(rows, one, trust)):
+                if value > 0:
+                    doubted.add(number)
                 odds[number][one.dependent] += value
                 for column in one.context:
                     odds[number][column] += rounded(0.9 * value, 1024)
@@ -41,14 +44,17 @@ def scores(rows: Sequence[Row], dependencies: Sequence[Dependency]) -> list[list
         for row in odds:
             weights = [math.exp(value + math.log(0.002)) for value in row]
             found.append([weight / (1 + sum(weights)) for weight in weights])
-        trust = [[rounded(1 - score, 128) for score in row] for row in found]
+        trust = [
+            [rounded(1 - score, 1 << 24) if number in doubted else 1.0 for score in row]
+            for number, row in enumerate(found)
+        ]
     return found
 
 
 def _fitting(rows: Sequence[Row], one: Dependency, trust: Sequence[Sequence[float]]) -> list[float]:
     """Return the log odds of each row by a dependency."""
     columns = (*one.context, one.dependent)
-    weights = [rounded(math.prod(row[c] for c in columns), 128) for row in trust]
+    weights = [rounded(math.prod(row[c] for c in sorted(columns)), 1 << 24) for row in trust]
     share = Counter(row[one.dependent] for row in rows)
     groups = defaultdict(list)
     for number, row in enumerate(rows):
