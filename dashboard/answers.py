@@ -27,6 +27,7 @@ from holdfast.dashboard.reading.near_held import (
 from holdfast.dashboard.reading.outputs import Outputs
 from holdfast.dashboard.reading.quarantined import QUARANTINE, quarantined
 from holdfast.dashboard.reading.rules import STATUS, Rules
+from holdfast.dashboard.reading.suspects import SUSPECT_FILTERS, suspects
 
 Answer = dict[str, Any]
 Parameters = Mapping[str, str]
@@ -68,6 +69,7 @@ class Answers:
             "history": self._history,
             "near": self._near_page,
             "near_constraint": self._near_constraint,
+            "suspects": self._suspects,
             "inclusions": self._inclusions,
             "batches": self._batches,
             "quarantine": self._quarantine,
@@ -191,6 +193,10 @@ class Answers:
             "course": self._near_changes.course(identity, _POINTS),
             "exceptions": None if held is None else exceptions_of(self.outputs, identity, held["constraint"]),
         }
+
+    def _suspects(self, given: Parameters) -> Answer:
+        filters = {name: given[name] for name in SUSPECT_FILTERS if given.get(name)}
+        return suspects(self.outputs, self._near_held, filters, *_slice(given))
 
     def _near_overview(self, span: datetime.timedelta) -> Answer | None:
         """Return the number of near constraints, and those whose exceptions changed most; None without any."""

@@ -18,6 +18,7 @@ from holdfast.dashboard.answers import MOST_AT_ONCE, Answer, Answers
 from holdfast.dashboard.serving import PAGE
 
 MOST_CHANGES, MOST_CONSTRAINTS, MOST_NEAR, MOST_RECORDS = 1_000, 5_000, 2_000, 200
+MOST_SUSPECTS = 1_000
 MOST_DETAILED = 60
 _MOST_COURSES = 50
 
@@ -54,11 +55,13 @@ def written(answers: Answers) -> dict[str, Any]:
     overview = answers.ask("overview", {})
     nearly = {} if overview["near"] is None else _near(answers)
     tables = ["", *(row["table_name"] for row in overview["tables"][:_MOST_COURSES])]
+    suspected = _first(answers, "suspects", MOST_SUSPECTS)
     return {
         "overview": overview,
         "changes": _first(answers, "changes", MOST_CHANGES),
         "constraints": _first(answers, "constraints", MOST_CONSTRAINTS),
         **nearly,
+        **({"suspects": suspected} if suspected["all"] else {}),
         "quarantine": _first(answers, "quarantine", MOST_RECORDS),
         "rules": answers.ask("rules", {}),
         "inclusions": answers.ask("inclusions", {}),

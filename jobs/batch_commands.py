@@ -186,16 +186,17 @@ def exceptions(source: FileOrAddress, constraint: str, table: str | None, **give
 
 
 @click.command(short_help="Find cells that are probably wrong.")
-@FILES
+@click.argument("files", nargs=-1, required=True, type=ReadableFile(), metavar="FILE...|CONF")
+@click.option("--table", metavar="NAME", help="With CONF: one table, if CONF has several.")
 @click.option(
     "--near",
     type=options.Share(),
-    default="1%",
-    show_default=True,
     metavar="SHARE",
-    help="Use functional dependencies that hold except for this share of the rows.",
+    help="Use functional dependencies that hold except for this share of the rows [default: 1%; CONF: as it says].",
 )
-@options.number("--max-context", "Most columns on the left of such a dependency; 0: any number.", default=3)
+@options.number(
+    "--max-context", "Most columns on the left of such a dependency; 0: any number [default: 3; CONF: as it says]."
+)
 @click.option(
     "--min-score",
     type=click.FloatRange(0, 1),
@@ -204,20 +205,22 @@ def exceptions(source: FileOrAddress, constraint: str, table: str | None, **give
     metavar="SCORE",
     help="Least probability that a cell is wrong.",
 )
-@options.number("--top", "Only the N surest suspects of each file.", 1)
+@options.number("--top", "Only the N surest suspects of each file or table.", 1)
 @options.reading
 @options.answering
-def suspects(files: tuple[FileOrAddress, ...], **given: Any) -> None:
-    """Find the cells of files that are probably wrong, with the values that are expected in their place.
+def suspects(files: tuple[FileOrAddress, ...], table: str | None, **given: Any) -> None:
+    """Find the cells of files, or of live tables, that are probably wrong, with the values that are expected.
 
     A cell is suspect if it explains why its row violates functional dependencies that hold for nearly all other rows:
     it is in all that the row violates, and in none that the row confirms. Each suspect has the number of its row in the
-    file, from 1 on, and a score, the probability that it is wrong. Suspects are suggestions: no file is changed.
+    file, from 1 on, and a score, the probability that it is wrong. Suspects are suggestions: nothing is changed.
+
+    CONF, a configuration (.yaml or .yml), stands for the rows in its state, also while `holdfast run` runs; these rows
+    have the values of their key in place of a number.
     """
     refuse_addresses(files)
-    reading = options.read_options(given)
     refuse_overwriting({"--output": given["output"]}, files)
-    from holdfast.jobs.suspects import SuspectsRequest, suspects_of_files
+    from holdfast.jobs.suspects import SuspectsRequest, suspects_of_files, suspects_of_state
 
     request = SuspectsRequest(
         share=given["near"],
@@ -226,7 +229,22 @@ def suspects(files: tuple[FileOrAddress, ...], **given: Any) -> None:
         top=given["top"],
         threads=given["threads"],
     )
-    suspects_of_files(files, reading, _answering(given), request)
+    answering = _answering(given)
+    configurations = [one for one in files if isinstance(one, Path) and one.suffix.lower() in {".yaml", ".yml"}]
+    if not configurations:
+        if table is not None:
+            raise click.UsageError("--table is for a configuration: leave it out, or name CONF in place of FILE.")
+        suspects_of_files(files, options.read_options(given), answering, request)
+        return
+    if len(files) > 1:
+        raise click.UsageError(f"{configurations[0]} is a configuration: name it alone.")
+    _refuse_reading()
+    from holdfast.jobs.configuration.reading import load
+    from holdfast.jobs.files.overwriting import refuse_overwriting_live
+
+    configuration = load(configurations[0])
+    refuse_overwriting_live(given["output"], configuration)
+    suspects_of_state(configuration, answering, request, table)
 
 
 @click.command(short_help="Apply a file of changes, batch by batch.")

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from holdfast.constraints import StateMissing, StateRefused, UsageError, parse_near
-from holdfast.constraints.columns import unknown_name
+from holdfast.constraints import UsageError, parse_near
 from holdfast.display.texts import counted
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.files.addresses import FileOrAddress, paths_of
@@ -51,50 +50,27 @@ def exceptions_of_state(
     configuration: Configuration, text: str, answering: Answering, *, table: str | None, threads: int | None = None
 ) -> None:
     """Write the exceptions of a constraint on a table of a state, as of its last commit."""
+    from holdfast.jobs.application.stored_rows import stored_table
+
     _refuse_unknown_format(answering.output)
     parse_near(text)
     name = _named(configuration, table)
     progress = answering.progress()
     with progress.task(f"reading table {name}") as task:
-        rows, commit = _stored_rows(configuration, name)
-        task.describe(f"table {name}: {counted(rows.row_count, 'row')} as of commit {commit:,}")
-    progress.note(f"table {name} as of commit {commit:,}")
-    _write_exceptions(rows, text, answering.output, progress, threads=threads, numbered=False)
+        stored = stored_table(configuration, name, "output table exceptions, which has some of them, or a file")
+        task.describe(f"table {name}: {counted(stored.table.row_count, 'row')} as of commit {stored.commit:,}")
+    progress.note(f"table {name} as of commit {stored.commit:,}")
+    _write_exceptions(stored.table, text, answering.output, progress, threads=threads, numbered=False)
 
 
 def _named(configuration: Configuration, table: str | None) -> str:
     """Return the named table, by default the only one."""
-    names = [one.name for one in configuration.settings.tables]
-    if table is None and len(names) > 1:
+    from holdfast.jobs.application.stored_rows import named_tables
+
+    names = named_tables(configuration, table)
+    if len(names) > 1:
         raise UsageError(f"{configuration.file} has several tables: name one with --table: {', '.join(names)}")
-    if table is not None and table not in names:
-        raise UsageError(unknown_name(f"{configuration.file} has no table called", table, names))
-    return table or names[0]
-
-
-def _stored_rows(configuration: Configuration, name: str) -> tuple["Table", int]:
-    """Return the rows of a table of a state, and the commit of these rows."""
-    from holdfast.jobs.application.opening import read_state
-    from holdfast.streaming.maintainers.holdings.contract import RowsDefinition
-    from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
-    from holdfast.streaming.maintainers.table.stored_definition import table_prefix
-    from holdfast.streaming.state_view import StateView
-
-    with read_state(configuration) as (reader, _):
-        view = StateView(reader)
-        if name not in view.tables:
-            raise StateMissing(
-                f"{configuration.settings.state} holds no table {name} yet: holdfast run {configuration.file} seeds it"
-            )
-        if view.tables[name].engine == "spark":
-            raise StateRefused(
-                f"the rows of table {name} are in blocks, which this command does not read: use the output table "
-                "exceptions, which has some of them, or name a file in place of the configuration"
-            )
-        known = view.definition(name)
-        definition = RowsDefinition(known.space, known.key, known.coding)
-        holding = RowsInMemory.restored(reader, table_prefix(view.numbers[name]), definition)
-        return holding.whole().table, view.commit
+    return names[0]
 
 
 def _write_exceptions(

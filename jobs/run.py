@@ -25,6 +25,7 @@ from holdfast.jobs.application.seeding import monitored_rules
 from holdfast.jobs.application.session import Session
 from holdfast.jobs.application.stopping import Stop, Stopped, stopped_by_signals
 from holdfast.jobs.application.watching import RunObserver, RunParts, served_figures
+from holdfast.jobs.configuration.bounds import suspect_batches
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.seed import seed_tables
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from holdfast.streaming.spark.running import Done
 
 _SHOWN_CHANGES = 5
+_SHOWN_SUSPECTS = 3
 _UNOBSERVED = RunObserver()
 
 
@@ -198,6 +200,7 @@ def _limits(settings: Settings) -> Limits:
         settings.publish.status_interval.total_seconds(),
         settle={table.name: table.settle for table in settings.tables},
         strict={table.name for table in settings.tables if table.new_columns == "stop"},
+        suspects=suspect_batches(settings),
     )
 
 
@@ -230,6 +233,7 @@ def _report(progress: Progress, done: "Done") -> None:
     progress.note(f"  {took_text}", level="debug", event="steps", fields={**about, "steps": steps})
     _report_unknown_columns(progress, done)
     _report_changes(progress, done)
+    _report_suspects(progress, done)
     for state in result.rules:
         _note_rule(progress, state)
 
@@ -261,6 +265,18 @@ def _report_changes(progress: Progress, done: "Done") -> None:
         progress.note(f"  {near}", event="near_change", fields=about)
     if len(turned) > _SHOWN_CHANGES:
         progress.note(f"  and {len(turned) - _SHOWN_CHANGES} more: see near_changes")
+
+
+def _report_suspects(progress: Progress, done: "Done") -> None:
+    """Note the first suspects that appeared, and how many others did, and disappeared."""
+    changes = done.result.suspects
+    for one in changes.appeared[:_SHOWN_SUSPECTS]:
+        about = {"table": done.table, "column": one.column, "score": one.score}
+        progress.note(f"  ? {one}", event="suspect", fields=about)
+    more, gone = len(changes.appeared[_SHOWN_SUSPECTS:]), len(changes.disappeared)
+    if more or gone:
+        parts = [f"{more:,} more appeared"] * bool(more) + [f"{gone:,} disappeared"] * bool(gone)
+        progress.note(f"  suspects: {', '.join(parts)}: see suspect_changes")
 
 
 def _note_rule(progress: Progress, state: RuleState) -> None:

@@ -63,6 +63,9 @@ def _table(view: StateView, name: str, rules: Sequence[Line]) -> dict[str, Any]:
         "constraints": progress.constraints,
         "near": progress.near,
         "near_with_exceptions": progress.near_with_exceptions,
+        "suspects": progress.suspects,
+        "suspects_found": progress.suspects_found,
+        "suspects_commit": progress.suspects_commit,
         "owed": progress.owed,
         "batch_id": None if last is None else last.batch_id,
         "end_offsets": None if last is None else last.end,
@@ -90,14 +93,33 @@ def _shown(rule: Line) -> dict[str, Any]:
     return {name: value for name, value in rule.items() if name not in {"table_name", "at", "source"}}
 
 
-def _print(whole: dict[str, Any], tables: list[dict[str, Any]], out: TextIO, answering: Answering) -> None:
-    waiting = whole["commits_to_publish"]
-    published = "all published" if not waiting else f"{waiting} to be published"
-    out.write(f"{whole['application']}: commit {whole['commit']:,}, {published}\n\n")
+def _suspects(table: dict[str, Any]) -> str:
+    """Return how many suspects a table has, and the commit of their last search."""
+    if table["suspects"] is None:
+        return "-"
+    found = table["suspects_found"]
+    among = f" of {found:,}" if found > table["suspects"] else ""
+    return f"{table['suspects']:,}{among} (commit {table['suspects_commit']})"
+
+
+def _table_lines(tables: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """Return a heading and a line for each table; columns that no table has a value for are left out."""
     has_near = any(table["near"] is not None for table in tables)
     nearly = ("nearly hold", "with exceptions") if has_near else ()
-    headings = ("table", "rows", "constraints", *nearly, "last batch", "committed", "lag", "last change", "quarantined")
-    lines = [headings]
+    suspected = ("suspects",) if any(table["suspects"] is not None for table in tables) else ()
+    headings = (
+        "table",
+        "rows",
+        "constraints",
+        *nearly,
+        *suspected,
+        "last batch",
+        "committed",
+        "lag",
+        "last change",
+        "quarantined",
+    )
+    lines: list[tuple[str, ...]] = [headings]
     for table in tables:
         lag = table["lag_seconds"]
         lines.append(
@@ -106,6 +128,7 @@ def _print(whole: dict[str, Any], tables: list[dict[str, Any]], out: TextIO, ans
                 f"{table['rows']:,}",
                 f"{table['constraints']:,}",
                 *("-" if table[name] is None else f"{table[name]:,}" for name in _NEAR[: len(nearly)]),
+                *(_suspects(table) for _ in suspected),
                 "-" if table["batch_id"] is None else str(table["batch_id"]),
                 _ago(table["committed_at"]),
                 "-" if lag is None else f"{lag:,.1f} s",
@@ -113,7 +136,14 @@ def _print(whole: dict[str, Any], tables: list[dict[str, Any]], out: TextIO, ans
                 f"{table['quarantined']:,}",
             )
         )
-    _print_columns(lines, out)
+    return lines
+
+
+def _print(whole: dict[str, Any], tables: list[dict[str, Any]], out: TextIO, answering: Answering) -> None:
+    waiting = whole["commits_to_publish"]
+    published = "all published" if not waiting else f"{waiting} to be published"
+    out.write(f"{whole['application']}: commit {whole['commit']:,}, {published}\n\n")
+    _print_columns(_table_lines(tables), out)
     rules = [(table["table"], rule) for table in tables for rule in table["rules"]]
     if rules:
         out.write("\n")

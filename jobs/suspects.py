@@ -1,13 +1,15 @@
-"""`holdfast suspects`: the cells of each file that are probably wrong, with the values that are expected instead.
+"""`holdfast suspects`: the cells of files or live tables that are probably wrong, with the values that are expected.
 
     0.998  row 17  Zip  "01907"  expected "02139"  {Zip}: [] -> City; {Zip}: [] -> State
+
+A row of a live table has the values of its key in place of a number; without a key all its values.
 
 Invariant: results are written when all files are done with, so an error or an interrupt leaves no half answer.
 """
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -20,8 +22,12 @@ from holdfast.jobs.terminal.output import json_line, one_line, results_to
 if TYPE_CHECKING:
     from holdfast.constraints import NearConstraint
     from holdfast.display.suspects import Suspects
-    from holdfast.tables import ReadOptions
+    from holdfast.jobs.application.stored_rows import StoredTable
+    from holdfast.jobs.configuration.reading import Configuration
+    from holdfast.jobs.terminal.progress import Progress
+    from holdfast.tables import ReadOptions, Table
 
+_SHARE, _MAX_CONTEXT = Fraction(1, 100), 3
 _NAMED = 2
 """So many violated constraints of a suspect are named for people."""
 
@@ -32,14 +38,15 @@ class SuspectsRequest:
 
     Parameters
     ----------
-    share, max_context : which functional dependencies nearly hold.
+    share, max_context : which functional dependencies nearly hold; None for the bounds of the live table, or the
+        defaults.
     min_score : the least score of a suspect.
     top : how many suspects of each file are written; None for all.
     threads : how many threads work; None for one per core.
     """
 
-    share: Fraction
-    max_context: int
+    share: Fraction | None
+    max_context: int | None
     min_score: float
     top: int | None
     threads: int | None
@@ -49,39 +56,86 @@ def suspects_of_files(
     files: tuple[FileOrAddress, ...], reading: "ReadOptions", answering: Answering, request: SuspectsRequest
 ) -> None:
     """Write the suspects of each file."""
-    from holdfast.discovery.near.discover import discover_near
     from holdfast.tables import read_table, table_names
 
     progress = answering.progress()
-    found: list[Suspects] = []
-    notes: list[str] = []
+    answers = _Answers(answering, request)
     paths = paths_of(list(files))
     names = table_names(paths) if len(paths) > 1 else [None]
     for path, name in zip(paths, names, strict=True):
         with progress.task(f"reading {path.name}") as task:
             table = read_table(path, reading, name)
             note_warnings(table.warnings, progress)
-            called = table.schema.table
-            task.describe(f"{called}: searching for functional dependencies that nearly hold")
-            near = discover_near(
-                table,
-                request.share,
-                request.max_context,
-                families=["fd"],
-                threads=request.threads or os.cpu_count() or 1,
-            )
-            task.describe(f"{called}: searching for suspects")
-            suspects = near.suspects(request.min_score)
-        found.append(suspects[: request.top] if request.top is not None else suspects)
+            answers.add(table, None, task.describe)
+    answers.write(progress)
+
+
+def suspects_of_state(
+    configuration: "Configuration", answering: Answering, request: SuspectsRequest, table: str | None
+) -> None:
+    """Write the suspects of the tables of a state, as of its last commit; of one table, if it is named."""
+    from holdfast.jobs.application.stored_rows import named_tables, stored_table
+
+    progress = answering.progress()
+    answers = _Answers(answering, request)
+    for name in named_tables(configuration, table):
+        with progress.task(f"reading table {name}") as task:
+            stored = stored_table(configuration, name, "file that it was seeded with")
+            answers.add(stored.table, stored, task.describe)
+        progress.note(f"table {name} as of commit {stored.commit:,}")
+    answers.write(progress)
+
+
+class _Answers:
+    """The suspects of several tables, written once all of them are searched."""
+
+    def __init__(self, answering: Answering, request: SuspectsRequest) -> None:
+        self._answering = answering
+        self._request = request
+        self._found: list[Suspects] = []
+        self._notes: list[str] = []
+
+    def add(self, table: "Table", stored: "StoredTable | None", report: Callable[[str], object]) -> None:
+        """Search a table; `stored` says where its rows come from, if it is a live table."""
+        from holdfast.discovery.near.discover import discover_near
+
+        request, name = self._request, table.schema.table
+        bounds = None if stored is None else stored.near
+        share, max_context = (_SHARE, _MAX_CONTEXT) if bounds is None else (bounds.share, bounds.max_context)
+        share = share if request.share is None else request.share
+        max_context = max_context if request.max_context is None else request.max_context
+        threads = request.threads or os.cpu_count() or 1
+        report(f"{name}: searching for functional dependencies that nearly hold")
+        near = discover_near(table, share, max_context, families=["fd"], threads=threads)
+        report(f"{name}: searching for suspects")
+        suspects = near.suspects(request.min_score)
+        shown = suspects[: request.top] if request.top is not None else suspects
+        self._found.append(shown if stored is None else _live(shown, stored))
         size = f"{counted(table.row_count, 'row')}, {counted(len(table.schema), 'column')}"
         dependencies = counted(len(near), "functional dependency", "functional dependencies")
         cells = f"{counted(len(suspects), 'suspect cell')} with a score of at least {request.min_score:g}"
-        notes.append(f"{called}: {size}; {dependencies} with at most {counted(near.found.most, 'exception')}; {cells}")
-    with results_to(answering.output) as out:
-        for suspects in found:
-            out.writelines(map(one_line, _json_lines(suspects) if answering.as_json else _text_lines(suspects)))
-    for note in notes:
-        progress.note(note)
+        most = counted(near.found.most, "exception")
+        self._notes.append(f"{name}: {size}; {dependencies} with at most {most}; {cells}")
+
+    def write(self, progress: "Progress") -> None:
+        """Write the suspects, and note the figures of each table."""
+        with results_to(self._answering.output) as out:
+            for suspects in self._found:
+                lines = _json_lines(suspects) if self._answering.as_json else _text_lines(suspects)
+                out.writelines(map(one_line, lines))
+        for note in self._notes:
+            progress.note(note)
+
+
+def _live(suspects: "Suspects", stored: "StoredTable") -> "Suspects":
+    """Return suspects with the keys and values of their rows in place of numbers, which rows of a state do not have."""
+    from holdfast.constraints import RowImage
+    from holdfast.display.suspects import LiveSuspects
+
+    images = stored.table.rows([one.row for one in suspects if one.row is not None])
+    rows = [RowImage({name: values[name] for name in stored.key}, values) for values in images]
+    found = [replace(one, row=None, image=row) for one, row in zip(suspects, rows, strict=True)]
+    return LiveSuspects(found, suspects.table)
 
 
 def _named(constraints: "Sequence[NearConstraint]") -> str:
@@ -99,7 +153,7 @@ def _text_lines(suspects: "Suspects") -> Iterator[str]:
     lines = [
         [
             f"{suspect.score:.3f}",
-            f"row {suspect.row + 1}",
+            suspect.where,
             suspect.column,
             shown_value(suspect.value),
             f"expected {shown_value(suspect.expected)}" if suspect.is_expected else "",

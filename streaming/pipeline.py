@@ -24,6 +24,7 @@ from holdfast.streaming.commits.output_rows import Position, described
 from holdfast.streaming.commits.published_ranks import Ranking, Scored
 from holdfast.streaming.commits.rule_reports import Line, RuleReports
 from holdfast.streaming.commits.settling import Settling
+from holdfast.streaming.commits.suspect_rows import suspects_of_batch
 from holdfast.streaming.commits.table_figures import TableFigures
 from holdfast.streaming.commits.table_records import TableProgress, progress_of, tables_of
 from holdfast.streaming.decoding.new_fields import MOST_NEW
@@ -32,6 +33,7 @@ from holdfast.streaming.incoming.attempts import Attempts
 from holdfast.streaming.incoming.bad_share import BadShare
 from holdfast.streaming.maintainers.inclusion.maintainer import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import BatchResult, Maintainer
+from holdfast.streaming.maintainers.near.suspects import SuspectBatches
 from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule
 from holdfast.streaming.maintainers.rules.state import RuleExample, RuleState
 from holdfast.streaming.maintainers.rules.values import ValueRules
@@ -54,6 +56,7 @@ class Limits:
     metrics_every, places_every : the seconds between publications of figures, and of ranks and lines of rules.
     settle : by table, for how many batches its changes wait.
     strict : the tables whose records may not have fields without a column.
+    suspects : by table, how often its suspects are searched; those of other tables are not.
     """
 
     max_share: float = 0.5
@@ -62,6 +65,7 @@ class Limits:
     places_every: float = 300.0
     settle: Mapping[str, int] = field(default_factory=dict)
     strict: Collection[str] = ()
+    suspects: Mapping[str, SuspectBatches] = field(default_factory=dict)
 
 
 class Pipeline:
@@ -103,6 +107,8 @@ class Pipeline:
             for name, maintainer in self._tables.items():
                 columns = [c.ref for c in self._inclusion.clusters.columns if c.ref.table == name and not c.dropped]
                 maintainer.follow_values(texts=self._inclusion.texts, only={ref.column for ref in columns})
+        for name, maintainer in self._tables.items():
+            maintainer.follow_suspects(self._limits.suspects.get(name))
         self._rules = [monitored.rule for monitored in rules]
         self._value_rules = ValueRules(self._inclusion, value_rules(rules))
         self._value_rules.restore(store)
@@ -193,6 +199,7 @@ class Pipeline:
         source, result = batch.source, batch.result
         self._publish_changes(draft, batch)
         near_of_batch(draft.rows, self._tables[source], batch.position.batch_id, result)
+        suspects_of_batch(draft.rows, source, batch.position.batch_id, result.suspects)
         draft.rows.batch(batch)
         rules = self._publish_rules(draft, result.rules, source)
         self._figures.publish(draft, batch, self._publisher.behind)

@@ -9,6 +9,7 @@ import datetime
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Any
 
 from holdfast.constraints import InclusionDependency, StateRefused
 from holdfast.discovery.blocks.storage.manifest import BLOCKS, MARKS
@@ -26,13 +27,22 @@ from holdfast.streaming.commits.near_rows import near_of_seed
 from holdfast.streaming.commits.output_rows import Row
 from holdfast.streaming.commits.published_ranks import Ranking, Scored
 from holdfast.streaming.commits.rule_reports import STATUS, RuleReports
-from holdfast.streaming.commits.table_records import TableProgress, TableRecord, near_counts, progress_of, tables_of
+from holdfast.streaming.commits.suspect_rows import suspects_of_seed
+from holdfast.streaming.commits.table_records import (
+    TableProgress,
+    TableRecord,
+    near_counts,
+    progress_of,
+    suspect_counts,
+    tables_of,
+)
 from holdfast.streaming.maintainers.holdings.contract import Restore
 from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.inclusion.held_values import MEMBERS, VALUES, HeldValues
 from holdfast.streaming.maintainers.inclusion.maintainer import CLUSTERS, InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import Maintainer
 from holdfast.streaming.maintainers.near.maintainer import FAMILY as NEAR
+from holdfast.streaming.maintainers.near.suspects import SuspectChanges
 from holdfast.streaming.maintainers.rules.maintainer import RULES, MonitoredRule
 from holdfast.streaming.maintainers.rules.state import RuleState
 from holdfast.streaming.maintainers.rules.values import ValueRules
@@ -80,8 +90,8 @@ class Earlier:
 
     Parameters
     ----------
-    constraints, examples, near, exceptions : the published rows of the output tables `constraints`, `violations`,
-        `near_constraints` and `exceptions`, which are not published again.
+    constraints, examples, near, exceptions, suspects : the published rows of the output tables `constraints`,
+        `violations`, `near_constraints`, `exceptions` and `suspects`, which are not published again.
     broken : the names of the rules that were broken in their last line.
     commit : the last commit in the outputs.
     waiting : the messages that were not delivered.
@@ -94,6 +104,7 @@ class Earlier:
     examples: Sequence[Row] = ()
     near: Sequence[Row] = ()
     exceptions: Sequence[Row] = ()
+    suspects: Sequence[Row] = ()
     broken: Collection[str] = ()
     commit: int = 0
     waiting: Sequence[bytes] = ()
@@ -141,10 +152,11 @@ def seed(
     inclusion = None if watched else followed
     for name in earlier.left_out:
         draft.rows.add("tables", {"table_name": name, "_gone": True})
-    _publish_constraints(store, maintainers, inclusion, earlier.constraints, cause, draft)
+    searched = _publish_constraints(store, maintainers, inclusion, earlier.constraints, cause, draft)
     states = _states_of_rules(store, maintainers, followed, rules, draft)
     draft.rows.first_examples(states, earlier.examples)
     near_of_seed(draft.rows, maintainers, earlier.near, earlier.exceptions, cause)
+    suspects_of_seed(draft.rows, maintainers, earlier.suspects, searched, cause)
     lines = RuleReports(store).publish(states, None, draft)
     put_carried(earlier.waiting, draft.change)
     Waiting(store, alerts).decide(draft.rows, turned(states, lines, earlier.broken), draft.change)
@@ -177,8 +189,12 @@ def _publish_constraints(
     published: Sequence[Row],
     cause: str | None,
     draft: CommitDraft,
-) -> None:
-    """Add to a commit the constraints that hold, their ranks, and the progress of tables."""
+) -> dict[str, int | None]:
+    """Add to a commit the constraints that hold, their ranks, and the progress of tables.
+
+    Returns for each table the commit as of which its suspects were searched.
+    """
+    searched: dict[str, int | None] = {}
     included = {} if inclusion is None else inclusion.counts
     counts = {maintainer.name: maintainer.count + included.get(maintainer.name, 0) for maintainer in maintainers}
     ranking = Ranking(store)
@@ -196,14 +212,24 @@ def _publish_constraints(
             constraints=counts[name],
             owed=maintainer.owed,
             **near_counts(maintainer.near_counts),
+            **_suspect_counts(maintainer, before, draft.number),
             commit=draft.number,
             at=at,
         )
         if name in changed or before == TableProgress():
             now = replace(now, changed_commit=draft.number, changed_at=at)
         draft.put_progress(name, now)
+        searched[name] = now.suspects_commit
     for subject, scored in zip(subjects, moves, strict=True):
         ranking.place(subject, scored, draft)
+    return searched
+
+
+def _suspect_counts(maintainer: Maintainer, before: TableProgress, commit: int) -> dict[str, Any]:
+    """Return what the progress of a table says about its suspects, which may have been searched by an earlier state."""
+    near = maintainer.near_maintainer
+    changes = SuspectChanges() if near is None else near.suspects.changes
+    return suspect_counts(changes, commit if changes.is_searched else before.suspects_commit)
 
 
 def _states_of_rules(

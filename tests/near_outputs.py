@@ -6,6 +6,7 @@ import json
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import holdfast
 from holdfast.constraints import constraint_id, json_value
 from holdfast.discovery.discover import discover
 from holdfast.discovery.near.discover import exceptions_of
@@ -13,9 +14,56 @@ from holdfast.discovery.near.discover import exceptions_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from holdfast.streaming.maintainers.table.bounds import NearBounds
     from holdfast.tables import Table
 
 Row = dict[str, Any]
+SUSPECT_TABLES = ("suspects", "suspect_changes")
+
+
+def check_suspects(table: Table, bounds: NearBounds, outputs: Mapping[str, Sequence[Row]], least: float) -> None:
+    """Assert that the tables say of one table what a search of its rows finds, all of whose batches searched.
+
+    Parameters
+    ----------
+    outputs : the rows of `SUSPECT_TABLES`.
+    least : the least score of a suspect.
+    """
+    check_suspect_changes(outputs)
+    found = holdfast.suspects(table, near=bounds.share, max_context=bounds.max_context, min_score=least, threads=1)
+    images = [{c: json_value(value) for c, value in row.items()} for row in table.rows(list(range(table.row_count)))]
+    expected = {}
+    for one in found:
+        assert one.row is not None
+        wanted = json_value(one.expected) if one.is_expected else "not certain"
+        about = (json_value(one.value), wanted, round(one.score, 4), list(map(str, one.constraints)))
+        expected[json.dumps(images[one.row]), one.column] = about
+    held = {
+        (json.dumps(json.loads(row["row"])), row["column"]): (
+            json.loads(row["value"]),
+            "not certain" if row["expected"] is None else json.loads(row["expected"]),
+            row["score"],
+            json.loads(row["constraints"]),
+        )
+        for row in outputs["suspects"]
+    }
+    assert held == expected
+    assert len({row["as_of_commit"] for row in outputs["suspects"]}) <= 1
+
+
+def check_suspect_changes(outputs: Mapping[str, Sequence[Row]]) -> None:
+    """Assert that the sum of `suspect_changes` is `suspects`."""
+    summed: dict[str, int] = {}
+    for change in sorted(outputs["suspect_changes"], key=lambda row: (int(row["commit"]), row["change"] == "appeared")):
+        if change["change"] == "appeared":
+            assert change["suspect_id"] not in summed, change
+            summed[change["suspect_id"]] = change["commit"]
+        else:
+            del summed[change["suspect_id"]]
+    assert summed == {row["suspect_id"]: row["since_commit"] for row in outputs["suspects"]}
+    for row in outputs["suspects"]:
+        assert row["since_commit"] <= row["as_of_commit"] <= row["commit"], row
+        assert json.loads(row["row"])[row["column"]] == json.loads(row["value"])
 
 
 def check_near(

@@ -60,6 +60,9 @@ class Written {
       const found = answer[parameters.id];
       return found ? page(found, parameters, () => true) : this.without(parameters.id);
     }
+    if (question === "suspects") {
+      return page(answer, parameters, (row) => ["table_name", "column"].every((name) => !parameters[name] || row[name] === parameters[name]));
+    }
     if (question === "quarantine") {
       return page(answer, parameters, (row) =>
         (!parameters.table_name || row.table_name === parameters.table_name) && (!parameters.reason || row.reason.includes(parameters.reason)));

@@ -5,6 +5,7 @@ import { near, nearSummary } from "./near.js";
 import { FIRST, change, changes, constraint, course, filters, more, rule, scrolled, spans, stateOf, tableLink, title } from "./parts.js";
 import { plot } from "./plot.js";
 import { rows } from "./rows.js";
+import { suspects } from "./suspects.js";
 import { FAMILIES, KINDS, SPANS, ago, bytes, count, counted, day, duration, kindOf, moment } from "./words.js";
 
 export const VIEWS = {
@@ -13,6 +14,7 @@ export const VIEWS = {
   rules: { title: "Rules", show: rules },
   constraints: { title: "Constraints", show: constraints },
   near: { title: "Nearly holds", show: near, needs: "near" },
+  suspects: { title: "Suspects", show: suspects, needs: "suspects" },
   inclusions: { title: "Inclusions", show: inclusions },
   pipeline: { title: "Pipeline", show: pipeline },
   quarantine: { title: "Quarantine", show: quarantine },

@@ -11,8 +11,6 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
-import numpy as np
-
 from holdfast.constraints import NearConstraint, NearShape, UsageError
 from holdfast.constraints.scores import sound_of
 from holdfast.discovery.explained import Explained
@@ -183,10 +181,9 @@ class NearInMemory(NearDiscovered):
 
     def suspects(self, least: float = LEAST_SCORE) -> Suspects:
         """Return the cells that are probably wrong, as the functional dependencies among the members have them."""
-        search = SuspectSearch(self.rows, self.targets, self.ranking, self.threads)
-        cells = search.find(self.found.members, least)
-        rows, codes, order = self.rows, self.rows.codes, self.rows.order
-        like = [c.row if c.expected is None else int(np.argmax(codes[c.column] == c.expected)) for c in cells]
+        cells = SuspectSearch(self.rows, self.targets, self.ranking, self.threads).find(self.found.members, least)
+        rows, order = self.rows, self.rows.order
+        like = [cell.row if cell.expected is None else cell.expected for cell in cells]
         images = self.table.rows(order[[*(cell.row for cell in cells), *like]].tolist())
         names = rows.names(self.table.schema)
         found = []

@@ -9,7 +9,12 @@ fits says that none of them is, as a wrong value would hardly fit by chance. A c
 that name its column: the wrong cell is in all that the row violates and in none that it fits. That one cell of a row
 is wrong, or none, makes probabilities of the odds.
 
-Invariant: suspects are a function of the table's rows and the near set alone. Nothing is changed: they are suggestions.
+A row is trusted entirely as long as it fits in all its groups. So after one count of all rows only those are looked at
+that do not fit somewhere, in the groups that have such rows.
+
+Invariant: suspects are a function of the table's rows and the near set alone: not of the order of rows, the codes of
+values or the number of threads. Weights and log odds are rounded, so that their sums are exact in any order. Nothing
+is changed: suspects are suggestions.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,14 +24,15 @@ from functools import partial
 import numpy as np
 
 from holdfast.constraints import NearShape
-from holdfast.discovery.kernels.suspects import Dependent, fitting_kernel
-from holdfast.discovery.near.counting import Context, Counter
-from holdfast.discovery.near.lattice import NearMember
-from holdfast.discovery.near.ranking import NearScores
+from holdfast.discovery.kernels.near import ContextGroups
+from holdfast.discovery.kernels.suspects import Asked, Dependent, fitting_kernel
+from holdfast.discovery.near.counting import Context, Counter, by_candidate, by_context
+from holdfast.discovery.near.lattice import NearMember, counting
+from holdfast.discovery.near.ranking import NearScores, needed
 from holdfast.discovery.near.rows import NearRows
 from holdfast.discovery.near.targets import NearTargets
 from holdfast.indexes.threads import mapped
-from holdfast.tables.arrays import Floats, Floats32, Ints, Ints32, Rows
+from holdfast.tables.arrays import Flags, Floats, Ints, Ints32, Rows
 
 STRONG = 0.2
 """The least strength of a dependency that says anything about cells."""
@@ -38,8 +44,10 @@ _CONTEXT = 0.9
 """The share of a dependency's log odds that counts for the cells of its context."""
 _DOUBT, _MOST_CERTAIN, _LEAST_CHANCE = 2.5, 5.0, 1e-9
 _ROUNDS = 3
-_PARTS = 4
-"""Dependencies are summed in so many parts, whatever the number of threads: sums of floats depend on their order."""
+_STEPS_OF_TRUST, _STEPS_OF_ODDS = 1 << 24, 1 << 10
+"""Trust and log odds are rounded to these parts of one."""
+_KEPT = 16
+"""Groups with this many times the rows of the table are kept in memory from round to round."""
 _UNKNOWN = -1
 
 
@@ -51,7 +59,7 @@ class SuspectCell:
     ----------
     row, column : of the rows and columns that have codes.
     score : the probability that it is wrong.
-    expected : the code that most dependencies expect; None if they expect none.
+    expected : a row with the value that most dependencies expect; None if they expect none, or several equally.
     violated : the members that name the column and that the row violates, the strongest first.
     """
 
@@ -97,26 +105,28 @@ class SuspectSearch:
         self._targets = targets
         self._ranking = ranking
         self._threads = threads
-        count = max(rows.count, 1)
-        shares = [np.bincount(rows.codes[c], minlength=int(rows.distinct[c])) / count for c in range(len(rows.codes))]
-        self._surprise = [np.log(np.maximum(share, 1 / count)) for share in shares]
 
     def find(self, members: Sequence[NearMember], least: float = LEAST_SCORE) -> list[SuspectCell]:
-        """Return the suspects with a score of at least `least`, the surest first. O(n) for each strong dependency."""
-        strong = sorted(self._strong(members), key=lambda one: one.context)
-        shape = self._rows.codes.shape
-        trust: Floats32 = np.ones(shape, np.float32)
+        """Return the suspects with a score of at least `least`, the surest first.
+
+        O(n) for each strong dependency and each context, then O(n) for each context with large groups.
+        """
+        strong = sorted(self._strong(members), key=self._in_table)
+        parts = self._parts(strong)
+        asked, trust = np.zeros(0, np.int64), np.ones((len(self._rows.codes), 0))
         for _ in range(_ROUNDS):
-            odds: Floats32 = np.zeros(shape, np.float32)
-            parts = [strong[part::_PARTS] for part in range(_PARTS)]
-            for part in mapped(self._threads, partial(self._odds, trust=trust), parts):
-                odds += part
-            scores = _scores(odds)
-            trust = np.asarray(1 - scores, np.float32)
-        columns, rows = np.nonzero(scores >= least)
-        order = np.lexsort((columns, rows, -scores[columns, rows]))
-        columns, rows = columns[order], rows[order]
-        return self._described(strong, trust, rows, columns, scores[columns, rows]) if len(rows) else []
+            asked, odds = self._fitted(parts, asked, trust)
+            scores = self._scores(odds)
+            trust = np.rint((1 - scores) * _STEPS_OF_TRUST) / _STEPS_OF_TRUST
+        columns, places = np.nonzero(scores >= least)
+        if not len(places):
+            return []
+        names, rows = self._rows.columns[columns], self._rows.order[asked[places]]
+        order = np.lexsort((names, rows, -scores[columns, places]))
+        columns, places = columns[order], places[order]
+        found = self._described(strong, parts, asked, trust, places, columns)
+        cells = zip(asked[places].tolist(), columns.tolist(), scores[columns, places].tolist(), *found, strict=True)
+        return [SuspectCell(*cell) for cell in cells]
 
     def _strong(self, members: Sequence[NearMember]) -> Iterator[_Dependency]:
         for member in members:
@@ -126,59 +136,138 @@ class SuspectSearch:
                 if strength >= STRONG:
                     yield _Dependency(member, member.context, target[0], strength)
 
-    def _odds(self, some: Sequence[_Dependency], trust: Floats32) -> Floats32:
-        """Return the log odds of each cell by some dependencies."""
-        found: Floats32 = np.zeros(self._rows.codes.shape, np.float32)
-        counter = Counter(self._rows, self._targets)
-        for one in some:
-            odds, _ = self._fitting(counter, one, trust)
-            found[one.dependent] += odds
-            for column in one.context:
-                found[column] += _CONTEXT * odds
-        return found
+    def _in_table(self, one: _Dependency) -> tuple[list[int], int]:
+        """Return the places of a dependency's columns in the table: its order does not depend on codes."""
+        columns = self._rows.columns
+        return sorted(columns[list(one.context)].tolist()), int(columns[one.dependent])
 
-    def _fitting(self, counter: Counter, one: _Dependency, trust: Floats32) -> tuple[Floats, Ints32]:
-        """Return the log odds of each row by a dependency, and the code that it expects of the dependent."""
-        rows = self._rows
-        odds = np.zeros(rows.codes.shape[1])
-        expected = np.full(len(odds), _UNKNOWN, np.int32)
-        weights = trust[list(one.columns)].prod(axis=0, dtype=np.float64)
-        dependent = Dependent(rows.codes[one.dependent], self._surprise[one.dependent])
-        sums = np.zeros(len(dependent.surprise))
-        fitting_kernel(counter.groups(one.context), dependent, weights, sums, odds, expected)
-        odds[odds > 0] += one.certainty
-        return odds, expected
+    def _parts(self, strong: Sequence[_Dependency]) -> list["_Part"]:
+        """Return the dependencies in parts, one for each thread; those with like contexts are in one part."""
+        by_context = sorted(strong, key=lambda one: (one.context, one.dependent))
+        size = max(1, -(-len(strong) // self._threads))
+        some = [by_context[start : start + size] for start in range(0, len(strong), size)]
+        kept = _KEPT * self._rows.count // max(1, len(some))
+        return [_Part(self._rows, self._targets, each, kept) for each in some]
+
+    def _fitted(self, parts: Sequence["_Part"], asked: Ints, trust: Floats) -> tuple[Ints, Ints]:
+        """Return the rows that are asked about, with those that newly do not fit, and the log odds of their cells."""
+        while True:
+            found = mapped(self._threads, partial(_Part.fitted, asked=asked, trust=trust), parts)
+            more = np.flatnonzero(np.any([violating for _, violating in found], axis=0)) if found else asked[:0]
+            if not len(more):
+                return asked, sum((odds for odds, _ in found), np.zeros(trust.shape, np.int64))
+            asked = np.concatenate([asked, more])
+            trust = np.concatenate([trust, np.ones((len(trust), len(more)))], axis=1)
+
+    def _scores(self, odds: Ints) -> Floats:
+        """Return the probability of each cell that it is the one wrong cell of its row."""
+        in_table = np.argsort(self._rows.columns)
+        exponents = odds[in_table] / _STEPS_OF_ODDS + _WRONG
+        most = np.maximum(exponents.max(axis=0, initial=0.0), 0.0)
+        weights = np.exp(exponents - most)
+        scores: Floats = np.empty(odds.shape)
+        scores[in_table] = weights / (weights.sum(axis=0) + np.exp(-most))
+        return scores
 
     def _described(
-        self, strong: Sequence[_Dependency], trust: Floats32, rows: Ints, columns: Ints, scores: Floats32
-    ) -> list[SuspectCell]:
-        """Return suspects with what is expected in their place, and the members that they violate."""
+        self,
+        strong: Sequence[_Dependency],
+        parts: Sequence["_Part"],
+        asked: Ints,
+        trust: Floats,
+        places: Ints,
+        columns: Ints,
+    ) -> tuple[list[int | None], list[tuple[NearMember, ...]]]:
+        """Return what is expected in the place of each suspect, and the members that it violates."""
+        rows = asked[places].tolist()
         violated: list[list[_Dependency]] = [[] for _ in rows]
         votes: list[dict[int, float]] = [{} for _ in rows]
         counter = Counter(self._rows, self._targets)
+        fitted = {one: fit for part in parts for one, fit in part.each(asked, trust)}
         for one in strong:
+            odds, dependents = fitted[one]
             named = np.flatnonzero(np.isin(columns, one.columns))
-            odds, expected = self._fitting(counter, one, trust)
-            broken = named[odds[rows[named]] > 0]
-            fits = _Fits(self._rows, Counter(self._rows, self._targets), one)
-            for place in broken.tolist():
-                row, column = int(rows[place]), int(columns[place])
-                violated[place].append(one)
-                is_dependent = column == one.dependent
-                voted = {int(expected[row]): float(odds[row])} if is_dependent else fits.votes(row, column)
+            fits = _Fits(self._rows, counter, one)
+            for cell in named[odds[places[named]] > 0].tolist():
+                violated[cell].append(one)
+                if columns[cell] != one.dependent:
+                    voted = fits.votes(rows[cell], int(columns[cell]))
+                elif (code := int(dependents[places[cell]])) != _UNKNOWN:
+                    voted = {code: odds[places[cell]] / _STEPS_OF_ODDS}
+                else:
+                    voted = {}
                 for code, weight in voted.items():
-                    votes[place][code] = votes[place].get(code, 0.0) + weight
+                    votes[cell][code] = votes[cell].get(code, 0.0) + weight
         own = self._rows.codes[columns, rows].tolist()
-        expected_codes = [_most(voted, code) for voted, code in zip(votes, own, strict=True)]
-        cells = zip(
-            rows.tolist(),
-            columns.tolist(),
-            scores.tolist(),
-            expected_codes,
-            map(_strongest_first, violated),
-            strict=True,
-        )
-        return [SuspectCell(*cell) for cell in cells]
+        expected = self._rows_with(columns.tolist(), list(map(_most, votes, own)))
+        return expected, list(map(_strongest_first, violated))
+
+    def _rows_with(self, columns: Sequence[int], codes: Sequence[int | None]) -> list[int | None]:
+        """Return for each code of a column a row that has it. O(n) a column."""
+        first: dict[int, Ints] = {}
+        for column in set(columns):
+            first[column] = np.zeros(int(self._rows.distinct[column]), np.int64)
+            every = self._rows.codes[column][::-1]
+            first[column][every] = np.arange(len(every))[::-1]
+        return [None if code is None else int(first[c][code]) for c, code in zip(columns, codes, strict=True)]
+
+
+class _Part:
+    """Some dependencies, which one thread counts."""
+
+    def __init__(self, rows: NearRows, targets: NearTargets, dependencies: Sequence[_Dependency], kept: int) -> None:
+        self._rows = rows
+        self._dependencies = dependencies
+        self._counter = Counter(rows, targets)
+        self._room = kept
+        self._kept: dict[Context, ContextGroups] = {}
+        self._surprise: dict[int, Floats] = {}
+
+    def fitted(self, asked: Ints, trust: Floats) -> tuple[Ints, Flags]:
+        """Return the log odds of the cells of rows, and which other rows do not fit."""
+        found = np.zeros(trust.shape, np.int64)
+        violating = np.zeros(self._rows.codes.shape[1], np.bool_)
+        for one, (odds, _) in self.each(asked, trust, violating):
+            found[one.dependent] += odds
+            found[list(one.context)] += np.rint(_CONTEXT * odds).astype(np.int64)
+        return found, violating
+
+    def each(
+        self, asked: Ints, trust: Floats, violating: Flags | None = None
+    ) -> Iterator[tuple[_Dependency, tuple[Ints, Ints32]]]:
+        """Yield for each dependency the log odds of the rows, and the codes that it expects of the dependent."""
+        count = self._rows.codes.shape[1]
+        places = np.full(count, _UNKNOWN, np.int32)
+        places[asked] = np.arange(len(asked))
+        if violating is None:
+            violating = np.zeros(count, np.bool_)
+        for one in self._dependencies:
+            columns = sorted(one.columns, key=self._rows.columns.__getitem__)
+            weights = np.rint(trust[columns].prod(axis=0) * _STEPS_OF_TRUST) / _STEPS_OF_TRUST
+            odds, expected = np.zeros(len(asked)), np.full(len(asked), _UNKNOWN, np.int32)
+            dependent = Dependent(self._rows.codes[one.dependent], self._surprise_of(one.dependent))
+            sums = np.zeros(len(dependent.surprise))
+            groups = self._groups(one.context)
+            fitting_kernel(groups, dependent, Asked(places, weights), sums, odds, expected, violating)
+            odds[odds > 0] += one.certainty
+            yield one, (np.rint(odds * _STEPS_OF_ODDS).astype(np.int64), expected)
+
+    def _groups(self, context: Context) -> ContextGroups:
+        if context in self._kept:
+            return self._kept[context]
+        groups = self._counter.groups(context)
+        if len(groups.rows) <= self._room:
+            self._room -= len(groups.rows)
+            self._kept[context] = groups
+        return groups
+
+    def _surprise_of(self, column: int) -> Floats:
+        """Return the logarithm of the share of rows that have each code of a column."""
+        if column not in self._surprise:
+            rows = self._rows
+            sizes = np.bincount(rows.codes[column], minlength=int(rows.distinct[column]))
+            self._surprise[column] = np.log(np.maximum(sizes, 1) / max(rows.count, 1))
+        return self._surprise[column]
 
 
 class _Fits:
@@ -191,7 +280,7 @@ class _Fits:
         self._rows = rows
         self._counter = counter
         self._dependency = dependency
-        self._members: dict[int, tuple[Rows, Ints, Ints]] = {}
+        self._members: dict[int, tuple[Rows, Ints, Ints32]] = {}
         self._known: dict[tuple[int, int], dict[int, float]] = {}
 
     def votes(self, row: int, column: int) -> dict[int, float]:
@@ -199,7 +288,7 @@ class _Fits:
         if column not in self._members:
             others = tuple(sorted(other for other in self._dependency.columns if other != column))
             groups = self._counter.groups(others)
-            place = np.full(self._rows.codes.shape[1], _UNKNOWN)
+            place = np.full(self._rows.codes.shape[1], _UNKNOWN, np.int32)
             place[groups.rows] = np.repeat(np.arange(len(groups.starts) - 1), np.diff(groups.starts))
             self._members[column] = groups.rows, groups.starts, place
         members, starts, place = self._members[column]
@@ -214,18 +303,25 @@ class _Fits:
         return self._known[column, int(group)]
 
 
-def _scores(odds: Floats32) -> Floats32:
-    """Return the probability of each cell that it is the one wrong cell of its row."""
-    exponents = odds + _WRONG
-    most = np.maximum(exponents.max(axis=0, initial=0.0), 0.0)
-    weights = np.exp(exponents - most)
-    return np.asarray(weights / (weights.sum(axis=0) + np.exp(-most)), np.float32)
+def suspect_cells(
+    rows: NearRows, targets: NearTargets, members: Sequence[NearMember], least: float, *, threads: int = 1
+) -> list[SuspectCell]:
+    """Return the suspects of some rows by the functional dependencies among members of their near set.
+
+    O(n) for each dependency, its context and each part of that.
+    """
+    constants = [one for one in members if one.context and targets.form(one.number)[0] is NearShape.CONSTANT]
+    count = counting(rows, targets, enough=rows.count, threads=threads)
+    counts = by_candidate(count(by_context(needed(constants, targets)), -1))
+    return SuspectSearch(rows, targets, NearScores(rows.count, targets, counts), threads).find(constants, least)
 
 
 def _most(votes: dict[int, float], own: int) -> int | None:
-    """Return the value that has most votes besides the cell's own, None if there is none."""
+    """Return the value that has most votes besides the cell's own, None if there is none, or several have as many."""
     others = {code: weight for code, weight in votes.items() if code != own}
-    return max(others, key=lambda code: (others[code], -code)) if others else None
+    most = max(others.values(), default=0.0)
+    first = [code for code, weight in others.items() if weight == most]
+    return first[0] if len(first) == 1 else None
 
 
 def _strongest_first(dependencies: Sequence[_Dependency]) -> tuple[NearMember, ...]:

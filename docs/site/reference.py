@@ -205,6 +205,7 @@ def _expected(model: type[BaseModel], name: str, field: FieldInfo) -> str:
 _OTHERS = {
     "cross_columns": "`auto`, `none`, or pairs of columns",
     "share": "a share of the rows, such as `1%`",
+    "suspects": "`auto`, `off`, or a number of batches",
     "type": "a column type",
     "encoding": "a name of an encoding",
     "delimiter": "one character",

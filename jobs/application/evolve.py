@@ -111,6 +111,7 @@ class _Evolution:
             rules = table_rules(self.seeder.rules, name)
             maintainer = Maintainer.restore(self.old.store, number, rules=rules, rows=rows)
             maintainer.remember_as(maintainer, retention_of(one.table))
+            self.seeder.search_suspects(maintainer, lambda _: None)
             return maintainer
         with progress.task(f"table {name}") as task:
             old = Maintainer.restore(self.old.store, number, rows=rows)
@@ -124,6 +125,7 @@ class _Evolution:
                     "anew: holdfast seed --replace"
                 ) from error
         maintainer.remember_as(old, retention_of(one.table))
+        self.seeder.search_suspects(maintainer, lambda _: None)
         size = f"{maintainer.row_count:,} rows, {maintainer.count:,} constraints"
         progress.note(f"table {name}: {size}, made anew")
         return maintainer

@@ -142,6 +142,7 @@ _TABLE_FIGURES: Mapping[str, tuple[str, str, Any]] = {
         "Constraints that nearly hold and have exceptions.",
         GaugeMetricFamily,
     ),
+    "holdfast_suspects": ("suspects", "Cells that are probably wrong, in the outputs.", GaugeMetricFamily),
     "holdfast_batches": ("batches", "Batches since the seed.", CounterMetricFamily),
     "holdfast_records": ("records", "Records since the seed.", CounterMetricFamily),
     "holdfast_quarantined": ("quarantined", "Records put into quarantine since the seed.", CounterMetricFamily),

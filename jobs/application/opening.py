@@ -207,6 +207,7 @@ class OpenState:
             examples=self._query("violations", _SHOWN),
             near=self._query("near_constraints", _ALL),
             exceptions=self._query("exceptions", _ALL),
+            suspects=self._query("suspects", _ALL),
             broken={row["rule"] for row in self._query("rule_status", _BROKEN)},
             commit=max(lasts),
         )

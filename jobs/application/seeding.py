@@ -15,7 +15,7 @@ from holdfast.jobs.application.alerting import alerts_of
 from holdfast.jobs.application.blocks import StateRows
 from holdfast.jobs.application.first_rows import first_rows
 from holdfast.jobs.application.state_rows import FirstRows
-from holdfast.jobs.configuration.bounds import bounds_of
+from holdfast.jobs.configuration.bounds import bounds_of, suspect_batches
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.configuration.settings import DenialSettings, Settings
 from holdfast.jobs.configuration.table_settings import DeltaSource, FilesSource, KafkaSource, TableSettings
@@ -71,6 +71,7 @@ class TableSeeder:
                 task.describe(f"seeding table {table.name}: {text}")
 
             maintainer = self._maintained(first, table, report)
+            self.search_suspects(maintainer, report)
         self._note(maintainer, table.name)
         sequence = first.sequence
         record = TableRecord(
@@ -108,6 +109,13 @@ class TableSeeder:
         if first.sequence is not None or (isinstance(table.source, DeltaSource) and table.key):
             maintainer.remember(retention_of(table), first.versions)
         return maintainer
+
+    def search_suspects(self, maintainer: Maintainer, report: Callable[[str], object]) -> None:
+        """Search for suspects of a table, if its settings say so, and none were searched yet."""
+        maintainer.follow_suspects(suspect_batches(self.settings).get(maintainer.name))
+        if maintainer.near_maintainer is not None:
+            report("searching for suspects")
+            maintainer.near_maintainer.suspects.seed()
 
     def _note(self, maintainer: Maintainer, name: str) -> None:
         self.progress.note(f"table {name}: {maintainer.row_count:,} rows, {maintainer.count:,} constraints")

@@ -2,6 +2,7 @@
 
 from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.configuration.table_settings import TableSettings
+from holdfast.streaming.maintainers.near.suspects import SuspectBatches
 from holdfast.streaming.maintainers.table.bounds import Bounds, NearBounds
 
 
@@ -14,3 +15,13 @@ def bounds_of(table: TableSettings, settings: Settings) -> Bounds:
         None if order is None else order.max_context,
         None if near is None else NearBounds(near.share, near.max_context, orders),
     )
+
+
+def suspect_batches(settings: Settings) -> dict[str, SuspectBatches]:
+    """Return how often suspects are searched, by the name of each table whose suspects are: in memory alone."""
+    found = {}
+    for table in settings.tables if settings.engine == "embedded" else ():
+        if table.near is not None and table.near.suspects != "off":
+            every = table.near.suspects
+            found[table.name] = SuspectBatches(None if every == "auto" else every)
+    return found

@@ -207,6 +207,11 @@ def check_engine(
                 ("tables", i, "near", "orders"),
                 "order compatibilities that nearly hold are kept with 'engine: embedded' alone: say false or remove it",
             )
+        if table.near is not None and isinstance(table.near.suspects, int):
+            yield (
+                ("tables", i, "near", "suspects"),
+                "suspects are searched with 'engine: embedded' alone: say off or remove it",
+            )
     from holdfast.streaming.spark.session import is_local
 
     if (blocks is None or blocks.path is None) and master is not None and not is_local(master):

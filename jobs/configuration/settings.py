@@ -93,10 +93,12 @@ class RetentionSettings(Section):
     """How long rows of `quarantine` are kept."""
     metrics: Duration | None = datetime.timedelta(days=30)
     """How long rows of `metrics` are kept."""
+    suspect_changes: Duration | None = None
+    """How long rows of `suspect_changes` are kept."""
     delta_log: Duration = datetime.timedelta(days=2)
     """How long an output table keeps its log, and files that it no longer needs, for slow readers."""
 
-    @field_validator("rule_status", "violations", "batches", "quarantine", "metrics", mode="before")
+    @field_validator("rule_status", "violations", "batches", "quarantine", "metrics", "suspect_changes", mode="before")
     @classmethod
     def _forever(cls, value: Any) -> Any:
         return None if value == "forever" else value

@@ -154,6 +154,18 @@ def _near_share(value: Any) -> Fraction:
         raise ValueError(f"expected a share of the rows from 0% to 50%, such as 1%; given {shown(value)}") from None
 
 
+def _suspects(value: Any) -> Any:
+    if isinstance(value, bool) or value in ("auto", "off"):
+        return {True: "auto", False: "off"}.get(value, value)
+    try:
+        number = int(value) if isinstance(value, int | str) else 0
+    except ValueError:
+        number = 0
+    if not 1 <= number < 2**63:
+        raise ValueError(f"expected auto, off, or a number of batches, given {shown(value)}")
+    return number
+
+
 class NearSettings(Section):
     """Near constraints: the share of the rows that may be exceptions, and the size of the largest constraints."""
 
@@ -164,6 +176,8 @@ class NearSettings(Section):
     orders: Flag | None = None
     """Whether order compatibilities are maintained, beside keys and functional dependencies; by default with
     `engine: embedded`."""
+    suspects: Annotated[Literal["auto", "off"] | int, BeforeValidator(_suspects)] = "auto"
+    """How often suspects, cells that are probably wrong, are searched: `off`, every so many batches, or `auto`."""
 
     @model_validator(mode="before")
     @classmethod

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
+from holdfast.streaming.maintainers.near.suspects import SuspectChanges
 
 if TYPE_CHECKING:
     from holdfast.streaming.commits.applied_batch import AppliedBatch
@@ -72,6 +73,8 @@ class TableProgress(_Stored):
     rows, constraints, owed : the numbers of rows, of constraints, and of owed deletes.
     near, near_with_exceptions : how many constraints nearly hold, and how many of these have exceptions; None if they
         are not maintained.
+    suspects, suspects_found, suspects_commit : how many suspects the outputs have, how many the last search found, and
+        its commit; None if none are searched.
     commit, at : the last commit about the table, and its time.
     changed_commit, changed_at : the last commit that changed the constraints, and its time.
     lag_seconds, lag_records : how far the table is behind its source.
@@ -84,6 +87,9 @@ class TableProgress(_Stored):
     owed: int = 0
     near: int | None = None
     near_with_exceptions: int | None = None
+    suspects: int | None = None
+    suspects_found: int | None = None
+    suspects_commit: int | None = None
     commit: int | None = None
     at: str | None = None
     changed_commit: int | None = None
@@ -106,6 +112,7 @@ class TableProgress(_Stored):
             constraints=batch.constraints,
             owed=result.owed,
             **near_counts(result.near_counts),
+            **suspect_counts(result.suspects, commit if result.suspects.is_searched else self.suspects_commit),
             commit=commit,
             at=at,
             lag_seconds=batch.lag_seconds,
@@ -128,6 +135,15 @@ def tables_of(store: Reader) -> list[tuple[int, TableRecord]]:
 def progress_of(store: Reader, table: str) -> TableProgress:
     """Return the progress of a table."""
     return TableProgress.of(codecs.read_json(store.get("progress", table.encode()) or b"{}"))
+
+
+def suspect_counts(changes: SuspectChanges, commit: int | None) -> dict[str, Any]:
+    """Return the values of `TableProgress` about suspects, which were searched with a commit."""
+    return {
+        "suspects": changes.standing,
+        "suspects_found": changes.found,
+        "suspects_commit": None if changes.found is None else commit,
+    }
 
 
 def near_counts(counted: tuple[int, int] | None) -> dict[str, Any]:

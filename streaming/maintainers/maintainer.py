@@ -12,10 +12,12 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from holdfast.constraints import PredicateSpace, Rule, parse_share
+from holdfast.constraints import PredicateSpace, Rule, UsageError, parse_share
 from holdfast.discovery.denial.seeding import seed_denial
 from holdfast.discovery.kernels.order import sort_groups_kernel
+from holdfast.discovery.near.suspects import LEAST_SCORE
 from holdfast.display.changes import Changes
+from holdfast.display.suspects import LiveSuspects
 from holdfast.indexes.masks import seen_in
 from holdfast.indexes.rows import RowSet
 from holdfast.indexes.table_index import TableIndex
@@ -25,6 +27,7 @@ from holdfast.streaming.incoming.netting import DELETE, INSERT, UPDATE, Records
 from holdfast.streaming.maintainers.holdings.contract import WholeTable
 from holdfast.streaming.maintainers.holdings.in_file import whole_of_file
 from holdfast.streaming.maintainers.holdings.in_memory import WholeInMemory
+from holdfast.streaming.maintainers.near.suspects import SuspectBatches
 from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule, monitored
 from holdfast.streaming.maintainers.table.batch_result import BatchResult
 from holdfast.streaming.maintainers.table.bounds import Bounds, NearBounds
@@ -127,6 +130,26 @@ class Maintainer(TableMaintainer):
         """
         return Changes(self.step(inserts, deletes).changes)
 
+    def suspects(self, min_score: float = LEAST_SCORE) -> LiveSuspects:
+        """Return the cells of the current rows that are probably wrong, the surest first, as `holdfast.suspects` does.
+
+        They are suggestions: nothing is changed. They need `near`, by whose functional dependencies cells are judged.
+        O(n) a functional dependency that nearly holds.
+
+        Parameters
+        ----------
+        min_score : the least probability that a cell is wrong.
+        """
+        if self.near_maintainer is None:
+            raise UsageError("suspects are found by constraints that nearly hold: seed the maintainer with near='1%'")
+        _, found = self.near_maintainer.find_suspects(min_score)
+        return LiveSuspects([one for _, one in found], self.name)
+
+    def follow_suspects(self, batches: SuspectBatches | None) -> None:
+        """Search for suspects with some batches from now on, for the output tables; with None not any more."""
+        if self.near_maintainer is not None:
+            self.near_maintainer.suspects.batches = batches
+
     def step(self, inserts: Any = None, deletes: Any = None) -> BatchResult:
         """Apply inserts and deletes as `apply` does, and return counts, changes and timings of the step."""
         parts = [(data, operation) for data, operation in ((deletes, DELETE), (inserts, INSERT)) if data is not None]
@@ -217,3 +240,5 @@ def _compile_near() -> None:
     for part in (rows.slice(1, 2), rows.slice(3, 1)):
         maintainer.apply(inserts=part)
         maintainer.apply(deletes=part)
+    zips = pa.table({"zip": [1] * 20 + [2] * 20, "city": [1] * 19 + [2] * 21})
+    Maintainer.taken_over(WholeInMemory(from_arrow(zips, "zips")), bounds=bounds, threads=1).suspects(0.5)

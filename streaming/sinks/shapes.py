@@ -315,11 +315,52 @@ EXCEPTIONS = Shape(
     ),
     key="example_id",
 )
+_SUSPECT = (
+    ("suspect_id", _TEXT, "SHA-256 of the table, the row and the column"),
+    ("table_name", _TEXT, "the table"),
+    ("row_key", _TEXT, "key of the row, as JSON; null if the table has no key"),
+    ("row", _TEXT, "values of the row, as JSON"),
+    ("column", _TEXT, "the column of the cell"),
+    ("value", _TEXT, "value of the cell, as JSON"),
+    ("expected", _TEXT, "the value that is expected in its place, as JSON; null where no certain value is"),
+    ("score", pa.float64(), "the probability that the cell is wrong, by a model"),
+    ("constraints", _TEXT, "near constraints that name the column and that the row violates, as JSON"),
+)
+SUSPECTS = Shape(
+    "suspects",
+    "Cells that are probably wrong, as of the last search, in rows that are still there: the surest thousand a table.",
+    (
+        *_EVERYWHERE,
+        *_SUSPECT,
+        ("since_commit", _COUNT, "the commit with which the suspect appeared"),
+        ("since", _TIME, "the time of that commit"),
+        ("as_of_commit", _COUNT, "the commit of the last search, which found it"),
+    ),
+    change_feed=True,
+    key="suspect_id",
+    amendable=("commit", "expected", "score", "constraints", "as_of_commit"),
+)
+SUSPECT_CHANGES = Shape(
+    "suspect_changes",
+    "Every suspect that appeared or disappeared.",
+    (
+        *_EVERYWHERE,
+        *_OF_CHANGES,
+        *_SUSPECT,
+        ("change", _TEXT, "appeared or disappeared"),
+        ("reason", _TEXT, "why it disappeared: changed (its row was), cleared (by a search); null: not searched"),
+        ("cause", _TEXT, "data, seed, rebuild or config"),
+    ),
+    partition_by=("date",),
+    change_feed=True,
+    aged_by="date",
+)
 
 SHAPES = {
     shape.name: shape
     for shape in (
         *(CONSTRAINT_CHANGES, CONSTRAINTS, RULE_STATUS, VIOLATIONS, BATCHES, TABLES),
         *(QUARANTINE, METRICS, NEAR_CONSTRAINTS, NEAR_CHANGES, EXCEPTIONS),
+        *(SUSPECTS, SUSPECT_CHANGES),
     )
 }

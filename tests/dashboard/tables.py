@@ -117,6 +117,31 @@ class Written:
         gone = {"constraint_id": found["near_constraints"][0]["constraint_id"], "_gone": True}
         return {"near_constraints": [gone], "near_changes": [{**found["near_changes"][0], "change": "left"}]}
 
+    def suspect(self, row: Row, column: str, wanted: Any, texts: Sequence[str], **more: Any) -> dict[str, list[Row]]:
+        """Return the rows of a suspect that appeared; of one that disappeared, where `change` says so."""
+        at = stamp(self.at + datetime.timedelta(seconds=1))
+        change = {"source": "tax", "change": "appeared", "cause": "data", "committed_at": at, "date": at[:10]}
+        change |= {name: more.pop(name) for name in ("change", "reason") if name in more}
+        about: Row = {
+            "suspect_id": hashlib.sha256(json.dumps([row, column]).encode()).hexdigest(),
+            "table_name": "tax",
+            "row_key": json.dumps({"Id": row["Id"]}),
+            "row": json.dumps(row),
+            "column": column,
+            "value": json.dumps(row[column]),
+            "expected": json.dumps(wanted),
+            "score": 0.95,
+            "constraints": json.dumps(list(texts)),
+            **more,
+        }
+        commit = self.commit + 1
+        held: Row = {**about, "since_commit": commit, "since": at, "as_of_commit": commit}
+        gone: Row = {"suspect_id": about["suspect_id"], "_gone": True}
+        return {
+            "suspect_changes": [{**change, **about}],
+            "suspects": [gone if change["change"] == "disappeared" else held],
+        }
+
     def exception(self, text: str, row: Row, table: str = "tax", **more: Any) -> Row:
         """Return a row that is an exception of a constraint."""
         about = near_constraint(text, 0, table_name=table)

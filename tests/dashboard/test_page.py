@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from holdfast.dashboard.serving import Site
 
-VIEWS = ("overview", "changes", "rules", "constraints", "near", "inclusions", "pipeline", "quarantine")
+VIEWS = ("overview", "changes", "rules", "constraints", "near", "suspects", "inclusions", "pipeline", "quarantine")
 LYNN = {**BOSTON, "Id": 3, "City": "Lynn"}
 HOSTILE = "<script>window.stolen = 1</script><img src=x onerror='window.stolen=2'>"
 TURNED = "abc\u202egpj.exe"
@@ -233,6 +233,28 @@ def test_a_constraint_that_went_still_nearly_holds(
     assert "3" in page.inner_text(".tile >> text=nearly hold, with exceptions >> xpath=..")
 
 
+def test_suspects_have_their_cell_marked(open_page: Callable[..., Page], written: Written, site: Site) -> None:
+    page = open_page(f"{site.address}#/suspects")
+    assert "near: {share: 1%}" in page.inner_text("main")
+    identity = nearly(written)
+    written.put(
+        flattened(
+            [
+                written.suspect(LYNN, "City", "Cambridge", ["{Zip}: [] -> City"]),
+                written.suspect(CAMBRIDGE, "Rate", 5.5, ["{State}: [] -> Rate"], score=0.91),
+            ]
+        )
+    )
+    expect(page.locator("main")).to_contain_text("2 cells are probably wrong")
+    assert texts(page, ".held .sentence") == ["City is Lynn, expected Cambridge", "Rate is 5.0, expected 5.5"]
+    assert texts(page, "td.differs") == ["?Lynn", "?5.0"]
+    assert page.locator(".held a[href*='near']").first.get_attribute("href") == f"#/near?id={identity}"
+    page.select_option("select[name=column]", "Rate")
+    expect(page.locator(".held > li")).to_have_count(1)
+    written.put(written.suspect(CAMBRIDGE, "Rate", 5.5, [], change="disappeared"))
+    expect(page.locator(".held > li")).to_have_count(0)
+
+
 def test_how_near_constraints_are_switched_on(open_page: Callable[..., Page], written: Written, site: Site) -> None:
     page = open_page(f"{site.address}#/near")
     assert "near: {share: 1%}" in page.inner_text("main")
@@ -325,6 +347,7 @@ def hostile(written: Written) -> None:
                 {"exceptions": [written.exception(near, other, HOSTILE, undecided=True)]},
                 written.disappeared(text, [row, other], table=HOSTILE),
                 written.appeared(text, table=HOSTILE, by=text, reason="weakened"),
+                written.suspect(row, "<b>Zip</b>", HOSTILE, [near], table_name=HOSTILE),
                 {"rule_status": [written.rule(rule, text, 1, table_name=HOSTILE, threshold=HOSTILE)]},
                 {"violations": [written.example(rule, [row, other])]},
                 {

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from hypothesis import given
@@ -16,9 +17,11 @@ from hypothesis import strategies as st
 import holdfast
 from holdfast.constraints import UsageError
 from holdfast.discovery.kernels.near import ContextGroups
-from holdfast.discovery.kernels.suspects import FITTING, LEAST, MARGIN, MOST, Dependent, fitting_kernel
+from holdfast.discovery.kernels.suspects import FITTING, LEAST, MARGIN, MOST, Asked, Dependent, fitting_kernel
 from holdfast.discovery.near.discover import discover_near
+from holdfast.discovery.near.suspects import STRONG
 from holdfast.tables import from_arrow, from_pandas
+from tests.oracles import suspects as oracle
 from tests.taxes import tax_records
 
 WEIGHTS = st.sampled_from([0.0, 0.25, 0.5, 1.0, 1.0, 1.0])
@@ -45,29 +48,39 @@ def fitting(group: list[tuple[int, float]], place: int, surprise: list[float]) -
     return 0.0, {-1}
 
 
-@given(GROUPS)
-def test_rows_fit_as_the_twin_has_it(groups: list[list[tuple[int, float]]]) -> None:
-    every = [cell for group in groups for cell in group]
+@given(GROUPS, st.sets(st.integers(0, 27)))
+def test_rows_fit_as_the_twin_has_it(groups: list[list[tuple[int, float]]], asked: set[int]) -> None:
+    """Rows that are not asked about weigh 1."""
+    cells = iter(range(28))
+    numbered = [[(next(cells), cell) for cell in group] for group in groups]
+    weighted = [[(code, weight if n in asked else 1.0) for n, (code, weight) in group] for group in numbered]
+    every = [cell for group in weighted for cell in group]
     n = len(every) + 1  # the last row is in no group
     rows = np.random.default_rng(0).permutation(n - 1).astype(np.int32)
     starts = np.cumsum([0, *map(len, groups)])
-    codes, weights = np.zeros(n, np.int32), np.zeros(n)
-    for place, (code, weight) in zip(rows.tolist(), every, strict=True):
-        codes[place], weights[place] = code, weight
+    chosen = [number for number in range(n - 1) if number in asked]
+    codes, places = np.zeros(n, np.int32), np.full(n, -1, np.int32)
+    codes[rows] = [code for code, _ in every]
+    places[rows[chosen]] = np.arange(len(chosen))
+    weights = np.array([every[number][1] for number in chosen])
     surprise = [-0.1, -1.0, -3.0, -9.0]
-    odds, expected, sums = np.full(n, 7.0), np.full(n, -1, np.int32), np.zeros(4)
-    fitting_kernel(ContextGroups(rows, starts), Dependent(codes, np.array(surprise)), weights, sums, odds, expected)
+    odds, expected, sums = np.full(len(chosen), 7.0), np.full(len(chosen), -1, np.int32), np.zeros(4)
+    violating = np.zeros(n, np.bool_)
+    about = Asked(places, weights)
+    dependent = Dependent(codes, np.array(surprise))
+    fitting_kernel(ContextGroups(rows, starts), dependent, about, sums, odds, expected, violating)
     assert not sums.any()
-    assert odds[-1] == 7.0
     number = 0
-    for group in groups:
+    for some, group in zip(numbered, weighted, strict=True):
+        is_read = not chosen or any(cell in asked for cell, _ in some)
         for place in range(len(group)):
-            row = rows[number]
+            row, to = rows[number], places[rows[number]]
             number += 1
-            wanted, codes_expected = fitting(group, place, surprise)
-            found = 0.0 if odds[row] == 7.0 else odds[row]
-            assert found == pytest.approx(wanted)
-            assert int(expected[row]) in codes_expected
+            wanted, most = fitting(group, place, surprise)
+            assert violating[row] == (to < 0 and is_read and wanted > 0)
+            if to >= 0:
+                assert (0.0 if odds[to] == 7.0 else odds[to]) == pytest.approx(wanted)
+                assert expected[to] == (min(most) if len(most) == 1 else -1)
 
 
 def zips(rows: int = 2_000) -> pd.DataFrame:
@@ -94,11 +107,12 @@ def test_the_wrong_cell_is_named_with_its_right_value(column: str) -> None:
     found = holdfast.suspects(table, near="1%", min_score=0.5)
     assert {(one.row, one.column) for one in found} == {(row, column) for row in rows}
     for one in found:
-        assert one.value == table.loc[one.row, column]
+        assert one.row is not None
+        assert one.value == table[column].tolist()[one.row]
         assert all(column in near.columns for near in one.constraints)
         if column != "zip":  # some zips have the same city
             assert one.is_expected
-            assert one.expected == right.loc[one.row, column]
+            assert one.expected == right[column].tolist()[one.row]
 
 
 def test_a_table_without_exceptions_has_no_suspects() -> None:
@@ -131,14 +145,46 @@ def test_suspects_are_wrong_cells_and_many_wrong_cells_are_suspects(seed: int) -
     assert len(found & wrong) >= 0.35 * len(wrong)
 
 
-def test_the_order_of_rows_does_not_matter() -> None:
-    table = zips()
-    table.loc[[3, 700], "city"] = "wrong"
+numbers = st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=4, max_size=40)
+wrong = st.lists(st.tuples(st.integers(0, 39), st.integers(0, 3), st.integers(0, 4)), max_size=8)
+
+
+@given(numbers, wrong)
+def test_scores_are_those_of_the_definition(rows: list[tuple[int, bool]], changed: list[tuple[int, int, int]]) -> None:
+    """Only rows that do not fit somewhere are looked at after the first count: all others change nothing."""
+    table = [[number, number // 2, -number, int(extra)] for number, extra in rows]
+    for row, column, value in changed:
+        table[row % len(table)][column] = value
+    columns = {name: [row[c] for row in table] for c, name in enumerate("abcd")}
+    near = discover_near(from_arrow(pa.table(columns), "t"), Fraction(2, 5), 2, families=["fd"], threads=1)
+    strengths = [(near.constraint(member), near.ranking.strength(member)) for member in near.found.members]
+    strong = [
+        oracle.Dependency(tuple("abcd".index(name) for name in one.context), "abcd".index(one.target[0]), strength)
+        for one, strength in strengths
+        if one.context and strength >= STRONG
+    ]
+    expected = oracle.scores([tuple(row) for row in table], strong)
+    found = {(one.row, one.column): one.score for one in near.suspects(0.02)}
+    wanted = {(row, "abcd"[c]): score for row, some in enumerate(expected) for c, score in enumerate(some)}
+    assert found == pytest.approx({cell: score for cell, score in wanted.items() if score >= 0.02})
+
+
+def test_neither_the_order_of_rows_nor_the_number_of_threads_matters() -> None:
+    table = tax_records(3_000, error_rate=0.05).to_pandas()
     order = np.random.default_rng(7).permutation(len(table))
     turned = table.iloc[order].reset_index(drop=True)
-    found, other = (holdfast.suspects(from_pandas(some, "t"), near="1%", min_score=0.5) for some in (table, turned))
-    assert len(found) == 2
-    assert sorted(one.row for one in found) == sorted(int(order[one.row]) for one in other)
+
+    def described(some: pd.DataFrame, threads: int) -> list[tuple[int, str, str]]:
+        found = discover_near(from_pandas(some, "t"), Fraction(1, 20), 2, families=["fd"], threads=threads)
+        suspects = found.suspects(0.2)
+        texts = [repr((one.value, one.expected, one.score, one.constraints)) for one in suspects]
+        rows = [one.row or 0 if some is table else int(order[one.row or 0]) for one in suspects]
+        return sorted(zip(rows, (one.column for one in suspects), texts, strict=True))
+
+    found = described(table, 1)
+    assert len(found) > 20
+    assert described(turned, 1) == found
+    assert described(table, 3) == found
 
 
 def test_frames_of_spark_are_refused() -> None:

@@ -40,7 +40,9 @@ from holdfast.streaming.incoming.arrivals import Arrivals, BadRecord
 from holdfast.streaming.maintainers.inclusion.held_values import HeldValues, files_in_use
 from holdfast.streaming.maintainers.inclusion.maintainer import InclusionMaintainer
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
+from holdfast.streaming.maintainers.near import maintainer as near_maintainer
 from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
+from holdfast.streaming.maintainers.near.suspects import SuspectBatches
 from holdfast.streaming.maintainers.rules.maintainer import MonitoredRule, RuleMaintainer
 from holdfast.streaming.maintainers.rules.watches import PartnersWatch
 from holdfast.streaming.maintainers.table.bounds import NearBounds
@@ -50,10 +52,11 @@ from holdfast.streaming.sinks.deltalake import DeltaLakeTable
 from holdfast.streaming.sinks.publisher import Publisher
 from holdfast.streaming.sinks.shapes import SHAPES
 from holdfast.tables import Table, from_arrow
-from tests.near_outputs import check_near
+from tests.near_outputs import SUSPECT_TABLES, check_near, check_suspects
 
 Rows = list[tuple[int, int, str]]
 NEAR = "34%"
+LEAST = 0.003
 
 RULES = [
     MonitoredRule(Rule(name, "r", parse_rule_body(text)), recount=0.0)
@@ -65,6 +68,11 @@ RULES = [
         "known": "r.a in r.k",
     }.items()
 ]
+
+
+@pytest.fixture(autouse=True)
+def few_rows_make_suspects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near_maintainer, "LEAST_SCORE", LEAST)
 
 
 def _table(rows: Rows) -> Table:
@@ -95,6 +103,7 @@ class Running:
         self.pipeline = Pipeline(
             self.tables,
             self.publisher,
+            Limits(suspects={"r": SuspectBatches(1)}),
             rules=RULES,
             committed=snapshots.maybe,
             values=files,
@@ -119,6 +128,9 @@ def _seed(commits: Commits, first: Rows, files: ValueFiles | None) -> None:
     table = _table(first)
     rules = table_rules(RULES, "r")
     maintainer = Maintainer.seed(table, key=["k"], max_context=3, near=NEAR, rules=rules, threads=1)
+    maintainer.follow_suspects(SuspectBatches(1))
+    assert maintainer.near_maintainer is not None
+    maintainer.near_maintainer.suspects.seed()
     clustered = None if files is None else partial(_in_files, table, files)
     seeded = SeededTable(maintainer, values=() if clustered else column_values(table))
     seed(commits, [seeded], rules=RULES, clustered=clustered)
@@ -187,9 +199,11 @@ def _check_outputs(folder: Path, current: Rows, batches: int, files: ValueFiles 
     _check_rules(folder, table, current)
     outputs = {
         name: DeltaTable(folder / "out" / name).to_pyarrow_table().to_pylist()
-        for name in ("near_constraints", "near_changes", "exceptions")
+        for name in ("near_constraints", "near_changes", "exceptions", *SUSPECT_TABLES)
     }
-    check_near(table, NearBounds(parse_share(NEAR)).fields(), outputs)
+    bounds = NearBounds(parse_share(NEAR))
+    check_near(table, bounds.fields(), outputs)
+    check_suspects(table, bounds, outputs, LEAST)
 
 
 def _check_rules(folder: Path, table: Table, current: Rows) -> None:

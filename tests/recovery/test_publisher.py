@@ -291,7 +291,28 @@ def test_outputs_that_are_gone_are_not_begun_anew(tmp_path: Path) -> None:
     assert _read(tmp_path / "out", "constraint_changes", "commit") == [2, 3, 4]
 
 
-@pytest.mark.parametrize("gone", ["near_constraints", "near_changes", "exceptions"])
+def test_rows_that_come_and_go_before_they_are_published_are_published(tmp_path: Path) -> None:
+    """Their commits are in the output table, although nothing is in it: it has not lost its last versions."""
+    commits = Commits(MemoryStore(), "app")
+    row = {"application": "app", "state_id": commits.identity.state_id}
+
+    def published() -> None:
+        opened = open_tables(str(tmp_path / "out"), "app", commits.identity.state_id)
+        publisher = Publisher(commits, CommitLog(tmp_path / "log", 0), opened)
+        publisher.start()
+        publisher.close()
+
+    commits.commit(WriteBatch(), {"tables": [{"commit": 1, **row, "table_name": "t"}]})
+    published()
+    commits.commit(WriteBatch(), {"constraints": [{"commit": 2, **row, "constraint_id": "a"}]})
+    commits.commit(WriteBatch(), {"constraints": [{"commit": 3, **row, "constraint_id": "a", "_gone": True}]})
+    commits.commit(WriteBatch(), {"constraints": [{"commit": 4, **row, "constraint_id": "b", "_gone": True}]})
+    published()
+    published()
+    assert _read(tmp_path / "out", "constraints", "commit") == []
+
+
+@pytest.mark.parametrize("gone", ["near_constraints", "near_changes", "exceptions", "suspects"])
 def test_what_nearly_holds_is_not_begun_anew_where_the_outputs_had_it(tmp_path: Path, gone: str) -> None:
     commits = Commits(MemoryStore(), "app")
     about = {"application": "app", "state_id": commits.identity.state_id, "table_name": "t"}
@@ -307,7 +328,9 @@ def test_what_nearly_holds_is_not_begun_anew_where_the_outputs_had_it(tmp_path: 
     shutil.rmtree(tmp_path / "out" / gone)  # outputs of a version that did not know it
     row = {"commit": 2, **about, "constraint": "key(a)", "constraint_id": "a"}
     shown = {**row, "example_id": "e"}
-    commits.commit(WriteBatch(), {"near_constraints": [row], "near_changes": [row], "exceptions": [shown]})
+    suspect = {"commit": 2, **about, "suspect_id": "s"}
+    suspects = {"suspects": [suspect], "suspect_changes": [suspect]}
+    commits.commit(WriteBatch(), {"near_constraints": [row], "near_changes": [row], "exceptions": [shown], **suspects})
     started()
     assert _read(tmp_path / "out", gone, "commit") == [2]
     shutil.rmtree(tmp_path / "out" / gone)

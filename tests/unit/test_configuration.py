@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 
 from holdfast.constraints import Family, OrderDependency, Severity, UsageError
 from holdfast.display.secrets import masked, masked_settings
-from holdfast.jobs.configuration.bounds import bounds_of
+from holdfast.jobs.configuration.bounds import bounds_of, suspect_batches
 from holdfast.jobs.configuration.problems import ConfigurationError, TextPosition, written
 from holdfast.jobs.configuration.reading import Configuration, load, read_configuration
 from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.configuration.table_settings import DeltaSource, FilesSource, KafkaSource
 from holdfast.jobs.configuration.yaml_text import MAX_BYTES, core_value
 from holdfast.jobs.validate import summary
+from holdfast.streaming.maintainers.near.suspects import SuspectBatches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -690,6 +691,28 @@ class TestRules:
         assert (bounds.share, bounds.max_context, bounds.orders) == expected
 
     @pytest.mark.parametrize(
+        ("near", "expected"),
+        [
+            ("1%", SuspectBatches()),
+            ("{suspects: auto}", SuspectBatches()),
+            ("{suspects: true}", SuspectBatches()),
+            ("{suspects: 20}", SuspectBatches(20)),
+            ("{suspects: off}", None),
+            ("{suspects: false}", None),
+        ],
+    )
+    def test_suspects(self, near: str, expected: SuspectBatches | None) -> None:
+        text = with_table("seed: {path: t.csv}", f"near: {near}")
+        name = read(text).settings.tables[0].name
+        assert suspect_batches(read(text).settings).get(name) == expected
+        if expected is None or expected.every is None:
+            assert suspect_batches(read(text + TestEngine.SPARK).settings) == {}
+        else:
+            _, path, problem = only_error(text + TestEngine.SPARK)
+            assert path == "tables[0].near.suspects"
+            assert "with 'engine: embedded' alone" in problem
+
+    @pytest.mark.parametrize(
         ("near", "path", "part"),
         [
             ("51%", "tables[0].near", "expected a share of the rows from 0% to 50%, such as 1%; given '51%'"),
@@ -701,6 +724,9 @@ class TestRules:
             ("{share: 1%, most: 3}", "tables[0].near.most", "unknown key 'most'"),
             ("{max_context: -1}", "tables[0].near.max_context", "expected"),
             ("{orders: maybe}", "tables[0].near.orders", "expected true or false"),
+            ("{suspects: 0}", "tables[0].near.suspects", "expected auto, off, or a number of batches"),
+            ("{suspects: often}", "tables[0].near.suspects", "expected auto, off, or a number of batches"),
+            ("{suspects: 1.5}", "tables[0].near.suspects", "expected auto, off, or a number of batches"),
         ],
     )
     def test_near_refusals(self, near: str, path: str, part: str) -> None:

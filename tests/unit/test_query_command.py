@@ -255,6 +255,7 @@ def test_a_suspect_of_a_table() -> None:
     frame.loc[3, "city"] = "wrong"
     table = from_pandas(frame, "people")
     (suspect,) = holdfast.suspects(table, min_score=0.5)
+    assert suspect.row is not None
     text = holdfast.suspect_query(suspect, table.row(suspect.row), "people", schema=table.schema)
     assert text.startswith(f"-- The suspect is city of a row that violates {suspect.constraints[0]}.\n")
     with duckdb.connect() as connection:

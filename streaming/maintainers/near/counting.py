@@ -21,16 +21,17 @@ from holdfast.discovery.near.counting import (
     by_context,
     visible,
 )
-from holdfast.discovery.near.lattice import Tasks, counting
+from holdfast.discovery.near.lattice import NearMember, Tasks, counting
 from holdfast.discovery.near.removal import standing_of
 from holdfast.discovery.near.rows import NearRows, middle_of
+from holdfast.discovery.near.suspects import suspect_cells
 from holdfast.discovery.near.targets import KEY, NearTargets
 from holdfast.indexes.exceptions import ClassExceptions, Exceptions, KeyExceptions
 from holdfast.indexes.kernels.exceptions import NONE
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.indexes.slot_numbers import SlotNumbers
 from holdfast.indexes.touched_groups import TouchedGroupSearch
-from holdfast.streaming.maintainers.near.counts import ExceptionCount, Followed, NearCounts
+from holdfast.streaming.maintainers.near.counts import ExceptionCount, Followed, NearCounts, SlotSuspect
 from holdfast.tables.arrays import Ints, Rows, Slots, Standing
 
 _ROWS_A_GROUP = 8
@@ -150,6 +151,33 @@ class LiveCounts(NearCounts):
         standing = standing[standing > NONE][first]
         some = np.argsort(standing, kind="stable")[:most]
         return found[some].astype(np.int64), standing[some]
+
+    def suspects(self, members: Mapping[Candidate, int], least: float) -> list[SlotSuspect]:
+        """Return the cells with a score of at least `least`, the surest first. O(n) a member, its context and parts."""
+        slots = self._rows.live()
+        slots = np.repeat(slots, self._rows.copies[slots])
+        columns = np.argsort(-self._numbers.known, kind="stable")  # the most selective column first
+        codes = np.empty((len(columns), len(slots)), np.int32)
+        for to, column in enumerate(columns.tolist()):
+            self._numbers.numbers[column].take(slots, out=codes[to])
+        places, ordered = np.argsort(columns), (False,) * len(columns)
+        every = np.arange(len(slots), dtype=np.int32)
+        known = np.maximum(self._numbers.known[columns], 1)
+        rows = NearRows(codes, known, np.zeros(len(columns), np.int64), columns, ordered, every, slots)
+        targets = NearTargets(rows, frozenset({NearShape.CONSTANT}))
+        candidates: dict[Candidate, Candidate] = {}
+        for context, number in members:
+            if self._is_constant(number):
+                place = int(places[number - 1])
+                candidates[tuple(sorted(places[list(context)].tolist())), 1 + place] = context, number
+        exceptions = [NearMember(*one, members[candidate]) for one, candidate in candidates.items()]
+        found: dict[tuple[int, int], SlotSuspect] = {}  # copies of a row are one
+        for cell in suspect_cells(rows, targets, exceptions, least, threads=self._threads):
+            violated = tuple(candidates[one.context, one.number] for one in cell.violated)
+            slot, column = int(slots[cell.row]), int(columns[cell.column])
+            like = None if cell.expected is None else int(slots[cell.expected])
+            found.setdefault((slot, column), SlotSuspect(slot, column, cell.score, like, violated))
+        return list(found.values())
 
     def rebuild(self, followed: Followed) -> None:
         """Derive everything anew from the live rows. O(n log n) a candidate that is followed row by row."""

@@ -5,15 +5,35 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
-from holdfast.constraints import Column, Family
+from holdfast.constraints import Column, Family, UsageError
 from holdfast.discovery.near.counting import Candidate, CountedContext
 from holdfast.discovery.near.lattice import Tasks
 from holdfast.discovery.near.targets import NearTargets
 from holdfast.indexes.rows import RowDelta
 from holdfast.streaming.maintainers.table.bounds import NearBounds
 from holdfast.tables.arrays import Slots, Standing
+
+
+@dataclass(frozen=True)
+class SlotSuspect:
+    """A cell that is probably wrong.
+
+    Parameters
+    ----------
+    slot, column : the slot of its row, and the number of its column.
+    score : the probability that it is wrong.
+    expected : the slot of a row with the expected value; None where no certain value is expected.
+    violated : the members that name the column and that the row violates, the strongest first.
+    """
+
+    slot: int
+    column: int
+    score: float
+    expected: int | None
+    violated: tuple[Candidate, ...]
 
 
 class ExceptionCount(Protocol):
@@ -72,6 +92,16 @@ class NearCounts(ABC):
     @abstractmethod
     def exceptions(self, candidate: Candidate, most: int) -> tuple[Slots, Standing]:
         """Return the slots of up to `most` exceptions of a candidate, certain ones first. O(n log n)."""
+
+    def suspects(self, members: Mapping[Candidate, int], least: float) -> list[SlotSuspect]:  # noqa: ARG002
+        """Return the cells with a score of at least `least`, by the members with these exceptions, the surest first.
+
+        O(n) a member. Raises `UsageError` where rows are in a place in which they cannot be searched.
+        """
+        raise UsageError(
+            "suspects are searched where rows are in memory (engine: embedded), and the rows of this table are in "
+            "blocks: search a file with its rows"
+        )
 
     def rebuild(self, followed: Followed) -> None:  # noqa: B027 (nothing, where nothing is derived from codes)
         """Derive everything anew: values have other codes, or a batch was taken back."""

@@ -18,11 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.constraints import NearConstraint, NearShape
+from holdfast.constraints import NearConstraint, NearShape, RowImage
 from holdfast.discovery.near.counting import Candidate, Context, CountedContext, by_candidate, by_context, visible
 from holdfast.discovery.near.lattice import NearMember, Tasks, allowed, near_set
 from holdfast.discovery.near.ranking import NearScores, needed
+from holdfast.discovery.near.suspects import LEAST_SCORE
 from holdfast.discovery.near.targets import KEY
+from holdfast.display.suspects import Suspect
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
@@ -38,9 +40,10 @@ from holdfast.streaming.maintainers.near.changes import (
 from holdfast.streaming.maintainers.near.counting import together
 from holdfast.streaming.maintainers.near.counts import ExceptionCount, Followed, NearCounts
 from holdfast.streaming.maintainers.near.shown import ShownExceptions
+from holdfast.streaming.maintainers.near.suspects import FollowedSuspects, Place
 from holdfast.streaming.maintainers.part import TablePart
 from holdfast.streaming.maintainers.table.bounds import NearBounds
-from holdfast.tables.arrays import Slots
+from holdfast.tables.arrays import Slots, as_slots
 
 FAMILY = "near"
 """The family of near constraints in a store."""
@@ -90,6 +93,7 @@ class NearMaintainer(TablePart):
     Attributes
     ----------
     shown : the rows that are shown as exceptions.
+    suspects : the cells that are probably wrong.
     """
 
     def __init__(self, rows: RowSet, bounds: NearBounds, counts: NearCounts) -> None:
@@ -104,6 +108,7 @@ class NearMaintainer(TablePart):
         self._lost = 0
         self._saved: Border | None = None
         self.shown = ShownExceptions(rows, counts, self._named)
+        self.suspects = FollowedSuspects(rows, self._surest)
         self.begin()
 
     def seed(self) -> None:
@@ -125,8 +130,8 @@ class NearMaintainer(TablePart):
 
     @property
     def held(self) -> Slots:
-        """The slots of the rows that are shown as exceptions."""
-        return self.shown.held
+        """The slots of the rows that are shown as exceptions, or have suspects."""
+        return np.concatenate([self.shown.held, self.suspects.held])
 
     def strengths(self, some: Sequence[NearConstraint]) -> list[float | None]:
         """Return the strength of members (`discovery/near/ranking.py`), None for an order compatibility.
@@ -142,6 +147,29 @@ class NearMaintainer(TablePart):
         counts = self._counts.exactly(needed(filter(None, members), targets))
         ranking = NearScores(len(self._rows), targets, counts)
         return [None if member is None else ranking.strength(member) for member in members]
+
+    def find_suspects(self, least: float, most: int | None = None) -> tuple[int, list[tuple[Place, Suspect]]]:
+        """Return how many cells of the current rows are suspects, and the surest of them, each with its place.
+
+        O(n) a functional dependency that nearly holds.
+        """
+        found = self._counts.suspects({one: count.count for one, count in self._members.items()}, least)
+        cells, schema = found[:most], self._rows.space.schema
+        key = [schema.names[column] for column in self._rows.key]
+        like = [cell.slot if cell.expected is None else cell.expected for cell in cells]
+        images = self._rows.values(as_slots(np.array([*(cell.slot for cell in cells), *like], np.int64)))
+        surest: list[tuple[Place, Suspect]] = []
+        for cell, values, expected in zip(cells, images, images[len(cells) :], strict=False):
+            name, is_expected = schema.names[cell.column], cell.expected is not None
+            row = RowImage({column: values[column] for column in key}, values)
+            violated = tuple(self._with_count(one, self._members[one]) for one in cell.violated)
+            value = expected[name] if is_expected else None
+            one = Suspect(None, name, values[name], is_expected, value, cell.score, violated, row)
+            surest.append(((cell.slot, cell.column), one))
+        return len(found), surest
+
+    def _surest(self, most: int) -> tuple[int, list[tuple[Place, Suspect]]]:
+        return self.find_suspects(LEAST_SCORE, most)
 
     def exceptions_of(self, some: Sequence[NearConstraint]) -> list[int | None]:
         """Return the exceptions of each constraint, None if it does not nearly hold. O(n log n) for each."""
@@ -184,6 +212,7 @@ class NearMaintainer(TablePart):
         """Begin a batch: `undo` leads back to here."""
         self._before = self._members, self._others, self._border, self._lost
         self.shown.begin()
+        self.suspects.begin()
         self._had = {candidate: count.count for candidate, count in self._members.items()}
 
     @property
@@ -212,6 +241,7 @@ class NearMaintainer(TablePart):
         """Take a batch back, after the rows are as they were before it. O(n log n) a member."""
         self._members, self._others, self._border, self._lost = self._before
         self.shown.undo()
+        self.suspects.undo()
         self.rebuild()
 
     def rebuild(self) -> None:
@@ -239,6 +269,7 @@ class NearMaintainer(TablePart):
         if is_near or any(member.count > most for member in self._members.values()):
             self._search()
         self.shown.follow(delta, self._members)
+        self.suspects.follow(delta)
 
     def save(self, prefix: bytes, *, everything: bool = False) -> Iterator[WriteBatch]:
         """Yield what changed since the last save, or everything."""
@@ -254,6 +285,7 @@ class NearMaintainer(TablePart):
         if before is None or before.floors is not border.floors:
             batch.put(FAMILY, prefix + b"floors", codecs.codes(border.floors))
         self.shown.save(FAMILY, prefix + _SHOWN, batch, everything=everything)
+        self.suspects.save(prefix, batch, everything=everything)
         self._saved = border
         yield batch
 
@@ -270,6 +302,7 @@ class NearMaintainer(TablePart):
         self._members = self._counts.first(dict(zip(members, head["counts"], strict=True)))
         shown = prefix + _SHOWN
         self.shown.restore((key[len(shown) :], value) for key, value in store.scan(FAMILY, shown))
+        self.suspects.restore(store, prefix)
         self._saved = self._border
         self.begin()
 

@@ -13,6 +13,7 @@ from holdfast.indexes.rows import RowDelta
 from holdfast.streaming.incoming.netting import Netted
 from holdfast.streaming.maintainers.inclusion.column_values import ColumnChange
 from holdfast.streaming.maintainers.near.changes import NearChange, NearExample
+from holdfast.streaming.maintainers.near.suspects import SuspectChanges
 from holdfast.streaming.maintainers.rules.state import RuleState
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class BatchResult:
     rules : the state of each monitored rule.
     near : the changes of constraints that nearly hold.
     near_counts : how many constraints nearly hold, and how many of these have exceptions.
+    suspects : the changes of the suspects that are followed.
     exceptions_shown, exceptions_hidden : rows that are shown as exceptions since this batch, and rows no longer shown.
     left_out : fields that no column has, first seen in this batch: each with its first record.
     """
@@ -64,6 +66,7 @@ class BatchResult:
     near_counts: tuple[int, int] | None = None
     exceptions_shown: tuple[NearExample, ...] = ()
     exceptions_hidden: tuple[NearExample, ...] = ()
+    suspects: SuspectChanges = field(default_factory=SuspectChanges)
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -100,6 +103,7 @@ class BatchResult:
             near_counts=table.near_counts,
             exceptions_shown=() if near is None else near.shown.added,
             exceptions_hidden=() if near is None else near.shown.removed,
+            suspects=SuspectChanges() if near is None else near.suspects.changes,
             truncated=table.holding.truncated,
         )
 

@@ -1,0 +1,88 @@
+"""Suspects, as the view and the report show them."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast.constraints import UsageError
+from holdfast.dashboard.reporting import page_with
+from tests.dashboard.conftest import BOSTON, CAMBRIDGE
+from tests.dashboard.tables import Written, flattened, near_constraint
+
+if TYPE_CHECKING:
+    from holdfast.dashboard.answers import Answers
+
+NOW = datetime.datetime(2026, 3, 31, tzinfo=datetime.UTC)
+LYNN = {**BOSTON, "Id": 3, "City": "Lynn"}
+
+
+def put_suspects(written: Written) -> None:
+    """Put three suspects of two tables, and a near constraint that two of them violate."""
+    written.put(
+        flattened(
+            [
+                written.near("Zip -> City", 2, 0, [BOSTON]),
+                written.suspect(BOSTON, "City", "Cambridge", ["{Zip}: [] -> City", "{Zip}: [] -> State"]),
+                written.suspect(LYNN, "City", None, ["{Zip}: [] -> City"], score=0.99),
+                written.suspect(CAMBRIDGE, "Zip", None, ["{Zip}: [] -> City"], table_name="other", expected=None),
+            ]
+        )
+    )
+
+
+def report_of(answers: Answers) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page_with(answers, NOW), re.DOTALL)
+    assert found is not None
+    told: dict[str, Any] = json.loads(found[1])["answers"]
+    return told
+
+
+def test_suspects_are_listed_with_their_rows(written: Written, answers: Answers) -> None:
+    put_suspects(written)
+    found = answers.ask("suspects", {})
+    assert (found["all"], found["total"]) == (3, 3)
+    assert found["values"] == {"table_name": {"tax": 2, "other": 1}, "column": {"City": 2, "Zip": 1}}
+    lynn, *others = found["rows"]
+    assert (lynn["value"], lynn["expected"], lynn["score"]) == ("Lynn", {"value": None}, 0.99)
+    boston, other = sorted(others, key=lambda row: str(row["table_name"]), reverse=True)
+    assert (boston["value"], boston["expected"]) == ("Boston", {"value": "Cambridge"})
+    assert other["expected"] is None, "no certain value is expected"
+    assert [(one["name"], one["named"], one["key"]) for one in boston["columns"]][:4] == [
+        ("City", True, False),
+        ("Zip", True, False),
+        ("State", True, False),
+        ("Id", False, True),
+    ]
+    assert boston["cells"][:4] == ["Boston", "02139", "MA", "2"]
+    zip_city, zip_state = boston["constraints"]
+    assert zip_city["constraint_id"] == near_constraint("Zip -> City", 0)["constraint_id"]
+    assert (zip_city["exceptions"], zip_state["constraint_id"]) == (2, None)
+    assert zip_state["sentence"] == "Rows with the same Zip have the same State."
+    assert found["as_of"] == {"tax": boston["as_of_commit"], "other": other["as_of_commit"]}
+
+
+def test_they_are_filtered_and_go_by_pages(written: Written, answers: Answers) -> None:
+    put_suspects(written)
+    cities = answers.ask("suspects", {"column": "City", "limit": "1", "offset": "1"})
+    assert (cities["all"], cities["total"], [row["value"] for row in cities["rows"]]) == (3, 2, ["Boston"])
+    assert answers.ask("suspects", {"table_name": "nobody"})["rows"] == []
+    with pytest.raises(UsageError, match="limit"):
+        answers.ask("suspects", {"limit": "many"})
+
+
+def test_a_suspect_that_disappeared_is_not_listed(written: Written, answers: Answers) -> None:
+    assert answers.ask("suspects", {})["rows"] == []
+    put_suspects(written)
+    written.put(written.suspect(BOSTON, "City", "Cambridge", [], change="disappeared", reason="changed"))
+    assert {row["value"] for row in answers.ask("suspects", {})["rows"]} == {"Lynn", "02139"}
+
+
+def test_a_report_has_them_where_there_are_any(written: Written, answers: Answers) -> None:
+    assert "suspects" not in report_of(answers)
+    put_suspects(written)
+    assert len(report_of(answers)["suspects"]["rows"]) == 3
