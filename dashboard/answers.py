@@ -15,6 +15,7 @@ from holdfast.constraints import ExternalError, UsageError
 from holdfast.dashboard.reading.batches import BATCHES, METRICS, SPANS, batches, figures, rows_now, tables
 from holdfast.dashboard.reading.changes import CHANGES, WORDS, ChangeFilter, ConstraintChanges
 from holdfast.dashboard.reading.held import FILTERS, ORDERS, Held
+from holdfast.dashboard.reading.incidents import Incidents, Indexes
 from holdfast.dashboard.reading.inclusions import NearInclusions, inclusion_parts
 from holdfast.dashboard.reading.near_changes import NEAR_CHANGES, NearConstraintChanges
 from holdfast.dashboard.reading.near_held import (
@@ -27,16 +28,21 @@ from holdfast.dashboard.reading.near_held import (
 from holdfast.dashboard.reading.outputs import Outputs
 from holdfast.dashboard.reading.quarantined import QUARANTINE, quarantined
 from holdfast.dashboard.reading.rules import STATUS, Rules
+from holdfast.dashboard.reading.since import missed
+from holdfast.dashboard.reading.twins import Twins
+from holdfast.display.incidents import DIRECTIONS
 
 Answer = dict[str, Any]
 Parameters = Mapping[str, str]
 
 MOST_AT_ONCE = 500
 _FEW = 25
-_RECENT = 12
+_RECENT = 5
 _MOVERS = 8
 _POINTS = 240
 _LONGEST_WORD = 2_000
+_MOST_MISSED = 5
+_NEWEST_INCIDENTS = 5
 
 
 class Answers:
@@ -58,10 +64,15 @@ class Answers:
         self._rules = Rules(outputs)
         self._near_held = NearHeld(outputs)
         self._near_changes = NearConstraintChanges(outputs)
+        self._indexes = Indexes(outputs, self._changes, self._held, self._near_changes, self._near_held, Twins(outputs))
+        self._incidents = Incidents(self._indexes)
         self._lock = threading.Lock()
         self._looked = -every
         self._questions: dict[str, Callable[[Parameters], Answer]] = {
             "overview": self._overview,
+            "since": self._since,
+            "incidents": self._incident_page,
+            "incident": self._incident,
             "changes": self._change_page,
             "constraints": self._constraint_page,
             "rules": self._rule_list,
@@ -133,6 +144,39 @@ class Answers:
             "near": self._near_overview(SPANS[span]),
             "quarantined": self.outputs.count(QUARANTINE),
         }
+
+    def _since(self, given: Parameters) -> Answer:
+        """Return what changed since a commit, or in a span of time, with the newest incidents of these commits."""
+        span = _one_of(given, "span", tuple(SPANS), "day")
+        until, newest = self._newest(), max(self._changes.last_commit, self._near_changes.last_commit, 0)
+        after = _number(given, "commit", None)
+        if after is None or after > newest:  # the outputs begin anew
+            first = 0 if until is None else _within(until, SPANS[span])[0]
+            after = max(index.last_before(first) for index in (self._changes, self._near_changes))
+            given = {}
+        return {
+            "span": None if given.get("commit") else span,
+            "after": after,
+            "newest": newest,
+            "has_near": bool(self._near_held.total or self._near_changes.total),
+            "until": None if until is None else until.isoformat(),
+            **missed(self._indexes, after, _MOST_MISSED, self._incidents.muted),
+            "incidents": self._incidents.newest(after, _NEWEST_INCIDENTS),
+        }
+
+    def _incident_page(self, given: Parameters) -> Answer:
+        direction = _one_of(given, "direction", ("", *DIRECTIONS), "") or None
+        until = _number(given, "until", None)
+        tables = sorted({*self._changes.tables, *self._near_changes.tables})
+        found = self._incidents.page(given.get("table_name") or None, direction, until, *_slice(given))
+        return {**found, "tables": tables, "left_out": self._changes.left_out}
+
+    def _incident(self, given: Parameters) -> Answer:
+        commit = _number(given, "commit", None)
+        if commit is None:
+            raise UsageError("commit is missing: expected the number of a commit")
+        direction = _one_of(given, "direction", DIRECTIONS, DIRECTIONS[0])
+        return self._incidents.one(commit, given.get("table_name") or "", direction, *_slice(given))
 
     def _change_page(self, given: Parameters) -> Answer:
         wanted = ChangeFilter(

@@ -18,6 +18,7 @@ from holdfast.dashboard.answers import MOST_AT_ONCE, Answer, Answers
 from holdfast.dashboard.serving import PAGE
 
 MOST_CHANGES, MOST_CONSTRAINTS, MOST_NEAR, MOST_RECORDS = 1_000, 5_000, 2_000, 200
+MOST_INCIDENTS = 200
 MOST_DETAILED = 60
 _MOST_COURSES = 50
 
@@ -56,6 +57,8 @@ def written(answers: Answers) -> dict[str, Any]:
     tables = ["", *(row["table_name"] for row in overview["tables"][:_MOST_COURSES])]
     return {
         "overview": overview,
+        "since": answers.ask("since", {}),
+        **_incidents(answers),
         "changes": _first(answers, "changes", MOST_CHANGES),
         "constraints": _first(answers, "constraints", MOST_CONSTRAINTS),
         **nearly,
@@ -65,6 +68,18 @@ def written(answers: Answers) -> dict[str, Any]:
         "history": {name: answers.ask("history", {"table_name": name}) for name in tables},
         "batches": {name: answers.ask("batches", {"table_name": name}) for name in tables},
     }
+
+
+def _incidents(answers: Answers) -> dict[str, Any]:
+    """Return the newest incidents; the newest of them with their first constraints."""
+    listed = _first(answers, "incidents", MOST_INCIDENTS)
+    detailed = {
+        row["key"]: answers.ask(
+            "incident", {name: str(row[name]) for name in ("commit", "table_name", "direction")} | {"limit": "100"}
+        )
+        for row in listed["rows"][:MOST_DETAILED]
+    }
+    return {"incidents": listed, "incident": detailed}
 
 
 def _near(answers: Answers) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 // The page: shows the view of the address, and updates it when commits arrive.
 
 import { el, link, morphChildren, value } from "./dom.js";
+import { seenUpTo } from "./looked.js";
 import { source } from "./source.js";
 import { VIEWS } from "./views.js";
 import { moment, tellAsOf, tick } from "./words.js";
@@ -34,7 +35,7 @@ async function show({ arrived = false, stays = false } = {}) {
   place.setAttribute("aria-busy", "true");
   let parts;
   try {
-    parts = await VIEWS[name].show(ask, parameters);
+    parts = await VIEWS[name].show(ask, parameters, answers.isLive);
   } catch (error) {
     if (!(error instanceof TypeError)) parts = [el("p", { class: "problem", role: "alert" }, value(error.message))];
     else throw error;
@@ -100,6 +101,12 @@ document.addEventListener("submit", (event) => {
   location.hash = filtered(event.target);
 });
 document.addEventListener("click", (event) => {
+  const seen = event.target.closest?.("button[data-seen]");
+  if (seen) {
+    seenUpTo(seen.dataset.application, Number(seen.dataset.seen));
+    show({ stays: true }).then(() => { said.textContent = "Everything up to now is marked as seen."; });
+    return;
+  }
   const stay = event.target.closest?.("a[data-stay]");
   if (!stay || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();

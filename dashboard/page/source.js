@@ -60,6 +60,14 @@ class Written {
       const found = answer[parameters.id];
       return found ? page(found, parameters, () => true) : this.without(parameters.id);
     }
+    if (question === "incidents") {
+      return page(answer, parameters, (row) =>
+        (!parameters.table_name || row.table_name === parameters.table_name) && (!parameters.direction || row.direction === parameters.direction));
+    }
+    if (question === "incident") {
+      const found = answer[`${parameters.commit}-${parameters.direction}-${parameters.table_name}`];
+      return found ? page(found, parameters, () => true) : { incident: null, total: 0, rows: [], isShort: true };
+    }
     if (question === "quarantine") {
       return page(answer, parameters, (row) =>
         (!parameters.table_name || row.table_name === parameters.table_name) && (!parameters.reason || row.reason.includes(parameters.reason)));

@@ -1,6 +1,7 @@
 // The views: each asks its questions, and returns the elements of the page.
 
 import { el, link, value } from "./dom.js";
+import { askMissed, incidents, missedSince } from "./incidents.js";
 import { near, nearSummary } from "./near.js";
 import { FIRST, change, changes, constraint, course, filters, more, rule, scrolled, spans, stateOf, tableLink, title } from "./parts.js";
 import { plot } from "./plot.js";
@@ -9,6 +10,7 @@ import { FAMILIES, KINDS, SPANS, ago, bytes, count, counted, day, duration, kind
 
 export const VIEWS = {
   overview: { title: "Overview", show: overview },
+  incidents: { title: "Incidents", show: incidents },
   changes: { title: "Changes", show: changeList },
   rules: { title: "Rules", show: rules },
   constraints: { title: "Constraints", show: constraints },
@@ -22,16 +24,17 @@ function tile(number, text, href, kind) {
   return el("li", { class: `tile ${kind ?? ""}` }, el("a", { href }, el("span", { class: "figure" }, number), el("span", {}, text)));
 }
 
-async function overview(ask, parameters) {
-  const [about, history] = await Promise.all([ask("overview", parameters), ask("history", {})]);
+async function overview(ask, parameters, isLive) {
+  const [about, history, news] = await Promise.all([ask("overview", parameters), ask("history", {}), askMissed(ask, parameters)]);
   const { broken, all, violated } = about.rules;
   const came = Object.values(about.changed).reduce((sum, one) => sum + one.appeared, 0);
   const went = Object.values(about.changed).reduce((sum, one) => sum + one.disappeared, 0);
-  const news = came || went ? `${counted(went, "constraint")} disappeared and ${count(came)} appeared in the ${SPANS[about.span]}.` : `Nothing has changed in the ${SPANS[about.span]}.`;
-  const verdict = !all ? news : broken.length ? `${count(broken.length)} of ${counted(all, "rule")} ${broken.length === 1 ? "is" : "are"} broken.`
+  const changed = came || went ? `${counted(went, "constraint")} disappeared and ${count(came)} appeared in the ${SPANS[about.span]}.` : `Nothing has changed in the ${SPANS[about.span]}.`;
+  const verdict = !all ? changed : broken.length ? `${count(broken.length)} of ${counted(all, "rule")} ${broken.length === 1 ? "is" : "are"} broken.`
     : violated ? `No rule is broken; ${counted(violated, "rule")} ${violated === 1 ? "is" : "are"} violated within the accepted threshold.` : all === 1 ? "The one rule holds." : `All ${count(all)} rules hold.`;
   return [
     title(verdict, about.until ? el("p", { class: "quiet" }, "As of ", ago(about.until), `, ${moment(about.until)}`) : null),
+    missedSince(news, isLive),
     el("ul", { class: "tiles" },
       tile(count(broken.length), broken.length === 1 ? "broken rule" : "broken rules", link("rules"), broken.length ? "bad" : "good"),
       tile(`−${count(went)}`, `constraints disappeared, ${SPANS[about.span]}`, link("changes", { change: "disappeared", cause: "data" }), went ? "gone" : ""),

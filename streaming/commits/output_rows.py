@@ -22,6 +22,7 @@ from holdfast.streaming.maintainers.rules.state import RuleExample, RuleState
 if TYPE_CHECKING:
     from holdfast.streaming.commits.applied_batch import AppliedBatch
 
+_MOST_FILES = 100
 NULLS_RULE = "null equals null, and sorts below every value"
 NULLS_IGNORED = "nulls are ignored"
 
@@ -116,7 +117,7 @@ class OutputRows:
 
     def change(self, row: Row, about: Row, score: float | None = None) -> None:
         """Add a row about a change, and the corresponding row of `constraints`."""
-        self.add("constraint_changes", {**row, "committed_at": self.at, "date": self.at[:10]})
+        self.add("constraint_changes", {**row, "score": score, "committed_at": self.at, "date": self.at[:10]})
         if row["change"] == "appeared":
             rule = NULLS_IGNORED if about["family"] == "ind" else NULLS_RULE
             since = {"since_commit": self.commit, "since": self.at, "nulls_rule": rule}
@@ -151,6 +152,7 @@ class OutputRows:
                 "batch_id": position.batch_id,
                 "start_offsets": position.start,
                 "end_offsets": position.end,
+                "files": as_json(list(batch.files[:_MOST_FILES])) if batch.files else None,
                 "rows_in": batch.records,
                 **{name: getattr(result, name) for name in ("inserted", "deleted", "updated", "ignored", "late")},
                 "owed": result.newly_owed,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import expect
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from holdfast.dashboard.serving import Site
 
-VIEWS = ("overview", "changes", "rules", "constraints", "near", "inclusions", "pipeline", "quarantine")
+VIEWS = ("overview", "incidents", "changes", "rules", "constraints", "near", "inclusions", "pipeline", "quarantine")
 LYNN = {**BOSTON, "Id": 3, "City": "Lynn"}
 HOSTILE = "<script>window.stolen = 1</script><img src=x onerror='window.stolen=2'>"
 TURNED = "abc\u202egpj.exe"
@@ -244,6 +245,37 @@ def test_how_near_constraints_are_switched_on(open_page: Callable[..., Page], wr
     expect(page.locator("main")).to_contain_text("Not maintained on orders: near: {share: 1%} under a table")
 
 
+def test_the_page_opens_with_what_was_missed(open_page: Callable[..., Page], written: Written, site: Site) -> None:
+    phone = "not(t.Phone = s.Phone)"
+    page = open_page(site.address)
+    assert page.inner_text(".missed h2") == "In the last day"
+    assert texts(page, ".sort h3") == ["2 lost", "0 recovered"]
+    page.click("text=Mark as seen")
+    expect(page.locator(".missed h2")).to_contain_text("Since you last looked, 0 seconds ago")
+    assert "No constraint was lost or recovered." in page.inner_text(".missed")
+    written.put(flattened([written.appeared(phone), {"batches": [written.batch(files='["/in/phones-1.json"]')]}]))
+    expect(page.locator(".sort.come h3")).to_have_text("1 recovered")
+    assert texts(page, ".missed .change .sentence") == [
+        f"1 constraint of tax recovered with commit {written.commit} (file phones-1.json): key(Phone)"
+    ]
+    page.reload()
+    ready(page)
+    assert texts(page, ".sort.come h3") == ["1 recovered"], "a page that is opened again at once is the same look"
+    earlier = "JSON.stringify({ application: 'shop', shown: { commit: COMMIT, at: Date.now() - 3600000 } })"
+    page.evaluate(f"localStorage.setItem('holdfast-looked', {earlier.replace('COMMIT', str(written.commit))})")
+    written.put(flattened([written.disappeared(phone, [BOSTON, CAMBRIDGE]), {"batches": [written.batch()]}]))
+    page.reload()
+    ready(page)
+    assert page.inner_text(".missed h2") == "Since you last looked, 1 hour ago"
+    assert texts(page, ".sort h3") == ["1 lost", "0 recovered"]
+    page.click("text=its constraints")
+    expect(page.locator("h1")).to_have_text("One incident")
+    assert "by the rows Id 2 and Id 1: key(Phone)" in page.inner_text(".card")
+    assert page.locator(".proof tbody tr:visible").count() == 2
+    page.click("text=its page")
+    expect(page.locator("h1")).to_have_text("History of one constraint")
+
+
 def test_a_commit_is_followed(open_page: Callable[..., Page], written: Written, site: Site) -> None:
     page = open_page(f"{site.address}#/changes?table_name=tax")
     page.focus("select[name=reason]")
@@ -343,7 +375,8 @@ def test_hostile_values_are_text(open_page: Callable[..., Page], written: Writte
     hostile(written)
     page = open_page(site.address)
     detail = near_constraint("`<b>Zip</b>` -> `a\u202eb`", 0, table_name=HOSTILE)["constraint_id"]
-    for view in (*VIEWS, f"near?id={detail}"):
+    incident = f"incidents?{urlencode({'commit': written.commit, 'table_name': HOSTILE, 'direction': 'lost'})}"
+    for view in (*VIEWS, f"near?id={detail}", incident):
         go(page, view)
         page.evaluate("for (const place of document.querySelectorAll('details')) place.open = true")
         assert page.evaluate("window.stolen") is None, view
@@ -370,7 +403,8 @@ def test_everybody_can_use_it(
     hostile(written)
     page = open_page(site.address, width, scheme)
     detail = near_constraint("`<b>Zip</b>` -> `a\u202eb`", 0, table_name=HOSTILE)["constraint_id"]
-    for view in (*VIEWS, "changes?q=nothing+has+this", f"near?id={detail}", f"near?id={'0' * 64}"):
+    incident = f"incidents?{urlencode({'commit': written.commit, 'table_name': HOSTILE, 'direction': 'lost'})}"
+    for view in (*VIEWS, "changes?q=nothing+has+this", f"near?id={detail}", f"near?id={'0' * 64}", incident):
         go(page, view)
         page.evaluate("for (const place of document.querySelectorAll('details')) place.open = true")
         page.evaluate("document.getAnimations().forEach(one => one.finish())")
