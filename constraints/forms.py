@@ -28,8 +28,8 @@ def exact_forms(near: NearConstraint, order: Mapping[str, int]) -> Iterator[Deni
         yield key(context)
         return
     if near.shape is NearShape.CONSTANT:
-        predicates = functional_dependency(context, target[0]).predicates
-        yield DenialConstraint(sorted(predicates, key=lambda predicate: order.get(predicate.left, 0)))
+        predicates = {p.left: p for p in functional_dependency(context, target[0]).predicates}
+        yield DenialConstraint(predicates[name] for name in _sorted((*context, *target), order))
     yield OrderDependency(context, target, opposite=near.shape is NearShape.ORDER_DESC)
 
 
@@ -39,4 +39,5 @@ def published_near(near: NearConstraint, order: Mapping[str, int]) -> NearConstr
 
 
 def _sorted(names: tuple[str, ...], order: Mapping[str, int]) -> list[str]:
-    return sorted(names, key=lambda name: order.get(name, 0))
+    """Return columns in the order of the table; unknown ones last, as new columns are."""
+    return sorted(names, key=lambda name: order.get(name, len(order)))

@@ -25,6 +25,7 @@ from holdfast.dashboard.reading.near_held import (
     exceptions_of,
     followed_on,
 )
+from holdfast.dashboard.reading.one_constraint import one_constraint
 from holdfast.dashboard.reading.outputs import Outputs
 from holdfast.dashboard.reading.quarantined import QUARANTINE, quarantined
 from holdfast.dashboard.reading.rules import STATUS, Rules
@@ -77,6 +78,7 @@ class Answers:
             "constraints": self._constraint_page,
             "rules": self._rule_list,
             "history": self._history,
+            "constraint": self._constraint,
             "near": self._near_page,
             "near_constraint": self._near_constraint,
             "inclusions": self._inclusions,
@@ -208,6 +210,12 @@ class Answers:
         filters = {name: given[name] for name in ("table_name", "kind") if given.get(name)}
         now = self._held.counts("family", filters)
         return {"families": self._changes.history(filters, now, _POINTS)}
+
+    def _constraint(self, given: Parameters) -> Answer:
+        identity = _identity(given)
+        if identity is None:
+            raise UsageError("id is missing: expected the constraint_id of a constraint")
+        return {"found": one_constraint(self._indexes, identity, _POINTS)}
 
     def _near_page(self, given: Parameters) -> Answer:
         filters = {name: given[name] for name in NEAR_FILTERS if given.get(name)}

@@ -54,12 +54,14 @@ def written(answers: Answers) -> dict[str, Any]:
     """Return the answers for a file: short answers whole, long lists with their first rows and their length."""
     overview = answers.ask("overview", {})
     nearly = {} if overview["near"] is None else _near(answers)
+    since = answers.ask("since", {})
     tables = ["", *(row["table_name"] for row in overview["tables"][:_MOST_COURSES])]
     return {
         "overview": overview,
-        "since": answers.ask("since", {}),
+        "since": since,
         **_incidents(answers),
         "changes": _first(answers, "changes", MOST_CHANGES),
+        "constraint": _detailed(answers, [since, nearly.get("near_constraint", {}), overview]),
         "constraints": _first(answers, "constraints", MOST_CONSTRAINTS),
         **nearly,
         "quarantine": _first(answers, "quarantine", MOST_RECORDS),
@@ -80,6 +82,15 @@ def _incidents(answers: Answers) -> dict[str, Any]:
         for row in listed["rows"][:MOST_DETAILED]
     }
     return {"incidents": listed, "incident": detailed}
+
+
+def _detailed(answers: Answers, shown: list[Answer]) -> dict[str, Any]:
+    """Return what is known of the constraints that some answers name first."""
+    since, near, overview = shown
+    missed = [row["constraint_id"] for name in ("lost", "nearly", "recovered") for row in since[name]["rows"]]
+    named = [*missed, *near, *(row["constraint_id"] for row in overview["recent"])]
+    wanted = list(dict.fromkeys(named))[:MOST_DETAILED]
+    return {one: answers.ask("constraint", {"id": one})["found"] for one in wanted}
 
 
 def _near(answers: Answers) -> dict[str, Any]:

@@ -60,6 +60,7 @@ class Written {
       const found = answer[parameters.id];
       return found ? page(found, parameters, () => true) : this.without(parameters.id);
     }
+    if (question === "constraint") return { found: answer[parameters.id] ?? null };
     if (question === "incidents") {
       return page(answer, parameters, (row) =>
         (!parameters.table_name || row.table_name === parameters.table_name) && (!parameters.direction || row.direction === parameters.direction));

@@ -1,5 +1,6 @@
 // The views: each asks its questions, and returns the elements of the page.
 
+import { constraintCard, exceptionCourse, lastProof } from "./constraint.js";
 import { el, link, value } from "./dom.js";
 import { askMissed, incidents, missedSince } from "./incidents.js";
 import { near, nearSummary } from "./near.js";
@@ -67,14 +68,12 @@ function tableLine(row, about) {
 }
 
 async function changeList(ask, parameters) {
-  const { id, ...others } = parameters;
+  if (parameters.id) return oneConstraint(ask, parameters);
   const answer = await ask("changes", { ...parameters, limit: parameters.limit ?? FIRST });
   const { values } = answer;
-  const one = id ? answer.rows[0] : null;
   return [
-    title(id ? "History of one constraint" : "Changes", el("p", { class: "quiet" }, id ? null : "Every constraint that appeared or disappeared, and the rows that prove it.")),
-    one ? el("div", { class: "card" }, constraint(one), el("p", { class: "about" }, tableLink(one, "constraints"), kindOf(one), el("a", { href: link("changes", others) }, "all changes"))) : null,
-    id ? null : filters(parameters, [
+    title("Changes", el("p", { class: "quiet" }, "Every constraint that appeared or disappeared, and the rows that prove it.")),
+    filters(parameters, [
       { name: "table_name", label: "Table", values: values.table_name },
       { name: "change", label: "Change", values: values.change },
       { name: "reason", label: "Reason", values: values.reason },
@@ -85,6 +84,21 @@ async function changeList(ask, parameters) {
     changes(answer.rows, "h2"),
     more(answer, parameters, "changes", "change"),
     answer.left_out ? el("p", { class: "quiet" }, `${count(answer.left_out)} older changes are in the table only.`) : null,
+  ];
+}
+
+async function oneConstraint(ask, parameters) {
+  const { id, ...others } = parameters;
+  const [answer, { found }] = await Promise.all([ask("changes", { ...parameters, limit: parameters.limit ?? FIRST }), ask("constraint", { id })]);
+  const all = el("a", { href: link("changes", others) }, "all changes");
+  const one = answer.rows[0];
+  const known = one ? el("div", { class: "card" }, constraint(one), el("p", { class: "about" }, tableLink(one, "constraints"), kindOf(one), all))
+    : el("p", { class: "quiet" }, "There is no constraint with this address. ", all);
+  return [
+    title("One constraint"),
+    found ? [constraintCard(found, all), exceptionCourse(found), found.proof?.commit === one?.commit ? null : lastProof(found)] : known,
+    el("h2", {}, "Its history"), changes(answer.rows),
+    more(answer, parameters, "changes", "change"),
   ];
 }
 

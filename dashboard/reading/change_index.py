@@ -154,6 +154,18 @@ class ChangeIndex(ABC):
             **self._numbered({name: batch[name] for name in self.indexed}),
         }
 
+    def has(self, constraint_id: str) -> bool:
+        """Whether a change of a constraint is known. O(known)."""
+        return bool(self._of(constraint_id).any())
+
+    @abstractmethod
+    def flaps(self, ids: NDArray[np.uint64]) -> list[int]:
+        """Return how often each of some constraints ended and came back, given first digits of identities. O(known)."""
+
+    def flaps_of(self, constraint_id: str) -> int:
+        """Return how often a constraint ended and came back. O(known)."""
+        return self.flaps(short_ids(pa.array([constraint_id])))[0]
+
     def _of(self, constraint_id: str) -> NDArray[np.bool_]:
         """Return which changes are of a constraint."""
         matching: NDArray[np.bool_] = self._index["id"] == short_ids(pa.chunked_array([[constraint_id]]))[0]

@@ -117,7 +117,7 @@ def _merged(
     near_turn: NDArray[np.int8],
     indexes: Indexes,
 ) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
-    """Return the net turns of both kinds, each constraint in one of them only; the turn of the near constraint counts."""
+    """Return the net turns of both kinds, with each constraint in one of them, as the near constraint changed."""
     turn, near_turn = turn.copy(), near_turn.copy()
     those = np.flatnonzero(near_turn != NO_TURN)
     if not len(those) or not len(ids):

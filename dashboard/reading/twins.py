@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from holdfast.constraints import HoldfastError, constraint_id, parse_near
-from holdfast.constraints.forms import exact_forms
+from holdfast.constraints.forms import exact_forms, published_near
 from holdfast.dashboard.reading.batches import TABLES
 from holdfast.dashboard.reading.near_changes import NEAR_CHANGES
 from holdfast.dashboard.reading.outputs import Outputs
@@ -52,11 +52,32 @@ class Twins:
                 found[place, : len(twins)] = twins
         return found
 
-    def _learn(self, asked: set[int]) -> None:
+    def near_of(self, table: str, text: str) -> str | None:
+        """Return the identity of the near constraint that says what a text says; None where there is no such shape."""
+        with self._lock:
+            self._look()
+            order = self._order.get(table, {})
+        try:
+            return constraint_id(published_near(parse_near(text), order), table)
+        except HoldfastError:  # not a shape of near constraints, or a text of a later version
+            return None
+
+    def exact_of(self, table: str, text: str) -> list[str]:
+        """Return the identities of the constraints that say what the text of a near constraint says."""
+        with self._lock:
+            self._look()
+            order = self._order.get(table, {})
+        return [constraint_id(form, table) for form in exact_forms(parse_near(text), order)]
+
+    def _look(self) -> None:
+        """Read the order of columns again, if tables have changed."""
         version = self._outputs.version(TABLES)
         if version != self._version:
             self._version, self._known = version, {}
             self._order = column_orders(self._outputs)
+
+    def _learn(self, asked: set[int]) -> None:
+        self._look()
         if asked <= self._known.keys():
             return
         for row in self._outputs.read(NEAR_CHANGES, _NAMED, ds.field("change") == "entered").to_pylist():

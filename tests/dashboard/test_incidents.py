@@ -283,3 +283,34 @@ def test_parameters_are_checked(answers: Answers, question: str, given: dict[str
 
 def test_an_incident_that_is_not_there(answers: Answers) -> None:
     assert answers.ask("incident", {"commit": "77", "table_name": "nope"})["incident"] is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_constraint_has_its_state_its_flaps_and_its_last_proof(tmp_path: Path, seed: int) -> None:
+    written = History(seed).write(tmp_path)
+    answers = answers_on(written)
+    changes, near_changes = rows_of(written, "constraint_changes"), rows_of(written, "near_changes")
+    held = {row["constraint_id"]: same(row) for row in rows_of(written, "constraints")}
+    near = {same(row): row["exceptions"] for row in rows_of(written, "near_constraints")}
+    for row in {row["constraint_id"]: row for row in [*changes, *near_changes]}.values():
+        found = answers.ask("constraint", {"id": row["constraint_id"]})["found"]
+        key, is_near = same(row), "shape" in row
+        forms = {c["constraint_id"] for c in changes if same(c) == key}
+        if not is_near:
+            forms = {row["constraint_id"]}
+        assert found["flaps"] == flaps_of(written, row)
+        assert found["is_near"] is is_near
+        assert found["holds"] is (bool(forms & held.keys()) or near.get(key) == 0)
+        counts = [c["exceptions"] for c in near_changes if same(c) == key and c["change"] != "left"]
+        assert [count for _, count in found["course"] if count is not None][-1:] == counts[-1:] or not counts
+        proofs = [c for c in changes if c["constraint_id"] in forms and c["reason"] == "violated"]
+        assert (found["proof"] is None) == (not proofs)
+        if proofs:
+            assert found["proof"]["commit"] == proofs[-1]["commit"]
+            assert found["proof"]["witness"]["columns"][0]["differs"] is not None
+
+
+def test_a_constraint_that_was_never_published(answers: Answers) -> None:
+    assert answers.ask("constraint", {"id": "0" * 64})["found"] is None
+    with pytest.raises(UsageError, match="id is missing"):
+        answers.ask("constraint", {})

@@ -145,7 +145,7 @@ def test_constraints_are_ranked_and_filtered(open_page: Callable[..., Page], wri
     expect(page.locator(".held > li")).to_have_count(1)
     assert "Rate never falls as Salary rises" in page.inner_text(".held > li")
     page.click(".held > li >> text=history")
-    expect(page.locator("h1")).to_have_text("History of one constraint")
+    expect(page.locator("h1")).to_have_text("One constraint")
     assert page.locator(".change").count() == 1
 
 
@@ -273,7 +273,7 @@ def test_the_page_opens_with_what_was_missed(open_page: Callable[..., Page], wri
     assert "by the rows Id 2 and Id 1: key(Phone)" in page.inner_text(".card")
     assert page.locator(".proof tbody tr:visible").count() == 2
     page.click("text=its page")
-    expect(page.locator("h1")).to_have_text("History of one constraint")
+    expect(page.locator("h1")).to_have_text("One constraint")
 
 
 def test_a_commit_is_followed(open_page: Callable[..., Page], written: Written, site: Site) -> None:
@@ -479,3 +479,23 @@ def test_the_report_opens_from_a_file(open_page: Callable[..., Page], written: W
     assert page.evaluate("window.stolen") is None
     go(page, "constraints?order=newest")
     assert page.locator(".held > li").count() == 3
+
+
+def test_one_constraint_has_its_state_in_all_its_forms(
+    open_page: Callable[..., Page], written: Written, site: Site
+) -> None:
+    one = nearly(written)
+    page = open_page(f"{site.address}#/changes?q=zip&change=disappeared")
+    page.click("text=history")
+    expect(page.locator("h1")).to_have_text("One constraint")
+    assert "▲ holds except for 2 rows of 201, 0.995 %" in page.inner_text(".card")
+    assert page.locator(".plot circle").count() == 2
+    page.click(".card >> text=its exceptions")
+    expect(page.locator("h1")).to_have_text("One near constraint")
+    assert page.url.endswith(one)
+    assert page.locator(".rows .differs").first.inner_text() == "Lynn"
+    page.click(".card >> text=as a constraint")
+    expect(page.locator("h1")).to_have_text("One constraint")
+    written.put(flattened([written.near("Zip -> City", 0, 2, rows=201), written.appeared(ZIP_CITY)]))
+    expect(page.locator(".card")).to_contain_text("✓ holds for")
+    assert "ended and came back once" in page.inner_text(".card")
