@@ -100,7 +100,25 @@ document.addEventListener("submit", (event) => {
   clearTimeout(typing);
   location.hash = filtered(event.target);
 });
+// Copy a text; where the browser refuses, select it, so that a person can.
+async function copy(button) {
+  const shown = button.previousElementSibling;
+  try {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    said.textContent = "The line is copied.";
+    button.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(shown);
+    said.textContent = "The line is selected.";
+  }
+}
+
 document.addEventListener("click", (event) => {
+  const copied = event.target.closest?.("button[data-copy]");
+  if (copied) {
+    copy(copied);
+    return;
+  }
   const seen = event.target.closest?.("button[data-seen]");
   if (seen) {
     seenUpTo(seen.dataset.application, Number(seen.dataset.seen));

@@ -26,7 +26,7 @@ export function constraintCard(found, ...others) {
       el("span", {}, found.is_near ? SHAPES[found.near?.shape] ?? "near constraint" : kindOf(found)), flapText(found),
       held && held.score !== null ? el("span", {}, `score ${held.score.toFixed(2)}`) : null,
       found.near && found.near.strength !== null ? el("span", {}, `strength ${found.near.strength.toFixed(2)}`) : null,
-      otherForm, others));
+      found.muted ? el("span", {}, "muted") : null, otherForm, others));
 }
 
 export function exceptionCourse(found) {
@@ -41,4 +41,31 @@ export function lastProof(found) {
   return el("section", {}, el("h2", {}, !witness.columns.length ? "The value that is missing" : many ? "Rows that break it, side by side" : "A row that breaks it"),
     el("p", { class: "quiet" }, `${found.holds ? "Broke it" : "As"} of ${moment(at)}, commit ${count(commit)}`, found.holds ? "; it holds again." : "."),
     rows(witness, "Rows that break it, side by side"));
+}
+
+// What a person can do about it, without an account: lines to copy into files that people keep.
+export function actionList(found) {
+  const actions = [copyAsRule(found), muteIt(found)].filter(Boolean);
+  return actions.length ? el("section", { class: "actions" }, el("h2", {}, "What to do about it"), actions) : null;
+}
+
+function toCopy(text, label) {
+  return el("div", { class: "to-copy" }, el("pre", { tabindex: 0, "aria-label": label }, value(text)),
+    el("button", { type: "button", "data-copy": text }, "Copy"));
+}
+
+function copyAsRule(found) {
+  if (!found.rule) return null;
+  return el("details", { "data-key": "rule" }, el("summary", {}, "Copy as rule"),
+    el("p", {}, "Below ", el("code", {}, "rules:"), " in the configuration, this line counts its violations with every batch:"),
+    toCopy(found.rule, "The constraint as a rule"));
+}
+
+function muteIt(found) {
+  if (!found.mute) return null;
+  const name = found.mutes_file?.split("/").at(-1) ?? "mutes.yaml";
+  const place = found.mutes_file ? ["In ", value(name)] : ["With ", el("code", {}, "mutes: mutes.yaml"), " in the configuration, in this file"];
+  return el("details", { "data-key": "mute" }, el("summary", {}, found.muted ? "It is muted" : "Mute"),
+    found.muted ? el("p", {}, "It is left out of incidents, of the first view and of alerts. Without its line in ", value(name), ", it is not.")
+      : [el("p", {}, place, ", this line leaves it out of incidents, of the first view and of alerts, in all its forms:"), toCopy(found.mute, "The line that mutes it")]);
 }

@@ -33,8 +33,10 @@ export function missedSince(answer, isLive) {
       isLive && answer.newest > answer.after ? el("button", { type: "button", "data-seen": answer.newest, "data-application": answer.application }, "Mark as seen") : null),
     nothing ? el("p", { class: "quiet" }, answer.has_near ? "No constraint was lost, nearly lost or recovered." : "No constraint was lost or recovered.")
       : el("div", { class: "sorts" }, sorts.map(([name, sort]) => sortCard(name, sort, answer[name]))),
+    answer.mutes_problem ? el("p", { class: "problem", role: "alert" }, "The file of mutes cannot be used: ", value(answer.mutes_problem)) : null,
     answer.flapped ? el("p", { class: "quiet" }, `${counted(answer.flapped, "constraint")} changed and ${answer.flapped === 1 ? "is" : "are"} now as before.`) : null,
     answer.incidents.rows.length ? [el("h3", {}, "Incidents"), incidentList(answer.incidents.rows)] : null,
+    answer.muted ? el("p", { class: "quiet" }, "Muted constraints are left out.") : null,
     answer.incidents.rows.length ? el("p", {}, el("a", { href: link("incidents") },
       answer.incidents.total > answer.incidents.rows.length ? `All incidents, ${count(answer.incidents.total)} of this time` : "All incidents")) : null);
 }

@@ -1,6 +1,6 @@
 // Near constraints: the list, one constraint with its exceptions over time, and those whose exceptions changed most.
 
-import { constraintCard, lastProof } from "./constraint.js";
+import { actionList, constraintCard, lastProof } from "./constraint.js";
 import { el, link, value } from "./dom.js";
 import { FIRST, constraint, filters, more, scrolled, spans, tableLink, title } from "./parts.js";
 import { plot } from "./plot.js";
@@ -72,7 +72,7 @@ function about(row) {
 
 function nearLine(row) {
   return el("li", { "data-key": row.constraint_id }, constraint(row),
-    el("p", { class: "about" }, about(row), el("a", { href: link("near", { id: row.constraint_id }) }, row.exceptions ? "its exceptions" : "its history")));
+    el("p", { class: "about" }, about(row), row.muted ? el("span", {}, "muted") : null, el("a", { href: link("near", { id: row.constraint_id }) }, row.exceptions ? "its exceptions" : "its history")));
 }
 
 async function oneNear(ask, parameters) {
@@ -89,7 +89,7 @@ async function oneNear(ask, parameters) {
     found ? constraintCard(found, all) : el("div", { class: "card" }, constraint(known), el("p", { class: "about" }, held ? about(held) : tableLink(known, "near"), all)),
     answer.course.length ? plot("Exceptions over time", [{ name: "", points: answer.course }]) : null,
     held?.exceptions ? el("section", {}, el("h2", {}, "Rows that are exceptions"), exceptionRows(exceptions, held)) : null,
-    found ? lastProof(found) : null,
+    found ? [lastProof(found), actionList(found)] : null,
     answer.isShort ? el("p", { class: "quiet" }, "The changes and the rows of this constraint are not in this file.")
       : el("section", {}, el("h2", {}, "Its changes"), el("ol", { class: "changes" }, changes.map((row) => nearChange(row))),
         more(answer, { ...parameters, limit: parameters.limit ?? FEW_CHANGES }, "near", "change")),

@@ -1,6 +1,6 @@
 // The views: each asks its questions, and returns the elements of the page.
 
-import { constraintCard, exceptionCourse, lastProof } from "./constraint.js";
+import { actionList, constraintCard, exceptionCourse, lastProof } from "./constraint.js";
 import { el, link, value } from "./dom.js";
 import { askMissed, incidents, missedSince } from "./incidents.js";
 import { near, nearSummary } from "./near.js";
@@ -97,6 +97,7 @@ async function oneConstraint(ask, parameters) {
   return [
     title("One constraint"),
     found ? [constraintCard(found, all), exceptionCourse(found), found.proof?.commit === one?.commit ? null : lastProof(found)] : known,
+    found ? actionList(found) : null,
     el("h2", {}, "Its history"), changes(answer.rows),
     more(answer, parameters, "changes", "change"),
   ];
@@ -142,7 +143,7 @@ function held(row) {
       el("span", {}, "held for ", ago(row.since, "held")),
       score === null ? null : el("span", { class: "score", title: "rank score, from 0 to 1" },
         el("meter", { min: 0, max: 100, value: score, "aria-label": "score" }), (score / 100).toFixed(2), row.rank ? `, place ${count(row.rank)}` : null),
-      el("a", { href: link("changes", { id: row.constraint_id }) }, "history")));
+      row.muted ? el("span", {}, "muted") : null, el("a", { href: link("changes", { id: row.constraint_id }) }, "history")));
 }
 
 async function inclusions(ask) {

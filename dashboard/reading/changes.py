@@ -41,6 +41,7 @@ class ChangeFilter:
     constraint_id : the only constraint to show; None for all.
     until : the last commit to show, so that all pages of a list show the same commits.
     day : the last day to show, in UTC.
+    muted : the constraints to leave out, by the first digits of their identities.
     """
 
     filters: Mapping[str, str]
@@ -48,6 +49,7 @@ class ChangeFilter:
     constraint_id: str | None = None
     until: int | None = None
     day: datetime.date | None = None
+    muted: NDArray[np.uint64] | None = None
 
 
 class ConstraintChanges(ChangeIndex):
@@ -79,11 +81,17 @@ class ConstraintChanges(ChangeIndex):
             found = self._positions(wanted)
             return self._paged(found, wanted.until, offset, limit)
 
-    def since(self, moment_us: int, until_us: int) -> dict[str, dict[str, int]]:
-        """Return how many constraints appeared and disappeared in a span of time, by table, without seeds and edits."""
+    def since(self, moment_us: int, until_us: int, muted: NDArray[np.uint64]) -> dict[str, dict[str, int]]:
+        """Return how many constraints appeared and disappeared in a span of time, by table, without seeds and edits.
+
+        Parameters
+        ----------
+        muted : the constraints to leave out, by the first digits of their identities.
+        """
         with self._lock:
             within = self._between(moment_us, until_us)
             by_data = self._index["cause"][within] == self.number("cause", "data")
+            by_data &= ~are_in(self._index["id"][within], muted)
             found: dict[str, dict[str, int]] = {}
             for table, number in self._vocabulary["table_name"].items():
                 of_table = by_data & (self._index["table_name"][within] == number)
@@ -175,6 +183,8 @@ class ConstraintChanges(ChangeIndex):
             matching &= self._index["time"] < np.datetime64(wanted.day + datetime.timedelta(days=1), "us").astype(
                 np.int64
             )
+        if wanted.muted is not None and len(wanted.muted):
+            matching &= ~are_in(self._index["id"], wanted.muted)
         if wanted.constraint_id is not None:
             matching &= self._of(wanted.constraint_id)
         if wanted.text.strip():

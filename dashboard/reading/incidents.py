@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from holdfast.dashboard.reading.arrays import are_in, short_ids
+from holdfast.dashboard.reading.batch_positions import positions_of
 from holdfast.dashboard.reading.change_index import ENDED, NEARLY, RECOVERED
 from holdfast.dashboard.reading.changes import CHANGES, ConstraintChanges
 from holdfast.dashboard.reading.held import Held
@@ -27,7 +28,6 @@ from holdfast.dashboard.reading.meaning import are_sound, meaning_columns
 from holdfast.dashboard.reading.near_changes import NearConstraintChanges
 from holdfast.dashboard.reading.near_held import NONE, NearHeld
 from holdfast.dashboard.reading.outputs import Outputs, any_of
-from holdfast.dashboard.reading.positions import positions_of
 from holdfast.dashboard.reading.turned import TurnedChanges, counts_of, turned
 from holdfast.dashboard.reading.twins import Twins
 from holdfast.dashboard.reading.wording import rows_below
@@ -120,11 +120,6 @@ class Incidents:
         with self._lock:
             if not np.array_equal(muted, self._muted):
                 self._muted, self._turned, self._shared = muted, {}, {}
-
-    @property
-    def muted(self) -> NDArray[np.uint64]:
-        """The constraints that are left out."""
-        return self._muted
 
     def page(
         self, table: str | None, direction: str | None, until: int | None, offset: int, limit: int

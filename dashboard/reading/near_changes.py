@@ -72,7 +72,7 @@ class NearConstraintChanges(ChangeIndex):
             where = any_of("constraint_id", [constraint_id])
             return self._paged(np.flatnonzero(matching), until, offset, limit, where)
 
-    def moved(self, moment_us: int, until_us: int, most: int) -> dict[str, Any]:
+    def moved(self, moment_us: int, until_us: int, most: int, muted: NDArray[np.uint64]) -> dict[str, Any]:
         """Return how many constraints entered and left in a span of time, and whose exceptions changed most.
 
         Seeds and edited configurations do not count. O(changes of the span), and O(files of the changes returned).
@@ -80,10 +80,12 @@ class NearConstraintChanges(ChangeIndex):
         Parameters
         ----------
         most : how many of the constraints whose exceptions changed are returned at most.
+        muted : the constraints to leave out, by the first digits of their identities.
         """
         with self._lock:
             span = self._between(moment_us, until_us)
-            within = np.arange(span.start, span.stop)[self._index["by_data"][span]]
+            counted = self._index["by_data"][span] & ~are_in(self._index["id"][span], muted)
+            within = np.arange(span.start, span.stop)[counted]
             kinds, ids = self._index["change"][within], self._index["id"][within]
             _, opening, of = np.unique(ids, return_index=True, return_inverse=True)
             closing = np.zeros(len(opening), np.intp)

@@ -11,6 +11,8 @@ import pytest
 from deltalake import DeltaTable
 
 from holdfast.constraints import UsageError, near_form, parse_rule_body
+from holdfast.constraints.mutes import Mute, Mutes
+from holdfast.dashboard.actions import Actions
 from holdfast.dashboard.answers import Answers
 from holdfast.dashboard.reading.outputs import Outputs
 from tests.dashboard.conftest import BOSTON, CAMBRIDGE, KEY, LOST, ZIP_CITY
@@ -314,3 +316,54 @@ def test_a_constraint_that_was_never_published(answers: Answers) -> None:
     assert answers.ask("constraint", {"id": "0" * 64})["found"] is None
     with pytest.raises(UsageError, match="id is missing"):
         answers.ask("constraint", {})
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_muted_constraints_are_left_out_and_marked(tmp_path: Path, seed: int) -> None:
+    written = History(seed).write(tmp_path)
+    mutes = [Mutes((Mute("tax", "City, State -> Zip"),))]
+    asked = Answers(
+        Outputs(str(written.place), written.application), every=0.0, actions=Actions(mutes=lambda: (mutes[-1], None))
+    )
+    whole = asked.ask("incidents", {"limit": "500"})["rows"]
+    mutes.append(Mutes((Mute("tax", "Zip -> City"), Mute("orders", "key(Id)"))))
+    muted = {("tax", *same({"table_name": "", "constraint": "Zip -> City"})[1:])}
+    muted |= {("orders", *same({"table_name": "", "constraint": "key(Id)"})[1:])}
+    expected = {
+        key: rest
+        for key, members in incidents_of(written).items()
+        if (rest := [member for member in members if same(member[1]) not in muted])
+    }
+    assert len(expected) < len(whole)
+    rows = asked.ask("incidents", {"limit": "500"})["rows"]
+    assert {(row["commit"], row["table_name"], row["direction"]) for row in rows} == expected.keys()
+    for row in rows:
+        members = expected[row["commit"], row["table_name"], row["direction"]]
+        assert row["lost"] + row["nearly"] + row["recovered"] == len(members)
+        shared = in_most(members)
+        assert row["named"] is None if shared is None else len(row["named"]) == len(shared[0])
+    news = asked.ask("since", {"commit": "1"})
+    shown = [row for name in ("lost", "nearly", "recovered") for row in news[name]["rows"]]
+    overview = asked.ask("overview", {"span": "month"})
+    moved = overview["near"]["moved"]["rows"]
+    assert not {same(row) for row in [*shown, *overview["recent"], *moved]} & muted
+    for question in ("changes", "constraints", "near"):
+        for row in asked.ask(question, {"limit": "500"})["rows"]:
+            assert row["muted"] == (same(row) in muted)
+    gone = [row for row in rows_of(written, "constraint_changes") if row["cause"] == "data" and same(row) not in muted]
+    counted = {
+        name: sum(row["change"] == name for row in gone if row["table_name"] == "tax")
+        for name in ("appeared", "disappeared")
+    }
+    assert overview["changed"]["tax"] == counted
+
+
+def test_a_constraint_has_the_lines_to_copy(written: Written) -> None:
+    asked = Answers(
+        Outputs(str(written.place), written.application),
+        actions=Actions(lambda *about: f"rule {about}", lambda *about: f"mute {about}", "/etc/mutes.yaml"),
+    )
+    (row,) = asked.ask("constraints", {"family": "dc"})["rows"]
+    found = asked.ask("constraint", {"id": row["constraint_id"]})["found"]
+    assert (found["rule"], found["mute"]) == (f"rule {('tax', KEY)}", f"mute {('tax', KEY)}")
+    assert (found["muted"], found["mutes_file"]) == (False, "/etc/mutes.yaml")

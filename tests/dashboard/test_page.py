@@ -6,6 +6,7 @@ HOLDFAST_SCREENSHOTS=<folder> keeps a picture of every view, light and dark, wid
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,10 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import expect
 
+from holdfast.dashboard.serving import Site
+from holdfast.jobs.application.outputs import answers_of
 from holdfast.jobs.command_line import exit_code_of
+from holdfast.jobs.configuration.reading import load
 from tests.dashboard.browser import browser, chromium
 from tests.dashboard.conftest import BOSTON, CAMBRIDGE, SALARY, ZIP_CITY
 from tests.dashboard.tables import Written, flattened, near_constraint
@@ -23,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from playwright.sync_api import Browser, Page
-
-    from holdfast.dashboard.serving import Site
 
 VIEWS = ("overview", "incidents", "changes", "rules", "constraints", "near", "inclusions", "pipeline", "quarantine")
 LYNN = {**BOSTON, "Id": 3, "City": "Lynn"}
@@ -499,3 +501,36 @@ def test_one_constraint_has_its_state_in_all_its_forms(
     written.put(flattened([written.near("Zip -> City", 0, 2, rows=201), written.appeared(ZIP_CITY)]))
     expect(page.locator(".card")).to_contain_text("✓ holds for")
     assert "ended and came back once" in page.inner_text(".card")
+
+
+def test_a_constraint_is_copied_as_a_rule_and_muted(
+    open_page: Callable[..., Page], written: Written, tmp_path: Path
+) -> None:
+    mutes = tmp_path / "mutes.yaml"
+    mutes.write_text("")
+    settings = {**json.loads(written.file.read_text()), "mutes": "./mutes.yaml"}
+    written.file.write_text(json.dumps(settings))
+    served = Site(answers_of(load(written.file)), "127.0.0.1", 0)
+    served.start()
+    page = open_page(served.address)
+    assert texts(page, ".sort.gone h3") == ["2 lost"]
+    page.click(".sort.gone li:has-text('Zip') >> text=its page")
+    page.click("summary:has-text('Copy as rule')")
+    assert 'forbid: "t.Zip = s.Zip and t.City != s.City"' in page.inner_text(".actions pre >> nth=0")
+    page.click(".actions button >> nth=0")
+    expect(page.locator("#said")).to_contain_text("The line is")
+    page.click("summary:has-text('Mute')")
+    line = page.inner_text(".actions pre >> nth=1")
+    assert line == f'- {{table: tax, constraint: "{ZIP_CITY}"}}'
+    mutes.write_text(line)
+    page.reload()
+    ready(page)
+    assert "muted" in page.inner_text(".card")
+    go(page, "overview")
+    expect(page.locator(".sort.gone h3")).to_have_text("1 lost")
+    assert "Muted constraints are left out." in page.inner_text(".missed")
+    mutes.write_text("- {table: nope, constraint: key(Id)}")
+    go(page, "rules")
+    go(page, "overview")
+    assert "The file of mutes cannot be used" in page.inner_text(".problem")
+    served.close()

@@ -1,26 +1,10 @@
-"""The position of batches in their sources, in words: files, offsets of partitions, or versions of a table."""
+"""The position of a batch in its source, in words: files, offsets of partitions, or versions of a table."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.dashboard.reading.batches import BATCHES
-from holdfast.dashboard.reading.outputs import Outputs, any_of
-
-_COLUMNS = ("commit", "source", "batch_id", "start_offsets", "end_offsets", "files")
 _MOST = 3
-
-
-def positions_of(outputs: Outputs, commits: Iterable[int]) -> dict[int, dict[str, Any]]:
-    """Return the table, the batch and the position of each commit with a batch. O(files with these commits)."""
-    wanted = sorted(set(commits))
-    if not wanted:
-        return {}
-    rows = outputs.read(BATCHES, _COLUMNS, any_of("commit", wanted)).to_pylist()
-    return {
-        row["commit"]: {"source": row["source"], "batch_id": row["batch_id"], "position": position_in_words(row)}
-        for row in rows
-    }
 
 
 def position_in_words(row: Mapping[str, Any]) -> str | None:
