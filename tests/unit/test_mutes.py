@@ -53,7 +53,7 @@ def published(text: str) -> list[str]:
         near = parse_near(text).canonical(SCHEMA)
         found.append(constraint_id(near, "tax"))
         if near.shape.value != "key":
-            found.append(constraint_id(near.exact.canonical(SCHEMA), "tax"))  # type: ignore[union-attr, arg-type]
+            found.append(constraint_id(near.exact.canonical(SCHEMA), "tax"))  # type: ignore[union-attr]
         if near.shape.value in {"key", "constant"}:
             denial = near.exact if near.shape.value == "key" else near.exact.as_denial()  # type: ignore[union-attr]
             found.append(constraint_id(SPACE.canonical(denial), "tax"))  # type: ignore[arg-type]
