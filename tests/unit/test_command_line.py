@@ -39,6 +39,7 @@ COMMANDS = [
     "seed",
     "run",
     "status",
+    "incidents",
     "rebuild",
     "skip-batch",
     "dashboard",
