@@ -14,12 +14,12 @@ const SORTS = {
 const DIRECTIONS = { lost: "lost", recovered: "recovered" };
 const FEW = 3;
 
-// The question of what was missed; a mark of another application is no mark.
+// The question of what was missed since the last look, asked again where another application answers.
 export async function askMissed(ask, parameters) {
   const look = lastLook();
   const answer = await ask("since", { span: parameters.span, commit: look?.commit });
-  if (look && !lastLook(answer.application)) return ask("since", { span: parameters.span });
-  return answer;
+  const other = lastLook(answer.application);
+  return look?.commit === other?.commit ? answer : ask("since", { span: parameters.span, commit: other?.commit });
 }
 
 export function missedSince(answer, isLive) {

@@ -263,13 +263,21 @@ def test_the_page_opens_with_what_was_missed(open_page: Callable[..., Page], wri
     page.reload()
     ready(page)
     assert texts(page, ".sort.come h3") == ["1 recovered"], "a page that is opened again at once is the same look"
-    earlier = "JSON.stringify({ application: 'shop', shown: { commit: COMMIT, at: Date.now() - 3600000 } })"
+    earlier = "JSON.stringify({ last: 'shop', of: [['shop', { shown: { commit: COMMIT, at: Date.now() - 3600000 } }]] })"
     page.evaluate(f"localStorage.setItem('holdfast-looked', {earlier.replace('COMMIT', str(written.commit))})")
     written.put(flattened([written.disappeared(phone, [BOSTON, CAMBRIDGE]), {"batches": [written.batch()]}]))
     page.reload()
     ready(page)
     assert page.inner_text(".missed h2") == "Since you last looked, 1 hour ago"
     assert texts(page, ".sort h3") == ["1 lost", "0 recovered"]
+    page.evaluate(f"localStorage.setItem('holdfast-looked', {earlier.replace('COMMIT', '0').replace('shop', 'other')})")
+    page.reload()
+    ready(page)
+    assert page.inner_text(".missed h2") == "In the last day", "the mark of another application is none"
+    page.evaluate("localStorage.setItem('holdfast-looked', '[1]')")
+    page.reload()
+    ready(page)
+    assert page.inner_text(".missed h2") == "In the last day"
     page.click("text=its constraints")
     expect(page.locator("h1")).to_have_text("One incident")
     assert "by the rows Id 2 and Id 1: key(Phone)" in page.inner_text(".card")
