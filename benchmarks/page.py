@@ -28,6 +28,10 @@ NEAR, NEAR_CHANGES = 1_000, 100_000
 _ROUNDS = 5
 _QUESTIONS: dict[str, tuple[str, dict[str, str]]] = {
     "overview": ("overview", {}),
+    "missed in a day": ("since", {}),
+    "missed in a month": ("since", {"commit": "1"}),
+    "incidents": ("incidents", {}),
+    "incidents, in the middle": ("incidents", {"offset": "400000"}),
     "newest changes": ("changes", {}),
     "changes of a table that disappeared": ("changes", {"table_name": "table_1", "change": "disappeared"}),
     "changes, in the middle": ("changes", {"offset": "500000"}),
@@ -39,7 +43,15 @@ _QUESTIONS: dict[str, tuple[str, dict[str, str]]] = {
     "what nearly holds, searched": ("near", {"q": "column_3 group_7"}),
     "exceptions that moved most in a month": ("near", {"span": "month"}),
 }
-_VIEWS = ("", "page/icon.svg", "#/changes", "#/constraints?q=column_3", "#/near", "#/pipeline?span=month")
+_VIEWS = (
+    "",
+    "page/icon.svg",
+    "#/incidents",
+    "#/changes",
+    "#/constraints?q=column_3",
+    "#/near",
+    "#/pipeline?span=month",
+)
 
 
 def points() -> Iterator[Point]:

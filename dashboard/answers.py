@@ -12,10 +12,13 @@ from importlib.metadata import version
 from typing import Any
 
 from holdfast.constraints import ExternalError, UsageError
+from holdfast.dashboard.actions import Actions
 from holdfast.dashboard.reading.batches import BATCHES, METRICS, SPANS, batches, figures, rows_now, tables
 from holdfast.dashboard.reading.changes import CHANGES, WORDS, ChangeFilter, ConstraintChanges
 from holdfast.dashboard.reading.held import FILTERS, ORDERS, Held
+from holdfast.dashboard.reading.incidents import Incidents, Indexes
 from holdfast.dashboard.reading.inclusions import NearInclusions, inclusion_parts
+from holdfast.dashboard.reading.muted import Muted
 from holdfast.dashboard.reading.near_changes import NEAR_CHANGES, NearConstraintChanges
 from holdfast.dashboard.reading.near_held import (
     NEAR_FILTERS,
@@ -24,20 +27,26 @@ from holdfast.dashboard.reading.near_held import (
     exceptions_of,
     followed_on,
 )
+from holdfast.dashboard.reading.one_constraint import one_constraint
 from holdfast.dashboard.reading.outputs import Outputs
 from holdfast.dashboard.reading.quarantined import QUARANTINE, quarantined
 from holdfast.dashboard.reading.rules import STATUS, Rules
+from holdfast.dashboard.reading.since import missed
 from holdfast.dashboard.reading.suspects import SUSPECT_FILTERS, suspects
+from holdfast.dashboard.reading.twins import Twins
+from holdfast.display.incidents import DIRECTIONS
 
 Answer = dict[str, Any]
 Parameters = Mapping[str, str]
 
 MOST_AT_ONCE = 500
 _FEW = 25
-_RECENT = 12
+_RECENT = 5
 _MOVERS = 8
 _POINTS = 240
 _LONGEST_WORD = 2_000
+_MOST_MISSED = 5
+_NEWEST_INCIDENTS = 5
 
 
 class Answers:
@@ -48,9 +57,16 @@ class Answers:
     outputs : the output tables.
     near_inclusions : returns the inclusions that nearly hold.
     every : the seconds between two checks for new commits.
+    actions : what the page offers to do about a constraint.
     """
 
-    def __init__(self, outputs: Outputs, near_inclusions: NearInclusions = lambda: None, every: float = 1.0) -> None:
+    def __init__(
+        self,
+        outputs: Outputs,
+        near_inclusions: NearInclusions = lambda: None,
+        every: float = 1.0,
+        actions: Actions = Actions(),  # noqa: B008  (immutable)
+    ) -> None:
         self.outputs = outputs
         self.every = every
         self._near_inclusions = near_inclusions
@@ -59,14 +75,22 @@ class Answers:
         self._rules = Rules(outputs)
         self._near_held = NearHeld(outputs)
         self._near_changes = NearConstraintChanges(outputs)
+        self._indexes = Indexes(outputs, self._changes, self._held, self._near_changes, self._near_held, Twins(outputs))
+        self._incidents = Incidents(self._indexes)
+        self._actions = actions
+        self._muted = Muted(outputs, actions.mutes)
         self._lock = threading.Lock()
         self._looked = -every
         self._questions: dict[str, Callable[[Parameters], Answer]] = {
             "overview": self._overview,
+            "since": self._since,
+            "incidents": self._incident_page,
+            "incident": self._incident,
             "changes": self._change_page,
             "constraints": self._constraint_page,
             "rules": self._rule_list,
             "history": self._history,
+            "constraint": self._constraint,
             "near": self._near_page,
             "near_constraint": self._near_constraint,
             "suspects": self._suspects,
@@ -110,6 +134,8 @@ class Answers:
     def _answered(self, answer: Callable[[Parameters], Answer], given: Parameters) -> Answer:
         for part in (self._changes, self._held, self._rules, self._near_held, self._near_changes):
             part.refresh()
+        self._muted.refresh()
+        self._incidents.mute(self._muted.numbers)
         return answer(given)
 
     def _overview(self, given: Parameters) -> Answer:
@@ -131,10 +157,47 @@ class Answers:
                 "broken": [rule for rule in rules if rule["broken"]],
                 "violated": sum(not rule["broken"] and not rule["holds"] for rule in rules),
             },
-            "recent": self._naming_near(self._changes.page(ChangeFilter({"cause": "data"}), 0, _RECENT)["rows"]),
+            "recent": self._naming_near(
+                self._changes.page(ChangeFilter({"cause": "data"}, muted=self._muted.numbers), 0, _RECENT)["rows"]
+            ),
             "near": self._near_overview(SPANS[span]),
             "quarantined": self.outputs.count(QUARANTINE),
         }
+
+    def _since(self, given: Parameters) -> Answer:
+        """Return what changed since a commit, or in a span of time, with the newest incidents of these commits."""
+        span = _one_of(given, "span", tuple(SPANS), "day")
+        until, newest = self._newest(), max(self._changes.last_commit, self._near_changes.last_commit, 0)
+        after = _number(given, "commit", None)
+        if after is None or after > newest:  # the outputs begin anew
+            first = 0 if until is None else _within(until, SPANS[span])[0]
+            after = max(index.last_before(first) for index in (self._changes, self._near_changes))
+            given = {}
+        return {
+            "span": None if given.get("commit") else span,
+            "after": after,
+            "newest": newest,
+            "has_near": bool(self._near_held.total or self._near_changes.total),
+            "until": None if until is None else until.isoformat(),
+            "muted": len(self._muted) > 0,
+            "mutes_problem": self._muted.problem,
+            **missed(self._indexes, after, _MOST_MISSED, self._muted.numbers),
+            "incidents": self._incidents.newest(after, _NEWEST_INCIDENTS),
+        }
+
+    def _incident_page(self, given: Parameters) -> Answer:
+        direction = _one_of(given, "direction", ("", *DIRECTIONS), "") or None
+        until = _number(given, "until", None)
+        tables = sorted({*self._changes.tables, *self._near_changes.tables})
+        found = self._incidents.page(given.get("table_name") or None, direction, until, *_slice(given))
+        return {**found, "tables": tables, "left_out": self._changes.left_out}
+
+    def _incident(self, given: Parameters) -> Answer:
+        commit = _number(given, "commit", None)
+        if commit is None:
+            raise UsageError("commit is missing: expected the number of a commit")
+        direction = _one_of(given, "direction", DIRECTIONS, DIRECTIONS[0])
+        return self._incidents.one(commit, given.get("table_name") or "", direction, *_slice(given))
 
     def _change_page(self, given: Parameters) -> Answer:
         wanted = ChangeFilter(
@@ -146,8 +209,7 @@ class Answers:
         )
         page = self._changes.page(wanted, *_slice(given))
         return {
-            **page,
-            "rows": self._naming_near(page["rows"]),
+            **self._muted.marked({**page, "rows": self._naming_near(page["rows"])}),
             "known": self._changes.total,
             "left_out": self._changes.left_out,
             "values": {name: self._changes.values(name) for name in WORDS},
@@ -156,7 +218,7 @@ class Answers:
     def _constraint_page(self, given: Parameters) -> Answer:
         filters = {name: given[name] for name in FILTERS if given.get(name)}
         order = _one_of(given, "order", tuple(ORDERS), "score")
-        page = self._held.page(filters, _text(given, "q"), order, *_slice(given))
+        page = self._muted.marked(self._held.page(filters, _text(given, "q"), order, *_slice(given)))
         return {**page, "held": self._held.total, "values": {name: self._held.counts(name) for name in FILTERS}}
 
     def _rule_list(self, _given: Parameters) -> Answer:
@@ -167,12 +229,26 @@ class Answers:
         now = self._held.counts("family", filters)
         return {"families": self._changes.history(filters, now, _POINTS)}
 
+    def _constraint(self, given: Parameters) -> Answer:
+        identity = _identity(given)
+        if identity is None:
+            raise UsageError("id is missing: expected the constraint_id of a constraint")
+        found = one_constraint(self._indexes, identity, _POINTS)
+        if found is None:
+            return {"found": None}
+        about = found["table_name"], found["constraint"]
+        actions = self._actions
+        found["muted"] = self._muted.has(identity)
+        found["rule"] = None if actions.rule_line is None else actions.rule_line(*about)
+        found["mute"] = None if actions.mute_line is None else actions.mute_line(*about)
+        return {"found": {**found, "mutes_file": actions.mutes_file}}
+
     def _near_page(self, given: Parameters) -> Answer:
         filters = {name: given[name] for name in NEAR_FILTERS if given.get(name)}
         order = _one_of(given, "order", tuple(NEAR_ORDERS), "share")
         span = _one_of(given, "span", tuple(SPANS), "day")
         return {
-            **self._near_held.page(filters, _text(given, "q"), order, *_slice(given)),
+            **self._muted.marked(self._near_held.page(filters, _text(given, "q"), order, *_slice(given))),
             **self._near_totals(SPANS[span]),
             "values": {name: self._near_held.counts(name) for name in NEAR_FILTERS},
             "span": span,
@@ -206,7 +282,7 @@ class Answers:
         until = self._newest()
         moved = None
         if until is not None:
-            moved = self._near_changes.moved(*_within(until, span), _MOVERS)
+            moved = self._near_changes.moved(*_within(until, span), _MOVERS, self._muted.numbers)
         return {"near": self._near_held.total, "with_exceptions": self._near_held.with_exceptions, "moved": moved}
 
     def _naming_near(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -238,7 +314,7 @@ class Answers:
         return max((moment for moment in known if moment is not None), default=None)
 
     def _changed(self, until: datetime.datetime, span: datetime.timedelta) -> Answer:
-        return self._changes.since(*_within(until, span))
+        return self._changes.since(*_within(until, span), self._muted.numbers)
 
 
 def _within(until: datetime.datetime, span: datetime.timedelta) -> tuple[int, int]:

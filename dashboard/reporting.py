@@ -19,6 +19,7 @@ from holdfast.dashboard.serving import PAGE
 
 MOST_CHANGES, MOST_CONSTRAINTS, MOST_NEAR, MOST_RECORDS = 1_000, 5_000, 2_000, 200
 MOST_SUSPECTS = 1_000
+MOST_INCIDENTS = 200
 MOST_DETAILED = 60
 _MOST_COURSES = 50
 
@@ -54,11 +55,15 @@ def written(answers: Answers) -> dict[str, Any]:
     """Return the answers for a file: short answers whole, long lists with their first rows and their length."""
     overview = answers.ask("overview", {})
     nearly = {} if overview["near"] is None else _near(answers)
+    since = answers.ask("since", {})
     tables = ["", *(row["table_name"] for row in overview["tables"][:_MOST_COURSES])]
     suspected = _first(answers, "suspects", MOST_SUSPECTS)
     return {
         "overview": overview,
+        "since": since,
+        **_incidents(answers),
         "changes": _first(answers, "changes", MOST_CHANGES),
+        "constraint": _detailed(answers, [since, nearly.get("near_constraint", {}), overview]),
         "constraints": _first(answers, "constraints", MOST_CONSTRAINTS),
         **nearly,
         **({"suspects": suspected} if suspected["all"] else {}),
@@ -68,6 +73,27 @@ def written(answers: Answers) -> dict[str, Any]:
         "history": {name: answers.ask("history", {"table_name": name}) for name in tables},
         "batches": {name: answers.ask("batches", {"table_name": name}) for name in tables},
     }
+
+
+def _incidents(answers: Answers) -> dict[str, Any]:
+    """Return the newest incidents; the newest of them with their first constraints."""
+    listed = _first(answers, "incidents", MOST_INCIDENTS)
+    detailed = {
+        row["key"]: answers.ask(
+            "incident", {name: str(row[name]) for name in ("commit", "table_name", "direction")} | {"limit": "100"}
+        )
+        for row in listed["rows"][:MOST_DETAILED]
+    }
+    return {"incidents": listed, "incident": detailed}
+
+
+def _detailed(answers: Answers, shown: list[Answer]) -> dict[str, Any]:
+    """Return what is known of the constraints that some answers name first."""
+    since, near, overview = shown
+    missed = [row["constraint_id"] for name in ("lost", "nearly", "recovered") for row in since[name]["rows"]]
+    named = [*missed, *near, *(row["constraint_id"] for row in overview["recent"])]
+    wanted = list(dict.fromkeys(named))[:MOST_DETAILED]
+    return {one: answers.ask("constraint", {"id": one})["found"] for one in wanted}
 
 
 def _near(answers: Answers) -> dict[str, Any]:

@@ -80,7 +80,8 @@ class Site:
 
     def _read_first(self) -> None:
         with contextlib.suppress(HoldfastError):  # the first request reports the error
-            self._answers.ask("overview", {})
+            for question in ("overview", "since"):
+                self._answers.ask(question, {})
 
 
 def application(answers: Answers, *, allowed: frozenset[str], ended: threading.Event | None = None) -> ASGIApp:

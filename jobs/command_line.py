@@ -25,7 +25,7 @@ from holdfast.display.texts import printable
 from holdfast.jobs.batch_commands import check, discover, exceptions, query, replay, suspects
 from holdfast.jobs.configuration.problems import ConfigurationError
 from holdfast.jobs.setup_commands import demo, doctor, init, jars, pack, validate
-from holdfast.jobs.stream_commands import dashboard, rebuild, report, run, seed, skip_batch, status
+from holdfast.jobs.stream_commands import dashboard, incidents, rebuild, report, run, seed, skip_batch, status
 from holdfast.jobs.terminal.logs import IS_JSON, LogLines, logs_written
 from holdfast.jobs.terminal.progress import json_line
 from holdfast.state.room import is_of_storage, way_out
@@ -37,7 +37,7 @@ _OF_PANICS = "pyo3_runtime"
 
 _SECTIONS = {
     "Files": (discover, check, query, exceptions, suspects, replay),
-    "Live tables": (seed, run, status, rebuild, skip_batch, dashboard, report),
+    "Live tables": (seed, run, status, incidents, rebuild, skip_batch, dashboard, report),
     "Setting up": (init, validate, doctor, demo),
     "Spark clusters": (pack, jars),
 }

@@ -63,6 +63,30 @@ def status(conf: Path, format_: str, output: Path | None, *, quiet: bool, senten
     return show_status(configuration, options.Answering(format_ == "json", output, quiet, sentences))
 
 
+@click.command(short_help="Show what commits did to constraints.")
+@CONF
+@click.option("--last", type=options.Whole(1), default=20, show_default=True, help="Number of incidents to show.")
+@click.option("--table", metavar="TABLE", help="Only incidents of this table.")
+@options.answering
+def incidents(conf: Path, last: int, table: str | None, format_: str, output: Path | None, *, quiet: bool) -> None:
+    """Show what commits did to constraints: one entry for each commit and table, the newest first.
+
+    An entry has the number of constraints that ended or recovered, the file or offsets of the batch, the row that did
+    it, the first of the constraints, and how many of them changed back since. Reads the output tables, also while
+    `holdfast run` writes them.
+    """
+    configuration = _load_beside(output, conf)
+    known = [one.name for one in configuration.settings.tables]
+    if table is not None and table not in known:
+        from holdfast.constraints import UsageError
+        from holdfast.constraints.columns import unknown_name
+
+        raise UsageError(unknown_name(f"{conf} has no table called", table, known))
+    from holdfast.jobs.incidents import show_incidents
+
+    show_incidents(configuration, last, table, options.Answering(format_ == "json", output, quiet))
+
+
 @click.command(short_help="Restore the state from backup or source.")
 @CONF
 @click.option("--from-source", is_flag=True, help="Seed again, if the backup is lost too.")

@@ -185,8 +185,9 @@ class Pipeline:
             draft.change.put_all(NAMES, [name_key(source, name) for name in names], [b""] * len(names))
             across = self._across(result, draft)
             took |= {"apply": result.seconds, "save": time.perf_counter() - began}
+            counts, now = self._counts(), draft.seconds
             batch = AppliedBatch(
-                source, position, arrived, result, across, self._counts(), took, draft.seconds, lag_records, left_out
+                source, position, arrived, result, across, counts, took, now, lag_records, left_out, names
             )
             rules = self._publish(draft, batch)
             draft.commit(source=source, batch=position.entry)

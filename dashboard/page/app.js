@@ -1,6 +1,7 @@
 // The page: shows the view of the address, and updates it when commits arrive.
 
 import { el, link, morphChildren, value } from "./dom.js";
+import { seenUpTo } from "./looked.js";
 import { source } from "./source.js";
 import { VIEWS } from "./views.js";
 import { moment, tellAsOf, tick } from "./words.js";
@@ -34,7 +35,7 @@ async function show({ arrived = false, stays = false } = {}) {
   place.setAttribute("aria-busy", "true");
   let parts;
   try {
-    parts = await VIEWS[name].show(ask, parameters);
+    parts = await VIEWS[name].show(ask, parameters, answers.isLive);
   } catch (error) {
     if (!(error instanceof TypeError)) parts = [el("p", { class: "problem", role: "alert" }, value(error.message))];
     else throw error;
@@ -99,7 +100,31 @@ document.addEventListener("submit", (event) => {
   clearTimeout(typing);
   location.hash = filtered(event.target);
 });
+// Copy a text; where the browser refuses, select it, so that a person can.
+async function copy(button) {
+  const shown = button.previousElementSibling;
+  try {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    said.textContent = "The line is copied.";
+    button.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(shown);
+    said.textContent = "The line is selected.";
+  }
+}
+
 document.addEventListener("click", (event) => {
+  const copied = event.target.closest?.("button[data-copy]");
+  if (copied) {
+    copy(copied);
+    return;
+  }
+  const seen = event.target.closest?.("button[data-seen]");
+  if (seen) {
+    seenUpTo(seen.dataset.application, Number(seen.dataset.seen));
+    show({ stays: true }).then(() => { said.textContent = "Everything up to now is marked as seen."; });
+    return;
+  }
   const stay = event.target.closest?.("a[data-stay]");
   if (!stay || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();

@@ -1,5 +1,6 @@
 // Near constraints: the list, one constraint with its exceptions over time, and those whose exceptions changed most.
 
+import { actionList, constraintCard, lastProof } from "./constraint.js";
 import { el, link, value } from "./dom.js";
 import { FIRST, constraint, filters, more, scrolled, spans, tableLink, title } from "./parts.js";
 import { plot } from "./plot.js";
@@ -71,11 +72,12 @@ function about(row) {
 
 function nearLine(row) {
   return el("li", { "data-key": row.constraint_id }, constraint(row),
-    el("p", { class: "about" }, about(row), el("a", { href: link("near", { id: row.constraint_id }) }, row.exceptions ? "its exceptions" : "its history")));
+    el("p", { class: "about" }, about(row), row.muted ? el("span", {}, "muted") : null, el("a", { href: link("near", { id: row.constraint_id }) }, row.exceptions ? "its exceptions" : "its history")));
 }
 
 async function oneNear(ask, parameters) {
-  const answer = await ask("near_constraint", { ...parameters, limit: parameters.limit ?? FEW_CHANGES });
+  const [answer, { found }] = await Promise.all([
+    ask("near_constraint", { ...parameters, limit: parameters.limit ?? FEW_CHANGES }), ask("constraint", { id: parameters.id })]);
   const { held, exceptions, rows: changes } = answer;
   const known = held ?? changes[0];
   const all = el("a", { href: link("near") }, "all that nearly holds");
@@ -84,9 +86,10 @@ async function oneNear(ask, parameters) {
   }
   return [
     title("One near constraint", held ? null : el("p", { class: "quiet" }, "It does not nearly hold any more, or another near constraint implies it.")),
-    el("div", { class: "card" }, constraint(known), el("p", { class: "about" }, held ? about(held) : tableLink(known, "near"), all)),
+    found ? constraintCard(found, all) : el("div", { class: "card" }, constraint(known), el("p", { class: "about" }, held ? about(held) : tableLink(known, "near"), all)),
     answer.course.length ? plot("Exceptions over time", [{ name: "", points: answer.course }]) : null,
     held?.exceptions ? el("section", {}, el("h2", {}, "Rows that are exceptions"), exceptionRows(exceptions, held)) : null,
+    found ? [lastProof(found), actionList(found)] : null,
     answer.isShort ? el("p", { class: "quiet" }, "The changes and the rows of this constraint are not in this file.")
       : el("section", {}, el("h2", {}, "Its changes"), el("ol", { class: "changes" }, changes.map((row) => nearChange(row))),
         more(answer, { ...parameters, limit: parameters.limit ?? FEW_CHANGES }, "near", "change")),

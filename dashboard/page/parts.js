@@ -86,7 +86,7 @@ export function change(row, before) {
   return el("li", { class: `change ${appeared ? "come" : "gone"}`, "data-key": row.id },
     el("p", { class: "badge" }, el("span", { "aria-hidden": "true" }, appeared ? "+" : "−"), appeared ? " appeared" : " disappeared"),
     el("div", { class: "body" }, constraint(row),
-      el("p", { class: "about" }, tableLink(row, "changes"), el("span", {}, kindOf(row)),
+      el("p", { class: "about" }, tableLink(row, "changes"), el("span", {}, kindOf(row)), row.muted ? el("span", {}, "muted") : null,
         el("a", { href: link("changes", { id: row.constraint_id }) }, "history")),
       nearly(row), proof(row, before, appeared ? "The row that is gone" : "The rows that break it, side by side")));
 }

@@ -6,11 +6,11 @@ import { clock, count, day } from "./words.js";
 const HEIGHT = 180, LEFT = 52, RIGHT = 12, TOP = 10, BOTTOM = 24, DEEP = HEIGHT - TOP - BOTTOM;
 const WIDE = 560, NARROW = 350;
 
-// The steps of an axis: 1, 2 or 5 times a power of ten.
-function steps(least, most) {
+// The steps of an axis: 1, 2 or 5 times a power of ten, and at least the smallest step.
+function steps(least, most, smallest) {
   const room = most - least || Math.abs(most) || 1;
   const power = 10 ** Math.floor(Math.log10(room / 4));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((wide) => room / wide <= 5);
+  const step = Math.max(smallest, [1, 2, 5, 10].map((factor) => factor * power).find((wide) => room / wide <= 5));
   const found = [];
   for (let at = Math.floor(least / step) * step; at < most + step * 0.999; at += step) found.push(Number(at.toPrecision(9)));
   return found;
@@ -28,7 +28,7 @@ export function plot(title, lines, { format = count, stepped = true, narrow = fa
   const every = drawn.flatMap((line) => line.points);
   const first = Math.min(...every.map((point) => point[0]));
   const last = Math.max(...every.map((point) => point[0]), first + 1);
-  const ticks = steps(0, Math.max(...every.map((point) => point[1] ?? 0), 0));
+  const ticks = steps(0, Math.max(...every.map((point) => point[1] ?? 0), 0), format === count ? 1 : 0);
   const [low, high] = [ticks[0], Math.max(ticks.at(-1), ticks[0] + 1e-9)];
   const x = (ms) => LEFT + ((ms - first) / (last - first)) * (width - LEFT - RIGHT);
   const y = (number) => TOP + (1 - (number - low) / (high - low)) * DEEP;

@@ -63,6 +63,15 @@ class Written {
     if (question === "suspects") {
       return page(answer, parameters, (row) => ["table_name", "column"].every((name) => !parameters[name] || row[name] === parameters[name]));
     }
+    if (question === "constraint") return { found: answer[parameters.id] ?? null };
+    if (question === "incidents") {
+      return page(answer, parameters, (row) =>
+        (!parameters.table_name || row.table_name === parameters.table_name) && (!parameters.direction || row.direction === parameters.direction));
+    }
+    if (question === "incident") {
+      const found = answer[`${parameters.commit}-${parameters.direction}-${parameters.table_name}`];
+      return found ? page(found, parameters, () => true) : { incident: null, total: 0, rows: [], isShort: true };
+    }
     if (question === "quarantine") {
       return page(answer, parameters, (row) =>
         (!parameters.table_name || row.table_name === parameters.table_name) && (!parameters.reason || row.reason.includes(parameters.reason)));

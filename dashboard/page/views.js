@@ -1,6 +1,8 @@
 // The views: each asks its questions, and returns the elements of the page.
 
+import { actionList, constraintCard, exceptionCourse, lastProof } from "./constraint.js";
 import { el, link, value } from "./dom.js";
+import { askMissed, incidents, missedSince } from "./incidents.js";
 import { near, nearSummary } from "./near.js";
 import { FIRST, change, changes, constraint, course, filters, more, rule, scrolled, spans, stateOf, tableLink, title } from "./parts.js";
 import { plot } from "./plot.js";
@@ -10,6 +12,7 @@ import { FAMILIES, KINDS, SPANS, ago, bytes, count, counted, day, duration, kind
 
 export const VIEWS = {
   overview: { title: "Overview", show: overview },
+  incidents: { title: "Incidents", show: incidents },
   changes: { title: "Changes", show: changeList },
   rules: { title: "Rules", show: rules },
   constraints: { title: "Constraints", show: constraints },
@@ -24,16 +27,17 @@ function tile(number, text, href, kind) {
   return el("li", { class: `tile ${kind ?? ""}` }, el("a", { href }, el("span", { class: "figure" }, number), el("span", {}, text)));
 }
 
-async function overview(ask, parameters) {
-  const [about, history] = await Promise.all([ask("overview", parameters), ask("history", {})]);
+async function overview(ask, parameters, isLive) {
+  const [about, history, news] = await Promise.all([ask("overview", parameters), ask("history", {}), askMissed(ask, parameters)]);
   const { broken, all, violated } = about.rules;
   const came = Object.values(about.changed).reduce((sum, one) => sum + one.appeared, 0);
   const went = Object.values(about.changed).reduce((sum, one) => sum + one.disappeared, 0);
-  const news = came || went ? `${counted(went, "constraint")} disappeared and ${count(came)} appeared in the ${SPANS[about.span]}.` : `Nothing has changed in the ${SPANS[about.span]}.`;
-  const verdict = !all ? news : broken.length ? `${count(broken.length)} of ${counted(all, "rule")} ${broken.length === 1 ? "is" : "are"} broken.`
+  const changed = came || went ? `${counted(went, "constraint")} disappeared and ${count(came)} appeared in the ${SPANS[about.span]}.` : `Nothing has changed in the ${SPANS[about.span]}.`;
+  const verdict = !all ? changed : broken.length ? `${count(broken.length)} of ${counted(all, "rule")} ${broken.length === 1 ? "is" : "are"} broken.`
     : violated ? `No rule is broken; ${counted(violated, "rule")} ${violated === 1 ? "is" : "are"} violated within the accepted threshold.` : all === 1 ? "The one rule holds." : `All ${count(all)} rules hold.`;
   return [
     title(verdict, about.until ? el("p", { class: "quiet" }, "As of ", ago(about.until), `, ${moment(about.until)}`) : null),
+    missedSince(news, isLive),
     el("ul", { class: "tiles" },
       tile(count(broken.length), broken.length === 1 ? "broken rule" : "broken rules", link("rules"), broken.length ? "bad" : "good"),
       tile(`−${count(went)}`, `constraints disappeared, ${SPANS[about.span]}`, link("changes", { change: "disappeared", cause: "data" }), went ? "gone" : ""),
@@ -66,14 +70,12 @@ function tableLine(row, about) {
 }
 
 async function changeList(ask, parameters) {
-  const { id, ...others } = parameters;
+  if (parameters.id) return oneConstraint(ask, parameters);
   const answer = await ask("changes", { ...parameters, limit: parameters.limit ?? FIRST });
   const { values } = answer;
-  const one = id ? answer.rows[0] : null;
   return [
-    title(id ? "History of one constraint" : "Changes", el("p", { class: "quiet" }, id ? null : "Every constraint that appeared or disappeared, and the rows that prove it.")),
-    one ? el("div", { class: "card" }, constraint(one), el("p", { class: "about" }, tableLink(one, "constraints"), kindOf(one), el("a", { href: link("changes", others) }, "all changes"))) : null,
-    id ? null : filters(parameters, [
+    title("Changes", el("p", { class: "quiet" }, "Every constraint that appeared or disappeared, and the rows that prove it.")),
+    filters(parameters, [
       { name: "table_name", label: "Table", values: values.table_name },
       { name: "change", label: "Change", values: values.change },
       { name: "reason", label: "Reason", values: values.reason },
@@ -84,6 +86,22 @@ async function changeList(ask, parameters) {
     changes(answer.rows, "h2"),
     more(answer, parameters, "changes", "change"),
     answer.left_out ? el("p", { class: "quiet" }, `${count(answer.left_out)} older changes are in the table only.`) : null,
+  ];
+}
+
+async function oneConstraint(ask, parameters) {
+  const { id, ...others } = parameters;
+  const [answer, { found }] = await Promise.all([ask("changes", { ...parameters, limit: parameters.limit ?? FIRST }), ask("constraint", { id })]);
+  const all = el("a", { href: link("changes", others) }, "all changes");
+  const one = answer.rows[0];
+  const known = one ? el("div", { class: "card" }, constraint(one), el("p", { class: "about" }, tableLink(one, "constraints"), kindOf(one), all))
+    : el("p", { class: "quiet" }, "There is no constraint with this address. ", all);
+  return [
+    title("One constraint"),
+    found ? [constraintCard(found, all), exceptionCourse(found), found.proof?.commit === one?.commit ? null : lastProof(found)] : known,
+    found ? actionList(found) : null,
+    el("h2", {}, "Its history"), changes(answer.rows),
+    more(answer, parameters, "changes", "change"),
   ];
 }
 
@@ -127,7 +145,7 @@ function held(row) {
       el("span", {}, "held for ", ago(row.since, "held")),
       score === null ? null : el("span", { class: "score", title: "rank score, from 0 to 1" },
         el("meter", { min: 0, max: 100, value: score, "aria-label": "score" }), (score / 100).toFixed(2), row.rank ? `, place ${count(row.rank)}` : null),
-      el("a", { href: link("changes", { id: row.constraint_id }) }, "history")));
+      row.muted ? el("span", {}, "muted") : null, el("a", { href: link("changes", { id: row.constraint_id }) }, "history")));
 }
 
 async function inclusions(ask) {

@@ -1,4 +1,4 @@
-"""Columns of output tables as numpy arrays: integers, times, and the first digits of identities."""
+"""Columns of output tables as numpy arrays: integers, times, the first digits of identities, and marks of changes."""
 
 from typing import Any
 
@@ -28,6 +28,26 @@ def short_ids(column: Any) -> NDArray[np.uint64]:
     digits = np.frombuffer(whole.buffers()[2], np.uint8)[: 16 * len(whole)]
     numbers = _HEX[digits.reshape(len(whole), 16)]
     return np.asarray((numbers << np.arange(60, -1, -4, dtype=np.uint64)).sum(axis=1, dtype=np.uint64))
+
+
+def places_in(values: NDArray[Any], known: NDArray[Any]) -> Positions:
+    """Return the position of each value among known ones, which are distinct; -1 where it is not among them. O(n).
+
+    >>> places_in(np.array([7, 5, 7]), np.array([9, 7])).tolist()
+    [1, -1, 1]
+    """
+    found = pc.index_in(pa.array(values), value_set=pa.array(known))
+    return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+
+
+def are_in(values: NDArray[Any], known: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which values are among known ones. O(n)."""
+    return np.asarray(pc.is_in(pa.array(values), value_set=pa.array(known)))
+
+
+def marks(commits: NDArray[np.int64], ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return a number for each pair of commit and constraint."""
+    return commits.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) ^ ids
 
 
 def last_of_each(times: NDArray[np.int64], points: int) -> Positions:

@@ -16,11 +16,12 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from holdfast.dashboard.reading.arrays import ints, last_of_each, short_ids
-from holdfast.dashboard.reading.change_index import Arrays, ChangeIndex
+from holdfast.dashboard.reading.arrays import are_in, ints, last_of_each, marks, places_in, short_ids
+from holdfast.dashboard.reading.change_index import ENDED, NEARLY, NO_TURN, RECOVERED, Arrays, ChangeIndex
+from holdfast.dashboard.reading.meaning import meaning, meaning_columns
 from holdfast.dashboard.reading.outputs import Outputs, any_of
 from holdfast.dashboard.reading.wording import in_words, witness
-from holdfast.tables.arrays import Ints16, Positions
+from holdfast.tables.arrays import Positions
 
 MOST = 3_000_000
 CHANGES = "constraint_changes"
@@ -40,6 +41,7 @@ class ChangeFilter:
     constraint_id : the only constraint to show; None for all.
     until : the last commit to show, so that all pages of a list show the same commits.
     day : the last day to show, in UTC.
+    muted : the constraints to leave out, by the first digits of their identities.
     """
 
     filters: Mapping[str, str]
@@ -47,13 +49,15 @@ class ChangeFilter:
     constraint_id: str | None = None
     until: int | None = None
     day: datetime.date | None = None
+    muted: NDArray[np.uint64] | None = None
 
 
 class ConstraintChanges(ChangeIndex):
     """The constraints that appeared and disappeared."""
 
     table: ClassVar[str] = CHANGES
-    indexed: ClassVar[Sequence[str]] = WORDS
+    indexed: ClassVar[Sequence[str]] = (*WORDS, "exceptions", *meaning_columns(CHANGES))
+    words: ClassVar[Sequence[str]] = WORDS
     details: ClassVar[Sequence[str]] = (
         *("commit", "committed_at", "source", "batch_id", "table_name", "referenced_table", "family", "constraint_id"),
         *("constraint", "sentence", "kind", "change", "reason", "by", "witness", "cause", "constraints_after"),
@@ -62,7 +66,6 @@ class ConstraintChanges(ChangeIndex):
     most: ClassVar[int] = MOST
 
     def __init__(self, outputs: Outputs, most: int | None = None) -> None:
-        self._vocabulary: dict[str, dict[str | None, int]] = {name: {} for name in WORDS}
         self._searched: dict[tuple[str, int], Positions] = {}
         super().__init__(outputs, most)
 
@@ -78,21 +81,55 @@ class ConstraintChanges(ChangeIndex):
             found = self._positions(wanted)
             return self._paged(found, wanted.until, offset, limit)
 
-    def since(self, moment_us: int, until_us: int) -> dict[str, dict[str, int]]:
-        """Return how many constraints appeared and disappeared in a span of time, by table, without seeds and edits."""
+    def since(self, moment_us: int, until_us: int, muted: NDArray[np.uint64]) -> dict[str, dict[str, int]]:
+        """Return how many constraints appeared and disappeared in a span of time, by table, without seeds and edits.
+
+        Parameters
+        ----------
+        muted : the constraints to leave out, by the first digits of their identities.
+        """
         with self._lock:
             within = self._between(moment_us, until_us)
-            by_data = self._index["cause"][within] == self._number("cause", "data")
+            by_data = self._index["cause"][within] == self.number("cause", "data")
+            by_data &= ~are_in(self._index["id"][within], muted)
             found: dict[str, dict[str, int]] = {}
             for table, number in self._vocabulary["table_name"].items():
                 of_table = by_data & (self._index["table_name"][within] == number)
                 counts = {
-                    change: int((of_table & (self._index["change"][within] == self._number("change", change))).sum())
+                    change: int((of_table & (self._index["change"][within] == self.number("change", change))).sum())
                     for change in ("appeared", "disappeared")
                 }
                 if any(counts.values()):
                     found[str(table)] = counts
             return found
+
+    def meaning_of(self, ids: NDArray[np.uint64]) -> NDArray[np.float32]:
+        """Return how much each of some distinct constraints meant when it last appeared. O(known).
+
+        Parameters
+        ----------
+        ids : the first digits of identities.
+        """
+        found = np.zeros(len(ids), np.float32)
+        index = self._index
+        appeared = index["change"] == self.number("change", "appeared")
+        at = places_in(index["id"][appeared], ids)
+        asked = at >= 0
+        found[at[asked]] = index["meaning"][appeared][asked]  # the last appearance of each remains
+        return found
+
+    def flaps(self, ids: NDArray[np.uint64]) -> list[int]:
+        """Return how often each of some constraints disappeared and appeared again. O(known).
+
+        Parameters
+        ----------
+        ids : the first digits of identities.
+        """
+        index = self._index
+        mine = are_in(index["id"], ids)
+        appeared = index["change"][mine] == self.number("change", "appeared")
+        each = (appeared[index["id"][mine] == number] for number in ids)
+        return [int(np.count_nonzero(one[1:] & ~one[:-1])) for one in each]
 
     def history(self, filters: Mapping[str, str], now: Mapping[str, int], points: int) -> dict[str, list[list[int]]]:
         """Return how many constraints of each family there were, as times in ms and counts. O(known).
@@ -110,7 +147,7 @@ class ConstraintChanges(ChangeIndex):
                 if family is None or not matching.any():
                     continue
                 times = self._index["time"][matching] // 1_000
-                signs = np.where(self._index["change"][matching] == self._number("change", "appeared"), 1, -1)
+                signs = np.where(self._index["change"][matching] == self.number("change", "appeared"), 1, -1)
                 counts = np.cumsum(signs)
                 counts += now.get(family, 0) - counts[-1]
                 last = last_of_each(times, points)
@@ -119,7 +156,8 @@ class ConstraintChanges(ChangeIndex):
 
     def _numbered(self, columns: Mapping[str, Any]) -> Arrays:
         self._searched.clear()
-        return {name: self._numbers(name, column) for name, column in columns.items()}
+        numbers: Arrays = {name: self._numbers(name, columns[name]) for name in WORDS}
+        return {**numbers, "turn": _turns(columns), "meaning": meaning(columns)}
 
     def _change_numbers(self, changes: Any) -> NDArray[Any]:
         return self._numbers("change", changes)
@@ -129,18 +167,12 @@ class ConstraintChanges(ChangeIndex):
         where = any_of("commit", commits)
         return where & self._ids_at(page) if len(commits) == 1 else where  # a seed has thousands in one commit
 
-    def _numbers(self, name: str, column: Any) -> Ints16:
-        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        encoded = array.dictionary_encode(null_encoding="encode")
-        known = self._vocabulary[name]
-        places = [known.setdefault(word, len(known)) for word in encoded.dictionary.to_pylist()]
-        return np.array(places, np.int16)[ints(encoded.indices)] if places else np.zeros(0, np.int16)
-
-    def _number(self, name: str, word: str) -> int:
+    def number(self, name: str, word: str) -> int:
+        """Return the number of a value of one of `WORDS` in the index; -1 where it has none."""
         return self._vocabulary[name].get(word, -1)
 
     def _matching(self, filters: Mapping[str, str]) -> NDArray[np.bool_]:
-        masks = (self._index[name] == self._number(name, value) for name, value in filters.items())
+        masks = (self._index[name] == self.number(name, value) for name, value in filters.items())
         return reduce(and_, masks, np.ones(self.total, np.bool_))
 
     def _positions(self, wanted: ChangeFilter) -> Positions:
@@ -151,6 +183,8 @@ class ConstraintChanges(ChangeIndex):
             matching &= self._index["time"] < np.datetime64(wanted.day + datetime.timedelta(days=1), "us").astype(
                 np.int64
             )
+        if wanted.muted is not None and len(wanted.muted):
+            matching &= ~are_in(self._index["id"], wanted.muted)
         if wanted.constraint_id is not None:
             matching &= self._of(wanted.constraint_id)
         if wanted.text.strip():
@@ -164,10 +198,10 @@ class ConstraintChanges(ChangeIndex):
         key = " ".join(text.lower().split()), self._version
         if key not in self._searched:
             found = self._outputs.read(CHANGES, ("commit", "constraint_id"), _has_words(text))
-            marks = _marks(ints(found["commit"]), short_ids(found["constraint_id"]))
+            found_marks = marks(ints(found["commit"]), short_ids(found["constraint_id"]))
             if len(self._searched) >= _MOST_SEARCHES:
                 self._searched.clear()
-            self._searched[key] = np.flatnonzero(np.isin(_marks(self._index["commit"], self._index["id"]), marks))
+            self._searched[key] = np.flatnonzero(np.isin(marks(self._index["commit"], self._index["id"]), found_marks))
         return self._searched[key]
 
     def _shown(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -175,6 +209,18 @@ class ConstraintChanges(ChangeIndex):
 
 
 _MOST_SEARCHES = 32
+
+
+def _turns(columns: Mapping[str, Any]) -> NDArray[np.int8]:
+    """Return the turn of each change."""
+    by_data, gone, violated, released = (
+        np.asarray(pc.equal(columns[name], word).fill_null(fill_value=False))
+        for name, word in (("cause", "data"), ("change", "disappeared"), ("reason", "violated"), ("reason", "released"))
+    )
+    nearly = np.asarray(columns["exceptions"].is_valid())
+    lost = np.where(nearly, NEARLY, ENDED)
+    turned = np.where(gone & violated, lost, np.where(~gone & released, RECOVERED, NO_TURN))
+    return np.where(by_data, turned, NO_TURN).astype(np.int8)
 
 
 def _has_words(text: str) -> ds.Expression:
@@ -185,8 +231,3 @@ def _has_words(text: str) -> ds.Expression:
 
 def _occurs_in(field: ds.Expression, word: str) -> ds.Expression:
     return pc.coalesce(pc.match_substring(field, word, ignore_case=True), pa.scalar(value=False))
-
-
-def _marks(commits: NDArray[np.int64], ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a number for each pair of commit and constraint."""
-    return commits.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) ^ ids

@@ -7,9 +7,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from holdfast.dashboard.reading.arrays import short_ids
 from holdfast.dashboard.reading.outputs import Outputs
 
 Order = tuple[tuple[str, str], ...]
@@ -35,6 +38,7 @@ class ListedTable:
         self._version = -2
         self._table = pa.table({})
         self._ordered: dict[str, pa.Array] = {}
+        self._numbered: dict[tuple[tuple[str, str], ...], NDArray[np.uint64]] = {}
 
     def refresh(self) -> None:
         """Read the table, if it has changed. O(rows)."""
@@ -47,7 +51,7 @@ class ListedTable:
                 *(pc.utf8_lower(pc.coalesce(found[name], "")) for name in ("constraint", "sentence")), "\n"
             )
             self._table = self._prepared(found).append_column("searched", searched)
-            self._ordered = {}
+            self._ordered, self._numbered = {}, {}
             self._version = version
 
     @property
@@ -66,6 +70,20 @@ class ListedTable:
             table = self._table.filter(self._matching(filters or {}, "")) if filters else self._table
             counted = pc.value_counts(table[name].combine_chunks()).to_pylist()
         return {found["values"]: found["counts"] for found in counted if found["values"] is not None}
+
+    def numbers(self, filters: Mapping[str, str] | None = None) -> NDArray[np.uint64]:
+        """Return the first digits of the identities as numbers, in ascending order.
+
+        Parameters
+        ----------
+        filters : the required values of columns.
+        """
+        key = tuple(sorted((filters or {}).items()))
+        with self._lock:
+            if key not in self._numbered:
+                table = self._table.filter(self._matching(filters, "")) if filters else self._table
+                self._numbered[key] = np.sort(short_ids(table["constraint_id"]))
+            return self._numbered[key]
 
     def has(self, constraint_id: str) -> bool:
         """Whether the table has a constraint."""

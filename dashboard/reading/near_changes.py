@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from holdfast.dashboard.reading.arrays import ints, last_of_each
-from holdfast.dashboard.reading.change_index import Arrays, ChangeIndex
+from holdfast.dashboard.reading.arrays import are_in, ints, last_of_each
+from holdfast.dashboard.reading.change_index import ENDED, NEARLY, NO_TURN, RECOVERED, Arrays, ChangeIndex
 from holdfast.dashboard.reading.outputs import any_of
 from holdfast.dashboard.reading.wording import rows_below
 from holdfast.tables.arrays import Positions
@@ -23,15 +23,16 @@ from holdfast.tables.arrays import Positions
 NEAR_CHANGES = "near_changes"
 
 _KINDS = ("entered", "left", "exceptions")
-_ENTERED, _LEFT = 0, 1
-_UNKNOWN = -1
+ENTERED, LEFT = 0, 1
+UNKNOWN = -1
 
 
 class NearConstraintChanges(ChangeIndex):
     """The changes of near constraints: those that entered, left, or have another number of exceptions."""
 
     table: ClassVar[str] = NEAR_CHANGES
-    indexed: ClassVar[Sequence[str]] = ("change", "cause", "exceptions_before", "exceptions")
+    indexed: ClassVar[Sequence[str]] = ("table_name", "change", "reason", "cause", "exceptions_before", "exceptions")
+    words: ClassVar[Sequence[str]] = ("table_name",)
     details: ClassVar[Sequence[str]] = (
         *("commit", "committed_at", "source", "batch_id", "constraint_id", "table_name", "shape", "constraint"),
         *("sentence", "change", "exceptions_before", "exceptions", "rows", "share", "examples", "cause"),
@@ -55,7 +56,7 @@ class NearConstraintChanges(ChangeIndex):
             course: list[list[int | None]] = []
             for place in last_of_each(times, points).tolist():
                 course.append([int(times[place]), int(self._index["exceptions"][found[place]])])
-                if self._index["change"][found[place]] == _LEFT:
+                if self._index["change"][found[place]] == LEFT:
                     course.append([int(times[place]), None])
             return course
 
@@ -71,7 +72,7 @@ class NearConstraintChanges(ChangeIndex):
             where = any_of("constraint_id", [constraint_id])
             return self._paged(np.flatnonzero(matching), until, offset, limit, where)
 
-    def moved(self, moment_us: int, until_us: int, most: int) -> dict[str, Any]:
+    def moved(self, moment_us: int, until_us: int, most: int, muted: NDArray[np.uint64]) -> dict[str, Any]:
         """Return how many constraints entered and left in a span of time, and whose exceptions changed most.
 
         Seeds and edited configurations do not count. O(changes of the span), and O(files of the changes returned).
@@ -79,40 +80,71 @@ class NearConstraintChanges(ChangeIndex):
         Parameters
         ----------
         most : how many of the constraints whose exceptions changed are returned at most.
+        muted : the constraints to leave out, by the first digits of their identities.
         """
         with self._lock:
             span = self._between(moment_us, until_us)
-            within = np.arange(span.start, span.stop)[self._index["by_data"][span]]
+            counted = self._index["by_data"][span] & ~are_in(self._index["id"][span], muted)
+            within = np.arange(span.start, span.stop)[counted]
             kinds, ids = self._index["change"][within], self._index["id"][within]
             _, opening, of = np.unique(ids, return_index=True, return_inverse=True)
             closing = np.zeros(len(opening), np.intp)
             closing[of] = np.arange(len(within))  # the last change of each constraint remains
             opening, closing = within[opening], within[closing]
             before, after = self._index["before"][opening], self._index["exceptions"][closing]
-            before = np.where(before != _UNKNOWN, before, self._index["exceptions"][opening])
+            before = np.where(before != UNKNOWN, before, self._index["exceptions"][opening])
             moved = after - before
             largest = np.argsort(-np.abs(moved), kind="stable")[:most]
             largest = largest[moved[largest] != 0]
             opened = {int(self._index["id"][closing[i]]): int(before[i]) for i in largest.tolist()}
             rows = self._details(closing[largest])
             return {
-                "entered": int((kinds == _ENTERED).sum()),
-                "left": int((kinds == _LEFT).sum()),
+                "entered": int((kinds == ENTERED).sum()),
+                "left": int((kinds == LEFT).sum()),
                 "moved": int((moved != 0).sum()),
                 "rows": [{**row, "exceptions_before": opened[int(row["constraint_id"][:16], 16)]} for row in rows],
             }
 
+    def flaps(self, ids: NDArray[np.uint64]) -> list[int]:
+        """Return how often each of some constraints held again without exceptions, after it had held before. O(known).
+
+        Parameters
+        ----------
+        ids : the first digits of identities.
+        """
+        mine = are_in(self._index["id"], ids)
+        index = {name: self._index[name][mine] for name in ("id", "change", "exceptions", "before")}
+        holds = (index["change"] != LEFT) & (index["exceptions"] == 0)
+        found = []
+        for number in ids:
+            of = index["id"] == number
+            held = np.concatenate([index["before"][of][:1] == 0, holds[of]])
+            found.append(max(0, int(held[:1].sum() + np.count_nonzero(held[1:] & ~held[:-1])) - 1))
+        return found
+
     def _numbered(self, columns: Mapping[str, Any]) -> Arrays:
-        by_data = pc.equal(columns["cause"], "data").fill_null(fill_value=False).cast(pa.int8())
+        by_data, violated = (
+            np.asarray(pc.equal(columns[name], word).fill_null(fill_value=False))
+            for name, word in (("cause", "data"), ("reason", "violated"))
+        )
+        change = self._change_numbers(columns["change"])
+        before = ints(columns["exceptions_before"].fill_null(UNKNOWN))
+        exceptions = ints(columns["exceptions"].fill_null(0))
+        turn = np.where(before > 0, RECOVERED, NO_TURN) * (exceptions == 0) + NEARLY * (
+            (before == 0) & (exceptions > 0)
+        )
+        turn = np.where(change == LEFT, ENDED * violated, np.where(change == ENTERED, NO_TURN, turn))
         return {
-            "change": self._change_numbers(columns["change"]),
-            "by_data": ints(by_data).astype(np.bool_),
-            "before": ints(columns["exceptions_before"].fill_null(_UNKNOWN)),
-            "exceptions": ints(columns["exceptions"].fill_null(0)),
+            "table_name": self._numbers("table_name", columns["table_name"]),
+            "change": change,
+            "by_data": by_data,
+            "before": before,
+            "exceptions": exceptions,
+            "turn": np.where(by_data, turn, NO_TURN).astype(np.int8),
         }
 
     def _change_numbers(self, changes: Any) -> NDArray[Any]:
-        return ints(pc.index_in(changes, pa.array(_KINDS)).fill_null(_UNKNOWN)).astype(np.int8)
+        return ints(pc.index_in(changes, pa.array(_KINDS)).fill_null(UNKNOWN)).astype(np.int8)
 
     def _where(self, page: Positions) -> ds.Expression:
         commits = np.unique(self._index["commit"][page]).tolist()

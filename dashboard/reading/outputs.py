@@ -101,8 +101,12 @@ class Outputs:
         """Yield the rows of `read` in batches, in no order, for columns that are too large for memory."""
         with storage_errors(f"{self.place}/{name}", "read", _ERRORS):
             dataset = self._dataset(name)
-            if dataset is not None:
-                yield from dataset.to_batches(columns=list(columns), filter=where, batch_readahead=4)
+            if dataset is None:
+                return
+            shape = pa.schema([SHAPES[name].arrow.field(column) for column in columns])
+            there = [column for column in columns if column in dataset.schema.names]
+            for batch in dataset.to_batches(columns=there, filter=where, batch_readahead=4):
+                yield batch if len(there) == len(columns) else _completed(batch, shape)
 
     def count(self, name: str) -> int:
         """Return the number of rows of a table. O(files)."""
@@ -157,6 +161,13 @@ class Outputs:
                 return
             check_owner(uri, table.metadata().configuration, self.application)
             self._opened[name] = table
+
+
+def _completed(batch: pa.RecordBatch, shape: pa.Schema) -> pa.RecordBatch:
+    """Return a batch with a null in each column of a schema that it does not have."""
+    names = batch.schema.names
+    columns = [batch[field.name] if field.name in names else pa.nulls(len(batch), field.type) for field in shape]
+    return pa.record_batch(columns, names=shape.names)
 
 
 def lately(column: str, since: datetime.datetime | None) -> ds.Expression | None:

@@ -42,6 +42,7 @@ _SCALARS = {
     "Limit": "a number, or a share such as `0.1%`",
     "StoragePlace": "a path or an address (`s3://...`)",
     "LocalPlace": "a path",
+    "LocalFile": "a path",
 }
 """The description of each type of `jobs/configuration/quantities.py`."""
 

@@ -1,6 +1,7 @@
 """Makes the alerts of a configuration, their receivers and their sender."""
 
 from holdfast.display.secrets import MASK, SHORTEST_SECRET, masked, masked_settings, without
+from holdfast.jobs.configuration.mutes_file import mutes_of
 from holdfast.jobs.configuration.reading import Configuration
 from holdfast.jobs.configuration.settings import AlertSettings, Settings
 from holdfast.jobs.terminal.progress import Progress
@@ -12,8 +13,9 @@ from holdfast.streaming.alerts.waiting import Waiting
 
 
 def alerts_of(settings: Settings) -> list[Alert]:
-    """Return the alerts, in the order of the configuration."""
-    return [Alert(frozenset(s.on), s.rule, s.table, s.family, s.kind) for s in settings.alerts]
+    """Return the alerts, in the order of the configuration, without muted constraints."""
+    mutes = mutes_of(settings)
+    return [Alert(frozenset(s.on), s.rule, s.table, s.family, s.kind, mutes) for s in settings.alerts]
 
 
 def waiting_of(settings: Settings, store: Store) -> Waiting:

@@ -7,12 +7,15 @@ from itertools import islice
 from typing import Any
 
 from holdfast.constraints import HoldfastError, StateRefused
+from holdfast.dashboard.actions import Actions
 from holdfast.dashboard.answers import Answers
 from holdfast.dashboard.reading.outputs import Outputs
 from holdfast.display.secrets import masked
 from holdfast.jobs.application.opening import read_state
+from holdfast.jobs.configuration.mutes_file import WatchedMutes, mute_line
 from holdfast.jobs.configuration.quantities import is_remote
 from holdfast.jobs.configuration.reading import Configuration
+from holdfast.jobs.files.found_rules import rule_line
 
 _LOCAL_SECONDS, _REMOTE_SECONDS = 1.0, 5.0
 _LEAST_COVERAGE = 0.8
@@ -30,7 +33,9 @@ def answers_of(configuration: Configuration) -> Answers:
             f"holdfast run {configuration.file} makes them, and fills them as changes come"
         )
     every = _REMOTE_SECONDS if is_remote(settings.output) else _LOCAL_SECONDS
-    return Answers(outputs, lambda: _near(configuration), every)
+    mutes = WatchedMutes(settings)
+    actions = Actions(rule_line, mute_line, settings.mutes, mutes)
+    return Answers(outputs, lambda: _near(configuration), every, actions)
 
 
 def _near(configuration: Configuration) -> list[dict[str, Any]] | None:

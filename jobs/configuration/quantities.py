@@ -183,6 +183,13 @@ def _local_place(value: Any, info: ValidationInfo) -> str:
     return place
 
 
+def _local_file(value: Any, info: ValidationInfo) -> str:
+    place = _place(value, info)
+    if is_remote(place):
+        raise ValueError("expected a path on this machine: the file is kept with the configuration")
+    return place
+
+
 def contains(outer: str, inner: str) -> bool:
     """Whether the path or address `inner` is equal to `outer`, or inside it.
 
@@ -212,3 +219,4 @@ Share = Annotated[float, BeforeValidator(_share)]
 Limit = Annotated[Threshold, BeforeValidator(_threshold)]
 StoragePlace = Annotated[str, BeforeValidator(_place)]
 LocalPlace = Annotated[str, BeforeValidator(_local_place)]
+LocalFile = Annotated[str, BeforeValidator(_local_file)]

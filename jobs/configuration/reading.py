@@ -69,8 +69,12 @@ def load(file: str | FilePath, environment: Mapping[str, str] | None = None) -> 
     file : relative paths in it start at its folder.
     environment : the variables that `${NAME}` stands for; by default those of the process.
     """
+    from holdfast.jobs.configuration.mutes_file import mutes_of
+
     content = content_of(file, MAX_BYTES)
-    return read_configuration(content, str(file), FilePath(file).resolve().parent, environment)
+    found = read_configuration(content, str(file), FilePath(file).resolve().parent, environment)
+    mutes_of(found.settings)  # refuses a file that cannot be used, before the command does anything else
+    return found
 
 
 def content_of(file: str | FilePath, at_most: int) -> bytes:

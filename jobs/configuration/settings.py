@@ -22,6 +22,7 @@ from holdfast.jobs.configuration.quantities import (
     Flag,
     Interval,
     Limit,
+    LocalFile,
     LocalPlace,
     Option,
     Share,
@@ -283,6 +284,17 @@ class AlertSettings(Section):
         return self
 
 
+class MuteSettings(Section):
+    """A muted constraint, in the file that `mutes` names."""
+
+    table: Text
+    """Its table; of an inclusion, the dependent table."""
+    constraint: Text
+    """The constraint, as the page shows it or as in a rule: `Zip -> City`, `key(Phone)`, `not(...)`."""
+    why: Text | None = None
+    """The reason, for people."""
+
+
 class PrometheusSettings(Section):
     """Serves figures in the format of Prometheus."""
 
@@ -340,6 +352,9 @@ class Settings(Section):
     """Constraints that people declare, and how much may break them."""
     alerts: tuple[AlertSettings, ...] = ()
     """Alerts: which events are sent to which receivers."""
+    mutes: LocalFile | None = None
+    """File of muted constraints, left out of incidents, the first view and alerts: a list of
+    `{table: tax, constraint: "Zip -> City", why: known}`."""
     prometheus: PrometheusSettings | None = None
     """Serves figures in the format of Prometheus; by default off."""
     spark: Mapping[str, Option] = {}

@@ -10,6 +10,7 @@ Invariant: reading takes time in proportion to the text. Size, depth and the exp
 tag creates an object.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ _INTEGER = re.compile(r"[-+]?[0-9]{1,300}|0o[0-7]{1,300}|0x[0-9a-fA-F]{1,300}")
 _DECIMAL = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 _FLOAT = re.compile(rf"{_DECIMAL}|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^}\n]*)\}?")
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
@@ -148,6 +150,18 @@ def read_yaml(text: str, environment: Mapping[str, str], problems: Problems) -> 
         if root is not None:
             document.value = _Builder(document, environment, problems).value(root, ())
     return document
+
+
+def yaml_scalar(text: str) -> str:
+    r"""Return a text as a YAML scalar in which no environment variable is replaced.
+
+    >>> print(*map(yaml_scalar, ("tax_1", "true", "a\x85b: ${c}")))
+    tax_1 "true" "a\u0085b: $${c}"
+    """
+    if _PLAIN_NAME.fullmatch(text) and core_value(text) == text:
+        return text
+    written = json.dumps(text, ensure_ascii=False).replace("${", "$${")
+    return "".join(c if c.isprintable() or ord(c) > 0xFFFF else f"\\u{ord(c):04x}" for c in written)
 
 
 def core_value(text: str) -> Any:

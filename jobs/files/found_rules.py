@@ -8,23 +8,23 @@ can be pasted into a configuration.
 Invariant: reading the file returns the same constraints, whatever the names of columns and tables.
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from holdfast.constraints import Constraint, DenialConstraint, Family, NearConstraint
+from holdfast.constraints import Constraint, DenialConstraint, Family, NearConstraint, parse_constraint, parse_near
 from holdfast.constraints.names import quoted
 from holdfast.constraints.sentences import sentence
+from holdfast.display.incidents import short_text
 from holdfast.jobs.configuration.rules_files import YAML_ENDINGS
-from holdfast.jobs.configuration.yaml_text import core_value
+from holdfast.jobs.configuration.yaml_text import yaml_scalar
 
 Found = tuple[str, Constraint]
 """The name of a table, and a constraint on it."""
 
 _FORMS = {Family.ORDER: "od", Family.INCLUSION: "inclusion"}
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LONGEST_NAME = 60
 
 
 def rule_lines(
@@ -56,6 +56,17 @@ def rule_lines(
         yield f"{quoted(name)}: {constraint}  # {_plain_sentence(constraint)}\n"
 
 
+def rule_line(table: str, text: str) -> str:
+    """Return the line that declares a constraint as a rule of a configuration.
+
+    >>> print(rule_line("tax", "not(t.Zip = s.Zip and t.City != s.City)").partition("  #")[0])
+    - {name: tax_Zip_City, table: tax, forbid: "t.Zip = s.Zip and t.City != s.City"}
+    """
+    constraint = parse_near(text) if text.startswith("key(") else parse_constraint(text)
+    name = re.sub(r"\W+", "_", f"{table} {short_text(text)}").strip("_")[:_LONGEST_NAME]
+    return f"- {{{_yaml_fields(name, table, constraint, None)}}}  # {_plain_sentence(constraint)}"
+
+
 def _yaml_fields(name: str, table: str, constraint: Constraint, threshold: int | None) -> str:
     fields = {"name": name}
     if isinstance(constraint, NearConstraint):
@@ -66,20 +77,8 @@ def _yaml_fields(name: str, table: str, constraint: Constraint, threshold: int |
         fields["forbid"] = " and ".join(map(str, constraint.predicates))
     else:
         fields[_FORMS[constraint.family]] = str(constraint)
-    written = [f"{key}: {_yaml_text(value)}" for key, value in fields.items()]
+    written = [f"{key}: {yaml_scalar(value)}" for key, value in fields.items()]
     return ", ".join(written if threshold is None else [*written, f"max_violating_rows: {threshold}"])
-
-
-def _yaml_text(text: str) -> str:
-    r"""Return a text as a YAML scalar in which no environment variable is replaced.
-
-    >>> print(*map(_yaml_text, ("tax_1", "true", "a\x85b: ${c}")))
-    tax_1 "true" "a\u0085b: $${c}"
-    """
-    if _PLAIN.fullmatch(text) and core_value(text) == text:
-        return text
-    written = json.dumps(text, ensure_ascii=False).replace("${", "$${")
-    return "".join(c if c.isprintable() or ord(c) > 0xFFFF else f"\\u{ord(c):04x}" for c in written)
 
 
 def _plain_sentence(constraint: Constraint) -> str:

@@ -7,11 +7,13 @@ message. A message has at most `_MOST_BYTES`, however much has changed.
 import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from holdfast.constraints import Family, InclusionDependency, parse_constraint
+from holdfast.constraints.mutes import Mutes
+from holdfast.streaming.alerts.incidents import incident_sentences, turn_of_change, turn_of_word
 from holdfast.streaming.commits.output_rows import OutputRows, Row, as_json, rule_sentence
 from holdfast.streaming.commits.rule_reports import Line
 from holdfast.streaming.maintainers.near.changes import LEFT, VIOLATED
@@ -40,6 +42,7 @@ class Alert:
     on : words from `STATES`, `CHANGES` and `NEAR`.
     rule, table : only this rule, or this table; of an inclusion either of its tables.
     family, kind : only constraints of this family or kind.
+    mutes : constraints that are left out.
     """
 
     on: frozenset[str]
@@ -47,6 +50,7 @@ class Alert:
     table: str | None = None
     family: str | None = None
     kind: str | None = None
+    mutes: Mutes = field(default_factory=Mutes)
 
     @cached_property
     def content(self) -> str:
@@ -61,11 +65,14 @@ class Alert:
             and self.table in {None, *tables}
             and self.family in {None, change["family"]}
             and self.kind in {None, change["kind"]}
+            and not self.mutes.covers(change["table_name"], change["constraint"])
         )
 
     def asks_for_near(self, change: Row) -> bool:
         """Whether the alert asks for a row of `near_changes`."""
-        return _near_word(change) in self.on and self.table in {None, change["table_name"]}
+        table = change["table_name"]
+        asked = _near_word(change) in self.on and self.table in {None, table}
+        return asked and not self.mutes.covers(table, change["constraint"])
 
     def asks_for_rule(self, line: Line) -> bool:
         """Whether the alert asks for a rule that broke or recovered, given by its row of `rule_status`."""
@@ -131,7 +138,7 @@ def messages(alerts: Sequence[Alert], rows: OutputRows, rules: Sequence[Turned])
         [row for row in rows.payload.get(table, ()) if row["cause"] != "seed"]
         for table in ("constraint_changes", "near_changes")
     )
-    found = []
+    found, batches = [], rows.payload.get("batches", ())
     for alert in alerts:
         changed = [rule for rule in rules if alert.asks_for_rule(rule.line)]
         found += [_message(alert, rows, _of_rule(rule), rule.line["rule"]) for rule in changed]
@@ -140,11 +147,13 @@ def messages(alerts: Sequence[Alert], rows: OutputRows, rules: Sequence[Turned])
             kinds = ("appeared", "disappeared")
             body = _of_changes(matching, lambda row: row["change"], _change, kinds, "witness")
             body["sound"] = sum(row.get("sound") is True for row in matching)
-            found.append(_message(alert, rows, body))
+            told = incident_sentences(rows.commit, matching, turn_of_change, batches)
+            found.append(_message(alert, rows, {**body, "incidents": told}))
         nearly = [row for row in near if alert.asks_for_near(row)]
         if nearly:
             body = _of_changes(nearly, _near_word, _near_change, (NEARLY, RESTORED, LEFT), "examples")
-            found.append(_message(alert, rows, body, NEAR_KEY))
+            told = incident_sentences(rows.commit, nearly, _near_turn, batches)
+            found.append(_message(alert, rows, {**body, "incidents": told}, NEAR_KEY))
     return found
 
 
@@ -221,6 +230,10 @@ def _near_word(row: Row) -> str | None:
     if bool(had) == bool(row["exceptions"]):
         return None
     return RESTORED if had else NEARLY
+
+
+def _near_turn(row: Row) -> str | None:
+    return turn_of_word(row, _near_word(row))
 
 
 def _near_change(row: Row) -> dict[str, Any]:

@@ -29,6 +29,7 @@ class AppliedBatch:
     now : the time of the commit, in seconds.
     lag_records : how many records wait behind the batch; None if unknown.
     left_out : fields that no column has, first seen in this batch.
+    files : the names of the files read, for a source of files.
     """
 
     source: str
@@ -41,6 +42,7 @@ class AppliedBatch:
     now: float
     lag_records: int | None
     left_out: Mapping[str, str]
+    files: Sequence[str] = ()
 
     @property
     def records(self) -> int:

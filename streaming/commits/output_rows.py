@@ -23,6 +23,7 @@ from holdfast.streaming.maintainers.rules.state import RuleExample, RuleState
 if TYPE_CHECKING:
     from holdfast.streaming.commits.applied_batch import AppliedBatch
 
+_MOST_FILES = 100
 NULLS_RULE = "null equals null, and sorts below every value"
 NULLS_IGNORED = "nulls are ignored"
 
@@ -158,6 +159,7 @@ class OutputRows:
                 "batch_id": position.batch_id,
                 "start_offsets": position.start,
                 "end_offsets": position.end,
+                "files": as_json(list(batch.files[:_MOST_FILES])) if batch.files else None,
                 "rows_in": batch.records,
                 **{name: getattr(result, name) for name in ("inserted", "deleted", "updated", "ignored", "late")},
                 "owed": result.newly_owed,

@@ -156,6 +156,7 @@ BATCHES = Shape(
         ("batch_id", _COUNT, "number of the batch in the query"),
         ("start_offsets", _TEXT, "offsets before the batch"),
         ("end_offsets", _TEXT, "offsets after the batch"),
+        ("files", _TEXT, "the files that the batch read, at most 100, as JSON; null if the source has no files"),
         ("rows_in", _COUNT, "number of records"),
         ("inserted", _COUNT, "inserted rows"),
         ("deleted", _COUNT, "deleted rows"),

@@ -263,14 +263,14 @@ def many_near(written: Written, constraints: int, changes: int, days: int = 30, 
     """Write near constraints and their changes, as many as a large pipeline leaves in some days.
 
     Each batch moves the exceptions of ten constraints. A tenth of the constraints hold; each of the others has ten rows
-    that are shown.
+    that are shown. After `many`, the batches are among its batches.
     """
     chance = random.Random(19)
     texts = [f"column_{number % 40}, group_{number // 40} -> target_{number % 7}" for number in range(constraints)]
     parts = [near_constraint(text, 0, 1_000_000, f"table_{number % 5}") for number, text in enumerate(texts)]
     counts = [0] * constraints
     step = datetime.timedelta(days=days) / max(changes, 1)
-    first, start = written.commit + 1, FIRST
+    start, last = FIRST, max(written.commit, changes // 10 + 1)
     rows: list[Row] = []
     moved: list[int] = []
     for number in range(changes):
@@ -281,7 +281,8 @@ def many_near(written: Written, constraints: int, changes: int, days: int = 30, 
         before = None if is_seed else counts[one]
         counts[one] = 0 if one % 10 == 0 else max(1, counts[one] + chance.randrange(-20, 24))
         at = start if is_seed else start + step * number
-        change = {**written.common(first if is_seed else first + number // 10), **parts[one], "source": "tax"}
+        commit = 1 if is_seed else 1 + (number - number % 10) * (last - 1) // changes
+        change = {**written.common(commit), **parts[one], "source": "tax"}
         change |= {"exceptions": counts[one], "exceptions_before": before, "share": counts[one] / 1_000_000}
         change |= {"change": "entered" if is_seed else "exceptions", "cause": "seed" if is_seed else "data"}
         change |= {"committed_at": stamp(at), "date": stamp(at)[:10], "batch_id": number}
@@ -290,7 +291,8 @@ def many_near(written: Written, constraints: int, changes: int, days: int = 30, 
     for begin in range(0, changes, at_once):
         part = rows[begin : begin + at_once]
         written.put_many("near_changes", part, part[-1]["commit"])
-    since = {"since_commit": first, "since": stamp(start), "strength": 0.9}
+    since = {"since_commit": 1, "since": stamp(start), "strength": 0.9}
+    written.commit = last
     standing = [
         {**written.common(), **about, **since, "exceptions": count, "share": count / 1_000_000}
         for about, count in zip(parts, counts, strict=True)
@@ -356,6 +358,7 @@ def _change_row(
         "witness": json.dumps(images),
         "cause": "seed" if is_seed else "data",
         "constraints_after": 10_000,
+        "score": (7 * commit % 1_000) / 1_000 if change[1] == "appeared" else None,
     }
 
 

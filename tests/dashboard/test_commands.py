@@ -16,6 +16,7 @@ import pytest
 from holdfast.jobs.application.outputs import answers_of
 from holdfast.jobs.command_line import exit_code_of
 from holdfast.jobs.configuration.reading import load
+from tests.dashboard.conftest import ZIP_CITY
 from tests.dashboard.tables import Written
 
 if TYPE_CHECKING:
@@ -77,6 +78,24 @@ def test_nothing_is_written_but_the_report(written: Written, tmp_path: Path) -> 
     before = sorted(path for path in tmp_path.rglob("*"))
     assert exit_code_of(["report", str(written.file), "-o", str(tmp_path / "report.html")]) == 0
     assert sorted(path for path in tmp_path.rglob("*") if path.name != "report.html") == before
+
+
+def test_incidents_are_printed(written: Written, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of(["incidents", str(written.file)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "2026-03-01 09:00:03  1 constraint of orders ended with commit 3: orders.customer in customers.id",
+        "2026-03-01 09:00:02  1 constraint of tax ended with commit 2, by the rows Id 2 and Id 1: Zip -> City",
+    ]
+    written.put({**written.appeared(ZIP_CITY), "batches": [written.batch(files='["/in/mended.json"]')]})
+    assert exit_code_of(["incidents", str(written.file), "--table", "tax", "--last", "2"]) == 0
+    mended, ended = capsys.readouterr().out.splitlines()
+    assert mended.endswith("1 constraint of tax recovered with commit 4 (file mended.json): Zip -> City")
+    assert ended.endswith("Id 1: Zip -> City (all recovered since)")
+    assert exit_code_of(["incidents", str(written.file), "--last", "1", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["recovered"], found["position"], found["first"]["flaps"]) == (1, "file mended.json", 1)
+    assert exit_code_of(["incidents", str(written.file), "--table", "taxes"]) == 2
+    assert "did you mean" in capsys.readouterr().err.lower()
 
 
 def test_what_a_seed_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,14 +6,19 @@ HOLDFAST_SCREENSHOTS=<folder> keeps a picture of every view, light and dark, wid
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import expect
 
+from holdfast.dashboard.serving import Site
+from holdfast.jobs.application.outputs import answers_of
 from holdfast.jobs.command_line import exit_code_of
+from holdfast.jobs.configuration.reading import load
 from tests.dashboard.browser import browser, chromium
 from tests.dashboard.conftest import BOSTON, CAMBRIDGE, SALARY, ZIP_CITY
 from tests.dashboard.tables import Written, flattened, near_constraint
@@ -23,9 +28,11 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-    from holdfast.dashboard.serving import Site
 
-VIEWS = ("overview", "changes", "rules", "constraints", "near", "suspects", "inclusions", "pipeline", "quarantine")
+VIEWS = (
+    *("overview", "incidents", "changes", "rules", "constraints", "near", "suspects"),
+    *("inclusions", "pipeline", "quarantine"),
+)
 LYNN = {**BOSTON, "Id": 3, "City": "Lynn"}
 HOSTILE = "<script>window.stolen = 1</script><img src=x onerror='window.stolen=2'>"
 TURNED = "abc\u202egpj.exe"
@@ -144,7 +151,7 @@ def test_constraints_are_ranked_and_filtered(open_page: Callable[..., Page], wri
     expect(page.locator(".held > li")).to_have_count(1)
     assert "Rate never falls as Salary rises" in page.inner_text(".held > li")
     page.click(".held > li >> text=history")
-    expect(page.locator("h1")).to_have_text("History of one constraint")
+    expect(page.locator("h1")).to_have_text("One constraint")
     assert page.locator(".change").count() == 1
 
 
@@ -266,6 +273,47 @@ def test_how_near_constraints_are_switched_on(open_page: Callable[..., Page], wr
     expect(page.locator("main")).to_contain_text("Not maintained on orders: near: {share: 1%} under a table")
 
 
+def test_the_page_opens_with_what_was_missed(open_page: Callable[..., Page], written: Written, site: Site) -> None:
+    phone = "not(t.Phone = s.Phone)"
+    page = open_page(site.address)
+    assert page.inner_text(".missed h2") == "In the last day"
+    assert texts(page, ".sort h3") == ["2 lost", "0 recovered"]
+    page.click("text=Mark as seen")
+    expect(page.locator(".missed h2")).to_contain_text("Since you last looked, 0 seconds ago")
+    assert "No constraint was lost or recovered." in page.inner_text(".missed")
+    written.put(flattened([written.appeared(phone), {"batches": [written.batch(files='["/in/phones-1.json"]')]}]))
+    expect(page.locator(".sort.come h3")).to_have_text("1 recovered")
+    assert texts(page, ".missed .change .sentence") == [
+        f"1 constraint of tax recovered with commit {written.commit} (file phones-1.json): key(Phone)"
+    ]
+    page.reload()
+    ready(page)
+    assert texts(page, ".sort.come h3") == ["1 recovered"], "a page that is opened again at once is the same look"
+    earlier = (
+        "JSON.stringify({ last: 'shop', of: [['shop', { shown: { commit: COMMIT, at: Date.now() - 3600000 } }]] })"
+    )
+    page.evaluate(f"localStorage.setItem('holdfast-looked', {earlier.replace('COMMIT', str(written.commit))})")
+    written.put(flattened([written.disappeared(phone, [BOSTON, CAMBRIDGE]), {"batches": [written.batch()]}]))
+    page.reload()
+    ready(page)
+    assert page.inner_text(".missed h2") == "Since you last looked, 1 hour ago"
+    assert texts(page, ".sort h3") == ["1 lost", "0 recovered"]
+    page.evaluate(f"localStorage.setItem('holdfast-looked', {earlier.replace('COMMIT', '0').replace('shop', 'other')})")
+    page.reload()
+    ready(page)
+    assert page.inner_text(".missed h2") == "In the last day", "the mark of another application is none"
+    page.evaluate("localStorage.setItem('holdfast-looked', '[1]')")
+    page.reload()
+    ready(page)
+    assert page.inner_text(".missed h2") == "In the last day"
+    page.click("text=its constraints")
+    expect(page.locator("h1")).to_have_text("One incident")
+    assert "by the rows Id 2 and Id 1: key(Phone)" in page.inner_text(".card")
+    assert page.locator(".proof tbody tr:visible").count() == 2
+    page.click("text=its page")
+    expect(page.locator("h1")).to_have_text("One constraint")
+
+
 def test_a_commit_is_followed(open_page: Callable[..., Page], written: Written, site: Site) -> None:
     page = open_page(f"{site.address}#/changes?table_name=tax")
     page.focus("select[name=reason]")
@@ -366,7 +414,8 @@ def test_hostile_values_are_text(open_page: Callable[..., Page], written: Writte
     hostile(written)
     page = open_page(site.address)
     detail = near_constraint("`<b>Zip</b>` -> `a\u202eb`", 0, table_name=HOSTILE)["constraint_id"]
-    for view in (*VIEWS, f"near?id={detail}"):
+    incident = f"incidents?{urlencode({'commit': written.commit, 'table_name': HOSTILE, 'direction': 'lost'})}"
+    for view in (*VIEWS, f"near?id={detail}", incident):
         go(page, view)
         page.evaluate("for (const place of document.querySelectorAll('details')) place.open = true")
         assert page.evaluate("window.stolen") is None, view
@@ -393,7 +442,8 @@ def test_everybody_can_use_it(
     hostile(written)
     page = open_page(site.address, width, scheme)
     detail = near_constraint("`<b>Zip</b>` -> `a\u202eb`", 0, table_name=HOSTILE)["constraint_id"]
-    for view in (*VIEWS, "changes?q=nothing+has+this", f"near?id={detail}", f"near?id={'0' * 64}"):
+    incident = f"incidents?{urlencode({'commit': written.commit, 'table_name': HOSTILE, 'direction': 'lost'})}"
+    for view in (*VIEWS, "changes?q=nothing+has+this", f"near?id={detail}", f"near?id={'0' * 64}", incident):
         go(page, view)
         page.evaluate("for (const place of document.querySelectorAll('details')) place.open = true")
         page.evaluate("document.getAnimations().forEach(one => one.finish())")
@@ -468,3 +518,56 @@ def test_the_report_opens_from_a_file(open_page: Callable[..., Page], written: W
     assert page.evaluate("window.stolen") is None
     go(page, "constraints?order=newest")
     assert page.locator(".held > li").count() == 3
+
+
+def test_one_constraint_has_its_state_in_all_its_forms(
+    open_page: Callable[..., Page], written: Written, site: Site
+) -> None:
+    one = nearly(written)
+    page = open_page(f"{site.address}#/changes?q=zip&change=disappeared")
+    page.click("text=history")
+    expect(page.locator("h1")).to_have_text("One constraint")
+    assert "▲ holds except for 2 rows of 201, 0.995 %" in page.inner_text(".card")
+    assert page.locator(".plot circle").count() == 2
+    page.click(".card >> text=its exceptions")
+    expect(page.locator("h1")).to_have_text("One near constraint")
+    assert page.url.endswith(one)
+    assert page.locator(".rows .differs").first.inner_text() == "Lynn"
+    page.click(".card >> text=as a constraint")
+    expect(page.locator("h1")).to_have_text("One constraint")
+    written.put(flattened([written.near("Zip -> City", 0, 2, rows=201), written.appeared(ZIP_CITY)]))
+    expect(page.locator(".card")).to_contain_text("✓ holds for")
+    assert "ended and came back once" in page.inner_text(".card")
+
+
+def test_a_constraint_is_copied_as_a_rule_and_muted(
+    open_page: Callable[..., Page], written: Written, tmp_path: Path
+) -> None:
+    mutes = tmp_path / "mutes.yaml"
+    mutes.write_text("")
+    settings = {**json.loads(written.file.read_text()), "mutes": "./mutes.yaml"}
+    written.file.write_text(json.dumps(settings))
+    served = Site(answers_of(load(written.file)), "127.0.0.1", 0)
+    served.start()
+    page = open_page(served.address)
+    assert texts(page, ".sort.gone h3") == ["2 lost"]
+    page.click(".sort.gone li:has-text('Zip') >> text=its page")
+    page.click("summary:has-text('Copy as rule')")
+    assert 'forbid: "t.Zip = s.Zip and t.City != s.City"' in page.inner_text(".actions pre >> nth=0")
+    page.click(".actions button >> nth=0")
+    expect(page.locator("#said")).to_contain_text("The line is")
+    page.click("summary:has-text('Mute')")
+    line = page.inner_text(".actions pre >> nth=1")
+    assert line == f'- {{table: tax, constraint: "{ZIP_CITY}"}}'
+    mutes.write_text(line)
+    page.reload()
+    ready(page)
+    assert "muted" in page.inner_text(".card")
+    go(page, "overview")
+    expect(page.locator(".sort.gone h3")).to_have_text("1 lost")
+    assert "Muted constraints are left out." in page.inner_text(".missed")
+    mutes.write_text("- {table: nope, constraint: key(Id)}")
+    go(page, "rules")
+    go(page, "overview")
+    assert "The file of mutes cannot be used" in page.inner_text(".problem")
+    served.close()

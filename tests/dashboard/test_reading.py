@@ -46,7 +46,10 @@ def every(answers: Answers, question: str, limit: int, **given: str) -> list[dic
 
 def needed(question: str) -> dict[str, str]:
     """Return the parameters without which a question cannot be asked."""
-    return {"id": "0" * 64} if question == "near_constraint" else {}
+    one = {"id": "0" * 64}
+    return {"near_constraint": one, "constraint": one, "incident": {"commit": "2", "table_name": "tax"}}.get(
+        question, {}
+    )
 
 
 def names(rows: list[dict[str, Any]]) -> list[tuple[int, str, str]]:

@@ -432,12 +432,25 @@ def test_every_published_constraint_has_its_score_and_its_place(settle: int, tmp
     summed: set[str] = set()
     for change in DeltaTable(tmp_path / "out" / "constraint_changes").to_pyarrow_table().sort_by("commit").to_pylist():
         (summed.add if change["change"] == "appeared" else summed.remove)(change["constraint_id"])
+        assert (change["score"] is None) == (change["change"] == "disappeared")
     assert {row["constraint_id"] for row in held} == summed
     assert all(0 < row["score"] <= 1 for row in held)
     if not settle:  # with it, those that are gone already keep their places until that is told
         for family in {row["family"] for row in held}:
             ranks = sorted(row["rank"] for row in held if row["family"] == family)
             assert ranks == list(range(1, len(ranks) + 1)), family
+
+
+def test_a_batch_names_the_first_files_that_it_read(tmp_path: Path) -> None:
+    running = Running(tmp_path, [(1, 0, "x")])
+    names = [f"/in/{number}.json" for number in range(120)]
+    for number, files in enumerate((names, [])):
+        records = Records(_table([(number, 0, "y")]), np.array([INSERT], np.int8))
+        position = Position("q", number, str(number), str(number + 1))
+        running.pipeline.batch("r", position, Arrivals(records), names=files)
+    running.stop()
+    found = DeltaTable(tmp_path / "out" / "batches").to_pyarrow_table().sort_by("batch_id").to_pylist()
+    assert [row["files"] and json.loads(row["files"]) for row in found] == [names[:100], None]
 
 
 def _line(running: Running, name: str) -> dict[str, Any]:

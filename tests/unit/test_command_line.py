@@ -40,6 +40,7 @@ COMMANDS = [
     "seed",
     "run",
     "status",
+    "incidents",
     "rebuild",
     "skip-batch",
     "dashboard",
