@@ -21,6 +21,8 @@ def outcomes_of(masks: Words, space: PredicateSpace) -> Outcomes:
     True
     """
     found = np.empty((len(space.pairs), len(masks)), np.int8)
+    if not len(masks):
+        return found
     unordered = np.array([0, EQUAL, LESS | GREATER, EVERY_OUTCOME], np.int8)
     for p, pair in enumerate(space.pairs):
         bits = masks[:, pair.offset // 64] >> np.uint64(pair.offset % 64) & np.uint64((1 << pair.width) - 1)

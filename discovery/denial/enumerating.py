@@ -98,6 +98,8 @@ def reported_images(masks: Words, space: PredicateSpace) -> Flags:
     The texts differ first at the first column pair on which the mask is not its own mirror image, where `<` and `<=`
     sort before `>` and `>=`.
     """
+    if not len(masks):
+        return np.ones(0, np.bool_)
     own = PredicateSpace(space.schema, (), space.family)  # its column pairs are the first ones of the space
     every = np.array(space.words(space.every & ~own.every), np.uint64)
     decided = np.zeros(len(masks), np.bool_)

@@ -23,12 +23,14 @@ def pair_codes(table: Table, space: PredicateSpace) -> PairCodes:
     first, second = _distinct(own, table.row_count)
     left = np.empty((len(space.pairs), len(first)), np.int32)
     right = np.empty_like(left)
-    pool_of = {column: pool for pool in _pools(table, space) for column in pool}
+    own = [codes[first] for codes in own]
+    pools = ({column: codes[first] for column, codes in pool.items()} for pool in _pools(table, space))
+    pool_of = {column: pool for pool in pools for column in pool}
     for p, pair in enumerate(space.pairs):
         if pair.left == pair.right:
-            left[p] = right[p] = own[pair.left][first]
+            left[p] = right[p] = own[pair.left]
         elif (pool := pool_of.get(pair.left)) is not None and pair.right in pool:
-            left[p], right[p] = pool[pair.left][first], pool[pair.right][first]
+            left[p], right[p] = pool[pair.left], pool[pair.right]
         else:
             a, b = _crossing_codes(table.columns[pair.left], table.columns[pair.right], table)
             left[p], right[p] = a[first], b[first]

@@ -21,7 +21,7 @@ from holdfast.tables.arrays import Pairs, Words
 
 MOST_BYTES = 1 << 30
 _RECENT = 1 << 13
-_LISTED_AT_ONCE = 1 << 6
+_LISTED_AT_ONCE, _FEWEST_AT_ONCE, _LISTED_WORDS = 1 << 9, 1 << 6, 1 << 20
 
 Progress = Callable[[int], object]
 """Called with the number of rows that were compared since the last call."""
@@ -61,7 +61,8 @@ class EvidenceSet(EvidenceTable):
         width = space.word_count
         self._recent = np.zeros((_RECENT, width), np.uint64)
         self._buffer = np.zeros((width, TILE), np.uint64)
-        self._keys = np.zeros((_LISTED_AT_ONCE, width), np.uint64)
+        at_once = min(_LISTED_AT_ONCE, max(_FEWEST_AT_ONCE, _LISTED_WORDS // width))
+        self._keys = np.zeros((at_once, width), np.uint64)
         self._sorted = np.zeros((0, width), np.uint64), np.zeros((0, 2), np.int64)
 
     def compare_rows(

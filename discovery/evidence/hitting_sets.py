@@ -97,7 +97,7 @@ class HittingSetSearch:
             yield np.zeros((1, self._edges.shape[1]), np.uint64)
             return
         width = self._edges.shape[1]
-        self._levels = levels = self._root(present)
+        self._levels = levels = self._root(present, occurrence)
         work = np.zeros(2, np.int64)
         out = np.zeros((max(1, min(_CHUNK, _CHUNK_WORDS // width)), width), np.uint64)
         while levels.depth[0] >= 0:
@@ -122,7 +122,7 @@ class HittingSetSearch:
             done += part * int(levels.sizes[level] - levels.left[level] - (level < depth))
         return max(1 / done, 1.0) if done else 1.0
 
-    def _root(self, present: Words) -> Levels:
+    def _root(self, present: Words, occurrence: Words) -> Levels:
         """Return the first level, which tries the vertices of an edge with few."""
         width, per_edge = self._edges.shape[1], len(present)
         sizes = np.bitwise_count(self._groups.bits).astype(np.int64)
@@ -133,7 +133,7 @@ class HittingSetSearch:
         levels.candidates[0] = self._groups.every if self._within is None else self._groups.every & self._within
         levels.uncovered[0] = present
         if self._bound == 1:
-            drop_useless_kernel(self._edges, levels, 0, self._groups)
+            drop_useless_kernel(self._edges, occurrence, levels, 0, self._groups)
         branch_kernel(self._edges[self._smallest(present, levels.candidates[0])], levels, 0, closed=False)
         return levels
 

@@ -25,6 +25,7 @@ _FURTHEST = 8
 _LOW = (1 << 32) - 1
 _MOST_EVIDENCES = 80_000
 _PART = 8
+_PAIRS_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -95,18 +96,22 @@ def sample_neighbours(
 ) -> None:
     """Add the evidences of neighbours in the order of each column, in both orders.
 
-    Of very many column pairs only the first are sampled, which are those of columns with themselves.
+    Of very many column pairs only the first are sampled, which are those of columns with themselves; where few rows of
+    each are compared, several columns are sampled at once, as a comparison reads the codes of all column pairs.
     """
     if codes.rows < 2:
         return
     expected = 2 * max(len(codes.left), 1) * max(variety.per_pair, 1e-9)
     most = min(_MOST_EVIDENCES, into.most // _PART)
     rows = max(1, min(_ROWS_A_ROUND, int(most / expected)))
-    for pair in range(len(codes.left)):
+    at_once = max(1, _PAIRS_AT_ONCE // rows)
+    for first in range(0, len(codes.left), at_once):
         if len(into) > 2 * into.most // _PART:
             return
-        report(f"sampling pairs of rows: column {pair + 1} of {len(codes.left)}, {len(into):,} evidences")
-        for neighbours in _neighbours(codes, pair, rows, rng):
+        report(f"sampling pairs of rows: column {first + 1} of {len(codes.left)}, {len(into):,} evidences")
+        columns = range(first, min(first + at_once, len(codes.left)))
+        for parts in zip(*(_neighbours(codes, pair, rows, rng) for pair in columns), strict=True):
+            neighbours = np.concatenate(parts)
             if both_ways(into, neighbours) < _WORTHWHILE * len(neighbours) or len(into) > most:
                 break
 

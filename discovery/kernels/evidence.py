@@ -149,36 +149,51 @@ def groups_kernel(
 
 
 @njit(cache=True, nogil=True)
+def _compare_listed(left: DenseCodes, right: DenseCodes, listed: Pairs, ordered: bool, shift: int, out: Words) -> None:
+    """Add one column pair's outcomes of listed pairs."""
+    less, equal, greater = uint64(1) << uint64(shift), uint64(2) << uint64(shift), uint64(4) << uint64(shift)
+    for i in range(len(listed)):
+        a, b = left[listed[i, 0]], right[listed[i, 1]]
+        if ordered:
+            out[i] |= less if a < b else (equal if a == b else greater)
+        else:
+            out[i] |= less if a == b else equal
+
+
+@njit(cache=True, nogil=True)
 def listed_kernel(
     codes: PairCodes, layout: Layout, listed: Pairs, first: int, table: EvidenceArrays, keys: Words
 ) -> int:
     """Insert the evidences of listed pairs (t, s) from number `first` on; return the number of the first not inserted.
 
-    As many pairs as `keys` has rows are compared at once, one column pair after the other. Stops where they might fill
-    the table to more than half.
+    As many pairs as `keys` has rows are compared at once, one column pair after the other; the column pairs of a word
+    are put together in `bits`, as the words of one pair are far from those of the next. Stops where the pairs might
+    fill the table to more than half.
     """
     left, right, _, _ = codes
     _, _, ordered, word, shift = layout
     words, witnesses, _, _ = table
     held = table.held[0]
+    bits = np.empty(len(keys), np.uint64)
     for start in range(first, len(listed), len(keys)):
         size = min(len(keys), len(listed) - start)
         if (held + size) * 2 >= len(words):
             table.held[0] = held
             return start
         keys[:size] = _ZERO
-        for p in range(len(left)):
-            in_word, at = word[p], uint64(shift[p])
+        pairs = listed[start : start + size]
+        p = 0
+        while p < len(left):
+            at = word[p]
+            bits[:size] = _ZERO
+            while p < len(left) and word[p] == at:
+                _compare_listed(left[p], right[p], pairs, ordered[p], shift[p], bits)
+                p += 1
             for i in range(size):
-                a, b = left[p, listed[start + i, 0]], right[p, listed[start + i, 1]]
-                if ordered[p]:
-                    outcome = uint64(1) if a < b else (uint64(2) if a == b else uint64(4))
-                else:
-                    outcome = uint64(1) if a == b else uint64(2)
-                keys[i, in_word] |= outcome << at
+                keys[i, at] = bits[i]
         for i in range(size):
             place = place_kernel(keys[i], hash_kernel(keys[i]), words)
             if words[place, 0] == _ZERO:
-                held += take_kernel(place, keys[i], listed[start + i, 0], listed[start + i, 1], words, witnesses)
+                held += take_kernel(place, keys[i], pairs[i, 0], pairs[i, 1], words, witnesses)
     table.held[0] = held
     return len(listed)

@@ -36,6 +36,7 @@ _LOOK = 128
 _LOOK_WORDS = 1 << 12
 MOST_JOINED = 1 << 10
 _BLOCK = 64
+_SPREAD = 16
 _STEP_WORDS = 16
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
@@ -214,43 +215,69 @@ def _narrow(levels: Levels, level: int, groups: VertexGroups, bound: int) -> boo
 
 
 @njit(cache=True, nogil=True)
-def _edges_for_one_group(edges: Words, uncovered: Words, words: Ints, met_by: Words, most: int, out: Ints) -> int:
-    """List uncovered edges without a vertex of `met_by`; return their number, `most` where there are more."""
+def _edges_for_one_group(uncovered: Words, occurrence: Words, words: Ints, met_by: Words, out: Ints) -> int:
+    """List uncovered edges without a vertex of `met_by` until `out` is full; return their number.
+
+    Edges are taken from all over the uncovered ones: neighbours have most vertices in common where edges are sorted.
+    """
+    bare = uncovered.copy()
+    for k in range(len(words)):
+        left = met_by[k]
+        while left:
+            met = occurrence[words[k] * 64 + _lowest(left)]
+            left &= left - _ONE
+            for f in range(len(bare)):
+                bare[f] &= ~met[f]
     count = 0
-    for f in range(len(uncovered)):
-        bare = uncovered[f]
-        while bare:
-            edge = f * 64 + _lowest(bare)
-            bare &= bare - _ONE
-            met: Word = _ZERO
-            for k in range(len(words)):
-                met |= edges[edge, words[k]] & met_by[k]
-            if met == _ZERO:
-                out[count] = edge
-                count += 1
-                if count == most:
-                    return count
-    return count
+    while True:
+        before = count
+        for first in range(_SPREAD):
+            for f in range(first, len(bare), _SPREAD):
+                word = bare[f]
+                if word:
+                    if count == len(out):
+                        return count
+                    out[count] = f * 64 + _lowest(word)
+                    bare[f] = word & (word - _ONE)
+                    count += 1
+        if count == before:
+            return count
 
 
 @njit(cache=True, nogil=True)
-def _find_useful(edges: Words, listed: Ints, candidates: Words, groups: VertexGroups, useful: Words) -> int:
-    """Add to `useful` the candidates of groups that can meet all listed edges; return the number of words read."""
-    worked, joined = 0, np.zeros(_BLOCK, np.uint64)
+def _join(edge: Words, joined: Words) -> None:
+    """Add the vertices of an edge to a union."""
+    for w in range(len(edge)):
+        joined[w] |= edge[w]
+
+
+@njit(cache=True, nogil=True)
+def _are_all(every: Words, joined: Words) -> Any:
+    """Whether a union has every vertex."""
+    missing: Word = _ZERO
+    for w in range(len(every)):
+        missing |= every[w] & ~joined[w]
+    return missing == _ZERO
+
+
+@njit(cache=True, nogil=True)
+def _find_useful(
+    edges: Words, listed: Ints, candidates: Words, groups: VertexGroups, decided: Words, useful: Words
+) -> int:
+    """Add to `useful` the candidates of groups that can meet all listed edges; return the number of words read.
+
+    Groups whose vertices are in `decided` are left out. Edges are read until their union has every other vertex.
+    """
+    worked, room = 0, np.zeros(_BLOCK, np.uint64)
     for start in range(0, len(candidates), _BLOCK):
         end = min(start + _BLOCK, len(candidates))
-        joined[:] = _ZERO
+        joined = room[: end - start]
+        joined[:] = decided[start:end]
         for i in range(len(listed)):
-            edge = listed[i]
-            for w in range(start, end):
-                joined[w - start] |= edges[edge, w]
+            _join(edges[listed[i], start:end], joined)
             worked += end - start
-            if i % 16 == 15:
-                missing: Word = _ZERO
-                for w in range(start, end):
-                    missing |= groups.every[w] & ~joined[w - start]
-                if missing == _ZERO:
-                    break
+            if i % 16 == 15 and _are_all(groups.every[start:end], joined):
+                break
         for w in range(start, end):
             seen, left = joined[w - start], candidates[w]
             if seen == groups.every[w]:
@@ -264,17 +291,18 @@ def _find_useful(edges: Words, listed: Ints, candidates: Words, groups: VertexGr
 
 
 @njit(cache=True, nogil=True)
-def drop_useless_kernel(edges: Words, levels: Levels, level: int, groups: VertexGroups) -> Any:
+def drop_useless_kernel(edges: Words, occurrence: Words, levels: Levels, level: int, groups: VertexGroups) -> Any:
     """Drop candidates of untouched groups that cannot be the last group of a set; return the number of words read.
 
     Of a touched group with two vertices left only one may be added, so each choice among these is tried.
     """
     candidates, useful, width = levels.candidates[level], levels.branch[level], edges.shape[1]
     words, kept = np.zeros(level, np.int64), np.zeros(level, np.uint64)
-    either, ways = np.zeros(level, np.bool_), 1
+    either, ways, decided = np.zeros(level, np.bool_), 1, np.zeros(width, np.uint64)
     for k in range(level):
         group = groups.of[levels.chosen[k]]
         words[k] = groups.word[group]
+        decided[words[k]] |= groups.bits[group]
         kept[k] = candidates[words[k]] & groups.bits[group]
         # a group with two chosen vertices has at most one vertex left
         either[k] = _count_bits(kept[k]) == 2 and _count_bits(groups.bits[group]) == 3
@@ -292,8 +320,8 @@ def drop_useless_kernel(edges: Words, levels: Levels, level: int, groups: Vertex
                 lowest = kept[k] & (~kept[k] + uint64(1))
                 met_by[k] = lowest if choice % 2 else kept[k] & ~lowest
                 choice //= 2
-        count = _edges_for_one_group(edges, levels.uncovered[level], words, met_by, most, levels.joined)
-        worked += count + _find_useful(edges, levels.joined[:count], candidates, groups, useful)
+        count = _edges_for_one_group(levels.uncovered[level], occurrence, words, met_by, levels.joined[:most])
+        worked += count + _find_useful(edges, levels.joined[:count], candidates, groups, decided, useful)
     candidates[:] = useful
     for k in range(level):
         candidates[words[k]] |= kept[k]
@@ -377,7 +405,7 @@ def enumerate_kernel(
         if not closed:
             work[0] -= edges.shape[1]
             if levels.touched[level + 1] == bound - 1:
-                work[0] -= drop_useless_kernel(edges, levels, level + 1, groups)
+                work[0] -= drop_useless_kernel(edges, occurrence, levels, level + 1, groups)
         edge = _smallest_edge(edges, levels.uncovered[level + 1], levels.candidates[level + 1], levels.near, closed)
         if edge < 0:
             continue

@@ -152,27 +152,37 @@ def refine_two_kernel(
 
 
 @njit(cache=True, nogil=True)
-def _satisfies(t: int, s: int, codes: PairCodes, predicates: Predicates) -> bool:
+def _satisfies(t: int, s: int, left: DenseCodes, right: DenseCodes, pairs: Ints, allowed: Ints) -> bool:
     """Whether rows t and s satisfy every predicate."""
-    for q in range(len(predicates.pairs)):
-        a, b = codes.left[predicates.pairs[q], t], codes.right[predicates.pairs[q], s]
+    for q in range(len(pairs)):
+        a, b = left[pairs[q], t], right[pairs[q], s]
         outcome = 1 if a < b else (2 if a == b else 4)
-        if predicates.allowed[q] & outcome == 0:
+        if allowed[q] & outcome == 0:
             return False
     return True
 
 
 @njit(cache=True, nogil=True)
-def _first_pair(t_rows: Rows, s_rows: Rows, codes: PairCodes, predicates: Predicates, out: Ints) -> bool:
+def _first_pair(
+    t_rows: Rows,
+    s_rows: Rows,
+    left: DenseCodes,
+    right: DenseCodes,
+    second: Ints,
+    pairs: Ints,
+    allowed: Ints,
+    out: Ints,
+) -> bool:
     """Write the first pair of two short lists that satisfies every predicate into `out`; return whether there is one.
 
-    A row is a pair with itself where two rows of the table are equal to it.
+    A row is a pair with itself where two rows of the table are equal to it (`second`). Each array is a parameter, as
+    tuples of arrays cost more than the few comparisons of a group.
     """
     for i in range(len(t_rows)):
         t = t_rows[i]
         for j in range(len(s_rows)):
             s = s_rows[j]
-            if (t != s or codes.second[t] >= 0) and _satisfies(t, s, codes, predicates):
+            if (t != s or second[t] >= 0) and _satisfies(t, s, left, right, pairs, allowed):
                 out[0], out[1] = t, s
                 return True
     return False
@@ -237,24 +247,25 @@ def search_kernel(
     """
     t_rows, t_starts, s_rows, s_starts = partition
     t_low, t_high, s_low, s_high = zones
+    left, right, _, second = codes
     pairs, allowed = predicates
     found, made = 0, 0
     for g in range(len(t_starts) - 1):
         ts, ss = t_rows[t_starts[g] : t_starts[g + 1]], s_rows[s_starts[g] : s_starts[g + 1]]
         if len(ts) * len(ss) <= SMALL:
             made += len(ts) * len(ss)
-            found += _first_pair(ts, ss, codes, predicates, out[found])
+            found += _first_pair(ts, ss, left, right, second, pairs, allowed, out[found])
             if found == len(out) or made > budget:
                 return found, made
             continue
-        t_leaves = _build_zones(ts, codes.left, pairs, t_low, t_high)
+        t_leaves = _build_zones(ts, left, pairs, t_low, t_high)
         s_leaves = t_leaves
         if one_side:
             for q in range(len(pairs)):
                 s_low[q, : 2 * t_leaves] = t_low[q, : 2 * t_leaves]
                 s_high[q, : 2 * t_leaves] = t_high[q, : 2 * t_leaves]
         else:
-            s_leaves = _build_zones(ss, codes.right, pairs, s_low, s_high)
+            s_leaves = _build_zones(ss, right, pairs, s_low, s_high)
         made += (len(ts) + len(ss)) * len(pairs)
         stack[0, 0], stack[0, 1], depth = 1, 1, 1
         while depth > 0:
@@ -274,7 +285,8 @@ def search_kernel(
             else:
                 i, j = (a - t_leaves) * LEAF, (b - s_leaves) * LEAF
                 made += LEAF * LEAF
-                found += _first_pair(ts[i : i + LEAF], ss[j : j + LEAF], codes, predicates, out[found])
+                ts_here, ss_here = ts[i : i + LEAF], ss[j : j + LEAF]
+                found += _first_pair(ts_here, ss_here, left, right, second, pairs, allowed, out[found])
                 if found == len(out) or made > budget:
                     return found, made
     return found, made

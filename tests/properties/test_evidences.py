@@ -136,6 +136,21 @@ def test_one_row_may_have_more_evidences_than_the_first_table_holds(crossing: bo
     assert (evidences.entries()[0] == listed.entries()[0]).all()
 
 
+def test_listed_pairs_have_the_evidences_of_their_rows_over_several_words() -> None:
+    rng = np.random.default_rng(5)
+    numbers = {f"n{i}": rng.integers(0, 4, 1_000) for i in range(40)}
+    texts = {f"s{i}": rng.choice(["a", "b", "c"], 1_000) for i in range(20)}
+    table = from_arrow(pa.table({**numbers, **texts}), "r")
+    space = PredicateSpace(table.schema, tuple(itertools.combinations(range(10), 2)))
+    codes = pair_codes(table, space)
+    listed, compared = EvidenceSet(codes, space), EvidenceSet(codes, space)
+    rows = codes.rows
+    listed.compare_pairs(np.array([(t, s) for t in range(2) for s in range(rows) if s != t]))
+    compared.compare_rows(RowGroups.of(np.arange(rows), np.array([0, rows])), codes, 0, 2, both_ways=True)
+    assert space.word_count > 3
+    assert (compared.entries()[0] == listed.entries()[0]).all()
+
+
 def test_a_set_grows_to_its_ceiling_keeps_every_evidence_and_then_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(6)
     table = from_arrow(pa.table({f"c{i}": rng.random(2_000) for i in range(25)}), "r")

@@ -14,8 +14,9 @@ from holdfast.discovery.denial import enumerating
 from holdfast.discovery.discover import discover
 from holdfast.discovery.evidence import hitting_sets
 from holdfast.discovery.evidence.codes import pair_codes
-from holdfast.discovery.evidence.evidences import all_evidences
+from holdfast.discovery.evidence.evidences import EvidenceSet, all_evidences
 from holdfast.discovery.evidence.hitting_sets import HittingSetSearch, groups_of
+from holdfast.discovery.evidence.sampling import Variety, sample_neighbours
 from holdfast.discovery.order import contexts
 from holdfast.tables import Table, from_arrow, space_of
 
@@ -106,6 +107,35 @@ def test_a_search_goes_on_where_it_was_left(monkeypatch: pytest.MonkeyPatch) -> 
     chunks = [chunk.tolist() for chunk in HittingSetSearch(words, groups_of(space), 2)]
     assert len(chunks) > 10
     assert sorted(tuple(s) for chunk in chunks for s in chunk) == sorted(at_once)
+
+
+def test_a_vertex_of_the_last_group_but_one_is_decided_by_few_edges() -> None:
+    """The union of some edges shows that no further group is useful; the groups of the set itself never fill it."""
+    table = _table(60, 45, 10)
+    space = space_of(table)
+    words, _ = all_evidences(pair_codes(table, space), space).entries()
+    assert len(space.pairs) > 1_000
+    search = HittingSetSearch(words, groups_of(space), 2)
+    assert sum(map(len, search)) < 100
+    assert search.words_read < 250 * space.word_count * search.tried
+
+
+def test_few_rows_of_many_columns_are_sampled_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comparing pairs reads the codes of all column pairs, however few the pairs are."""
+    table = _table(200, 60, 10)
+    space = space_of(table)
+    codes = pair_codes(table, space)
+    evidences, sizes = EvidenceSet(codes, space, 1 << 13), []
+    compare = EvidenceSet.compare_pairs
+
+    def counted(into: EvidenceSet, pairs: np.ndarray) -> int:
+        sizes.append(len(pairs))
+        return compare(into, pairs)
+
+    monkeypatch.setattr(EvidenceSet, "compare_pairs", counted)
+    sample_neighbours(evidences, codes, Variety(1.0, 4e4), np.random.default_rng(1))
+    assert len(evidences) > 1 << 10
+    assert min(sizes[:-1]) >= 64
 
 
 def test_a_hundred_crossing_columns_are_searched_for_constraints_of_one_predicate() -> None:
