@@ -4,7 +4,9 @@ Milliseconds of `apply` alone, median over batches of 1,000 rows and the slowest
 same tax records with 1 % errors in turns. One keeps denial constraints of at most four predicates, the other one what
 holds but for 1 % of the rows, contexts of at most three columns, with order compatibilities or without. `anew_share` is
 the part of the border that is counted anew with a batch. At the end what nearly holds is compared with a discovery
-anew, which is timed.
+anew, which is timed. Suspects: milliseconds of a processor, on average, of a batch that does not search for suspects,
+of a search, and of a batch where the rule of the outputs says which batches search; `search_share` is the part that
+searches have of these.
 """
 
 import statistics
@@ -16,6 +18,11 @@ from benchmarks.measuring import Point, measured
 
 BATCH, THREADS = 1_000, 2
 GROWTH = (30_000, 100_000, 300_000, 1_000_000)
+SUSPECTS = (
+    *((rows, 100, 140) for rows in (10_000, 30_000, 100_000, 1_000_000)),
+    *((rows, 1_000, 100) for rows in (100_000, 1_000_000)),
+)
+"""Rows, rows of a batch, batches."""
 
 
 def points() -> Iterator[Point]:
@@ -24,6 +31,9 @@ def points() -> Iterator[Point]:
         run = measured(_history, rows, columns, orders, batches)
         table = f"tax {rows:,} x {run.answer.pop('columns')}, 1 % errors"
         yield {"table": table, "orders": orders, **run.answer, "peak_mb": run.peak_mb}
+    for rows, batch, batches in SUSPECTS:
+        run = measured(_suspects, rows, batch, batches)
+        yield {"table": f"tax {rows:,} x 12, 1 % errors", "part": "suspects", **run.answer, "peak_mb": run.peak_mb}
     run = measured(_restarts, 1_000_000)
     yield {"table": "tax 1,000,000 x 8, 1 % errors", "part": "restart", **run.answer, "peak_mb": run.peak_mb}
 
@@ -92,6 +102,41 @@ def _history(rows: int, columns: str, orders: bool, batches: int) -> Point:
     found["times_anew"] = round(found["anew_seconds"] * 1_000 / found["near_insert_ms"])
     assert {(str(one), one.exceptions) for one in anew} == {(str(one), one.exceptions) for one in near.near}
     return found
+
+
+def _suspects(rows: int, batch: int, batches: int) -> Point:
+    """Insert batches, some of which search for suspects."""
+    import numpy as np
+
+    from holdfast import ReadOptions, from_arrow
+    from holdfast.streaming.maintainers.maintainer import INSERT, Records
+    from holdfast.streaming.maintainers.near.suspects import SuspectBatches
+    from holdfast.tables import taxes
+
+    every = taxes.tax_records(rows + batches * batch, taxes.WIDE, error_rate=0.01).combine_chunks()
+    nearly = {"max_predicates": None, "near": "1%", "near_orders": False}
+    maintainer = _seeded(every.slice(0, rows), (), nearly)
+    maintainer.follow_suspects(SuspectBatches())
+    maintainer.near_maintainer.suspects.seed()
+    types = ReadOptions(types={column.name: column.type for column in maintainer.schema})
+    took: dict[bool, list[float]] = {True: [], False: []}
+    for number in range(batches):
+        table = from_arrow(every.slice(rows + number * batch, batch), "tax", types)
+        records = Records(table, np.full(batch, INSERT, np.int8))
+        started = time.process_time()
+        result = maintainer.apply_records(records)
+        took[result.suspects.is_searched].append(time.process_time() - started)
+    plain, every_batch = statistics.mean(took[False]), statistics.mean([*took[True], *took[False]])
+    return {
+        "batch": batch,
+        "batches": batches,
+        "plain_cpu_ms": round(plain * 1_000, 1),
+        "search_cpu_ms": round((statistics.mean(took[True]) - plain) * 1_000, 1),
+        "searches": len(took[True]),
+        "cpu_ms": round(every_batch * 1_000, 1),
+        "search_share": round(1 - plain / every_batch, 3),
+        "suspects": result.suspects.found,
+    }
 
 
 def _restarts(rows: int) -> Point:

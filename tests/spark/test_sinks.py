@@ -16,7 +16,16 @@ from holdfast.constraints import ExternalError, StateRefused, UsageError
 from holdfast.streaming.sinks.choosing import open_tables, writer_for
 from holdfast.streaming.sinks.contract import Retention
 from holdfast.streaming.sinks.deltalake import DeltaLakeTable
-from holdfast.streaming.sinks.shapes import BATCHES, CONSTRAINT_CHANGES, CONSTRAINTS, QUARANTINE, SHAPES, TABLES, Shape
+from holdfast.streaming.sinks.shapes import (
+    BATCHES,
+    CONSTRAINT_CHANGES,
+    CONSTRAINTS,
+    QUARANTINE,
+    SHAPES,
+    SUSPECTS,
+    TABLES,
+    Shape,
+)
 from holdfast.streaming.spark.delta_table import SparkTable
 
 if TYPE_CHECKING:
@@ -129,6 +138,28 @@ def test_rows_of_a_run_come_to_one_a_key(opened: Open, tmp_path: Path) -> None:
     for rows in (5, 6):
         tables.publish([_row(rows, table_name="t", rows=rows)], rows)
     assert _read(tmp_path / "t", "rows") == [6]
+
+
+def test_suspects_are_confirmed_and_go(opened: Open, tmp_path: Path) -> None:
+    """Commits whose rows came and went are in the table too: a merge that changes nothing may be no commit."""
+    table = opened(tmp_path / "table", SUSPECTS)
+
+    def row(commit: int, name: str, **more: Any) -> dict[str, Any]:
+        return {"commit": commit, "application": "app", "state_id": "s", "suspect_id": name, **more}
+
+    def amended(commit: int, name: str, score: float) -> dict[str, Any]:
+        return row(commit, name, score=score, expected="2", constraints="[]", as_of_commit=commit, _amends=True)
+
+    first = [row(1, name, table_name="t", column="c", score=0.9, since_commit=1, as_of_commit=1) for name in "ab"]
+    table.publish(first, 1)
+    table.publish([amended(2, "a", 0.95), amended(2, "nobody", 0.95)], 2)
+    table.publish([row(3, "c", table_name="t"), row(4, "c", _gone=True)], 4)
+    assert table.published == 4
+    table.publish([row(5, "b", _gone=True)], 5)
+    (left,) = DeltaTable(tmp_path / "table").to_pyarrow_table().to_pylist()
+    about = {name: left[name] for name in ("commit", "suspect_id", "column", "score", "since_commit", "as_of_commit")}
+    assert about == {"commit": 2, "suspect_id": "a", "column": "c", "score": 0.95, "since_commit": 1, "as_of_commit": 2}
+    assert opened(tmp_path / "table", SUSPECTS).published == 5
 
 
 def test_tables_are_the_same_whoever_makes_them(opened: Open, spark: SparkSession, tmp_path: Path) -> None:
