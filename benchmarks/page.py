@@ -43,7 +43,15 @@ _QUESTIONS: dict[str, tuple[str, dict[str, str]]] = {
     "what nearly holds, searched": ("near", {"q": "column_3 group_7"}),
     "exceptions that moved most in a month": ("near", {"span": "month"}),
 }
-_VIEWS = ("", "page/icon.svg", "#/incidents", "#/changes", "#/constraints?q=column_3", "#/near", "#/pipeline?span=month")
+_VIEWS = (
+    "",
+    "page/icon.svg",
+    "#/incidents",
+    "#/changes",
+    "#/constraints?q=column_3",
+    "#/near",
+    "#/pipeline?span=month",
+)
 
 
 def points() -> Iterator[Point]:
