@@ -111,7 +111,7 @@ def _suspects(rows: int, batch: int, batches: int) -> Point:
     from holdfast import ReadOptions, from_arrow
     from holdfast.streaming.maintainers.maintainer import INSERT, Records
     from holdfast.streaming.maintainers.near.suspects import SuspectBatches
-    from holdfast.tables import taxes
+    from tests import taxes
 
     every = taxes.tax_records(rows + batches * batch, taxes.WIDE, error_rate=0.01).combine_chunks()
     nearly = {"max_predicates": None, "near": "1%", "near_orders": False}

@@ -47,6 +47,7 @@ _POINTS = 240
 _LONGEST_WORD = 2_000
 _MOST_MISSED = 5
 _NEWEST_INCIDENTS = 5
+_MOST_LOOKS = 8
 
 
 class Answers:
@@ -79,6 +80,7 @@ class Answers:
         self._incidents = Incidents(self._indexes)
         self._actions = actions
         self._muted = Muted(outputs, actions.mutes)
+        self._missed: dict[tuple[Any, ...], Answer] = {}
         self._lock = threading.Lock()
         self._looked = -every
         self._questions: dict[str, Callable[[Parameters], Answer]] = {
@@ -181,9 +183,20 @@ class Answers:
             "until": None if until is None else until.isoformat(),
             "muted": len(self._muted) > 0,
             "mutes_problem": self._muted.problem,
-            **missed(self._indexes, after, _MOST_MISSED, self._muted.numbers),
-            "incidents": self._incidents.newest(after, _NEWEST_INCIDENTS),
+            **self._missed_since(after),
         }
+
+    def _missed_since(self, after: int) -> Answer:
+        """Return what was missed since a commit; known until a commit arrives or mutes change."""
+        muted = self._muted.numbers
+        key = (after, *self._indexes.versions, self.outputs.version(BATCHES), muted.tobytes())
+        found = self._missed.get(key)
+        if found is None:
+            found = missed(self._indexes, after, _MOST_MISSED, muted)
+            found["incidents"] = self._incidents.newest(after, _NEWEST_INCIDENTS)
+            others = {other: known for other, known in self._missed.items() if other[1:] == key[1:]}
+            self._missed = {**dict(list(others.items())[-_MOST_LOOKS:]), key: found}
+        return found
 
     def _incident_page(self, given: Parameters) -> Answer:
         direction = _one_of(given, "direction", ("", *DIRECTIONS), "") or None

@@ -48,7 +48,7 @@ class Incident:
 
     Parameters
     ----------
-    table, commit, direction : the table, the commit, and `LOST` or `RECOVERED`.
+    table, commit, direction : the table, the commit (None if it is not known), and `LOST` or `RECOVERED`.
     lost, nearly, recovered : how many constraints ended, have their first exceptions, and hold again.
     sound : how many of them are sound, as far as that is known; None where it is not.
     first : the constraint that means most, as a text.
@@ -57,7 +57,7 @@ class Incident:
     """
 
     table: str
-    commit: int
+    commit: int | None
     direction: str
     lost: int = 0
     nearly: int = 0
@@ -77,9 +77,10 @@ class Incident:
         >>> print(Incident("tax", 119, "recovered", recovered=1, first="Zip -> City", position="file orders-17.json"))
         1 constraint of tax recovered with commit 119 (file orders-17.json): Zip -> City
         """
-        where = f" ({self.position})" if self.position else ""
+        where = "" if self.commit is None else f" with commit {self.commit:,}"
+        where += f" ({self.position})" if self.position else ""
         by = _by(self.shared, self.direction, self.lost + self.nearly + self.recovered)
-        return f"{self._happened} with commit {self.commit:,}{where}{by}{self._first}"
+        return f"{self._happened}{where}{by}{self._first}"
 
     @property
     def _happened(self) -> str:

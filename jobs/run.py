@@ -31,6 +31,7 @@ from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.seed import seed_tables
 from holdfast.jobs.terminal.progress import DEFAULT_LOG, LogOptions, Progress, progress_on
 from holdfast.state.rocks import RocksStore
+from holdfast.streaming.alerts.batch_incidents import batch_incidents
 from holdfast.streaming.alerts.sending import Sender
 from holdfast.streaming.commits.output_rows import time_text
 from holdfast.streaming.commits.snapshotting import Snapshotter
@@ -250,8 +251,13 @@ def _report_unknown_columns(progress: Progress, done: "Done") -> None:
 
 
 def _report_changes(progress: Progress, done: "Done") -> None:
-    """Note the first changes of constraints, and the first near constraints that turned."""
+    """Note what many changes have in common, the first changes, and the first near constraints that turned."""
     changes = done.result.changes
+    if len(changes) > _SHOWN_CHANGES:
+        for incident in batch_incidents(changes):
+            counts = {name: getattr(incident, name) for name in ("lost", "nearly", "recovered")}
+            about = {"table": incident.table, "direction": incident.direction, **counts, "text": str(incident)}
+            progress.note(f"  {incident}", event="incident", fields=about)
     for change in changes[:_SHOWN_CHANGES]:
         which = {"table": change.table, "constraint": str(change.constraint)}
         which |= {"change": "appeared" if change.appeared else "disappeared", "reason": change.reason.value}

@@ -70,6 +70,11 @@ class ChangeIndex(ABC):
             self._version = version
 
     @property
+    def version(self) -> int:
+        """The version of the table that is indexed."""
+        return self._version
+
+    @property
     def total(self) -> int:
         """How many changes are indexed."""
         return len(self._index["commit"])

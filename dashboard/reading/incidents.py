@@ -57,6 +57,11 @@ class Indexes:
     near_held: NearHeld
     twins: Twins
 
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """The versions of the tables that are read; they may change while a question is answered."""
+        return tuple(table.version for table in (self.changes, self.held, self.near_changes, self.near_held))
+
     def brief(self, chosen: TurnedChanges, means: NDArray[np.float32]) -> list[Shown]:
         """Return the constraints of some changes in words, with how often they ended and came back. O(known).
 
@@ -154,7 +159,7 @@ class Incidents:
     def _known(self, after: int) -> TurnedChanges:
         indexes = self._indexes
         with self._lock:
-            key = (after, *(indexes.outputs.version(name) for name in (CHANGES, indexes.near_changes.table)))
+            key = (after, indexes.changes.version, indexes.near_changes.version)
             if key not in self._turned:
                 found = turned(indexes.changes, indexes.near_changes, indexes.twins, after, self._muted)
                 same = {other: known for other, known in self._turned.items() if other[1:] == key[1:]}

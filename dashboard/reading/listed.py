@@ -55,6 +55,11 @@ class ListedTable:
             self._version = version
 
     @property
+    def version(self) -> int:
+        """The version of the table that is listed."""
+        return self._version
+
+    @property
     def total(self) -> int:
         """The number of constraints."""
         return len(self._table)

@@ -21,7 +21,7 @@ from holdfast.jobs.command_line import exit_code_of
 from holdfast.jobs.configuration.reading import load
 from tests.dashboard.browser import browser, chromium
 from tests.dashboard.conftest import BOSTON, CAMBRIDGE, SALARY, ZIP_CITY
-from tests.dashboard.tables import Written, flattened, near_constraint
+from tests.dashboard.tables import Written, constraint, flattened, near_constraint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -445,7 +445,9 @@ def test_everybody_can_use_it(
     page = open_page(site.address, width, scheme)
     detail = near_constraint("`<b>Zip</b>` -> `a\u202eb`", 0, table_name=HOSTILE)["constraint_id"]
     incident = f"incidents?{urlencode({'commit': written.commit, 'table_name': HOSTILE, 'direction': 'lost'})}"
-    for view in (*VIEWS, "changes?q=nothing+has+this", f"near?id={detail}", f"near?id={'0' * 64}", incident):
+    one = constraint("not(t.`<b>Zip</b>` = s.`<b>Zip</b>` and t.`a\u202eb` != s.`a\u202eb`)", HOSTILE)["constraint_id"]
+    details = (f"near?id={detail}", f"near?id={'0' * 64}", f"changes?id={one}", incident)
+    for view in (*VIEWS, "changes?q=nothing+has+this", *details):
         go(page, view)
         page.evaluate("for (const place of document.querySelectorAll('details')) place.open = true")
         page.evaluate("document.getAnimations().forEach(one => one.finish())")
@@ -551,6 +553,8 @@ def test_a_constraint_is_copied_as_a_rule_and_muted(
     written.file.write_text(json.dumps(settings))
     served = Site(answers_of(load(written.file)), "127.0.0.1", 0)
     served.start()
+    from axe_playwright_python.sync_playwright import Axe
+
     page = open_page(served.address)
     assert texts(page, ".sort.gone h3") == ["2 lost"]
     page.click(".sort.gone li:has-text('Zip') >> text=its page")
@@ -561,6 +565,8 @@ def test_a_constraint_is_copied_as_a_rule_and_muted(
     page.click("summary:has-text('Mute')")
     line = page.inner_text(".actions pre >> nth=1")
     assert line == f'- {{table: tax, constraint: "{ZIP_CITY}"}}'
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
     mutes.write_text(line)
     page.reload()
     ready(page)
