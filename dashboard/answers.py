@@ -231,8 +231,11 @@ class Answers:
     def _constraint_page(self, given: Parameters) -> Answer:
         filters = {name: given[name] for name in FILTERS if given.get(name)}
         order = _one_of(given, "order", tuple(ORDERS), "score")
-        page = self._muted.marked(self._held.page(filters, _text(given, "q"), order, *_slice(given)))
-        return {**page, "held": self._held.total, "values": {name: self._held.counts(name) for name in FILTERS}}
+        believed = {} if _one_of(given, "every", ("no", "yes"), "no") == "yes" else self._held.believed
+        page = self._muted.marked(self._held.page(filters | believed, _text(given, "q"), order, *_slice(given)))
+        every = self._held.page(filters, _text(given, "q"), order, 0, 0) if believed else page
+        values = {name: self._held.counts(name) for name in FILTERS}
+        return {**page, "held": self._held.total, "left_out": every["total"] - page["total"], "values": values}
 
     def _rule_list(self, _given: Parameters) -> Answer:
         return {"rows": self._rules.all}

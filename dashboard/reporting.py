@@ -64,7 +64,7 @@ def written(answers: Answers) -> dict[str, Any]:
         **_incidents(answers),
         "changes": _first(answers, "changes", MOST_CHANGES),
         "constraint": _detailed(answers, [since, nearly.get("near_constraint", {}), overview]),
-        "constraints": _first(answers, "constraints", MOST_CONSTRAINTS),
+        "constraints": _first(answers, "constraints", MOST_CONSTRAINTS, every="yes"),
         **nearly,
         **({"suspects": suspected} if suspected["all"] else {}),
         "quarantine": _first(answers, "quarantine", MOST_RECORDS),
@@ -130,14 +130,14 @@ def _ordered(name: str, seen: set[str]) -> Iterator[tuple[str, str]]:
     yield name, _EXPORT.sub("", _IMPORT.sub("", text))
 
 
-def _first(answers: Answers, question: str, most: int) -> Answer:
+def _first(answers: Answers, question: str, most: int, **given: str) -> Answer:
     """Return the first rows of a list, read in pages up to the same commit."""
-    whole = answers.ask(question, {"limit": "0"})
+    whole = answers.ask(question, {**given, "limit": "0"})
     rows: list[Any] = []
     until = {"until": str(whole["until"])} if "until" in whole else {}
     while len(rows) < min(most, whole["total"]):
         limit = str(min(MOST_AT_ONCE, most - len(rows)))
-        page = answers.ask(question, {"limit": limit, "offset": str(len(rows)), **until})["rows"]
+        page = answers.ask(question, {**given, "limit": limit, "offset": str(len(rows)), **until})["rows"]
         if not page:
             break
         rows += page

@@ -53,7 +53,10 @@ class Written {
     if (question === "batches") return answer[parameters.table_name ?? ""] ?? answer[""];
     if (question === "changes") return page(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence", "by"]));
     if (question === "constraints") {
-      return page(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence"]), SORTED[parameters.order] ?? null);
+      const every = page(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence"]), SORTED[parameters.order] ?? null);
+      if (parameters.every === "yes" || !answer.rows.some((row) => row.sound)) return every;
+      const sound = page(answer, parameters, (row) => row.sound !== false && fits(row, parameters, ["constraint", "sentence"]), SORTED[parameters.order] ?? null);
+      return { ...sound, left_out: every.total - sound.total };
     }
     if (question === "near") return page(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence"]) && isNear(row, parameters), NEAR_SORTED[parameters.order] ?? null);
     if (question === "near_constraint") {

@@ -134,8 +134,19 @@ async function constraints(ask, parameters) {
     ], { search: "words of a constraint", sort: ORDERS }),
     el("ol", { class: "held" }, answer.rows.map(held)),
     more(answer, parameters, "constraints", "constraint"),
+    soundOnly(answer, parameters),
     Object.keys(history.families).length ? course(history.families) : null,
   ];
+}
+
+// What the list leaves out, and the other list.
+function soundOnly(answer, parameters) {
+  const { offset, ...others } = parameters;
+  if (answer.left_out) {
+    return el("p", { class: "quiet" }, `${counted(answer.left_out, "constraint")} that chance explains ${answer.left_out === 1 ? "is" : "are"} left out. `,
+      el("a", { href: link("constraints", { ...others, every: "yes" }) }, "List them too"));
+  }
+  return parameters.every ? el("p", { class: "quiet" }, el("a", { href: link("constraints", { ...others, every: null }) }, "List sound constraints only")) : null;
 }
 
 function held(row) {
