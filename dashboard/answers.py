@@ -29,10 +29,11 @@ from holdfast.dashboard.reading.near_held import (
 )
 from holdfast.dashboard.reading.one_constraint import one_constraint
 from holdfast.dashboard.reading.outputs import Outputs
+from holdfast.dashboard.reading.proving import proof_query
 from holdfast.dashboard.reading.quarantined import QUARANTINE, quarantined
 from holdfast.dashboard.reading.rules import STATUS, Rules
 from holdfast.dashboard.reading.since import missed
-from holdfast.dashboard.reading.suspects import SUSPECT_FILTERS, suspects
+from holdfast.dashboard.reading.suspects import SUSPECT_FILTERS, new_suspects, suspects
 from holdfast.dashboard.reading.twins import Twins
 from holdfast.display.incidents import DIRECTIONS
 
@@ -183,6 +184,7 @@ class Answers:
             "until": None if until is None else until.isoformat(),
             "muted": len(self._muted) > 0,
             "mutes_problem": self._muted.problem,
+            "suspects": new_suspects(self.outputs, self._near_held, after, _MOST_MISSED),
             **self._missed_since(after),
         }
 
@@ -255,6 +257,7 @@ class Answers:
         about = found["table_name"], found["constraint"]
         actions = self._actions
         found["muted"] = self._muted.has(identity)
+        found["query"] = proof_query(self.outputs, *about, near=found["is_near"])
         found["rule"] = None if actions.rule_line is None else actions.rule_line(*about)
         found["mute"] = None if actions.mute_line is None else actions.mute_line(*about)
         return {"found": {**found, "mutes_file": actions.mutes_file}}

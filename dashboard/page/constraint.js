@@ -45,13 +45,20 @@ export function lastProof(found) {
 
 // What a person can do about it, without an account: lines to copy into files that people keep.
 export function actionList(found) {
-  const actions = [copyAsRule(found), muteIt(found)].filter(Boolean);
+  const actions = [proveIt(found), copyAsRule(found), muteIt(found)].filter(Boolean);
   return actions.length ? el("section", { class: "actions" }, el("h2", {}, "What to do about it"), actions) : null;
 }
 
 function toCopy(text, label) {
   return el("div", { class: "to-copy" }, el("pre", { tabindex: 0, "aria-label": label }, value(text)),
     el("button", { type: "button", "data-copy": text }, "Copy"));
+}
+
+function proveIt(found) {
+  if (!found.query) return null;
+  return el("details", { "data-key": "query" }, el("summary", {}, "Show the query that proves it"),
+    el("p", {}, "DuckDB, Spark SQL and PostgreSQL run this query on the source table. Spark SQL takes backquotes in place of double quotes."),
+    toCopy(found.query, "The query that proves the constraint"));
 }
 
 function copyAsRule(found) {

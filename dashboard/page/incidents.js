@@ -4,6 +4,7 @@ import { el, link, value } from "./dom.js";
 import { keepLook, lastLook } from "./looked.js";
 import { FIRST, filters, more, scrolled, tableLink, title } from "./parts.js";
 import { listed } from "./rows.js";
+import { suspicion } from "./suspects.js";
 import { SHAPES, SPANS, ago, count, counted, kindOf, moment } from "./words.js";
 
 const SORTS = {
@@ -27,12 +28,12 @@ export function missedSince(answer, isLive) {
   if (isLive) keepLook(answer.application, answer.newest);
   const heading = look ? ["Since you last looked, ", ago(new Date(look.at).toISOString())] : `In the ${SPANS[answer.span]}`;
   const sorts = Object.entries(SORTS).filter(([name]) => name !== "nearly" || answer.has_near);
-  const nothing = sorts.every(([name]) => !answer[name].total);
+  const nothing = sorts.every(([name]) => !answer[name].total) && !answer.suspects?.total;
   return el("section", { class: "missed" },
     el("div", { class: "bar" }, el("h2", {}, heading),
       isLive && answer.newest > answer.after ? el("button", { type: "button", "data-seen": answer.newest, "data-application": answer.application }, "Mark as seen") : null),
     nothing ? el("p", { class: "quiet" }, answer.has_near ? "No constraint was lost, nearly lost or recovered." : "No constraint was lost or recovered.")
-      : el("div", { class: "sorts" }, sorts.map(([name, sort]) => sortCard(name, sort, answer[name]))),
+      : el("div", { class: "sorts" }, sorts.map(([name, sort]) => sortCard(name, sort, answer[name])), newSuspects(answer.suspects)),
     answer.mutes_problem ? el("p", { class: "problem", role: "alert" }, "The file of mutes cannot be used: ", value(answer.mutes_problem)) : null,
     answer.flapped ? el("p", { class: "quiet" }, `${counted(answer.flapped, "constraint")} changed and ${answer.flapped === 1 ? "is" : "are"} now as before.`) : null,
     answer.incidents.rows.length ? [el("h3", {}, "Incidents"), incidentList(answer.incidents.rows)] : null,
@@ -48,6 +49,15 @@ function sortCard(name, sort, { total, rows }) {
     rows.length ? el("ol", {}, rows.slice(0, FEW).map(missedLine)) : el("p", { class: "quiet" }, sort.none),
     rest.length ? el("details", {}, el("summary", {}, `The next ${count(rest.length)}`), el("ol", {}, rest.map(missedLine))) : null,
     total > rows.length ? el("p", { class: "quiet" }, `${count(total - rows.length)} others are in the incidents.`) : null);
+}
+
+function newSuspects(found) {
+  if (!found?.total) return null;
+  return el("div", { class: "sort warn", "data-key": "suspects" },
+    el("h3", {}, el("span", { class: "figure" }, count(found.total)), ` new ${found.total === 1 ? "suspect" : "suspects"}`),
+    el("ol", {}, found.rows.slice(0, FEW).map((row) => el("li", { "data-key": row.suspect_id }, suspicion(row),
+      el("p", { class: "about" }, tableLink(row, "suspects"))))),
+    el("p", { class: "quiet" }, "Cells that are probably wrong. ", el("a", { href: link("suspects") }, "All suspects")));
 }
 
 export function pageOf(row) {

@@ -28,8 +28,7 @@ export async function suspects(ask, parameters) {
 function suspect(row) {
   const [first, others] = [row.constraints.slice(0, FEW_CONSTRAINTS), row.constraints.slice(FEW_CONSTRAINTS)];
   return el("li", { "data-key": row.suspect_id },
-    el("p", { class: "sentence" }, value(row.column, { class: "strong" }), " is ", suspectCell(row.value),
-      row.expected ? [", expected ", suspectCell(row.expected.value)] : null),
+    suspicion(row),
     el("p", { class: "about" }, tableLink(row, "suspects"),
       el("span", { class: "score", title: "probability that the cell is wrong, by a model" },
         el("meter", { min: 0, max: 1, value: row.score, "aria-label": "score" }), row.score.toFixed(3)),
@@ -37,6 +36,11 @@ function suspect(row) {
     el("div", { class: "evidence" }, suspectRow(row), el("p", { class: "quiet" }, "The row violates"),
       el("ul", {}, first.map(violatedLine)),
       others.length ? el("details", {}, el("summary", {}, counted(others.length, "more constraint")), el("ul", {}, others.map(violatedLine))) : null));
+}
+
+export function suspicion(row) {
+  return el("p", { class: "sentence" }, value(row.column, { class: "strong" }), " is ", suspectCell(row.value),
+    row.expected ? [", expected ", suspectCell(row.expected.value)] : null);
 }
 
 function violatedLine(one) {

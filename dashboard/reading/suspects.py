@@ -41,6 +41,14 @@ def suspects(outputs: Outputs, near: NearHeld, filters: Mapping[str, str], offse
     }
 
 
+def new_suspects(outputs: Outputs, near: NearHeld, after: int, limit: int) -> dict[str, Any]:
+    """Return the surest suspects that came after a commit, and the number of all of them. O(suspects)."""
+    found = outputs.read(SUSPECTS, _INDEXED)
+    found = found.filter(pc.greater(found["since_commit"], after))
+    page = found.take(pc.sort_indices(found, sort_keys=_ORDER).slice(0, limit)).to_pylist()
+    return {"total": len(found), "rows": _with_rows(outputs, near, page)}
+
+
 def _counts(column: pa.ChunkedArray) -> dict[str, int]:
     return {row["values"]: row["counts"] for row in pc.value_counts(column.combine_chunks()).to_pylist()}
 

@@ -321,3 +321,33 @@ def test_outputs_on_an_object_store(written: Written, answers: Answers) -> None:
     with pytest.raises(ExternalError, match=r"s3://bucket/tables/.* could not be"):
         there.ask("changes", {"q": "anything"})
     store.close()
+
+
+def test_sound_constraints_are_listed_and_the_others_are_counted(written: Written, answers: Answers) -> None:
+    texts = {f"not(t.C{n} = s.C{n})": n % 3 == 0 for n in range(6)}
+    rows = [written.appeared(text, score=0.9 - 0.1 * n) for n, text in enumerate(texts)]
+    for one, is_sound in zip(rows, texts.values(), strict=True):
+        one["constraints"][0] |= {"sound": is_sound}
+    before = answers.ask("constraints", {})["total"]
+    assert answers.ask("constraints", {})["left_out"] == 0, "it is not known which of them are sound"
+    written.put(flattened(rows))
+    found = answers.ask("constraints", {"limit": "50"})
+    assert (found["total"], found["left_out"], found["held"]) == (before + 2, 4, before + 6)
+    assert {row["constraint"] for row in found["rows"]} & texts.keys() == {
+        text for text, sound in texts.items() if sound
+    }
+    every = answers.ask("constraints", {"limit": "50", "every": "yes"})
+    assert (every["total"], every["left_out"]) == (before + 6, 0)
+    assert [row["sound"] for row in every["rows"]][-4:] == [False] * 4, "sound ones come first"
+    assert answers.ask("constraints", {"q": "C1"})["left_out"] == 1
+    with pytest.raises(UsageError, match="every"):
+        answers.ask("constraints", {"every": "maybe"})
+
+
+def test_a_constraint_has_the_query_that_proves_it(written: Written, answers: Answers) -> None:
+    written.put(flattened([written.appeared(ZIP_CITY)]))
+    (row,) = answers.ask("constraints", {"q": "Zip City"})["rows"][:1]
+    text = answers.ask("constraint", {"id": row["constraint_id"]})["found"]["query"]
+    assert text.startswith(f"-- {row['constraint']}\n")
+    assert "from tax as t" in text
+    assert 'group by t."Zip", t."City"' in text

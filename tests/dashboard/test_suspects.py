@@ -86,3 +86,12 @@ def test_a_report_has_them_where_there_are_any(written: Written, answers: Answer
     assert "suspects" not in report_of(answers)
     put_suspects(written)
     assert len(report_of(answers)["suspects"]["rows"]) == 3
+
+
+def test_suspects_since_the_last_look_are_told(written: Written, answers: Answers) -> None:
+    before = written.commit
+    put_suspects(written)
+    found = answers.ask("since", {"commit": str(before)})["suspects"]
+    assert found["total"] == 3
+    assert found["rows"][0]["value"] == "Lynn", "the surest comes first"
+    assert answers.ask("since", {"commit": str(written.commit)})["suspects"] == {"total": 0, "rows": []}
