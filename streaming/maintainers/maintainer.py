@@ -139,6 +139,17 @@ class Maintainer(TableMaintainer):
         Parameters
         ----------
         min_score : the least probability that a cell is wrong.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> zips = pd.DataFrame({"id": range(80), "zip": [1] * 40 + [2] * 40, "city": ["a"] * 40 + ["b"] * 40})
+        >>> zips["area"] = zips["zip"] + 6
+        >>> maintainer = Maintainer.seed(zips, name="zips", key="id", near="5%", near_orders=False)
+        >>> maintainer.apply(inserts=pd.DataFrame({"id": [7], "zip": [1], "city": ["b"], "area": [7]}))[:0]
+        []
+        >>> print(maintainer.suspects()[0])
+        id=7, city: 'b', expected 'a' (1.000)
         """
         if self.near_maintainer is None:
             raise UsageError("suspects are found by constraints that nearly hold: seed the maintainer with near='1%'")

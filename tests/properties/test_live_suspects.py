@@ -198,6 +198,24 @@ Histories.TestCase.settings = settings(stateful_step_count=8, deadline=None)
 TestHistories = Histories.TestCase
 
 
+def test_suspects_that_are_switched_off_are_dropped_by_the_next_seed_or_batch() -> None:
+    first = [*map(regular, [0] * 9 + [1] * 9), (0, 0.5, "c0", 0)]
+    given: Any = {"name": "t", "max_predicates": None, "near": "20%", "threads": 1}
+    for seeded in (True, False):
+        near = (maintainer := Maintainer.seed(arrow(first), **given)).near_maintainer
+        assert near is not None
+        maintainer.follow_suspects(SuspectBatches())
+        near.suspects.seed()
+        (suspect,) = near.suspects.found
+        maintainer.follow_suspects(None)
+        if seeded:
+            near.suspects.seed()
+        else:
+            changes = maintainer.step(inserts=arrow([regular(0)])).suspects
+            assert (changes.disappeared, changes.found) == ([(suspect, None)], None)
+        assert near.suspects.found == []
+
+
 def test_a_maintainer_without_near_constraints_has_no_suspects() -> None:
     with pytest.raises(UsageError, match="near='1%'"):
         Maintainer.seed(arrow([regular(1)]), name="t").suspects()

@@ -24,6 +24,7 @@ from holdfast.streaming.maintainers.holdings.contract import Restore
 from holdfast.streaming.maintainers.holdings.in_blocks import BlockPlace, RowsInBlocks
 from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, Maintainer, Records
+from holdfast.streaming.maintainers.near.suspects import SuspectBatches
 from holdfast.streaming.seeding import restore
 from tests.golden.make_state import FOLDER, drawn, table_of
 from tests.maintained import stored_table
@@ -120,7 +121,10 @@ def test_a_state_of_an_earlier_version_goes_on(golden: tuple[Path, dict[str, Any
     for number, (name, maintainer) in enumerate(tables.items()):
         rows = [{**drawn(_Dice(dice), 3), "k": 50 + i} for i in range(4)]
         sequence = np.arange(1000, 1004) if name == "keyed" else None
-        maintainer.apply_records(Records(table_of(name, rows), np.full(4, INSERT, np.int8), sequence=sequence))
+        maintainer.follow_suspects(SuspectBatches(100))
+        records = Records(table_of(name, rows), np.full(4, INSERT, np.int8), sequence=sequence)
+        result = maintainer.apply_records(records)
+        assert result.suspects.is_searched == (maintainer.near_maintainer is not None), "never searched before"
         change = WriteBatch()
         for part in maintainer.save(number):
             change.add(part)
@@ -135,6 +139,9 @@ def test_a_state_of_an_earlier_version_goes_on(golden: tuple[Path, dict[str, Any
         if maintainer.bounds.near is not None:
             nearly = discover(stored_table(maintainer), near=maintainer.bounds.near.share, threads=1)
             assert {str(one): one.exceptions for one in maintainer.near} == {str(n): n.exceptions for n in nearly}
+            assert maintainer.near_maintainer is not None
+            maintainer.follow_suspects(SuspectBatches(100))
+            assert maintainer.near_maintainer.suspects.count == len(maintainer.suspects())
     store.close()
 
 

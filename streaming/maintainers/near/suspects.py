@@ -191,8 +191,10 @@ class FollowedSuspects:
         self._since, self._found = self._before
 
     def seed(self) -> None:
-        """Search, if no batch has searched yet."""
-        if self.batches is not None and self._since.count is None:
+        """Search, if no batch has searched yet; drop all suspects if they are not searched any more."""
+        if self.batches is None:
+            self._since, self._found = _Since(), {}
+        elif self._since.count is None:
             self._searched()
 
     def follow(self, delta: RowDelta) -> None:
