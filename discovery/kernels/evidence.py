@@ -150,14 +150,16 @@ def groups_kernel(
 
 @njit(cache=True, nogil=True)
 def _compare_listed(left: DenseCodes, right: DenseCodes, listed: Pairs, ordered: bool, shift: int, out: Words) -> None:
-    """Add one column pair's outcomes of listed pairs."""
-    less, equal, greater = uint64(1) << uint64(shift), uint64(2) << uint64(shift), uint64(4) << uint64(shift)
-    for i in range(len(listed)):
-        a, b = left[listed[i, 0]], right[listed[i, 1]]
-        if ordered:
-            out[i] |= less if a < b else (equal if a == b else greater)
-        else:
-            out[i] |= less if a == b else equal
+    """Add one column pair's outcomes of listed pairs; without branches, as no outcome foretells the next."""
+    at = uint64(shift)
+    if ordered:
+        for i in range(len(listed)):
+            a, b = left[listed[i, 0]], right[listed[i, 1]]
+            out[i] |= (uint64(a < b) | uint64(a == b) << uint64(1) | uint64(a > b) << uint64(2)) << at
+    else:
+        for i in range(len(listed)):
+            a, b = left[listed[i, 0]], right[listed[i, 1]]
+            out[i] |= (uint64(a == b) | uint64(a != b) << uint64(1)) << at
 
 
 @njit(cache=True, nogil=True)
@@ -192,8 +194,9 @@ def listed_kernel(
             for i in range(size):
                 keys[i, at] = bits[i]
         for i in range(size):
-            place = place_kernel(keys[i], hash_kernel(keys[i]), words)
+            key = keys[i]
+            place = place_kernel(key, hash_kernel(key), words)
             if words[place, 0] == _ZERO:
-                held += take_kernel(place, keys[i], pairs[i, 0], pairs[i, 1], words, witnesses)
+                held += take_kernel(place, key, pairs[i, 0], pairs[i, 1], words, witnesses)
     table.held[0] = held
     return len(listed)

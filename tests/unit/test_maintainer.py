@@ -1,6 +1,7 @@
 """The maintainer on real tables where they are at hand, on bad input, and after exceptions."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from holdfast.constraints import InputError, PredicateSpace, UnknownColumn
 from holdfast.discovery.denial.covers import Covers
 from holdfast.discovery.order.contexts import Contexts
 from holdfast.discovery.order.search import OrderSearch
+from holdfast.indexes.rows import RowSet
 from holdfast.indexes.table_index import TableIndex
 from holdfast.streaming.maintainers.certified.denial import DenialMaintainer
 from holdfast.streaming.maintainers.certified.order import OrderMaintainer
@@ -19,6 +21,7 @@ from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.maintainer import DELETE, INSERT, UPDATE, Records
 from holdfast.streaming.maintainers.table.reasons import Reasons
 from holdfast.tables import overlap
+from holdfast.tables.arrays import Slots
 from tests.taxes import tax_records
 
 ORDER = {Contexts, OrderSearch, OrderMaintainer}
@@ -233,3 +236,25 @@ def test_odd_batches_are_counted() -> None:
     assert (owed.owed, owed.newly_owed, owed.rows, owed.changes) == (1, 1, 4, [])
     settled = keyless.apply_records(_records(pa.table({"id": [9], **row}), INSERT, "people"))
     assert (settled.owed, settled.inserted, settled.rows, settled.changes) == (0, 0, 4, [])
+
+
+def test_the_rows_that_prove_the_changes_of_a_batch_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading the values of one row costs as much as reading those of a hundred."""
+    rng = np.random.default_rng(2)
+    rows = pa.table({f"c{i}": rng.integers(0, 12, 120).astype(str) for i in range(6)})
+    maintainer = Maintainer.seed(from_arrow(rows.slice(0, 60), "t"), max_predicates=3)
+    read: list[list[int]] = []
+    values = RowSet.values
+
+    def counted(of: RowSet, slots: Slots) -> list[dict[str, Any]]:
+        read.append(slots.tolist())
+        return values(of, slots)
+
+    monkeypatch.setattr(RowSet, "values", counted)
+    changes = maintainer.apply(inserts=rows.slice(60))
+    proven = [change.witness for change in changes if change.witness is not None]
+    assert len(proven) > 10
+    assert len(read) == 1
+    assert len(read[0]) == len(set(read[0]))
+    for witness in proven:
+        assert all(image.values in rows.to_pylist() for image in witness.rows)

@@ -23,7 +23,7 @@ from holdfast.state import codecs
 from holdfast.state.store import WriteBatch
 from holdfast.streaming.maintainers.near.changes import NearExample
 from holdfast.streaming.maintainers.near.counts import ExceptionCount, Followed, NearCounts
-from holdfast.streaming.maintainers.table.row_images import row_images
+from holdfast.streaming.maintainers.table.row_images import RowImages
 from holdfast.tables.arrays import Slots, Standing, as_slots
 
 Found = Mapping[int, NearExample]
@@ -62,7 +62,7 @@ class ShownExceptions:
         self._rows = rows
         self._counts = counts
         self._named = named
-        self._images = row_images(rows)
+        self._images = RowImages(rows)
         self._searched: dict[Candidate, int] = {}
         self._batches = 0
         self.shown: Mapping[Candidate, Found] = {}
@@ -109,7 +109,7 @@ class ShownExceptions:
 
     def seed(self, members: Followed) -> None:
         """Search for examples of members."""
-        self._images = row_images(self._rows)
+        self._images = RowImages(self._rows)
         self.shown = self._with_searched({}, _first(members), _ROWS_A_SEED)
         self.begin()
 
@@ -120,7 +120,7 @@ class ShownExceptions:
         """
         members = _first(members)
         self._batches += 1
-        self._images = row_images(self._rows)
+        self._images = RowImages(self._rows)
         is_known = int(delta.copies.sum()) == delta.copies_in - delta.copies_out  # else rows without slots were deleted
         inserted = delta.changed[(self._rows.copies[delta.changed] > 0) & (delta.copies > 0)]
         shown: dict[Candidate, Found] = {}
@@ -145,7 +145,7 @@ class ShownExceptions:
 
     def restore(self, stored: Iterable[tuple[bytes, bytes]]) -> None:
         """Restore what was saved, for rows that were restored; the keys are without their prefix."""
-        self._images = row_images(self._rows)
+        self._images = RowImages(self._rows)
         shown: dict[Candidate, Found] = {}
         for key, value in stored:
             context, number = codecs.read_json(key)

@@ -31,7 +31,7 @@ from holdfast.streaming.maintainers.rules.watches import (
     is_twice,
     watch_of,
 )
-from holdfast.streaming.maintainers.table.row_images import row_images
+from holdfast.streaming.maintainers.table.row_images import RowImages
 from holdfast.tables.arrays import Slots
 
 __all__ = ["MOST_EXAMPLES", "RULES", "MonitoredRule", "RuleMaintainer", "coding_space", "refuse_uncoded", "uncoded"]
@@ -75,7 +75,7 @@ class RuleMaintainer(TablePart):
         self._counting = holding.counting(self._watches)
         self._before: list[Any] = []
         self._touched = False
-        self._images = row_images(rows)
+        self._images = RowImages(rows)
         self._saved: dict[str, bytes] = {}
         self.gone: list[tuple[str, RuleExample]] = []
 
@@ -127,7 +127,7 @@ class RuleMaintainer(TablePart):
             self._recount()
             return
         self._touched = True
-        self._images = row_images(self._rows)
+        self._images = RowImages(self._rows)
         batch = ChangedRows(self._rows, delta)
         for watch in self._watches:
             watch.drop_dead()
