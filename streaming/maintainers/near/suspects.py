@@ -21,7 +21,7 @@ from holdfast.display.suspects import Suspect
 from holdfast.indexes.rows import RowDelta, RowSet
 from holdfast.state import codecs
 from holdfast.state.store import Reader, WriteBatch
-from holdfast.streaming.maintainers.table.row_images import row_images
+from holdfast.streaming.maintainers.table.row_images import RowImages
 from holdfast.tables.arrays import Slots
 
 MOST_FOLLOWED = 1_000
@@ -224,7 +224,7 @@ class FollowedSuspects:
 
     def restore(self, store: Reader, prefix: bytes) -> None:
         """Restore what was saved, for rows that were restored; a state of an earlier version has no suspects."""
-        images, names = row_images(self._rows), self._rows.space.schema.names
+        images, names = RowImages(self._rows), self._rows.space.schema.names
         found: dict[Place, FollowedSuspect] = {}
         for key, value in store.scan(_FAMILY, prefix + _CELL):
             slot, column = codecs.read_json(key[len(prefix + _CELL) :])
