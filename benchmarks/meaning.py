@@ -1,15 +1,19 @@
 """Do the constraints that people mean come first, and are suspects wrong cells?
 
 Rules that experts wrote for the tax table: how many of the 17 are among the first 34 constraints that nearly hold, on
-the clean and on the dirty table. A key on fewer columns counts for the one that it implies. Suspects: how many are
+the clean and on the dirty table, among the first 34 denial constraints, and in one list of both. A key on fewer columns
+counts for the one that it implies. Denial constraints of other tables, and of random values: how many are sound.
+Suspects: how many are
 cells that differ between the dirty and the clean table (numbers compared by value, quotes removed), and how many of
 these cells they are; on tables without errors, how many there are at all. Errors of our own in other tables: half of
 them a value of another row, half a value with a letter more. Two threads; seconds are of one run, without reading.
 """
 
+import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -43,6 +47,11 @@ def points() -> Iterator[Point]:
         return
     for table in ("tax55k_clean", "tax55k_dirty"):
         yield _experts(table)
+        yield _one_list(table)
+    for table in ("tax55k_clean", "hospital10k", "adult"):
+        yield {"table": table, **_sound(FOLDER / f"{table}.csv.gz", experts=table.startswith("tax"))}
+    for rows in (60, 300, 1_000, 2_000):
+        yield {"table": "random", "rows": rows, **_sound(_random(rows))}
     dirty, clean = _cells("tax55k_dirty"), _cells("tax55k_clean")
     wrong = np.column_stack([(_compared(dirty[name]) != _compared(clean[name])).to_numpy() for name in dirty])
     yield {"table": "tax55k_dirty", **_suspects(dirty, wrong)}
@@ -75,6 +84,63 @@ def _experts(name: str) -> Point:
         "seconds": round(seconds, 2),
         "ranking_seconds": round(ranked, 2),
     }
+
+
+def _one_list(name: str) -> Point:
+    """Return the places of the rules in the list that `discover --near 1% --family key,fd,od,dc --top 34` writes."""
+    from holdfast.jobs.command_line import exit_code_of
+
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "found.json"
+        search = ["discover", str(FOLDER / f"{name}.csv.gz"), "--near", SHARE, "--family", "key,fd,od,dc"]
+        more = ["--no-cross-columns", "--top", str(FIRST), "--examples", "0", "--format", "json", "--threads", "2"]
+        start = process_time()
+        assert exit_code_of([*search, *more, "--quiet", "--output", str(out)]) == 0
+        seconds = process_time() - start
+        lines = [json.loads(line) for line in out.read_text().splitlines()]
+    texts = [line["constraint"] for line in lines]
+    texts = ["key(area_code, phone)" if text == "key(phone)" else text for text in texts]
+    return {
+        "table": name,
+        "one_list": len(lines),
+        "denial_constraints_in_it": sum(line["family"] == "dc" for line in lines),
+        f"among_the_first_{FIRST}": len({*texts} & {*EXPERTS}),
+        "processor_seconds": round(seconds, 2),
+    }
+
+
+def _sound(data: pd.DataFrame | Path, *, experts: bool = False) -> Point:
+    """Return how many denial constraints are sound, and what ranking adds to the search."""
+    from holdfast.constraints import DenialConstraint, parse_near
+    from holdfast.discovery.discover import Discovered, discover
+    from holdfast.tables import as_table
+
+    table = as_table(data, "table")
+    start = process_time()
+    found = discover(table, threads=2)
+    assert isinstance(found, Discovered)
+    searched = process_time()
+    best = found.top(len(found))
+    point: Point = {
+        "denial_constraints": len(found),
+        "sound": best.sound,
+        "search_processor_seconds": round(searched - start, 2),
+        "ranking_processor_seconds": round(process_time() - searched, 2),
+    }
+    if not experts:
+        return point
+    exact = [parse_near(rule).exact for rule in EXPERTS]
+    rules = [one if isinstance(one, DenialConstraint) else one.as_denial() for one in exact]
+    wanted = {str(found.space.canonical(rule)) for rule in rules}
+    places = [place for place, (_, constraint) in enumerate(best, 1) if str(constraint) in wanted]
+    return {**point, f"among_the_first_{FIRST}": sum(place <= FIRST for place in places), "places": places}
+
+
+def _random(rows: int) -> pd.DataFrame:
+    """Return columns of random numbers, which nothing relates."""
+    rng = np.random.default_rng(rows)
+    sizes = (2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000)
+    return pd.DataFrame({f"c{i}": rng.integers(0, size, rows).astype(str) for i, size in enumerate(sizes)})
 
 
 def _suspects(cells: pd.DataFrame, wrong: np.ndarray[Any, np.dtype[np.bool_]]) -> Point:

@@ -270,7 +270,7 @@ NEAR_CONSTRAINTS = Shape(
         (
             "strength",
             pa.float64(),
-            "how far exceptions are below chance, 0 to 1, as of since_commit; null for order shapes",
+            "how far exceptions are below chance, 0 to 1, as of since_commit",
         ),
         ("since_commit", _COUNT, "the commit with which the constraint entered"),
         ("since", _TIME, "the time of that commit"),

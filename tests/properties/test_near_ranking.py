@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast import Maintainer
 from holdfast.constraints import NearConstraint, NearShape
 from holdfast.discovery.kernels.near import ContextGroups
 from holdfast.discovery.near.discover import discover_near
@@ -139,3 +140,16 @@ def test_sampled_pairs_agree_and_differ(most: int) -> None:
     assert all(a != b and any({a, b} <= group for group in among) for a, b in pairs)
     if most == 1_000:
         assert sorted(pairs) == sorted(pair for group in among for pair in permutations(group, 2))
+
+
+@given(ROWS, ROWS, st.sampled_from([0, Fraction(1, 10), Fraction(1, 3)]))
+def test_live_strengths_are_those_of_the_definition(rows: list[Row], more: list[Row], share: Fraction) -> None:
+    """Of the constraints that nearly hold after rows came and others went."""
+    kinds = pa.schema([(name, pa.int64()) for name in "abcd"])
+    maintainer = Maintainer.seed(pa.Table.from_pylist(rows, kinds), name="r", max_predicates=None, near=share)
+    maintainer.step(inserts=pa.Table.from_pylist(more, kinds), deletes=pa.Table.from_pylist(rows[:3], kinds))
+    current = rows[3:] + more
+    near = list(maintainer.near)
+    assert maintainer.near_maintainer is not None
+    for one, found in zip(near, maintainer.near_maintainer.strengths(near), strict=True):
+        assert found == pytest.approx(strength(current, one)), str(one)

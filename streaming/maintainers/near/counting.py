@@ -22,9 +22,11 @@ from holdfast.discovery.near.counting import (
     visible,
 )
 from holdfast.discovery.near.lattice import NearMember, Tasks, counting
+from holdfast.discovery.near.ranking import swapping
 from holdfast.discovery.near.removal import standing_of
 from holdfast.discovery.near.rows import NearRows, middle_of
 from holdfast.discovery.near.suspects import suspect_cells
+from holdfast.discovery.near.swaps import Swaps, swaps_in
 from holdfast.discovery.near.targets import KEY, NearTargets
 from holdfast.indexes.exceptions import ClassExceptions, Exceptions, KeyExceptions
 from holdfast.indexes.kernels.exceptions import NONE
@@ -45,6 +47,9 @@ _LARGE, _MOST = 8, 2
 
 _SAMPLED = 3
 """The sample has three times as many rows as exceptions are enough."""
+
+_SWAPPED_AMONG = 1 << 15
+"""Swaps are looked for among so many rows."""
 
 
 @dataclass
@@ -151,6 +156,13 @@ class LiveCounts(NearCounts):
         standing = standing[standing > NONE][first]
         some = np.argsort(standing, kind="stable")[:most]
         return found[some].astype(np.int64), standing[some]
+
+    def swaps(self, members: Sequence[NearMember]) -> dict[Context, Swaps]:
+        """Return the swaps in the contexts of order compatibilities and in parts of these, on a sample of the rows."""
+        orders = [member for member in members if self.targets.form(member.number)[0].targets == 2]
+        columns = {c for one in orders for c in self._columns(one.context, np.array([one.number]))}
+        rows = self._ranked(self._random_rows()[:_SWAPPED_AMONG] if orders else np.zeros(0, np.int32), sorted(columns))
+        return swaps_in(swapping(orders, self.targets), rows, self.targets, threads=self._threads)
 
     def suspects(self, members: Mapping[Candidate, int], least: float) -> list[SlotSuspect]:
         """Return the cells with a score of at least `least`, the surest first. O(n) a member, its context and parts."""

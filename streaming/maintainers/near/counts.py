@@ -4,13 +4,15 @@
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from holdfast.constraints import Column, Family, UsageError
-from holdfast.discovery.near.counting import Candidate, CountedContext
-from holdfast.discovery.near.lattice import Tasks
+from holdfast.discovery.near.counting import Candidate, Context, CountedContext
+from holdfast.discovery.near.lattice import NearMember, Tasks
+from holdfast.discovery.near.ranking import swapping
+from holdfast.discovery.near.swaps import Swaps
 from holdfast.discovery.near.targets import NearTargets
 from holdfast.indexes.rows import RowDelta
 from holdfast.streaming.maintainers.table.bounds import NearBounds
@@ -88,6 +90,11 @@ class NearCounts(ABC):
     def standing(self, count: ExceptionCount, slots: Slots) -> Standing | None:  # noqa: ARG002 (unknown)
         """Return whether the given live rows are exceptions of a candidate that is followed; None where unknown."""
         return None
+
+    def swaps(self, members: Sequence[NearMember]) -> dict[Context, Swaps]:
+        """Return the swaps that say how strong order compatibilities are; none where these are not counted."""
+        assert not swapping(members, self.targets)
+        return {}
 
     @abstractmethod
     def exceptions(self, candidate: Candidate, most: int) -> tuple[Slots, Standing]:

@@ -134,18 +134,18 @@ class NearMaintainer(TablePart):
         return np.concatenate([self.shown.held, self.suspects.held])
 
     def strengths(self, some: Sequence[NearConstraint]) -> list[float | None]:
-        """Return the strength of members (`discovery/near/ranking.py`), None for an order compatibility.
+        """Return the strength of members (`discovery/near/ranking.py`); None of what is no candidate any more.
 
-        O(n log n) for each context, each part of it and each dependent.
+        O(n log n) for each context, each part of it and each dependent; of order compatibilities on a sample.
         """
         asked = [self._candidate(one) for one in some]
         members = [
-            None if candidate is None or one.shape.targets == 2 else NearMember(*candidate, one.exceptions)
+            None if candidate is None else NearMember(*candidate, one.exceptions)
             for one, candidate in zip(some, asked, strict=True)
         ]
-        targets = self._counts.targets
-        counts = self._counts.exactly(needed(filter(None, members), targets))
-        ranking = NearScores(len(self._rows), targets, counts)
+        targets, known = self._counts.targets, list(filter(None, members))
+        counts = self._counts.exactly(needed(known, targets))
+        ranking = NearScores(len(self._rows), targets, counts, self._counts.swaps(known))
         return [None if member is None else ranking.strength(member) for member in members]
 
     def find_suspects(self, least: float, most: int | None = None) -> tuple[int, list[tuple[Place, Suspect]]]:
