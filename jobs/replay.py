@@ -47,14 +47,14 @@ class ReplaySearch:
     ----------
     bounds : which family, and the size of its largest constraints.
     inclusion : whether inclusions across all tables are maintained, in place of constraints of each table.
-    cross_columns : whether a column is compared with other columns.
+    cross_columns : which columns are compared with other columns: `auto`, `related` or `none`.
     threads : how many threads search the base; None for one per core.
     space : the file of the space to use, instead of a space measured on the base.
     write_space : the file to write the used space to.
     """
 
     bounds: Bounds
-    cross_columns: bool
+    cross_columns: str
     threads: int | None
     inclusion: bool = False
     space: Path | None = None

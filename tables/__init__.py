@@ -6,7 +6,7 @@ comparable by `comparable`, and `space_of` measures which pairs a predicate spac
 """
 
 from holdfast.tables.columnar import EncodedColumn, Table
-from holdfast.tables.comparable import common_keys, key_space, overlap, related, space_of
+from holdfast.tables.comparable import common_keys, key_space, overlap, related, related_space, space_of
 from holdfast.tables.frames import from_arrow, from_pandas
 from holdfast.tables.options import ReadOptions
 from holdfast.tables.reading import as_table, read_table, table_name, table_names
@@ -23,6 +23,7 @@ __all__ = [
     "overlap",
     "read_table",
     "related",
+    "related_space",
     "space_of",
     "table_name",
     "table_names",

@@ -25,8 +25,21 @@ _LIMITS = np.iinfo(np.int64)
 
 
 def space_of(table: Table, cross_columns: str | Collection[tuple[str, str]] = "auto") -> PredicateSpace:
-    """Return the predicate space of a table, crossing pairs measured on its rows (`PredicateSpace.build`)."""
+    """Return the predicate space of a table, crossing pairs measured on its rows.
+
+    Parameters
+    ----------
+    cross_columns : as `PredicateSpace.build` has it; `related` takes the pairs of `auto` that are `related`.
+    """
+    if cross_columns == "related":
+        return related_space(table, space_of(table))
     return PredicateSpace.build(table.schema, cross_columns, lambda a, b: overlap(table, a, b))
+
+
+def related_space(table: Table, space: PredicateSpace) -> PredicateSpace:
+    """Return a space without the crossing pairs whose values are not related on the rows of a table."""
+    crossing = (pair for pair in space.crossing if related(*(table.columns[column] for column in pair)))
+    return PredicateSpace(space.schema, tuple(crossing), space.family)
 
 
 def key_space(column: EncodedColumn) -> Hashable:

@@ -12,7 +12,7 @@ import numpy as np
 from holdfast.constraints import InclusionDependency, NearConstraint, NearShape, PredicateSpace, UsageError, Value
 from holdfast.discovery.blocks.counting.near import SHAPES, BlockCounts, unordered_targets
 from holdfast.discovery.blocks.search.seeding import seed_blocks
-from holdfast.discovery.blocks.storage.block import Block, rows_of
+from holdfast.discovery.blocks.storage.block import Block, rows_of, table_of
 from holdfast.discovery.blocks.storage.table import BlockTable, Report, Source
 from holdfast.discovery.blocks.values.shared import clusters_of, missing_values, overlaps_of
 from holdfast.discovery.discover import Discovered
@@ -29,6 +29,7 @@ from holdfast.discovery.ranking import Measured
 from holdfast.discovery.reported import ReportedSet
 from holdfast.display.concentrations import Concentrations
 from holdfast.display.suspects import Suspects
+from holdfast.tables import related_space
 
 _RANKED_ON = 1 << 17
 
@@ -49,11 +50,12 @@ class DiscoveredInBlocks(Discovered):
 
 
 def space_of_blocks(table: BlockTable, cross_columns: str | Collection[tuple[str, str]] = "auto") -> PredicateSpace:
-    """Return the predicate space of a table, crossing pairs measured on its rows."""
-    if cross_columns != "auto":
+    """Return the predicate space of a table. Crossing pairs are measured on its rows, relations on a sample of these."""
+    if cross_columns not in ("auto", "related"):
         return PredicateSpace.build(table.schema, cross_columns)
     overlaps = overlaps_of(table)
-    return PredicateSpace.build(table.schema, cross_columns, lambda a, b: overlaps[a, b])
+    space = PredicateSpace.build(table.schema, "auto", lambda a, b: overlaps[a, b])
+    return related_space(table_of(table.sample, table.schema), space) if cross_columns == "related" else space
 
 
 def discover_blocks(

@@ -171,7 +171,7 @@ class _Change:
         is_new = (
             self._now["cross_columns"] != self._then.get("cross_columns") or self._then.get("max_predicates") is None
         )
-        return cross if is_new or cross != "auto" else None
+        return cross if is_new or cross not in ("auto", "related") else None
 
     def _columns(
         self, arrived: Mapping[str, ColumnType | None], left_out: Mapping[str, str]

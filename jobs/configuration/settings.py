@@ -121,18 +121,21 @@ class DenialSettings(Section):
 
     max_predicates: Count = 4
     """Largest number of column pairs in a constraint; `0`: any number."""
-    cross_columns: Literal["auto", "none"] | tuple[tuple[str, str], ...] = "auto"
-    """Which different columns are compared: `auto` (those that share values), `none`, or pairs `[[A, B], ...]`."""
+    cross_columns: Literal["auto", "related", "none"] | tuple[tuple[str, str], ...] = "auto"
+    """Which different columns are compared: `auto` (those that share values), `related` (those that share them beyond
+    chance), `none`, or pairs `[[A, B], ...]`."""
 
     @field_validator("cross_columns", mode="before")
     @classmethod
     def _pairs(cls, value: Any) -> Any:
-        if value in ("auto", "none"):
+        if value in ("auto", "related", "none"):
             return str(value)
         pairs = value if isinstance(value, list) else [None]
         for pair in pairs:
             if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(name, str) and name for name in pair)):
-                raise ValueError(f"expected auto, none, or pairs of columns such as [[A, B]]; given {shown(value)}")
+                raise ValueError(
+                    f"expected auto, related, none, or pairs of columns such as [[A, B]]; given {shown(value)}"
+                )
             if pair[0] == pair[1]:
                 raise ValueError(f"[{pair[0]}, {pair[1]}]: every column is compared with itself anyway: remove it")
         return value

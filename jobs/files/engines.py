@@ -179,7 +179,7 @@ class OnSpark:
         return BlocksOfFile(table, warnings, lambda row: f"row {row + 1}")
 
     def measured(self, table: "BlocksOfFile", cross_columns: str) -> PredicateSpace:
-        """Return the predicate space; with "auto", crossing pairs are measured on the rows."""
+        """Return the predicate space; crossing pairs are measured on the rows."""
         from holdfast.discovery.blocks.discover import space_of_blocks
 
         return space_of_blocks(table.table, cross_columns)

@@ -33,7 +33,7 @@ def space_for(
     family: Family,
     measured: Callable[[str], PredicateSpace],
     *,
-    cross_columns: bool,
+    cross_columns: str,
 ) -> PredicateSpace:
     """Return the space in which a family is searched: the given space where it fits the family, else a new one.
 
@@ -45,7 +45,7 @@ def space_for(
             f"{', '.join(schema.names)}"
         )
     if family is Family.DENIAL and (given is None or given.family is not family):
-        return measured("auto" if cross_columns else "none")
+        return measured(cross_columns)
     return (given or PredicateSpace(schema)).of_family(family)
 
 

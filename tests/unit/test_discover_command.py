@@ -221,3 +221,23 @@ def test_inclusions_name_their_columns_as_they_are(
             *("Batting Post", "3B"),
             *("teams", "a.b"),
         ]
+
+
+def test_columns_that_share_values_by_chance_are_left_out_on_request(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"{20 + n % 60},{1 + 7 * n % 90},{n % 5 * 1250},{(n + 2) % 5 * 1250}" for n in range(400)]
+    (folder / "people.csv").write_text("age,hours,paid,due\n" + "\n".join(rows) + "\n")
+    crossing = {}
+    for choice in ("auto", "related", "none"):
+        options = ("--cross-columns", choice, "--max-predicates", "2", "--write-space", f"{choice}.json", "--quiet")
+        assert exit_code_of(["discover", "people.csv", "--family", "dc", *options]) == 0
+        crossing[choice] = json.loads((folder / f"{choice}.json").read_text())["cross_columns"]
+    assert crossing == {"auto": [["age", "hours"], ["paid", "due"]], "related": [["paid", "due"]], "none": []}
+    capsys.readouterr()
+    assert (
+        exit_code_of(["discover", "people.csv", "--family", "dc", "--no-cross-columns", "--max-predicates", "2"]) == 0
+    )
+    without = capsys.readouterr().out
+    assert exit_code_of(["discover", "people.csv", "--family", "dc", *options[:4]]) == 0
+    assert capsys.readouterr().out == without

@@ -74,7 +74,7 @@ class WholeTable(ABC):
 
     @abstractmethod
     def space(self, cross_columns: CrossColumns) -> PredicateSpace:
-        """Return the predicate space of the table; with "auto", crossing pairs are measured on the rows."""
+        """Return the predicate space of the table; crossing pairs are measured on the rows."""
 
     @abstractmethod
     def locate(self, row: int) -> str:

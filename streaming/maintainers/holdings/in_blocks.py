@@ -94,7 +94,7 @@ class WholeInBlocks(WholeTable):
     where: Callable[[int], str] = nowhere
 
     def space(self, cross_columns: CrossColumns) -> PredicateSpace:
-        """Return the predicate space of the table; with "auto", crossing pairs are measured on the rows."""
+        """Return the predicate space of the table; crossing pairs are measured on the rows."""
         return space_of_blocks(self.table, cross_columns)
 
     def locate(self, row: int) -> str:

@@ -72,8 +72,8 @@ class WholeInFile(WholeTable):
         return self.table.warnings
 
     def space(self, cross_columns: CrossColumns) -> PredicateSpace:
-        """Return the predicate space of the table; with "auto", crossing pairs are measured on the rows."""
-        if cross_columns == "auto":
+        """Return the predicate space of the table; crossing pairs are measured on the rows."""
+        if cross_columns in ("auto", "related"):
             return self._in_memory.space(cross_columns)
         return space_of(self.table, cross_columns)
 

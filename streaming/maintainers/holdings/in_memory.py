@@ -58,7 +58,7 @@ class WholeInMemory(WholeTable):
         return self.table.warnings
 
     def space(self, cross_columns: CrossColumns) -> PredicateSpace:
-        """Return the predicate space of the table; with "auto", crossing pairs are measured on the rows."""
+        """Return the predicate space of the table; crossing pairs are measured on the rows."""
         return space_of(self.table, cross_columns)
 
     def locate(self, row: int) -> str:
