@@ -50,7 +50,7 @@ class DiscoveredInBlocks(Discovered):
 
 
 def space_of_blocks(table: BlockTable, cross_columns: str | Collection[tuple[str, str]] = "auto") -> PredicateSpace:
-    """Return the predicate space of a table. Crossing pairs are measured on its rows, relations on a sample of these."""
+    """Return the predicate space of a table. Crossing pairs are measured on its rows, relations on a sample."""
     if cross_columns not in ("auto", "related"):
         return PredicateSpace.build(table.schema, cross_columns)
     overlaps = overlaps_of(table)
