@@ -25,7 +25,7 @@ from holdfast.constraints import (
     parse_denial,
 )
 from holdfast.discovery.blocks.counting.checking import check_blocks
-from holdfast.discovery.blocks.discover import discover_blocks
+from holdfast.discovery.blocks.discover import discover_blocks, space_of_blocks
 from holdfast.discovery.blocks.executors import InProcess
 from holdfast.discovery.blocks.search.probing import probe_blocks
 from holdfast.discovery.blocks.search.searching import BlockSearch, compared_of
@@ -85,6 +85,16 @@ def test_order_dependencies(both: tuple[OracleTable, Table], most: int, bound: i
     expected = discover(table, family="od", max_context=bound)
     assert sorted(map(str, ReportedSet(space, seed.masks))) == sorted(map(str, expected))
     _check_witnesses(table, space, seed.evidences, seed.witnesses)
+
+
+def test_columns_are_compared_as_on_the_whole() -> None:
+    numbers = np.arange(400)
+    ages = {"age": 20 + numbers % 60, "hours": 1 + 7 * numbers % 90}
+    columns = ages | {"paid": numbers % 5 * 1250, "due": (numbers + 2) % 5 * 1250}
+    table = from_arrow(pa.table(columns), "r")
+    with blocked(table, 90) as blocks:
+        for choice, crossing in (("auto", ((0, 1), (2, 3))), ("related", ((2, 3),)), ("none", ())):
+            assert space_of_blocks(blocks, choice).crossing == space_of(table, choice).crossing == crossing
 
 
 def _check_witnesses(table: Table, space: PredicateSpace, words: np.ndarray, witnesses: np.ndarray) -> None:
