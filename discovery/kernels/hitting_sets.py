@@ -252,11 +252,11 @@ def _join(edge: Words, joined: Words) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _are_all(every: Words, joined: Words) -> Any:
-    """Whether a union has every vertex."""
+def _are_all(vertices: Words, joined: Words) -> Any:
+    """Whether a union has every vertex of a set."""
     missing: Word = _ZERO
-    for w in range(len(every)):
-        missing |= every[w] & ~joined[w]
+    for w in range(len(vertices)):
+        missing |= vertices[w] & ~joined[w]
     return missing == _ZERO
 
 
@@ -266,13 +266,16 @@ def _find_useful(
 ) -> int:
     """Add to `useful` the candidates of groups that can meet all listed edges; return the number of words read.
 
-    Groups whose vertices are in `decided` are left out. Edges are read until their union has every other vertex.
+    Groups whose vertices are in `decided` are left out. Edges are read where there are other candidates, until their
+    union has every vertex.
     """
     worked, room = 0, np.zeros(_BLOCK, np.uint64)
     for start in range(0, len(candidates), _BLOCK):
         end = min(start + _BLOCK, len(candidates))
         joined = room[: end - start]
         joined[:] = decided[start:end]
+        if _are_all(candidates[start:end], joined):
+            continue
         for i in range(len(listed)):
             _join(edges[listed[i], start:end], joined)
             worked += end - start
