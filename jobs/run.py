@@ -31,7 +31,7 @@ from holdfast.jobs.configuration.settings import Settings
 from holdfast.jobs.seed import seed_tables
 from holdfast.jobs.terminal.progress import DEFAULT_LOG, LogOptions, Progress, progress_on
 from holdfast.state.rocks import RocksStore
-from holdfast.streaming.alerts.batch_incidents import batch_incidents
+from holdfast.streaming.alerts.batch_incidents import batch_incidents, sound_first
 from holdfast.streaming.alerts.sending import Sender
 from holdfast.streaming.commits.output_rows import time_text
 from holdfast.streaming.commits.snapshotting import Snapshotter
@@ -251,11 +251,14 @@ def _report_unknown_columns(progress: Progress, done: "Done") -> None:
 
 
 def _report_changes(progress: Progress, done: "Done") -> None:
-    """Note what many changes have in common, the first changes, and the first near constraints that turned."""
-    changes = done.result.changes
+    """Note what many changes have in common, the first changes, the first near constraints that turned.
+
+    Changes of sound constraints are noted before others.
+    """
+    changes = sound_first(done.result.changes, done.result.sound)
     if len(changes) > _SHOWN_CHANGES:
-        for incident in batch_incidents(changes):
-            counts = {name: getattr(incident, name) for name in ("lost", "nearly", "recovered")}
+        for incident in batch_incidents(changes, done.result.sound):
+            counts = {name: getattr(incident, name) for name in ("lost", "nearly", "recovered", "sound")}
             about = {"table": incident.table, "direction": incident.direction, **counts, "text": str(incident)}
             progress.note(f"  {incident}", event="incident", fields=about)
     for change in changes[:_SHOWN_CHANGES]:

@@ -193,7 +193,9 @@ class Shown(Generic[Kept]):
             return cls(shown)
         if not best.sound:
             return cls(shown, "none of them is sound: too few rows could violate them to tell rules from chance")
-        known = f"{best.sound:,} of {len(every):,} are sound; --all ranks the others too"
+        known = (
+            f"{best.sound:,} of {len(every):,} {'is' if best.sound == 1 else 'are'} sound; --all ranks the others too"
+        )
         return cls([one for one in shown if one[0][1].sound], known)
 
     def notes(self) -> Iterator[str]:

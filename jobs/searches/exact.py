@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from holdfast.constraints import DenialKind, Family, PredicateSpace
+from holdfast.display.texts import counted
 from holdfast.jobs.files.engines import Engine
 from holdfast.jobs.files.spaces import space_for
 from holdfast.jobs.searches.contract import Line, SearchOfTables, Shown, steps
@@ -71,5 +72,6 @@ class ExactSearch(SearchOfTables):
             kinds = found.constraints.counts().items()
             counts = ", ".join(f"{count:,} {kind.value.replace('_', ' ')}" for kind, count in kinds) or "none"
             known = counted_constraints(len(found), self._family, self._bound)
-            yield f"{schema.table}: {found.table.row_count:,} rows, {len(schema)} columns; {known} ({counts})"
+            size = f"{counted(found.table.row_count, 'row')}, {counted(len(schema), 'column')}"
+            yield f"{schema.table}: {size}; {known} ({counts})"
             yield from shown.notes()

@@ -130,7 +130,7 @@ class NearSearch(SearchOfTables):
             counts = ", ".join(f"{count:,} {shape.value.replace('_', ' ')}" for shape, count in shapes) or "none"
             bound = f" and at most {counted(near.max_context, 'column')} in the context" if near.max_context else ""
             found = f"{counted(len(near), 'near constraint')} with at most {counted(near.found.most, 'exception')}"
-            size = f"{table.row_count:,} rows, {len(table.schema)} columns"
+            size = f"{counted(table.row_count, 'row')}, {counted(len(table.schema), 'column')}"
             yield f"{table.schema.table}: {size}; {found}{bound} ({counts})"
             yield from found_on_table.written.notes()
 

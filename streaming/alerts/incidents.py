@@ -50,11 +50,13 @@ def incident_sentences(
         witnesses = (json.loads(row.get("witness") or "[]") for _, row in members[:_MOST_WITNESSES])
         _, first = min(members, key=lambda member: _order(member[1]))
         counts = {name: turns.count(name) for name in ("lost", "nearly", "recovered")}
+        sound = [row["sound"] for _, row in members if row.get("sound") is not None]
         incident = Incident(
             table,
             commit,
             direction,
             **counts,
+            sound=sum(sound) if sound else None,
             first=short_text(first["constraint"]),
             shared=shared_rows(witnesses),
             position=position,
@@ -63,6 +65,6 @@ def incident_sentences(
     return found
 
 
-def _order(row: Row) -> tuple[float, int]:
+def _order(row: Row) -> tuple[bool, float, int]:
     """Return what orders constraints by what they mean, as far as the rows of a commit have it."""
-    return -(row.get("score") or 0.0), row.get("size") or 0
+    return not row.get("sound"), -(row.get("score") or 0.0), row.get("size") or 0

@@ -142,6 +142,12 @@ class TestBodies:
         assert [change["constraint_id"] for change in body["changes"]] == [f"id{n}" for n in range(100)]
         assert body["changes"][5]["witness"] == [{"key": {}, "row": {"c": 5}}]
 
+    def test_sentences_count_sound_constraints_and_name_one(self) -> None:
+        rows = rows_of(changes=3, score=0.9, sound=False)
+        rows.payload["constraint_changes"][2] |= {"score": 0.5, "sound": True}
+        (message,) = messages([Alert(frozenset({"disappeared"}))], rows, [])
+        assert message.body["incidents"] == ["3 constraints of tax ended with commit 7; 1 is sound, first key(c2)"]
+
     def test_rows_that_are_too_large_are_left_out(self) -> None:
         (message,) = messages([Alert(BOTH)], rows_of(), [Turned(line_of(), [example("é" * 50_000)] * 3)])
         assert [one["rows"] is None for one in message.body["examples"]] == [False, True, True]

@@ -1,6 +1,7 @@
 """`holdfast discover --near SHARE --family ...,dc`: one list of near constraints and denial constraints, each rule once."""
 
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -30,6 +31,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _lines(capsys: pytest.CaptureFixture[str], *more: str) -> list[dict[str, object]]:
     assert exit_code_of([*SEARCH, "--format", "json", "--quiet", *more]) == 0
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_counts_are_in_the_singular(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "one.csv").write_text("a\n1\n")
+    (folder / "grows.csv").write_text(
+        "k,f,g\n" + "".join(f"{n % 5},{'abcca'[n % 5]},{n * n % 7 % 3}\n" for n in range(200))
+    )
+    assert exit_code_of(["discover", "one.csv", *SEARCH[2:], "--top", "5"]) == 0
+    assert capsys.readouterr().err.count("one: 1 row, 1 column; ") == 2
+    assert exit_code_of(["discover", "grows.csv", "--family", "dc", "--top", "5"]) == 0
+    assert re.search("1 of [0-9]+ is sound; ", capsys.readouterr().err)
 
 
 def test_the_first_are_sound_ones_of_both_kinds(capsys: pytest.CaptureFixture[str]) -> None:

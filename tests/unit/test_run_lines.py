@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from holdfast.constraints import ConstraintChange, Reason, Violation, parse_constraint
 from holdfast.constraints.changes import RowImage
+from holdfast.constraints.identity import constraint_id
 from holdfast.jobs.run import _report
 from holdfast.jobs.terminal.progress import JsonProgress, PlainProgress
 from holdfast.streaming.commits.output_rows import Position
@@ -22,7 +23,7 @@ from holdfast.tables import from_arrow
 WRONG = RowImage({"Id": 7}, {"Id": 7, "Zip": "02139"})
 
 
-def done(count: int) -> Done:
+def done(count: int, sound: frozenset[str] = frozenset()) -> Done:
     changes = []
     for number in range(count):
         other = RowImage({"Id": number % 2}, {"Id": number % 2, "Zip": "02139"})
@@ -30,7 +31,7 @@ def done(count: int) -> Done:
         witness = Violation((WRONG, other))
         changes.append(ConstraintChange(parse_constraint(text), "tax", Reason.VIOLATED, witness=witness))
     table = from_arrow(pa.table({"Id": pa.array([], pa.int64())}), "tax")
-    result = BatchResult(changes, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0)
+    result = BatchResult(changes, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, sound=sound)
     return Done("tax", Position("q", 0, "", ""), result, Arrivals(Records(table, np.array([], np.int8))), {})
 
 
@@ -45,6 +46,23 @@ def test_many_changes_are_told_in_a_sentence() -> None:
     _report(JsonProgress(out), done(7))
     (found,) = [line for line in map(json.loads, out.getvalue().splitlines()) if line["event"] == "incident"]
     assert {"table": "tax", "direction": "lost", "lost": 7, "nearly": 0, "recovered": 0}.items() <= found.items()
+
+
+def test_sound_constraints_are_told_first() -> None:
+    sound = frozenset(constraint_id(change.constraint, "tax") for change in done(9).result.changes[6:8])
+    out = io.StringIO()
+    _report(PlainProgress(out), done(9, sound))
+    lines = [line.strip() for line in out.getvalue().splitlines()]
+    assert lines[1] == "9 constraints of tax ended, all by row Id 7; 2 are sound, first Zip -> c6"
+    assert [line[:33] for line in lines[2:5]] == [
+        "- not(t.Zip = s.Zip and t.c6 != s",
+        "- not(t.Zip = s.Zip and t.c7 != s",
+        "- not(t.Zip = s.Zip and t.c0 != s",
+    ]
+    out = io.StringIO()
+    _report(JsonProgress(out), done(9, sound))
+    (found,) = [line for line in map(json.loads, out.getvalue().splitlines()) if line["event"] == "incident"]
+    assert found["sound"] == 2
 
 
 def test_few_changes_are_told_one_by_one() -> None:

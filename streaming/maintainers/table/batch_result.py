@@ -43,6 +43,7 @@ class BatchResult:
     suspects : the changes of the suspects that are followed.
     exceptions_shown, exceptions_hidden : rows that are shown as exceptions since this batch, and rows no longer shown.
     left_out : fields that no column has, first seen in this batch: each with its first record.
+    sound : the ids of the published changed constraints that are sound.
     """
 
     changes: list[ConstraintChange]
@@ -68,6 +69,7 @@ class BatchResult:
     exceptions_hidden: tuple[NearExample, ...] = ()
     suspects: SuspectChanges = field(default_factory=SuspectChanges)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    sound: frozenset[str] = frozenset()
 
     @classmethod
     def of(
