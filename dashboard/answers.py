@@ -233,11 +233,10 @@ class Answers:
     def _constraint_page(self, given: Parameters) -> Answer:
         filters = {name: given[name] for name in FILTERS if given.get(name)}
         order = _one_of(given, "order", tuple(ORDERS), "score")
-        believed = {} if _one_of(given, "every", ("no", "yes"), "no") == "yes" else self._held.believed
-        page = self._muted.marked(self._held.page(filters | believed, _text(given, "q"), order, *_slice(given)))
-        every = self._held.page(filters, _text(given, "q"), order, 0, 0) if believed else page
+        every = _one_of(given, "every", ("no", "yes"), "no") == "yes"
+        page = self._held.sound_page(filters, _text(given, "q"), order, _slice(given), every=every)
         values = {name: self._held.counts(name) for name in FILTERS}
-        return {**page, "held": self._held.total, "left_out": every["total"] - page["total"], "values": values}
+        return {**self._muted.marked(page), "held": self._held.total, "values": values}
 
     def _rule_list(self, _given: Parameters) -> Answer:
         return {"rows": self._rules.all}
@@ -266,8 +265,10 @@ class Answers:
         filters = {name: given[name] for name in NEAR_FILTERS if given.get(name)}
         order = _one_of(given, "order", tuple(NEAR_ORDERS), "share")
         span = _one_of(given, "span", tuple(SPANS), "day")
+        every = _one_of(given, "every", ("no", "yes"), "no") == "yes"
+        page = self._near_held.sound_page(filters, _text(given, "q"), order, _slice(given), every=every)
         return {
-            **self._muted.marked(self._near_held.page(filters, _text(given, "q"), order, *_slice(given))),
+            **self._muted.marked(page),
             **self._near_totals(SPANS[span]),
             "values": {name: self._near_held.counts(name) for name in NEAR_FILTERS},
             "span": span,

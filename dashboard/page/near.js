@@ -2,7 +2,7 @@
 
 import { actionList, constraintCard, lastProof } from "./constraint.js";
 import { el, link, value } from "./dom.js";
-import { FIRST, constraint, filters, more, scrolled, spans, tableLink, title } from "./parts.js";
+import { FIRST, constraint, filters, more, scrolled, soundOnly, spans, tableLink, title } from "./parts.js";
 import { plot } from "./plot.js";
 import { listed } from "./rows.js";
 import { SHAPES, SPANS, ago, count, counted, moment, percent } from "./words.js";
@@ -34,6 +34,7 @@ async function nearList(ask, parameters) {
       ], { search: "words of a constraint", sort: NEAR_ORDERS }),
       el("ol", { class: "held" }, answer.rows.map(nearLine)),
       more(answer, parameters, "near", "constraint"),
+      soundOnly(answer, parameters, "near"),
       notFollowed(answer.followed, answer.values.table_name),
     ],
   ];

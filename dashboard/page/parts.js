@@ -148,6 +148,16 @@ export function rule(row, { open = 1, level = "h3" } = {}) {
 }
 
 // The position in a list, with links to more rows: first a longer list, then pages up to the same commit.
+// What a list leaves out as it is not sound, and the other list.
+export function soundOnly(answer, parameters, view) {
+  const { offset, ...others } = parameters;
+  if (answer.unsound) {
+    return el("p", { class: "quiet" }, `${counted(answer.unsound, "constraint")} that chance explains ${answer.unsound === 1 ? "is" : "are"} left out. `,
+      el("a", { href: link(view, { ...others, every: "yes" }) }, "List them too"));
+  }
+  return parameters.every ? el("p", { class: "quiet" }, el("a", { href: link(view, { ...others, every: null }) }, "List sound constraints only")) : null;
+}
+
 export function more(answer, parameters, view, one, many) {
   const { offset: given, ...others } = parameters;
   const offset = Number(given ?? 0);

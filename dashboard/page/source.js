@@ -1,5 +1,6 @@
 // The source of answers: the server of the page, or, in a report, the data in the file.
 
+const SOUND = 0.6;
 const WORDS = ["table_name", "family", "kind", "change", "reason", "cause"];
 
 export function source() {
@@ -53,12 +54,12 @@ class Written {
     if (question === "batches") return answer[parameters.table_name ?? ""] ?? answer[""];
     if (question === "changes") return page(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence", "by"]));
     if (question === "constraints") {
-      const every = page(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence"]), SORTED[parameters.order] ?? null);
-      if (parameters.every === "yes" || !answer.rows.some((row) => row.sound)) return every;
-      const sound = page(answer, parameters, (row) => row.sound !== false && fits(row, parameters, ["constraint", "sentence"]), SORTED[parameters.order] ?? null);
-      return { ...sound, left_out: every.total - sound.total };
+      return soundPage(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence"]), SORTED[parameters.order] ?? null, (row) => row.sound);
     }
-    if (question === "near") return page(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence"]) && isNear(row, parameters), NEAR_SORTED[parameters.order] ?? null);
+    if (question === "near") {
+      return soundPage(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence"]) && isNear(row, parameters),
+        NEAR_SORTED[parameters.order] ?? null, (row) => (row.strength === null ? null : row.strength >= SOUND));
+    }
     if (question === "near_constraint") {
       const found = answer[parameters.id];
       return found ? page(found, parameters, () => true) : this.without(parameters.id);
@@ -120,6 +121,14 @@ function fits(row, parameters, searched) {
   const words = (parameters.q ?? "").toLowerCase().split(/\s+/).filter(Boolean);
   return WORDS.every((name) => !parameters[name] || row[name] === parameters[name])
     && (!parameters.day || row.at.slice(0, 10) <= parameters.day) && (!parameters.id || row.constraint_id === parameters.id) && words.every((word) => text.includes(word));
+}
+
+// A page without the rows that are known not to be sound, unless all are asked for, or none is sound.
+function soundPage(answer, parameters, wanted, order, sound) {
+  const every = page(answer, parameters, wanted, order);
+  if (parameters.every === "yes" || !answer.rows.some(sound)) return { ...every, unsound: 0 };
+  const found = page(answer, parameters, (row) => sound(row) !== false && wanted(row), order);
+  return { ...found, unsound: every.total - found.total };
 }
 
 function page(answer, parameters, wanted, order) {

@@ -4,7 +4,7 @@ import { actionList, constraintCard, exceptionCourse, lastProof } from "./constr
 import { el, link, value } from "./dom.js";
 import { askMissed, incidents, missedSince } from "./incidents.js";
 import { near, nearSummary } from "./near.js";
-import { FIRST, change, changes, constraint, course, filters, more, rule, scrolled, spans, stateOf, tableLink, title } from "./parts.js";
+import { FIRST, change, changes, constraint, course, filters, more, rule, scrolled, soundOnly, spans, stateOf, tableLink, title } from "./parts.js";
 import { plot } from "./plot.js";
 import { rows } from "./rows.js";
 import { suspects } from "./suspects.js";
@@ -134,19 +134,9 @@ async function constraints(ask, parameters) {
     ], { search: "words of a constraint", sort: ORDERS }),
     el("ol", { class: "held" }, answer.rows.map(held)),
     more(answer, parameters, "constraints", "constraint"),
-    soundOnly(answer, parameters),
+    soundOnly(answer, parameters, "constraints"),
     Object.keys(history.families).length ? course(history.families) : null,
   ];
-}
-
-// What the list leaves out, and the other list.
-function soundOnly(answer, parameters) {
-  const { offset, ...others } = parameters;
-  if (answer.left_out) {
-    return el("p", { class: "quiet" }, `${counted(answer.left_out, "constraint")} that chance explains ${answer.left_out === 1 ? "is" : "are"} left out. `,
-      el("a", { href: link("constraints", { ...others, every: "yes" }) }, "List them too"));
-  }
-  return parameters.every ? el("p", { class: "quiet" }, el("a", { href: link("constraints", { ...others, every: null }) }, "List sound constraints only")) : null;
 }
 
 function held(row) {

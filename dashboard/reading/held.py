@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from holdfast.dashboard.reading.listed import ListedTable, Order
 
@@ -30,11 +29,5 @@ class Held(ListedTable):
     )
     orders: ClassVar[Mapping[str, Order]] = ORDERS
 
-    @property
-    def believed(self) -> dict[str, str]:
-        """The filter of the constraints that are sound, or not known not to be; none if no constraint is sound."""
-        return {"believed": "yes"} if "yes" in self.counts("is_sound") else {}
-
-    def _prepared(self, found: pa.Table) -> pa.Table:
-        is_sound = pc.if_else(found["sound"], "yes", "no")
-        return found.append_column("is_sound", is_sound).append_column("believed", pc.coalesce(is_sound, "yes"))
+    def _sound(self, found: pa.Table) -> pa.ChunkedArray:
+        return found["sound"]

@@ -4,6 +4,7 @@ Invariant: the list has the rows of one version of the table; a new version is r
 """
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ from holdfast.dashboard.reading.outputs import Outputs
 Order = tuple[tuple[str, str], ...]
 
 
-class ListedTable:
+class ListedTable(ABC):
     """The rows of an output table with one row per constraint.
 
     A subclass names the table, the columns that are shown, and the orders of the list.
@@ -50,7 +51,10 @@ class ListedTable:
             searched = pc.binary_join_element_wise(
                 *(pc.utf8_lower(pc.coalesce(found[name], "")) for name in ("constraint", "sentence")), "\n"
             )
-            self._table = self._prepared(found).append_column("searched", searched)
+            is_sound = pc.if_else(self._sound(found), "yes", "no")
+            prepared = self._prepared(found).append_column("is_sound", is_sound)
+            prepared = prepared.append_column("believed", pc.coalesce(is_sound, "yes"))
+            self._table = prepared.append_column("searched", searched)
             self._ordered, self._numbered = {}, {}
             self._version = version
 
@@ -115,6 +119,26 @@ class ListedTable:
                 places = places.filter(self._matching(filters, text).take(places))
             rows = self._rows(places.slice(offset, limit))
         return {"total": len(places), "rows": rows}
+
+    def sound_page(
+        self, filters: Mapping[str, str], text: str, order: str, place: tuple[int, int], *, every: bool
+    ) -> dict[str, Any]:
+        """Return a page as `page` does, without constraints that are not sound, and the number of these.
+
+        All constraints are listed with `every`, or if none is sound.
+
+        Parameters
+        ----------
+        place : offset and limit.
+        """
+        if every or "yes" not in self.counts("is_sound"):
+            return {**self.page(filters, text, order, *place), "unsound": 0}
+        page = self.page({**filters, "believed": "yes"}, text, order, *place)
+        return {**page, "unsound": self.page(filters, text, order, 0, 0)["total"] - page["total"]}
+
+    @abstractmethod
+    def _sound(self, found: pa.Table) -> pa.ChunkedArray:
+        """Return whether each constraint is sound; null where it is not known."""
 
     def _prepared(self, found: pa.Table) -> pa.Table:
         """Return the rows with further columns, by which the list is filtered or ordered."""

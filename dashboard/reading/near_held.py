@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import HoldfastError
 from holdfast.constraints.near import parse_near
+from holdfast.constraints.scores import SOUND
 from holdfast.dashboard.reading.arrays import short_ids
 from holdfast.dashboard.reading.batches import tables
 from holdfast.dashboard.reading.listed import ListedTable, Order
@@ -81,6 +82,9 @@ class NearHeld(ListedTable):
                 self._ids_of = self._version
             found = self._ids.get((table, near.shape.value, frozenset(near.context), frozenset(near.target)))
         return None if found is None else self.row(found)
+
+    def _sound(self, found: pa.Table) -> pa.ChunkedArray:
+        return pc.greater_equal(found["strength"], SOUND)
 
     def _prepared(self, found: pa.Table) -> pa.Table:
         holds = pc.coalesce(pc.equal(found["exceptions"], 0), pa.scalar(value=False))

@@ -275,3 +275,16 @@ def test_files_that_were_joined_bring_nothing_new(written: Written, answers: Ans
 def test_parameters_are_checked(answers: Answers, question: str, given: dict[str, str], part: str) -> None:
     with pytest.raises(UsageError, match=part):
         answers.ask(question, given)
+
+
+def test_strong_near_constraints_are_listed_and_the_others_are_counted(written: Written, answers: Answers) -> None:
+    for number, strength in enumerate((0.9, 0.59, None, 0.6)):
+        rows = written.near(f"A{number} -> B", 1, 0)
+        rows["near_constraints"][0]["strength"] = strength
+        written.put(rows)
+    found = answers.ask("near", {})
+    strengths = sorted(row["strength"] or 0.0 for row in found["rows"] if row["constraint"].startswith("{A"))
+    assert strengths == [0.0, 0.6, 0.9], "one of unknown strength may be sound"
+    assert found["unsound"] == 1
+    every = answers.ask("near", {"every": "yes"})
+    assert (every["total"], every["unsound"]) == (found["total"] + 1, 0)

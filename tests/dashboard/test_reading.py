@@ -329,17 +329,17 @@ def test_sound_constraints_are_listed_and_the_others_are_counted(written: Writte
     for one, is_sound in zip(rows, texts.values(), strict=True):
         one["constraints"][0] |= {"sound": is_sound}
     before = answers.ask("constraints", {})["total"]
-    assert answers.ask("constraints", {})["left_out"] == 0, "it is not known which of them are sound"
+    assert answers.ask("constraints", {})["unsound"] == 0, "it is not known which of them are sound"
     written.put(flattened(rows))
     found = answers.ask("constraints", {"limit": "50"})
-    assert (found["total"], found["left_out"], found["held"]) == (before + 2, 4, before + 6)
+    assert (found["total"], found["unsound"], found["held"]) == (before + 2, 4, before + 6)
     assert {row["constraint"] for row in found["rows"]} & texts.keys() == {
         text for text, sound in texts.items() if sound
     }
     every = answers.ask("constraints", {"limit": "50", "every": "yes"})
-    assert (every["total"], every["left_out"]) == (before + 6, 0)
+    assert (every["total"], every["unsound"]) == (before + 6, 0)
     assert [row["sound"] for row in every["rows"]][-4:] == [False] * 4, "sound ones come first"
-    assert answers.ask("constraints", {"q": "C1"})["left_out"] == 1
+    assert answers.ask("constraints", {"q": "C1"})["unsound"] == 1
     with pytest.raises(UsageError, match="every"):
         answers.ask("constraints", {"every": "maybe"})
 
