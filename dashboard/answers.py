@@ -264,7 +264,7 @@ class Answers:
 
     def _near_page(self, given: Parameters) -> Answer:
         filters = {name: given[name] for name in NEAR_FILTERS if given.get(name)}
-        order = _one_of(given, "order", tuple(NEAR_ORDERS), "share")
+        order = _one_of(given, "order", tuple(NEAR_ORDERS), "strength")
         span = _one_of(given, "span", tuple(SPANS), "day")
         return {
             **self._muted.marked(self._near_held.page(filters, _text(given, "q"), order, *_slice(given))),
