@@ -263,7 +263,7 @@ class Answers:
 
     def _near_page(self, given: Parameters) -> Answer:
         filters = {name: given[name] for name in NEAR_FILTERS if given.get(name)}
-        order = _one_of(given, "order", tuple(NEAR_ORDERS), "share")
+        order = _one_of(given, "order", tuple(NEAR_ORDERS), "strength")
         span = _one_of(given, "span", tuple(SPANS), "day")
         every = _one_of(given, "every", ("no", "yes"), "no") == "yes"
         page = self._near_held.sound_page(filters, _text(given, "q"), order, _slice(given), every=every)

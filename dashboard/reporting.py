@@ -97,7 +97,7 @@ def _detailed(answers: Answers, shown: list[Answer]) -> dict[str, Any]:
 
 
 def _near(answers: Answers) -> dict[str, Any]:
-    """Return the near constraints; with changes and rows those that changed most, or have the fewest exceptions."""
+    """Return the near constraints; with changes and rows those that changed most, and the strongest ones."""
     listed = _first(answers, "near", MOST_NEAR, every="yes")
     moved = [] if listed["moved"] is None else listed["moved"]["rows"]
     first = [row["constraint_id"] for row in (*moved, *listed["rows"]) if row["exceptions"]]

@@ -1,6 +1,7 @@
 """Texts for people: numbers of things, cells in columns, and data and names that are safe to print."""
 
 import json
+import math
 import re
 from collections.abc import Sequence
 
@@ -19,12 +20,15 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 def shown_value(value: Value) -> str:
-    """Return a value as JSON, truncated where it is long.
+    """Return a value as JSON, truncated where it is long; numbers that JSON does not have are written as in rules.
 
     >>> shown_value("Lynn"), shown_value(None), len(shown_value("a" * 200))
     ('"Lynn"', 'null', 100)
+    >>> shown_value("NaN"), shown_value(float("nan")), shown_value(-math.inf)
+    ('"NaN"', 'nan', '-inf')
     """
-    text = json.dumps(json_value(value), ensure_ascii=False)
+    is_number = isinstance(value, float) and not math.isfinite(value)
+    text = str(value) if is_number else json.dumps(json_value(value), ensure_ascii=False)
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
 
 

@@ -4,7 +4,7 @@ import { el, link, value } from "./dom.js";
 import { keepLook, lastLook } from "./looked.js";
 import { FIRST, filters, more, scrolled, tableLink, title } from "./parts.js";
 import { listed } from "./rows.js";
-import { suspicion } from "./suspects.js";
+import { rowKey, suspicion } from "./suspects.js";
 import { SHAPES, SPANS, ago, count, counted, kindOf, moment } from "./words.js";
 
 const SORTS = {
@@ -56,7 +56,7 @@ function newSuspects(found) {
   return el("div", { class: "sort warn", "data-key": "suspects" },
     el("h3", {}, el("span", { class: "figure" }, count(found.total)), ` new ${found.total === 1 ? "suspect" : "suspects"}`),
     el("ol", {}, found.rows.slice(0, FEW).map((row) => el("li", { "data-key": row.suspect_id }, suspicion(row),
-      el("p", { class: "about" }, tableLink(row, "suspects"))))),
+      el("p", { class: "about" }, tableLink(row, "suspects"), rowKey(row))))),
     el("p", { class: "quiet" }, "Cells that are probably wrong. ", el("a", { href: link("suspects") }, "All suspects")));
 }
 

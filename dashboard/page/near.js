@@ -8,7 +8,7 @@ import { listed } from "./rows.js";
 import { SHAPES, SPANS, ago, count, counted, moment, percent } from "./words.js";
 
 const NEAR_ORDERS = {
-  share: "fewest exceptions first", most: "most exceptions first", strength: "strongest first", newest: "newest first", text: "by table and text",
+  strength: "strongest first", share: "fewest exceptions first", most: "most exceptions first", newest: "newest first", text: "by table and text",
 };
 const HAVING = { some: "with exceptions", none: "holds now" };
 const FEW_CHANGES = 10;

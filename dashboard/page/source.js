@@ -106,8 +106,8 @@ const SORTED = {
 };
 
 const NEAR_SORTED = {
+  share: (a, b) => (a.exceptions === 0) - (b.exceptions === 0) || a.share - b.share,
   most: (a, b) => b.share - a.share,
-  strength: (a, b) => (b.strength ?? -1) - (a.strength ?? -1),
   newest: SORTED.newest,
   text: (a, b) => (a.table_name + a.constraint < b.table_name + b.constraint ? -1 : 1),
 };

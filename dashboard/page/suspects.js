@@ -29,7 +29,7 @@ function suspect(row) {
   const [first, others] = [row.constraints.slice(0, FEW_CONSTRAINTS), row.constraints.slice(FEW_CONSTRAINTS)];
   return el("li", { "data-key": row.suspect_id },
     suspicion(row),
-    el("p", { class: "about" }, tableLink(row, "suspects"),
+    el("p", { class: "about" }, tableLink(row, "suspects"), rowKey(row),
       el("span", { class: "score", title: "probability that the cell is wrong, by a model" },
         el("meter", { min: 0, max: 1, value: row.score, "aria-label": "score" }), row.score.toFixed(3)),
       el("span", {}, "suspect for ", ago(row.since, "held"))),
@@ -41,6 +41,12 @@ function suspect(row) {
 export function suspicion(row) {
   return el("p", { class: "sentence" }, value(row.column, { class: "strong" }), " is ", suspectCell(row.value),
     row.expected ? [", expected ", suspectCell(row.expected.value)] : null);
+}
+
+// The key of the row of a suspect; nothing for a table without a key.
+export function rowKey(row) {
+  const cells = row.columns.flatMap((column, place) => (column.key ? [[column.name, row.cells[place]]] : []));
+  return cells.length ? el("span", {}, cells.map(([name, cell], place) => [place ? ", " : null, value(name), " ", suspectCell(cell)])) : null;
 }
 
 function violatedLine(one) {

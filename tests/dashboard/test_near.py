@@ -81,6 +81,7 @@ def identity(text: str, table: str = "tax") -> str:
         {"having": "none", "order": "text"},
         {"having": "some", "order": "most"},
         {"order": "newest"},
+        {"order": "share"},
     ],
 )
 def test_what_nearly_holds_is_listed(large: Answers, given: dict[str, str]) -> None:
@@ -95,12 +96,13 @@ def test_what_nearly_holds_is_listed(large: Answers, given: dict[str, str]) -> N
     assert len(found) > 1
     assert sorted(row["constraint_id"] for row in found) == sorted(row["constraint_id"] for row in expected)
     keys: dict[str, Any] = {
+        "strength": lambda row: (-row["strength"], row["share"]),
         "share": lambda row: (row["exceptions"] == 0, row["share"]),
         "most": lambda row: -row["share"],
         "newest": lambda row: -row["since_commit"],
         "text": lambda row: (row["table_name"], row["constraint"]),
     }
-    order = [keys[given.get("order", "share")](row) for row in found]
+    order = [keys[given.get("order", "strength")](row) for row in found]
     assert order == sorted(order)
 
 

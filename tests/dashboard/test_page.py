@@ -171,7 +171,12 @@ def test_what_nearly_holds_is_listed(open_page: Callable[..., Page], written: Wr
     page = open_page(f"{site.address}#/near")
     assert "4 constraints nearly hold now, 3 of them with exceptions" in page.inner_text("main")
     listed = ["{}: Salary ~ Rate", "{Zip}: [] -> City", "{State}: [] -> Rate", "key(Id)"]
+    assert texts(page, ".held .code") == ["key(Id)", *listed[:3]], "all are equally strong: the least share first"
+    page.select_option("select[name=order]", "share")
+    expect(page.locator(".held .code").first).to_have_text(listed[0])
     assert texts(page, ".held .code") == listed
+    page.select_option("select[name=order]", "")
+    expect(page.locator(".held .code").first).to_have_text(listed[3])
     assert texts(page, ".movers .change .code") == ["{State}: [] -> Rate", "{Zip}: [] -> City"]
     assert "4 before, now 9 exceptions of 200 rows, 4.5 %" in page.inner_text(".movers")
     page.select_option("select[name=shape]", "constant")
@@ -255,6 +260,14 @@ def test_suspects_have_their_cell_marked(open_page: Callable[..., Page], written
     expect(page.locator("main")).to_contain_text("2 cells are probably wrong")
     assert texts(page, ".held .sentence") == ["City is Lynn, expected Cambridge", "Rate is 5.0, expected 5.5"]
     assert texts(page, "td.differs") == ["?Lynn", "?5.0"]
+    assert texts(page, ".held .about > span:nth-child(2)") == ["Id 3", "Id 1"]
+    page.set_viewport_size({"width": 360, "height": 800})
+    broken = "() => [...document.querySelectorAll('.evidence th')].filter((cell) => cell.clientHeight > 40).length"
+    assert page.evaluate(broken) == 0, "no name of a column is broken in the middle of a word"
+    assert page.evaluate("document.documentElement.scrollWidth") == 360, "the row is scrolled, not the page"
+    page.goto(f"{site.address}#/overview")
+    expect(page.locator("[data-key=suspects] .about").first).to_contain_text("Id 3")
+    page.goto(f"{site.address}#/suspects")
     assert page.locator(".held a[href*='near']").first.get_attribute("href") == f"#/near?id={identity}"
     page.select_option("select[name=column]", "Rate")
     expect(page.locator(".held > li")).to_have_count(1)

@@ -297,7 +297,7 @@ def test_the_marks_of_wrong_rows_may_be_nulls_and_nan() -> None:
     (one,) = _of(data, "zip -> city")
     assert one.rules == ("not(t.zip = s.zip and t.city != s.city and t.rate != nan and s.rate != nan)",)
     assert _holds(data, one.rules)
-    assert one.fields()["value"] == "NaN"
+    assert (one.condition, one.fields()["value"]) == ("rate = nan", "NaN")
 
 
 def test_the_majority_of_a_group_may_be_wrong() -> None:

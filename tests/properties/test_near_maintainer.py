@@ -22,6 +22,7 @@ from holdfast.streaming.maintainers.near import counting, maintainer
 from holdfast.streaming.maintainers.near.changes import NearExample
 from holdfast.streaming.maintainers.near.counts import ordered_in
 from holdfast.streaming.maintainers.near.maintainer import NearMaintainer
+from holdfast.streaming.maintainers.near.shown import MOST_SHOWN
 from holdfast.streaming.maintainers.table.bounds import NearBounds
 from holdfast.tables import ReadOptions, Table, from_arrow
 from tests.oracles import near as oracle
@@ -167,6 +168,9 @@ class Histories(RuleBasedStateMachine):
         broken = {str(one) for one in self.near.constraints if one.exceptions}
         assert named <= broken
         assert self.few or named == broken
+        counts = Counter(str(one.constraint) for one in self.near.shown.examples)
+        most = {str(one): min(MOST_SHOWN, one.exceptions) for one in self.near.constraints}
+        assert self.few or all(counts[name] >= count for name, count in most.items())
 
     def _maintainer(self) -> NearMaintainer:
         bounds = NearBounds(self.share, self.bound)
@@ -231,3 +235,18 @@ def test_a_batch_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     followed.check_invariants()
     assert followed.step(deletes=pa.table({"id": [0, 1, 4]})).near
     followed.check_invariants()
+
+
+def test_new_exceptions_are_shown_beside_old_ones() -> None:
+    homes = pa.table(
+        {"id": range(600), "zip": [n // 3 for n in range(600)], "city": [f"c{n // 3}" for n in range(600)]}
+    )
+    first = homes.set_column(2, "city", [["x", *homes["city"].to_pylist()[1:]]])
+    followed = Maintainer.seed(first, name="homes", key="id", max_predicates=2, near="5%", near_context=1)
+    numbers = [3 * zip_code for zip_code in range(1, 16)]
+    wrong = pa.table({"id": numbers, "zip": [n // 3 for n in numbers], "city": ["y"] * len(numbers)})
+    result = followed.step(inserts=wrong)
+    shown = [one.row for one in result.exceptions_shown if str(one.constraint) == "{zip}: [] -> city"]
+    assert len(shown) == MOST_SHOWN - 1, "beside the exception that is shown already"
+    assert {row.values["id"] for row in shown} < set(numbers)
+    assert not [one for one in result.exceptions_hidden if str(one.constraint) == "{zip}: [] -> city"]

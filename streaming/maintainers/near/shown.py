@@ -2,8 +2,8 @@
 
 Whether a row is an exception depends only on its group: the rows with the same values in the context. So an example
 stays right as long as no row of its group changes. Where a row of the group changed, members that are followed row by
-row know whether the example is still right; the examples of other members are removed. Members without an example are
-searched, a few with every batch.
+row know whether the example is still right; the examples of other members are removed. Members that could show more are
+searched, a few with every batch: those without an example first, then those with few columns.
 
 Invariant: between batches every row that is shown is an exception of its constraint, and it is marked undecided exactly
 if a smallest set of rows to remove exists that does not contain it.
@@ -48,7 +48,7 @@ class ShownExceptions:
     Attributes
     ----------
     shown : the examples of each member, by slot.
-    rows_a_batch : how many rows a batch reads to find examples of members without one; at least one member is searched.
+    rows_a_batch : how many rows a batch reads to find examples; at least one member without any is searched.
     """
 
     rows_a_batch = 1 << 18
@@ -114,7 +114,7 @@ class ShownExceptions:
         self.begin()
 
     def follow(self, delta: RowDelta, members: Followed) -> None:
-        """Update the shown rows after a batch: drop wrong ones, add inserted ones, search where none is left.
+        """Update the shown rows after a batch: drop wrong ones, add inserted ones, search where few are left.
 
         Called before the slots of deleted rows are forgotten.
         """
@@ -194,14 +194,18 @@ class ShownExceptions:
     def _with_searched(
         self, shown: Mapping[Candidate, Found], members: Followed, rows: int
     ) -> Mapping[Candidate, Found]:
-        """Return all examples, with new ones of members that have none, reading at most `rows` rows or one member."""
-        empty = [one for one, member in members.items() if member.count and one not in shown]
-        self._searched = {one: self._searched[one] for one in empty if one in self._searched}
-        due = sorted(empty, key=lambda one: (self._searched.get(one, -1), one))
+        """Return all examples, with new ones of members that could show more, those without any first.
+
+        Reads at most `rows` rows, or one member without examples.
+        """
+        short = [one for one, of in members.items() if len(shown.get(one, ())) < min(MOST_SHOWN, of.count)]
+        self._searched = {one: self._searched[one] for one in short if one in self._searched}
+        due = sorted(short, key=lambda one: (one in shown, self._searched.get(one, -1), len(one[0]), one))
+        most = rows // max(1, len(self._rows))
         found = dict(shown)
-        for one in sorted(due[: max(1, rows // max(1, len(self._rows)))]):
+        for one in sorted(due[: max(most, 0 if not due or due[0] in shown else 1)]):
             self._searched[one] = self._batches
-            found[one] = self._with_rows(one, {}, *self._counts.exceptions(one, MOST_SHOWN))
+            found[one] = self._with_rows(one, found.get(one, {}), *self._counts.exceptions(one, MOST_SHOWN))
         return found
 
     def _example(self, one: Candidate, slot: int, *, undecided: bool) -> NearExample:
