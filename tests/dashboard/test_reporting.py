@@ -51,7 +51,7 @@ def test_it_has_what_nearly_holds_where_there_is_any(
     written.put(flattened([written.near("Zip -> City", 2, 0, [BOSTON]), written.near("State -> Rate", 1)]))
     told = data_of(page_with(answers, NOW))["answers"]
     shown = [(row["constraint"], row["exceptions"]) for row in told["near"]["rows"]]
-    assert shown == [("{State}: [] -> Rate", 1), ("{Zip}: [] -> City", 2), ("key(Id)", 0)]
+    assert shown == [("key(Id)", 0), ("{State}: [] -> Rate", 1), ("{Zip}: [] -> City", 2)]
     assert [row["constraint"] for row in told["near"]["moved"]["rows"]] == ["{Zip}: [] -> City"]
     assert told["overview"]["near"]["with_exceptions"] == 2
     zip_city, state_rate = (near_constraint(text, 0)["constraint_id"] for text in ("Zip -> City", "State -> Rate"))
