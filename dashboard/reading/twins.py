@@ -8,9 +8,8 @@ as the published texts have them.
 Invariant: identities are given as the numbers of `arrays.short_ids`; 0 stands for no twin.
 """
 
-import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import HoldfastError, constraint_id, parse_near
 from holdfast.constraints.forms import exact_forms, published_near
-from holdfast.dashboard.reading.batches import TABLES
+from holdfast.dashboard.reading.batches import TABLES, tables
 from holdfast.dashboard.reading.near_changes import NEAR_CHANGES
 from holdfast.dashboard.reading.outputs import Outputs
 
@@ -99,9 +98,7 @@ def _twins(row: Mapping[str, Any], order: Mapping[str, int]) -> Iterator[int]:
 
 def column_orders(outputs: Outputs) -> dict[str, dict[str, int]]:
     """Return the position of each column in its table, by table."""
-    rows: Sequence[dict[str, Any]] = outputs.read(TABLES, ("table_name", "columns")).to_pylist()
-    named = {row["table_name"]: json.loads(row["columns"]) if row["columns"] else {} for row in rows}
-    return {table: {name: place for place, name in enumerate(columns)} for table, columns in named.items()}
+    return {row["table_name"]: {name: at for at, name in enumerate(row["columns"] or ())} for row in tables(outputs)}
 
 
 def _short(constraint_id: str) -> int:

@@ -12,7 +12,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from holdfast.constraints import Constraint, DenialConstraint, DenialKind
+from holdfast.constraints import Constraint, DenialConstraint, NearShape
+from holdfast.constraints.near import near_form
 from holdfast.constraints.operators import EQUAL, GREATER, LESS
 from holdfast.jobs.files.engines import Engine
 from holdfast.jobs.files.found_rules import Found
@@ -97,10 +98,10 @@ class NearForms:
         """Whether a near constraint can state a constraint."""
         if not isinstance(constraint, DenialConstraint) or constraint.crosses:
             return False
-        if constraint.kind is DenialKind.KEY:
-            return "key" in self._families and constraint.size <= self._most
-        if constraint.kind is not DenialKind.OTHER:
-            return "fd" in self._families and constraint.size - 1 <= self._most
+        near = near_form(constraint)
+        if near is not None:
+            family = "key" if near.shape is NearShape.KEY else "fd"
+            return family in self._families and len(near.context) <= self._most
         others = [p.operator.outcomes for p in constraint.predicates if p.operator.outcomes != EQUAL]
         is_compatible = len(others) == 2 and {*others} <= {LESS, GREATER}
         return is_compatible and "od" in self._families and constraint.size - 2 <= self._most

@@ -52,6 +52,7 @@ class RankChanges:
     ----------
     scores : the scores of the constraints published as appeared, by group and id.
     gone : the ids of the constraints published as disappeared, by group.
+    ended : the scores that constraints of tables that ended have on the current rows, by id.
     is_seed : whether `scores` has all constraints of the subject.
     ranked : all scores after the commit of the groups whose ranks are published with it.
     at : the time, in seconds, if ranks are published; else None.
@@ -59,6 +60,7 @@ class RankChanges:
 
     scores: Mapping[str, Mapping[str, Score]]
     gone: Mapping[str, Sequence[str]]
+    ended: Mapping[str, Score] = field(default_factory=dict)
     is_seed: bool = False
     ranked: dict[str, dict[str, Score]] = field(default_factory=dict)
     at: float | None = None
@@ -104,12 +106,19 @@ class Ranking:
         for one in due:
             if one.row["change"] == "disappeared":
                 gone[_group(one.about["family"], subject.name)].append(one.about["constraint_id"])
-        return RankChanges(_scores(subject, [one.constraint for one in due if one.row["change"] == "appeared"]), gone)
+        asked = [one for one in due if one.row["change"] == "appeared" or one.about["family"] != Family.INCLUSION.value]
+        appeared: dict[str, dict[str, Score]] = defaultdict(dict)
+        ended: dict[str, Score] = {}
+        for one, score in zip(asked, subject.scores([one.constraint for one in asked]) if asked else (), strict=True):
+            is_new = one.row["change"] == "appeared"
+            found = appeared[_group(one.about["family"], subject.name)] if is_new else ended
+            found[one.about["constraint_id"]] = score.rounded()
+        return RankChanges(appeared, gone, ended)
 
     def publish(self, subject: Scored, due: Sequence[Described], draft: CommitDraft) -> None:
         """Add changed constraints to a commit, with scores of those that appeared, and ranks when it is time."""
         moves = self.scored(subject, due)
-        scores = {**_of_ended(subject, due), **moves.score_of}
+        scores = {**moves.ended, **moves.score_of}
         for one in due:
             draft.rows.change(one.row, one.about, scores.get(one.about["constraint_id"]))
         self.place(subject, moves, draft)
@@ -177,13 +186,6 @@ def ranked(
     ]
     moved += [(name, scores[name], None) for name in published if name in scores and name not in ranks]
     return ranks, moved
-
-
-def _of_ended(subject: Scored, due: Sequence[Described]) -> dict[str, Score]:
-    """Return the scores that constraints of a table that ended would have on the current rows, by id."""
-    ended = [one for one in due if one.row["change"] == "disappeared" and one.about["family"] != Family.INCLUSION.value]
-    scores = subject.scores([one.constraint for one in ended]) if ended else ()
-    return {one.about["constraint_id"]: score.rounded() for one, score in zip(ended, scores, strict=True)}
 
 
 def _group(family: str, name: str) -> str:
