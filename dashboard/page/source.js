@@ -1,6 +1,5 @@
 // The source of answers: the server of the page, or, in a report, the data in the file.
 
-const SOUND = 0.6;
 const WORDS = ["table_name", "family", "kind", "change", "reason", "cause"];
 
 export function source() {
@@ -54,11 +53,11 @@ class Written {
     if (question === "batches") return answer[parameters.table_name ?? ""] ?? answer[""];
     if (question === "changes") return page(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence", "by"]));
     if (question === "constraints") {
-      return soundPage(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence"]), SORTED[parameters.order] ?? null, (row) => row.sound);
+      return soundPage(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence"]), SORTED[parameters.order] ?? null);
     }
     if (question === "near") {
       return soundPage(answer, parameters, (row) => fits(row, parameters, ["constraint", "sentence"]) && isNear(row, parameters),
-        NEAR_SORTED[parameters.order] ?? null, (row) => (row.strength === null ? null : row.strength >= SOUND));
+        NEAR_SORTED[parameters.order] ?? null);
     }
     if (question === "near_constraint") {
       const found = answer[parameters.id];
@@ -124,10 +123,10 @@ function fits(row, parameters, searched) {
 }
 
 // A page without the rows that are known not to be sound, unless all are asked for, or none is sound.
-function soundPage(answer, parameters, wanted, order, sound) {
+function soundPage(answer, parameters, wanted, order) {
   const every = page(answer, parameters, wanted, order);
-  if (parameters.every === "yes" || !answer.rows.some(sound)) return { ...every, unsound: 0 };
-  const found = page(answer, parameters, (row) => sound(row) !== false && wanted(row), order);
+  if (parameters.every === "yes" || !answer.rows.some((row) => row.is_sound === "yes")) return { ...every, unsound: 0 };
+  const found = page(answer, parameters, (row) => row.is_sound !== "no" && wanted(row), order);
   return { ...found, unsound: every.total - found.total };
 }
 

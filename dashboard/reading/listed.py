@@ -145,7 +145,7 @@ class ListedTable(ABC):
         return found
 
     def _rows(self, places: pa.Array) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self._table.select(list(self.columns)).take(places).to_pylist()
+        rows: list[dict[str, Any]] = self._table.select([*self.columns, "is_sound"]).take(places).to_pylist()
         for row in rows:
             row["since"] = row["since"].isoformat() if row["since"] is not None else None
         return rows
