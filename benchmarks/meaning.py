@@ -49,7 +49,9 @@ def points() -> Iterator[Point]:
         yield _experts(table)
         yield _one_list(table)
     for table in ("tax55k_clean", "hospital10k", "adult"):
-        yield {"table": table, **_sound(FOLDER / f"{table}.csv.gz", experts=table.startswith("tax"))}
+        for cross in ("auto", "related"):
+            about = {"table": table, "cross_columns": cross}
+            yield {**about, **_sound(FOLDER / f"{table}.csv.gz", cross, experts=table.startswith("tax"))}
     for rows in (60, 300, 1_000, 2_000):
         yield {"table": "random", "rows": rows, **_sound(_random(rows))}
     dirty, clean = _cells("tax55k_dirty"), _cells("tax55k_clean")
@@ -109,15 +111,15 @@ def _one_list(name: str) -> Point:
     }
 
 
-def _sound(data: pd.DataFrame | Path, *, experts: bool = False) -> Point:
+def _sound(data: pd.DataFrame | Path, cross_columns: str = "auto", *, experts: bool = False) -> Point:
     """Return how many denial constraints are sound, and what ranking adds to the search."""
     from holdfast.constraints import DenialConstraint, parse_near
     from holdfast.discovery.discover import Discovered, discover
-    from holdfast.tables import as_table
+    from holdfast.tables import as_table, space_of
 
     table = as_table(data, "table")
     start = process_time()
-    found = discover(table, threads=2)
+    found = discover(table, space=space_of(table, cross_columns), threads=2)
     assert isinstance(found, Discovered)
     searched = process_time()
     best = found.top(len(found))

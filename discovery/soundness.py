@@ -2,19 +2,22 @@
 
     not(t.Zip = s.Zip and t.Salary > s.Salary and t.Rate < s.Rate)        does it need the zip? the salary?
 
-Of the pairs of rows that satisfy all predicates but the last, none satisfies the last. A constraint is sound if the
-last predicate is satisfied much more often by the pairs that satisfy only a part of the others: then each predicate
-matters. Strength is one minus the rate given the others, divided by the least rate given the others without one of
-them, or given nothing; and of that the least over the choices of the last predicate. Of a single predicate that other
-rate is one.
+Take one predicate of a constraint as the last. No pair of rows that satisfies the other predicates satisfies the last
+one. If pairs that satisfy only a part of the others satisfy the last one much more often, each predicate matters, and
+the constraint is sound. Two rates say how much:
 
-The rate given the others is not taken as zero: none of m rows is taken as 2 / (m + 4), so a constraint that holds
-since almost no pair of rows could break it has no strength. Here m is the *support*: the rows that are not the first
-of their group of the equalities, times the share of the pairs in groups that satisfy the other predicates. An equality
-is the last predicate only where all predicates are equalities, and one of them compares two columns. Of a key, chance
-is where one column is shuffled against the others (`near.ranking`).
+    whole   how often pairs that satisfy all other predicates satisfy the last one
+    part    the least rate of pairs that satisfy the others but one, or that need not satisfy any; 1 where there is no
+            other predicate
 
-Rates are measured on a sample of the pairs of distinct rows in groups. It depends on the rows and their order alone.
+Strength is 1 - whole / part, the least over the choices of the last predicate. The rate `whole` is not taken as 0: none
+of m rows is taken as 2 / (m + 4), so a constraint that almost no pair of rows could break has no strength. Here m is
+the *support*: the rows besides the first one of each group that agrees on the equalities, times the share of the pairs
+in these groups that satisfy the other predicates. An equality is the last predicate only if all predicates are
+equalities and that one compares two columns. The strength of a key compares it with a table where one of its columns is
+shuffled against the others (`near.ranking`).
+
+Rates are measured on sampled pairs of distinct rows in groups. The sample depends on the rows and their order alone.
 """
 
 from collections.abc import Sequence
