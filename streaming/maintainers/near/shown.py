@@ -126,7 +126,7 @@ class ShownExceptions:
         shown: dict[Candidate, Found] = {}
         for one, member in members.items():
             kept = self._kept(one, member, delta) if is_known and one in self.shown else {}
-            if len(inserted) and len(kept) < min(MOST_SHOWN, member.count):
+            if len(inserted) and self._is_short(kept, member):
                 kept = self._with_rows(one, kept, inserted, self._counts.standing(member, inserted))
             if kept:
                 shown[one] = kept
@@ -198,7 +198,7 @@ class ShownExceptions:
 
         Reads at most `rows` rows, or one member without examples.
         """
-        short = [one for one, of in members.items() if len(shown.get(one, ())) < min(MOST_SHOWN, of.count)]
+        short = [one for one, of in members.items() if self._is_short(shown.get(one, {}), of)]
         self._searched = {one: self._searched[one] for one in short if one in self._searched}
         due = sorted(short, key=lambda one: (one in shown, self._searched.get(one, -1), len(one[0]), one))
         most = rows // max(1, len(self._rows))
@@ -207,6 +207,10 @@ class ShownExceptions:
             self._searched[one] = self._batches
             found[one] = self._with_rows(one, found.get(one, {}), *self._counts.exceptions(one, MOST_SHOWN))
         return found
+
+    def _is_short(self, found: Found, member: ExceptionCount) -> bool:
+        """Return whether fewer exceptions are shown, with all copies of their rows, than could be."""
+        return len(found) < MOST_SHOWN and sum(self._rows.copies[list(found)].tolist()) < member.count
 
     def _example(self, one: Candidate, slot: int, *, undecided: bool) -> NearExample:
         return NearExample(self._named(one), self._images(slot), undecided)
