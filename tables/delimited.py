@@ -24,7 +24,7 @@ import pyarrow.csv as arrow_csv
 
 from holdfast.constraints import Column, ColumnType, InputError, UsageError, parse_type
 from holdfast.constraints.types import STRING, is_type_name
-from holdfast.tables.inference import typed
+from holdfast.tables.inference import kept_as_texts, missing_warnings, typed
 from holdfast.tables.options import ReadOptions
 from holdfast.tables.selection import Selection
 from holdfast.tables.textfile import TextFile
@@ -85,6 +85,7 @@ class DelimitedFile:
         self.path = path
         self.options = options
         self._lines = _Lines()
+        self._told: list[str] = []
         try:
             self._text = TextFile(path, options)
         except OSError as error:  # a pipe is read here
@@ -114,7 +115,13 @@ class DelimitedFile:
             for name in some:
                 wanted = STRING if selection.as_string(name) else declared.get(name)
                 ordered = self.options.ordered.get(name)
-                column, arrays[name] = typed(texts.pop(name), name, wanted, self.locate, ordered=ordered)
+                by_look = self.options.nulls_by_look
+                column, values = typed(
+                    texts.pop(name), name, wanted, self.locate, ordered=ordered, nulls_by_look=by_look
+                )
+                if wanted is None and not by_look:
+                    self._told += missing_warnings(self.path, column, kept_as_texts(column, values))
+                arrays[name] = values
                 columns.append(column)
             if len(some) < len(chosen):
                 pa.default_memory_pool().release_unused()
@@ -122,13 +129,13 @@ class DelimitedFile:
         return columns, arrays, rows
 
     def warnings(self) -> list[str]:
-        """Return warnings about records that can be read but look wrong."""
+        """Return warnings about records that can be read but look wrong, also about columns that were read."""
         for other, called in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
             if len(self.header.names) == 1 and other in self.header.names[0] and self.options.delimiter != other:
                 return [
                     f"{self.path} has one column, whose name holds {called}: if they separate columns, set --delimiter"
                 ]
-        return []
+        return self._told
 
     def locate(self, row: int) -> str:
         """Return the line of a row (from 0), as `path, line 17`.

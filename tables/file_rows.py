@@ -15,8 +15,8 @@ import pyarrow as pa
 from holdfast.constraints import Column, InputError, Schema
 from holdfast.constraints.types import STRING
 from holdfast.tables.columnar import Table, encoded
-from holdfast.tables.inference import Fitting, fitting, inferred, typed
-from holdfast.tables.keys import arrow_type_of, with_dictionary
+from holdfast.tables.inference import Fitting, fitting, inferred, missing_warnings, typed
+from holdfast.tables.keys import arrow_type_of
 from holdfast.tables.options import ReadOptions
 from holdfast.tables.parts import Part, in_chunks, parts_of, place_in_text, read_texts
 
@@ -50,12 +50,17 @@ class FileRows:
         unknown = [column for column, kind in types.items() if kind is None]
         read = unknown or given.names[:1]  # rows are counted in any case
         found, row_count = _fits(replace(part, options=replace(options, include=read, exclude=())), most)
-        types |= {column: inferred(fits[at] for fits in found) for at, column in enumerate(unknown)}
+        by_look = options.nulls_by_look
+        found_types = {c: inferred([fits[at] for fits in found], nulls_by_look=by_look) for at, c in enumerate(unknown)}
+        types |= {name: one.type for name, one in found_types.items()}
         columns = [
             Column(c.name, types[c.name] or STRING, c.ordered, assumed=types[c.name] is None) for c in given.columns
         ]
         arrays = {c.name: pa.chunked_array([], arrow_type_of(c.type)) for c in columns}
-        odd, locate = parts.table.warnings, parts.locate
+        odd, locate = list(parts.table.warnings), parts.locate
+        for column in columns:
+            if column.name in found_types and not by_look:
+                odd += missing_warnings(path, column, found_types[column.name])
         return FileRows(encoded(given.table, columns, arrays, 0, warnings=odd, locate=locate), part, row_count, most)
 
     @property
@@ -86,8 +91,11 @@ class FileRows:
             return place_in_text(self.part, first + row)
 
         arrays = {}
+        by_look = self.part.options.nulls_by_look
         for column, given in zip(self.schema.columns, texts.columns, strict=True):
-            _, arrays[column.name] = typed(given, column.name, column.type, locate, ordered=column.ordered)
+            _, arrays[column.name] = typed(
+                given, column.name, column.type, locate, ordered=column.ordered, nulls_by_look=by_look
+            )
         return encoded(self.schema.table, self.schema.columns, arrays, len(texts), locate=locate)
 
 
@@ -103,6 +111,6 @@ def _fits(part: Part, most: int) -> tuple[Sequence[Sequence[Fitting]], int]:
     for attempt in read_texts(part):
         found, row_count = [], 0
         for texts in in_chunks(attempt, most):
-            found.append([fitting(with_dictionary(column).dictionary) for column in texts.columns])
+            found.append([fitting(column) for column in texts.columns])
             row_count += len(texts)
     return found, row_count

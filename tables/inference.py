@@ -8,9 +8,15 @@ Inference takes the first type that fits all values: integer, decimal(38,0) for 
 float, date, timestamp, boolean, string. Whole numbers of more than 38 digits stay strings, since as floats
 two different ones could become equal, and so do numbers beyond the largest float, which would be infinite; so do
 times of which only some have an offset, as they have no order.
+
+Texts that look like missing values (`missing.py`) are null on request, in columns whose other texts fit another type
+than string; else a column that would have another type without them is told (`Inferred.missing`).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,7 +34,9 @@ from holdfast.constraints.types import (
     TIMESTAMP_NS,
     WIDE_INTEGER,
 )
+from holdfast.display import texts as words
 from holdfast.tables.keys import arrow_type_of, beyond_calendar, with_dictionary
+from holdfast.tables.missing import counted, without_missing
 
 _SAMPLE = 64
 
@@ -40,9 +48,20 @@ def typed(
     locate: Callable[[int], str],
     *,
     ordered: bool | None,
+    nulls_by_look: bool = False,
 ) -> tuple[Column, pa.ChunkedArray]:
-    """Return a text column with its type, declared or inferred, and its typed values. O(n)."""
+    """Return a text column with its type, declared or inferred, and its typed values. O(n).
+
+    Parameters
+    ----------
+    locate : returns where a row is, for errors.
+    nulls_by_look : whether texts that look like missing values are null, unless the column is of texts.
+    """
     encoded = with_dictionary(texts)
+    if nulls_by_look and declared != STRING:
+        present = without_missing(encoded)
+        if declared is not None or infer(present.dictionary)[0] != STRING:
+            encoded = present
     distinct = encoded.dictionary
     if declared is None:
         column_type, parsed = infer(distinct)
@@ -78,27 +97,80 @@ def infer(distinct: pa.Array) -> tuple[ColumnType, pa.Array]:
     return STRING, distinct
 
 
-Fitting = Mapping[str, frozenset[ColumnType]] | None
+_Forms = Mapping[str, frozenset[ColumnType]] | None
 """For each form that all texts have, the types that can hold them; None without texts."""
 
 
-def fitting(distinct: pa.Array) -> Fitting:
-    """Return the types that some texts of a column fit, as a part for `inferred`."""
-    if not len(distinct):
-        return None
-    return {
-        pattern: frozenset(one for one in types if _parses(distinct, one))
-        for pattern, types in _CANDIDATES
-        if _fits(distinct, pattern)
-    }
+class Fitting(NamedTuple):
+    """The types that the texts of a part of a column fit.
+
+    Parameters
+    ----------
+    every, present : of all texts, and of those that do not look like missing values.
+    missing : how often each text occurs that looks like a missing value.
+    """
+
+    every: _Forms
+    present: _Forms
+    missing: Mapping[str, int]
 
 
-def inferred(parts: Iterable[Fitting]) -> ColumnType | None:
-    """Return the type that `infer` returns for all parts together; None without texts.
+class Inferred(NamedTuple):
+    """The type of a column.
 
-    >>> str(inferred([fitting(pa.array(["1"])), None, fitting(pa.array(["9223372036854775808"]))]))
+    Parameters
+    ----------
+    type : None without texts.
+    missing : how often each text occurs that looks like a missing value and keeps the column from its type.
+    type_without : the type without these texts; None if there are none.
+    """
+
+    type: ColumnType | None
+    missing: Mapping[str, int]
+    type_without: ColumnType | None
+
+
+def fitting(texts: pa.ChunkedArray) -> Fitting:
+    """Return the types that some texts of a column fit, as a part for `inferred`. O(n)."""
+    encoded = with_dictionary(texts.cast(pa.string()))
+    every, missing = _forms(encoded.dictionary), counted(encoded)
+    return Fitting(every, _forms(without_missing(encoded).dictionary) if missing else every, missing)
+
+
+def inferred(parts: Sequence[Fitting], *, nulls_by_look: bool = False) -> Inferred:
+    """Return the type that `typed` infers for all parts together.
+
+    >>> str(inferred([fitting(pa.chunked_array([[text]])) for text in ("1", "9223372036854775808")]).type)
     'decimal(38,0)'
     """
+    found, without = _common(part.every for part in parts), _common(part.present for part in parts)
+    if found != STRING or without in {STRING, None}:
+        return Inferred(found, {}, None)
+    missing = sum((Counter(part.missing) for part in parts), Counter())
+    return Inferred(without if nulls_by_look else found, missing, without)
+
+
+def kept_as_texts(column: Column, values: pa.ChunkedArray) -> Inferred:
+    """Return what keeps a column of texts, as `typed` returns it, from another type. O(n)."""
+    if column.type != STRING or not (missing := counted(with_dictionary(values))):
+        return Inferred(column.type, {}, None)
+    without = infer(without_missing(with_dictionary(values)).dictionary)[0]
+    return Inferred(column.type, {} if without == STRING else missing, None if without == STRING else without)
+
+
+def missing_warnings(path: Path, column: Column, found: Inferred) -> list[str]:
+    """Return a warning if texts that look like missing values keep a column from its type."""
+    if not found.missing:
+        return []
+    texts = " and ".join(f"'{text}' in {words.counted(rows, 'row')}" for text, rows in sorted(found.missing.items()))
+    meant = "this means a missing value" if len(found.missing) == 1 else "these mean missing values"
+    problem = f"{path}, column {column.name}: read as text because of {texts}"
+    advice = f"If {meant}, set --null auto (in a configuration, auto for null_tokens)"
+    return [f"{problem}; all other values fit the type {found.type_without}. {advice}"]
+
+
+def _common(parts: Iterable[_Forms]) -> ColumnType | None:
+    """Return the first type that fits all parts; None without texts."""
     present = [part for part in parts if part is not None]
     if not present:
         return None
@@ -106,6 +178,16 @@ def inferred(parts: Iterable[Fitting]) -> ColumnType | None:
         if all(pattern in part for part in present):
             return next((one for one in types if all(one in part[pattern] for part in present)), STRING)
     return STRING
+
+
+def _forms(distinct: pa.Array) -> _Forms:
+    if not len(distinct):
+        return None
+    return {
+        pattern: frozenset(one for one in types if _parses(distinct, one))
+        for pattern, types in _CANDIDATES
+        if _fits(distinct, pattern)
+    }
 
 
 def _parses(distinct: pa.Array, column_type: ColumnType) -> bool:

@@ -15,6 +15,8 @@ class ReadOptions:
     ----------
     delimiter, encoding : of a text file.
     null_tokens : texts that mean null; the empty field by default, quoted or not.
+    nulls_by_look : whether texts that look like missing values (`missing.LOOKS`) mean null too, except in columns of
+        texts.
     typed_header : a text file's header names types, as in `age(Integer)` or `age int`.
     strings : columns to read as strings, or `all`.
     types, ordered : declared types, and whether `<` applies, by column name.
@@ -26,6 +28,7 @@ class ReadOptions:
     delimiter: str = ","
     encoding: str = "utf-8"
     null_tokens: tuple[str, ...] = ("",)
+    nulls_by_look: bool = False
     typed_header: bool = False
     strings: Collection[str] | Literal["all"] = frozenset()
     types: Mapping[str, ColumnType] = field(default_factory=dict)

@@ -210,7 +210,7 @@ _OTHERS = {
     "type": "a column type",
     "encoding": "a name of an encoding",
     "delimiter": "one character",
-    "null_tokens": "a list of texts",
+    "null_tokens": "a list of texts, or `auto`",
     "strings": "`all`, or a list of columns",
     "servers": "`host:port`, with commas",
     "start": "`earliest`, `latest`, a time, or offsets",

@@ -17,7 +17,7 @@ from holdfast.jobs.application.blocks import StateRows
 from holdfast.jobs.application.state_rows import FirstRows, ReadAs
 from holdfast.jobs.configuration.bounds import bounds_of
 from holdfast.jobs.configuration.settings import Settings
-from holdfast.jobs.configuration.table_settings import DeltaSource, KafkaSource, SeedSettings, TableSettings
+from holdfast.jobs.configuration.table_settings import DeltaSource, KafkaSource, SeedSettings, TableSettings, nulls_of
 from holdfast.streaming.incoming.key_versions import first_versions
 from holdfast.streaming.maintainers.table.bounds import Bounds
 from holdfast.tables import ReadOptions, Table, from_arrow
@@ -74,7 +74,7 @@ class _Reader:
         options = ReadOptions(
             delimiter=seed.delimiter,
             encoding=seed.encoding,
-            null_tokens=seed.null_tokens,
+            **nulls_of(seed.null_tokens),
             typed_header=seed.typed_header,
             strings=seed.strings,
             limit=seed.limit,

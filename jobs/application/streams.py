@@ -7,7 +7,7 @@ from holdfast.constraints import ColumnType, Schema
 from holdfast.jobs.application.folders import folder_name
 from holdfast.jobs.application.seeding import sequence_of
 from holdfast.jobs.configuration.settings import Settings
-from holdfast.jobs.configuration.table_settings import DeltaSource, FilesSource, KafkaSource, TableSettings
+from holdfast.jobs.configuration.table_settings import DeltaSource, FilesSource, KafkaSource, TableSettings, nulls_of
 from holdfast.streaming.commits.table_records import TableRecord
 from holdfast.streaming.decoding import decoder
 from holdfast.streaming.incoming.arrivals import Target
@@ -101,7 +101,7 @@ def _source(table: TableSettings, settings: Settings, target: Target, record: Ta
     if isinstance(source, KafkaSource):
         return topic_source(table, source, settings, record.source["start"])
     if isinstance(source, FilesSource):
-        reading = ReadOptions(delimiter=source.delimiter, null_tokens=source.null_tokens)
+        reading = ReadOptions(delimiter=source.delimiter, **nulls_of(source.null_tokens))
         known = record.known or ()
         return FolderSource(source.path, source.encoding, reading, known, settings.trigger.max_bytes, source.options)
     assert isinstance(source, DeltaSource)

@@ -87,9 +87,21 @@ def _delimiter(value: Any) -> str:
 
 
 def _null_tokens(value: Any) -> Any:
+    if value == "auto":
+        return value
     if not isinstance(value, list) or not all(isinstance(token, str) for token in value):
-        raise ValueError(f"expected a list of texts, such as ['', 'NULL'] (in quotes), given {shown(value)}")
+        raise ValueError(f"expected auto, or a list of texts, such as ['', 'NULL'] (in quotes), given {shown(value)}")
     return tuple(value)
+
+
+NullTokens = Annotated[tuple[str, ...] | Literal["auto"], BeforeValidator(_null_tokens)]
+"""Texts that stand for null. `auto`: the empty text; and `NA`, `NULL`, `-` and the like, except in columns of texts."""
+
+
+def nulls_of(given: tuple[str, ...] | Literal["auto"]) -> dict[str, Any]:
+    """Return which texts stand for null, as parameters of `ReadOptions`."""
+    is_auto = given == "auto"
+    return {"null_tokens": ("",) if is_auto else given, "nulls_by_look": is_auto}
 
 
 class ColumnSettings(Section):
@@ -127,8 +139,9 @@ class SeedSettings(Section):
     """Delimiter of the fields of a text file: one character, or `tab`."""
     encoding: Annotated[Text, BeforeValidator(_charset)] = "utf-8"
     """Character encoding of a text file, such as `latin-1`."""
-    null_tokens: Annotated[tuple[str, ...], BeforeValidator(_null_tokens)] = ("",)
-    """Texts that stand for null."""
+    null_tokens: NullTokens = ("",)
+    """Texts that stand for null: a list; or `auto`: the empty text, and `NA`, `NULL`, `-`, `?` and the like in columns
+    of other types than text."""
     typed_header: Flag = False
     """Whether the header names types: `age(Integer)` or `age int`."""
     strings: Literal["all"] | tuple[Text, ...] = ()
@@ -196,8 +209,8 @@ class FilesSource(Section):
     """Format of the files."""
     delimiter: Annotated[str, BeforeValidator(_delimiter)] = ","
     """Delimiter of the fields of CSV."""
-    null_tokens: Annotated[tuple[str, ...], BeforeValidator(_null_tokens)] = ("",)
-    """Texts in CSV that stand for null."""
+    null_tokens: NullTokens = ("",)
+    """Texts in CSV that stand for null: a list, or `auto`, as for the seed."""
     options: Mapping[str, Option] = {}
     """Options of Spark's file source."""
 

@@ -135,7 +135,14 @@ def log_options(log_level: str, log_format: str, *, quiet: bool) -> LogOptions:
 reading = _stacked(
     click.option("--strings", metavar="COL,...|all", help="Columns to read as text."),
     click.option("--typed-header", is_flag=True, help="The header names types: age(Integer), or age int."),
-    click.option("--null", "null", multiple=True, metavar="TOKEN", help="Text that stands for null [default: empty]."),
+    click.option(
+        "--null",
+        "null",
+        multiple=True,
+        metavar="TOKEN|auto",
+        help="Text that stands for null [default: empty]; auto: also NA, NULL, -, ? and the like in columns of other "
+        "types than text.",
+    ),
     click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text files."),
     click.option("--delimiter", default=",", show_default=True, help="One character, or 'tab'."),
     number("--threads", "Threads to use [default: all cores].", 1, MOST_THREADS),
@@ -260,7 +267,8 @@ def read_options(given: Mapping[str, Any]) -> "ReadOptions":
     return ReadOptions(
         delimiter={"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter),
         encoding=encoding,
-        null_tokens=given["null"] or ("",),
+        null_tokens=tuple(text for text in given["null"] if text != "auto") or ("",),
+        nulls_by_look="auto" in given["null"],
         typed_header=given["typed_header"],
         strings="all" if strings == "all" else frozenset(name for name in strings.split(",") if name),
         limit=given["limit"],

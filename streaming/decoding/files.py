@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from holdfast.constraints import Column, InputError
 from holdfast.constraints.columns import unknown_name
-from holdfast.constraints.types import INTEGER
+from holdfast.constraints.types import INTEGER, STRING
 from holdfast.streaming.decoding.new_fields import new_fields
 from holdfast.streaming.decoding.operations import OPERATION, operations_of
 from holdfast.streaming.incoming.arrivals import UNREADABLE, Draft, Target, refuse
@@ -31,6 +31,7 @@ from holdfast.tables.delimited import DelimitedFile
 from holdfast.tables.fitting import fit
 from holdfast.tables.frames import texts_of
 from holdfast.tables.json_records import Spans, fields_of
+from holdfast.tables.missing import null_where_missing
 
 Kind = Literal["json", "csv", "parquet"]
 SEQUENCE = "_seq"
@@ -92,6 +93,9 @@ def draft_of(
     ordered = sorted(files, key=lambda file: (file.modified, file.path))
     parts = _Parts([_part(file, kind, options, wanted, wanted | set(known)) for file in ordered])
     cells, reasons, order = parts.cells, parts.reasons, None
+    if options.nulls_by_look and kind == "csv":
+        others = {column.name for column in target.wanted if column.type != STRING}
+        cells |= {name: null_where_missing(cells[name]) for name in others & cells.keys()}
     operations, problem = operations_of(cells.pop(OPERATION, pa.nulls(parts.count, pa.large_string())), INSERT)
     refuse(reasons, operations == UNREADABLE, problem)
     if SEQUENCE in cells:

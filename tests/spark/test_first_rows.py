@@ -102,6 +102,7 @@ CSV = "k;a;b;c\n1;0.50;x;2024-01-01\n2;;y;\n3;7;NONE;2024-01-03\n4;7;x;2024-01-0
         ({"strings": "all"}, {}),
         ({"strings": ["k", "a"]}, {"exclude": ["a"]}),
         ({"null_tokens": ["NONE", ""]}, {}),
+        ({"null_tokens": "auto"}, {"columns": {"c": {"type": "date"}}}),
         ({"encoding": "utf-16"}, {}),
     ],
 )

@@ -174,6 +174,14 @@ def test_other_delimiters_null_tokens_and_compression() -> None:
     }
 
 
+@pytest.mark.parametrize("more", [b"", b"e,7,2024-01-04,4\n"])
+def test_texts_that_look_missing_are_null_except_in_columns_of_texts(more: bytes) -> None:
+    found = came("csv", b"k,n,d\nNA,NA,-\nb,2,n/a\nc,x,2024-01-03\n" + more, nulls_by_look=True)
+    assert rows(found) == [("insert", "NA", None, None), ("insert", "b", 2, None)]
+    reasons = {"/in/0.csv-4": "column n: 'x' is not a whole number within 64 bits (integer)"}
+    assert bad(found) == reasons | ({"/in/0.csv-5": "4 field(s) where the header has 3"} if more else {})
+
+
 def test_bytes_that_are_no_text_of_the_encoding() -> None:
     found = came("csv", b"k,n\na,1\n\xff,2\n", b"k,n\nb,1\n")
     assert rows(found)[-1] == ("insert", "b", 1, None)

@@ -220,6 +220,33 @@ class TestTextOptions:
         assert types(table) == ["integer", "date"]
         assert fields(table) == [[None, date(2024, 1, 1)], [1, None]]
 
+    def test_texts_that_look_missing(self, write: Callable[..., Path]) -> None:
+        text = "n,day,code,word,none\nNA,2024-01-01,NA,a,?\n1,-,DE,?,?\n-3,N/A,FR,b,NA\nNA,2024-01-03,?,,?\n"
+        path = write(text)
+        table = read_table(path)
+        assert types(table) == ["string"] * 5
+        number, day = (warning.removeprefix(f"{path}, column ").split(". ") for warning in table.warnings)
+        assert number == [
+            "n: read as text because of 'NA' in 2 rows; all other values fit the type integer",
+            "If this means a missing value, set --null auto (in a configuration, auto for null_tokens)",
+        ]
+        assert (
+            day[0] == "day: read as text because of '-' in 1 row and 'N/A' in 1 row; all other values fit the type date"
+        )
+        assert day[1].startswith("If these mean missing values, set")
+        auto = read_table(path, ReadOptions(nulls_by_look=True))
+        assert (types(auto), auto.warnings) == (["integer", "date", "string", "string", "string"], ())
+        assert fields(auto)[:2] == [[None, date(2024, 1, 1), "NA", "a", "?"], [1, None, "DE", "?", "?"]]
+        declared = ReadOptions(nulls_by_look=True, types={"none": parse_type("float"), "n": parse_type("string")})
+        assert [row[0::4] for row in fields(read_table(path, declared))] == [
+            ["NA", None],
+            ["1", None],
+            ["-3", None],
+            ["NA", None],
+        ]
+        with pytest.raises(InputError, match="'\\?' is not a number"):
+            read_table(path, ReadOptions(types={"none": parse_type("float")}))
+
     def test_a_blank_line_of_one_column_is_a_null_row(self, write: Callable[..., Path]) -> None:
         assert fields(read_table(write("a\n\n1\n\n"))) == [[None], [1], [None]]
 

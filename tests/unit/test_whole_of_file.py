@@ -74,10 +74,14 @@ def test_rows_are_those_of_the_whole_file(
         ReadOptions(include=["b"]),
         ReadOptions(exclude=["a"]),
         ReadOptions(null_tokens=("x", "")),
+        ReadOptions(nulls_by_look=True),
+        ReadOptions(nulls_by_look=True, types={"a": parse_type("decimal(5,1)"), "b": parse_type("date")}),
     ],
 )
 def test_options_say_how_rows_are_read(options: ReadOptions, tmp_path: Path) -> None:
-    _same(_file(tmp_path, "a,b\n1,x\n2,y\n3,z\n"), options, 1)
+    is_by_look = options.nulls_by_look
+    text = "a,b\n1,-\n?,2024-02-29\nNA,null\n" if is_by_look else "a,b\n1,x\n2,y\n3,z\n"
+    _same(_file(tmp_path, text), options, 1)
 
 
 def test_an_attempt_that_failed_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,8 +22,7 @@ from holdfast.discovery.blocks.storage.location import Storage
 from holdfast.discovery.blocks.storage.table import BlockTable, Report, Source
 from holdfast.state.places import Place
 from holdfast.tables import ReadOptions
-from holdfast.tables.inference import Fitting, fitting, inferred, typed
-from holdfast.tables.keys import with_dictionary
+from holdfast.tables.inference import Fitting, fitting, inferred, missing_warnings, typed
 from holdfast.tables.parts import Part, Parts, in_chunks, parts_of, place_in_text, read_texts, read_typed
 
 
@@ -60,19 +59,21 @@ def read_blocks(
     """Read a file into blocks of at most `most` rows. Two passes over a text."""
     parts = parts_of(path, options, most, name)
     report(f"reading {path.name}")
+    told: list[str] = []
     if parts.declared is None:
         source = Source(storage, parts.table.schema, most)
         written = executors.run(partial(_typed_written, source), parts.parts)
         blocks = [block for some in written for block in some]
     else:
-        source, blocks = _texts(parts, storage, most, executors, report)
-    return BlocksOfFile(BlockTable(source, blocks, executors, report), parts.table.warnings, parts.locate)
+        source, blocks, told = _texts(parts, storage, most, executors, report)
+    warnings = (*parts.table.warnings, *told)
+    return BlocksOfFile(BlockTable(source, blocks, executors, report), warnings, parts.locate)
 
 
 def _texts(
     parts: Parts, storage: Storage, most: int, executors: Executors, report: Report
-) -> tuple[Source, list[Block]]:
-    """Read a delimited file: its texts, then their types."""
+) -> tuple[Source, list[Block], list[str]]:
+    """Read a delimited file: its texts, then their types; with warnings about them."""
     assert parts.declared is not None
     columns = parts.table.schema.columns
     raw = Source(storage, Schema(parts.table.schema.table, tuple(replace(c, type=STRING) for c in columns)), most)
@@ -80,9 +81,14 @@ def _texts(
     report(f"looking at the values of {parts.table.schema.table}")
     open_ = [c for c, declared in enumerate(parts.declared) if declared is None]
     fits = list(executors.run(partial(_fitting, raw, open_), texts)) if open_ else []
-    types = list(parts.declared)
+    types, told = list(parts.declared), []
+    (part,) = parts.parts
+    by_look = part.options.nulls_by_look
     for at, c in enumerate(open_):
-        types[c] = inferred([fit[at] for fit in fits])
+        found = inferred([fit[at] for fit in fits], nulls_by_look=by_look)
+        types[c] = found.type
+        if not by_look:
+            told += missing_warnings(part.path, columns[c], found)
     schema = Schema(
         raw.schema.table,
         tuple(
@@ -91,9 +97,9 @@ def _texts(
         ),
     )
     source = Source(storage, schema, most)
-    blocks = list(executors.run(partial(_typed_block, raw, source, parts.parts[0]), texts))
+    blocks = list(executors.run(partial(_typed_block, raw, source, part), texts))
     storage.open().remove(block.name for block in texts)
-    return source, blocks
+    return source, blocks, told
 
 
 # What a task does
@@ -127,7 +133,7 @@ def _text_block(place: Place, texts: pa.Table, first: int, schema: pa.Schema, so
 def _fitting(source: Source, columns: Sequence[int], block: Block) -> list[Fitting]:
     """Return for columns the types that all texts of a block fit."""
     texts = source.read(block)
-    return [fitting(with_dictionary(texts.column(str(c))).dictionary.cast(pa.string())) for c in columns]
+    return [fitting(texts.column(str(c))) for c in columns]
 
 
 def _typed_block(raw: Source, source: Source, part: Part, block: Block) -> Block:
@@ -142,6 +148,7 @@ def _typed_block(raw: Source, source: Source, part: Part, block: Block) -> Block
             column.type,
             lambda row: place_in_text(part, numbers[row].as_py()),
             ordered=column.ordered,
+            nulls_by_look=part.options.nulls_by_look,
         )
         if pa.types.is_dictionary(values.type):
             values = values.cast(values.type.value_type)
