@@ -58,7 +58,8 @@ class Measured(NamedTuple):
 
         def column(number: int) -> EncodedColumn:
             codes = rows.codes[live, number]
-            return rows.encoding.column(number, codes[codes != NULL])
+            distinct, places = np.unique(codes[codes != NULL], return_inverse=True)
+            return rows.encoding.column(number, distinct).at(places)
 
         return cls(codes_of(rows, space, live), _related(space, column))
 

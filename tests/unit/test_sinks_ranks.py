@@ -3,10 +3,14 @@
 import datetime
 import random
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast import Maintainer, PredicateSpace, discover, from_arrow
 from holdfast.constraints import Constraint, ConstraintChange, Reason, Violation, parse_constraint
@@ -137,6 +141,26 @@ def test_scores_of_live_rows_are_those_of_the_table() -> None:
     assert len(batch) == len(live)
     assert np.abs(np.array(live) - np.array(batch)).max() < 0.1  # other pairs are drawn
     assert {score.sound for score in live} == {True, False}
+
+
+_KINDS = {
+    "string": st.sampled_from(["Lynn", "Rome", "Bonn", None]),
+    "int64": st.one_of(st.none(), st.integers(0, 3)),
+    "float64": st.sampled_from([0.5, -0.0, 2.0, float("nan"), None]),
+    "decimal128(30, 2)": st.sampled_from([Decimal("1.50"), Decimal(10) ** 20, Decimal(0), None]),
+}
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+@given(data=st.data())
+def test_columns_of_live_rows_are_related_as_in_the_table(kind: str, data: st.DataObject) -> None:
+    rows = data.draw(st.lists(st.tuples(_KINDS[kind], _KINDS[kind]), min_size=1, max_size=12))
+    arrow = pa.decimal128(30, 2) if kind.startswith("decimal") else pa.type_for_alias(kind)
+    columns = {name: pa.array(values, arrow) for name, values in zip("ab", zip(*rows, strict=True), strict=True)}
+    table = from_arrow(pa.table({"k": range(len(rows)), **columns}), "t")
+    space = PredicateSpace(table.schema, ((1, 2),))
+    live = Measured.of_rows(Maintainer.seed(table, space=space, max_predicates=1, threads=1)._rows, space)
+    assert live.related.tolist() == Measured.of_table(table, space).related.tolist()
 
 
 def test_published_rows_say_which_constraints_are_sound() -> None:
