@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.jobs.application.alerting import sender_of, waiting_of
 from holdfast.jobs.application.blocks import StateRows
+from holdfast.jobs.application.checking import refuse_misfits
 from holdfast.jobs.application.checkpoints import refuse_damaged
 from holdfast.jobs.application.evolve import evolved
 from holdfast.jobs.application.opening import OpenState, opened, prepare, refuse_lost
@@ -59,6 +60,7 @@ def run(
 ) -> None:
     """Follow the sources until stopped; with `available_now`, until all their records are read."""
     progress = progress_on(sys.stderr, log)
+    refuse_misfits(configuration, servers=False)
     prepare(configuration, progress)
     recovered(configuration.settings, progress)
     try:

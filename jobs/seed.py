@@ -15,6 +15,7 @@ from holdfast.constraints import (
 )
 from holdfast.jobs.application.backup import backup_of
 from holdfast.jobs.application.blocks import address_of
+from holdfast.jobs.application.checking import refuse_misfits
 from holdfast.jobs.application.moving import undo_swap
 from holdfast.jobs.application.opening import OpenState, opened, prepare, refuse_lost
 from holdfast.jobs.application.replacing import Old, old_state, recovered, replaced
@@ -37,6 +38,7 @@ def seed_state(configuration: Configuration, *, replace: bool, log: LogOptions =
     """Make the state of the first rows, and publish the constraints that hold."""
     settings = configuration.settings
     progress = progress_on(sys.stderr, log)
+    refuse_misfits(configuration, folders=False, servers=False, replaces=replace)
     prepare(configuration, progress)
     recovered(settings, progress)
     if replace:

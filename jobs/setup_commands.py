@@ -20,16 +20,18 @@ def init(file: Path, *, force: bool) -> None:
 
 @click.command(short_help="Check a configuration; report all errors.")
 @click.argument("conf", type=click.Path(path_type=Path), metavar="CONF")
+@click.option("--offline", is_flag=True, help="Check the file alone.")
 @options.answering
-def validate(conf: Path, format_: str, output: Path | None, *, quiet: bool) -> int:
+def validate(conf: Path, format_: str, output: Path | None, *, offline: bool, quiet: bool) -> int:
     """Check a configuration: report all its errors, or how its settings were understood.
 
-    Reads the file alone; `holdfast doctor CONF` checks the folders and servers that it names.
+    Looks at the data too: whether seeds and folders exist, have the columns that are named, and rules fit their types.
+    `holdfast doctor CONF` checks this machine.
     """
     refuse_overwriting({"--output": output}, [conf])
     from holdfast.jobs.validate import validate_file
 
-    return validate_file(conf, options.Answering(format_ == "json", output, quiet))
+    return validate_file(conf, options.Answering(format_ == "json", output, quiet), offline=offline)
 
 
 @click.command(short_help="Check whether this machine meets the requirements.")

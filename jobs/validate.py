@@ -23,13 +23,17 @@ from holdfast.jobs.terminal.options import Answering
 from holdfast.jobs.terminal.output import json_line, results_to
 
 
-def validate_file(file: Path, answering: Answering) -> int:
-    """Check a configuration, print its settings, and return the exit code.
+def validate_file(file: Path, answering: Answering, *, offline: bool = False) -> int:
+    """Check a configuration, its data unless `offline`, print its settings, and return the exit code.
 
     As text, errors are raised, and so written to standard error; as JSON they are the result.
     """
+    from holdfast.jobs.application.checking import refuse_misfits
+
     try:
         configuration = load(file)
+        if not offline:
+            refuse_misfits(configuration)
     except ConfigurationError as error:
         if not answering.as_json:
             raise

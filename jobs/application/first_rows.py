@@ -24,6 +24,7 @@ from holdfast.tables import ReadOptions, Table, from_arrow
 from holdfast.tables.keys import NARROW_DECIMAL, arrow_type_of, column_type_of
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
     from pyspark.sql import SparkSession
 
 _ORDERED = ("integer", "float", "decimal", "date", "timestamp")
@@ -71,37 +72,14 @@ class _Reader:
 
     def file(self, seed: SeedSettings) -> FirstRows:
         """Read a file."""
-        options = ReadOptions(
-            delimiter=seed.delimiter,
-            encoding=seed.encoding,
-            **nulls_of(seed.null_tokens),
-            typed_header=seed.typed_header,
-            strings=seed.strings,
-            limit=seed.limit,
-            version=seed.version,
-        )
+        options = seed_options(seed)
         bounds = bounds_of(self.table, self.settings) if self.table.sequence is None else None
         return _split(self.table, self.place.file(seed.path, options, self._read_as(options, seed.path, bounds)))
 
     def snapshot(self, source: DeltaSource) -> FirstRows:
         """Read a version of a Delta table, and return which version it was with the rows."""
-        from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaError, TableNotFoundError
-
-        name, seed = self.table.name, self.table.seed
-        version = None if seed is None else seed.version
-        try:
-            opened = DeltaTable(source.path, version=version, storage_options=dict(self.settings.storage_options))
-        except TableNotFoundError:
-            raise UsageError(f"table {name}: {source.path} is no Delta table: correct 'source.path'") from None
-        except (DeltaError, OSError) as error:
-            raise InputError(f"table {name}: {source.path} at version {version} cannot be opened: {error}") from error
+        opened, seed = opened_delta(self.table, self.settings), self.table.seed
         metadata = opened.metadata()
-        if metadata.configuration.get("delta.enableChangeDataFeed", "false").lower() != "true":
-            raise UsageError(
-                f"table {name}: {source.path} has no change feed at version {opened.version()}: switch it on with "
-                "ALTER TABLE ... SET TBLPROPERTIES (delta.enableChangeDataFeed = true), and seed from that version on"
-            )
         limit = None if seed is None else seed.limit
         read = self.place.snapshot(opened, source.path, limit, self._read_as(ReadOptions(), source.path))
         return replace(_split(self.table, read), source={"version": opened.version(), "table_id": str(metadata.id)})
@@ -132,14 +110,57 @@ class _Reader:
 
     def _read_as(self, options: ReadOptions, source: str, bounds: Bounds | None = None) -> ReadAs:
         """Return how the columns of a source are read; settings that name other columns are refused."""
-        table = self.table
 
         def chosen(known: tuple[str, ...]) -> ReadOptions:
-            wanted, declared = _wanted(table, known, source)
-            strings = options.strings if options.strings == "all" else [n for n in options.strings if n in wanted]
-            return replace(options, types=declared, ordered=_ordered(table, known), include=wanted, strings=strings)
+            return reading_of(self.table, options, known, source)
 
-        return ReadAs(table.name, chosen, self.report, bounds)
+        return ReadAs(self.table.name, chosen, self.report, bounds)
+
+
+def seed_options(seed: SeedSettings) -> ReadOptions:
+    """Return how the file of the first rows is read."""
+    return ReadOptions(
+        delimiter=seed.delimiter,
+        encoding=seed.encoding,
+        **nulls_of(seed.null_tokens),
+        typed_header=seed.typed_header,
+        strings=seed.strings,
+        limit=seed.limit,
+        version=seed.version,
+    )
+
+
+def reading_of(table: TableSettings, options: ReadOptions, known: tuple[str, ...], source: str) -> ReadOptions:
+    """Return options with the columns that a table monitors; refuse settings that name others than the known columns.
+
+    Parameters
+    ----------
+    source : where the columns are from, for errors.
+    """
+    wanted, declared = _wanted(table, known, source)
+    strings = options.strings if options.strings == "all" else [n for n in options.strings if n in wanted]
+    return replace(options, types=declared, ordered=_ordered(table, known), include=wanted, strings=strings)
+
+
+def opened_delta(table: TableSettings, settings: Settings) -> "DeltaTable":
+    """Return the Delta table that a table follows, at the version of its seed; refuse one without a change feed."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    assert isinstance(table.source, DeltaSource)
+    path, version = table.source.path, None if table.seed is None else table.seed.version
+    try:
+        opened = DeltaTable(path, version=version, storage_options=dict(settings.storage_options))
+    except TableNotFoundError:
+        raise UsageError(f"table {table.name}: {path} is no Delta table: correct 'source.path'") from None
+    except (DeltaError, OSError) as error:
+        raise InputError(f"table {table.name}: {path} at version {version} cannot be opened: {error}") from error
+    if opened.metadata().configuration.get("delta.enableChangeDataFeed", "false").lower() != "true":
+        raise UsageError(
+            f"table {table.name}: {path} has no change feed at version {opened.version()}: switch it on with ALTER "
+            "TABLE ... SET TBLPROPERTIES (delta.enableChangeDataFeed = true), and seed from that version on"
+        )
+    return opened
 
 
 def arrived_columns(settings: Settings) -> Callable[[TableSettings], dict[str, ColumnType | None]]:

@@ -80,7 +80,7 @@ def examine(
     for name, place in {**places, "cache": cache_folder(), "temporary files": tempfile.gettempdir()}.items():
         findings += _place(name, place)
     findings += [_set_up("java", _java), _set_up("jars", _jars)]
-    findings += [_broker(server.strip()) for server in (kafka or "").split(",") if server.strip()]
+    findings += [broker(server.strip()) for server in (kafka or "").split(",") if server.strip()]
     if start_spark:
         findings += _spark(dict(spark_settings or {}), blocks)
     return findings
@@ -181,7 +181,7 @@ def _jars() -> str:
     return f"{len(jars)} as pinned ({jars[0].parent})"
 
 
-def _broker(server: str) -> Finding:
+def broker(server: str) -> Finding:
     """Ask a broker which API versions it supports, the first request of every client."""
     check = f"kafka {server}"
     host, _, port = server.rpartition(":")

@@ -6,8 +6,8 @@ problems; it raises no other error, and writes nothing.
 
 import contextlib
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
@@ -49,6 +49,7 @@ class Configuration:
     rules : its declared rules, in order.
     warnings : settings that are valid, and may lose records or show figures to others.
     secrets : the secrets in its settings, and in the environment variables that these name.
+    locate : returns the position of a setting in the file.
     """
 
     file: str
@@ -56,6 +57,7 @@ class Configuration:
     rules: tuple[Rule, ...]
     warnings: tuple[Problem, ...] = ()
     secrets: frozenset[str] = frozenset()
+    locate: Callable[[Path], TextPosition] = field(default=lambda _: TextPosition(), compare=False)
 
     def __repr__(self) -> str:
         return f"Configuration({self.file!r}, {self.settings.name!r})"
@@ -120,7 +122,7 @@ def _read(
     secrets = frozenset(text for text in secrets_in(settings.model_dump()) if len(text) >= SHORTEST_SECRET)
     hidden = secrets | problems.secrets
     remember(hidden)
-    return Configuration(file, settings, tuple(checked.rules), checked.warnings.ordered(), hidden)
+    return Configuration(file, settings, tuple(checked.rules), checked.warnings.ordered(), hidden, document.place)
 
 
 def _document(content: bytes, environment: Mapping[str, str], problems: Problems) -> Document:

@@ -82,7 +82,7 @@ def placed(declared: Sequence[Declared], schemas: Mapping[str, Schema]) -> list[
             rule = replace(rule, table=having[0])
         missing = [f"rule {rule.name}: {problem}" for problem in _missing(rule, having, schemas)]
         with suppress(Enough):
-            for problem in missing or _unfit(rule, schemas):
+            for problem in missing or unfit(rule, schemas):
                 found[one.origin].add(one.place, (), problem)
         rules.append(rule)
     _refuse(found)
@@ -110,8 +110,8 @@ def _missing(rule: Rule, having: Sequence[str], schemas: Mapping[str, Schema]) -
             yield unknown_name(f"table {table} has no column", column, schemas[table].names)
 
 
-def _unfit(rule: Rule, schemas: Mapping[str, Schema]) -> Iterator[str]:
-    """Yield the reason why a rule cannot be checked on its columns, such as their types."""
+def unfit(rule: Rule, schemas: Mapping[str, Schema]) -> Iterator[str]:
+    """Yield the reason why a rule whose columns exist cannot be checked, such as their types."""
     from holdfast.discovery.detection.forms import form_of
 
     try:

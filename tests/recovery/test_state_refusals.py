@@ -13,6 +13,7 @@ import subprocess
 import sys
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -49,13 +50,12 @@ from tests.streams import Application
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 TABLE: dict[str, Any] = {
     "name": "t",
     "key": ["k"],
     "columns": {"k": "integer", "a": "integer"},
-    "source": {"format": "files", "path": "/changes", "encoding": "json"},
+    "source": {"format": "files", "path": str(Path(__file__).parent), "encoding": "json"},
 }
 CHECKPOINT = "checkpoint/t/offsets/0"
 COMMANDS: dict[str, list[str]] = {

@@ -64,6 +64,7 @@ def test_a_state_and_a_configuration_that_contradict_each_other(spark: SparkSess
     app.check({"people": rows}, {"people": ["0000.json-2"]})
 
     refused(app, 4, "holds a state already", "holdfast seed --replace", command=("seed",))
+    (tmp_path / "other").mkdir()
     app.configure(tables=[{**PEOPLE, "source": {**PEOPLE["source"], "path": "./other"}}])
     refused(app, 4, "contradicts the state", "table people: 'source' is", "holdfast seed --replace")
     app.configure(tables=[PEOPLE], name="other")

@@ -255,9 +255,9 @@ class TestExitCodes:
         assert Answer(capsys, "demo").code == 3
 
     def test_of_a_process(self, folder: Path) -> None:
-        assert run("validate", "c.yaml").returncode == 0
+        assert run("validate", "c.yaml", "--offline").returncode == 0
         (folder / "c.yaml").write_text("name: 1\n")
-        failed = run("validate", "c.yaml")
+        failed = run("validate", "c.yaml", "--offline")
         assert (failed.returncode, failed.stdout) == (2, "")
         assert failed.stderr.startswith("7 errors in c.yaml\nc.yaml:1:1: ")
 
@@ -279,7 +279,9 @@ class TestExitCodes:
         _, err = process.communicate(timeout=30)
         assert (process.returncode, err) == (130, "Interrupted.\n")
 
-    @pytest.mark.parametrize("command", ["demo", "--help", "validate c.yaml", "validate c.yaml --format json"])
+    @pytest.mark.parametrize(
+        "command", ["demo", "--help", "validate c.yaml --offline", "validate c.yaml --format json"]
+    )
     def test_a_closed_pipe_is_silent(self, folder: Path, command: str) -> None:
         reader, writer = os.pipe()
         os.close(reader)
@@ -300,7 +302,7 @@ class TestExitCodes:
     @pytest.mark.parametrize(
         ("streams", "code"), [(">&-", 5), (">&- 2>&-", 5), (">&- <&-", 5), ("1</dev/null", 5), ("2>&- <&-", 0)]
     )
-    @pytest.mark.parametrize("command", ["validate c.yaml", "--version"])
+    @pytest.mark.parametrize("command", ["validate c.yaml --offline", "--version"])
     def test_closed_streams(self, folder: Path, command: str, streams: str, code: int) -> None:
         """Results that have no place to go are an error; notes that have none are not."""
         shell = f"'{sys.executable}' -m holdfast {command} {streams}"
@@ -315,12 +317,12 @@ class TestExitCodes:
 
     def test_results_in_a_file_need_no_standard_output(self, folder: Path) -> None:
         """And no file that is opened takes the place of a stream that was closed."""
-        shell = f"'{sys.executable}' -m holdfast validate c.yaml --output out.txt <&- >&- 2>&-"
+        shell = f"'{sys.executable}' -m holdfast validate c.yaml --offline --output out.txt <&- >&- 2>&-"
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         assert subprocess.run(["bash", "-c", shell], env=environment, check=False, timeout=60).returncode == 0
-        assert Path("out.txt").read_text() == run("validate", "c.yaml").stdout
+        assert Path("out.txt").read_text() == run("validate", "c.yaml", "--offline").stdout
 
-    @pytest.mark.parametrize("command", ["validate c.yaml", "--help"])
+    @pytest.mark.parametrize("command", ["validate c.yaml --offline", "--help"])
     def test_results_that_find_a_full_disk(self, folder: Path, command: str) -> None:
         with Path("/dev/full").open("w") as full:
             ran = subprocess.run(
@@ -338,7 +340,7 @@ class TestExitCodes:
     def test_a_full_disk(self, folder: Path) -> None:
         if not Path("/dev/full").exists():
             pytest.skip("no /dev/full here")
-        finished = run("validate", "c.yaml", "--output", "/dev/full")
+        finished = run("validate", "c.yaml", "--offline", "--output", "/dev/full")
         assert (finished.returncode, finished.stderr) == (
             5,
             "Storage failed: [Errno 28] No space left on device: the disk is full: make room on the disk of this machine, and start again\n",
@@ -379,11 +381,11 @@ class TestOutput:
         assert (tmp_path / "real/file").stat().st_mode & 0o777 == 0o640
 
     def test_places_that_cannot_be_written(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert Answer(capsys, "validate", "c.yaml", "--output", "nope/out.txt").code == 2
-        assert Answer(capsys, "validate", "c.yaml", "--output", ".").code == 2
+        assert Answer(capsys, "validate", "c.yaml", "--offline", "--output", "nope/out.txt").code == 2
+        assert Answer(capsys, "validate", "c.yaml", "--offline", "--output", ".").code == 2
 
     def test_a_device_is_written_to_as_it_is(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert Answer(capsys, "validate", "c.yaml", "--output", os.devnull).code == 0
+        assert Answer(capsys, "validate", "c.yaml", "--offline", "--output", os.devnull).code == 0
         assert not Path(os.devnull).is_file()
 
     def test_json_lines_hold_any_script(self) -> None:
@@ -401,7 +403,7 @@ class TestInitAndValidate:
         assert (answer.code, answer.out) == (0, "")
         assert "holdfast validate holdfast.yaml" in answer.err
         assert (tmp_path / "holdfast.yaml").read_text() == default_configuration()
-        assert Answer(capsys, "validate", "holdfast.yaml").code == 0
+        assert Answer(capsys, "validate", "holdfast.yaml", "--offline").code == 0
 
     def test_init_replaces_only_when_told(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (folder / "c.yaml").write_text("mine")
@@ -418,23 +420,23 @@ class TestInitAndValidate:
         from importlib import resources
 
         (folder / "c.yaml").write_text(resources.files("holdfast.conf").joinpath(f"{name}.yaml").read_text())
-        answer = Answer(capsys, "validate", "c.yaml")
+        answer = Answer(capsys, "validate", "c.yaml", "--offline")
         assert answer.code == 0
         golden(f"validate_{name}.txt", answer.out.replace(str(folder.resolve()), "<folder>"))
 
     def test_golden_errors(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (folder / "c.yaml").write_text((GOLDEN / "errors.yaml").read_text())
-        answer = Answer(capsys, "validate", "c.yaml")
+        answer = Answer(capsys, "validate", "c.yaml", "--offline")
         assert (answer.code, answer.out) == (2, "")
         golden("validate_errors.txt", answer.err.replace(str(folder.resolve()), "<folder>"))
 
     def test_json(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        answer = Answer(capsys, "validate", "c.yaml", "--format", "json")
+        answer = Answer(capsys, "validate", "c.yaml", "--offline", "--format", "json")
         found = json.loads(answer.out)
         assert (answer.code, answer.err, found["valid"], found["name"]) == (0, "", True, "airport")
         assert [rule["rule"] for rule in found["rules"]] == ["ident_is_unique", "country_of_region", "has_a_name"]
         (folder / "c.yaml").write_text("name: x\nnmae: y\n")
-        answer = Answer(capsys, "validate", "c.yaml", "--format", "json")
+        answer = Answer(capsys, "validate", "c.yaml", "--offline", "--format", "json")
         found = json.loads(answer.out)
         assert (answer.code, answer.err, found["valid"]) == (2, "", False)
         assert {"line": 2, "column": 1, "path": "nmae"}.items() <= found["errors"][-1].items()
@@ -444,9 +446,9 @@ class TestInitAndValidate:
             "name: a\nstate: s\nbackup: b\noutput: o\ncheckpoint: c\nconstraints: {denial: {}}\n"
             "tables: [{name: t, source: {format: kafka, servers: 'h:1', topic: t, encoding: debezium}}]\n"
         )
-        answer = Answer(capsys, "validate", "c.yaml")
+        answer = Answer(capsys, "validate", "c.yaml", "--offline")
         assert (answer.code, answer.err[:23]) == (0, "warning: c.yaml:7:10: t")
-        assert Answer(capsys, "validate", "c.yaml", "--quiet").err == ""
+        assert Answer(capsys, "validate", "c.yaml", "--offline", "--quiet").err == ""
 
 
 class TestProgress:
