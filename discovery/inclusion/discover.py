@@ -1,7 +1,6 @@
 """Inclusion dependencies among all columns of tables, and the values that near inclusions lack."""
 
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -136,19 +135,17 @@ def discover_inclusions(
     explained = Explained()
     columns: list[ColumnValues] = []
     for name, table in named:
-        started = time.perf_counter()
         report(f"the values of {name}")
         if isinstance(table, str | os.PathLike):
             columns += file_values(Path(table), options, texts=texts, warn=warn)
         else:
             columns += column_values(as_table(table, name), texts=texts)
-        explained.add(f"read the values of {name}", started)
-    started = time.perf_counter()
+        explained.add(f"read the values of {name}")
     report(f"clustering the values of {len(columns):,} columns")
     clusters, parts = clustering(columns)
     values = tuple(parts)
     total = sum(len(part.values) for part in values)
-    explained.add(f"{len(clusters):,} clusters of {total:,} values", started)
+    explained.add(f"{len(clusters):,} clusters of {total:,} values")
     return DiscoveredInclusions(Inclusions(clusters), values, explained)
 
 

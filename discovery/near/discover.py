@@ -3,7 +3,6 @@
 Invariant: the result is a function of the table's rows and types, the share, the bound and the families alone.
 """
 
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -225,11 +224,10 @@ def discover_near(
     """
     shapes = shapes_of(families)
     explained = Explained()
-    started = time.perf_counter()
     report("numbering values")
     ordered = not shapes.isdisjoint(FAMILIES["od"])
     rows = NearRows.of(table, table.schema.names, ordered=ordered, threads=threads)
-    explained.add(f"codes of {rows.count:,} rows", started)
+    explained.add(f"codes of {rows.count:,} rows")
     targets = NearTargets(rows, shapes)
     count = counting(rows, targets, threads=threads)
     found = near_set(targets, allowed(share, rows.count), max_context, count, explained=explained, report=report)
