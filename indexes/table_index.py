@@ -159,13 +159,6 @@ class TableIndex:
         found = [table.entries() for table, _ in probed] or [EvidenceTable(self._space).entries()]
         return np.concatenate([words for words, _ in found]), np.concatenate([pairs for _, pairs in found])
 
-    def check_invariants(self) -> None:
-        """Assert what the class promises. O(n) for each tree."""
-        live = self._live()
-        for served in self._served.values():
-            served.tree.check_invariants(self._rows.codes, self._copies())
-            assert len(served.tree) == len(live)
-
     def _live(self) -> Slots:
         """Return the rows that belong in the trees."""
         return self._rows.live()

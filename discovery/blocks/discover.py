@@ -33,7 +33,7 @@ from holdfast.tables import related_space
 _RANKED_ON = 1 << 17
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DiscoveredInBlocks(Discovered):
     """The constraints that hold on a table in blocks.
 
@@ -177,7 +177,7 @@ def discover_near_blocks(
     return NearInBlocks(table.without_rows(), share, max_context, targets, found, explained, counter=counts)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class InclusionsInBlocks(DiscoveredInclusions):
     """The inclusions among tables in blocks."""
 

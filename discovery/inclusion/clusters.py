@@ -241,22 +241,6 @@ class Clusters:
         holds[self._dropped] = holds[:, self._dropped] = False
         return np.asarray(holds)
 
-    def check_invariants(self) -> None:
-        """Assert the invariants, and that `missing` follows from the clusters. O(clusters x C^2)."""
-        numbers = np.arange(self._count)
-        members = self.flags(numbers)
-        assert len(self._sets) == self._count == len({row.tobytes() for row in members})
-        assert (self.numbers(self.bits(numbers)) == numbers).all()
-        assert members.any(axis=1).all()
-        assert (self.values >= 0).all()
-        cluster, column = np.nonzero(members)
-        assert np.array_equal(column, self.entries)
-        assert np.array_equal(self.starts, np.searchsorted(cluster, np.arange(self._count + 1)))
-        assert ((self.occurrences > 0) == (self.values[cluster] > 0)).all()
-        inside = members.astype(np.int64)
-        assert (self.missing == (inside * self.values[:, None]).T @ (1 - inside)).all()
-        assert (self.totals == self.values @ inside).all()
-
     @property
     def _width(self) -> int:
         """The bytes of a set of columns."""

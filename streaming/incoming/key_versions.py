@@ -95,10 +95,6 @@ class KeyVersions(TablePart):
         """Yield what changed since the last save, or everything."""
         return self.holding.save(prefix, everything=everything)
 
-    def check_invariants(self) -> None:
-        """Assert the invariants. O(n)."""
-        self._rows.check_invariants()
-
     def _replace(self, codes: NDArray[np.int64]) -> None:
         slots = self._rows.slots_with_key(codes)
         old = self._rows.codes[slots]

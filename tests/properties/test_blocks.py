@@ -44,6 +44,7 @@ from holdfast.discovery.inclusion.result import Inclusions
 from holdfast.discovery.reported import ReportedSet
 from holdfast.streaming.maintainers.holdings.in_blocks import WholeInBlocks
 from holdfast.tables import ReadOptions, Table, from_arrow, overlap, read_table, space_of
+from tests.invariants import check_invariants
 from tests.oracles.values import Table as OracleTable
 from tests.properties.rules import rules
 from tests.properties.tables import tables
@@ -352,7 +353,7 @@ def test_inclusions(one: tuple[OracleTable, Table], other: tuple[OracleTable, Ta
     expected = discover_inclusions([left, right], texts=texts)
     with blocked(left, most) as a, blocked(right, most) as b:
         clusters = clusters_of({"r": a, "s": b}, texts=texts)
-        clusters.check_invariants()
+        check_invariants(clusters)
         found = Inclusions(clusters)
         near = list(found.near(0.1))
         missing = missing_values({"r": a, "s": b}, [n.dependency for n in near], 3, texts=texts)

@@ -52,6 +52,7 @@ from holdfast.streaming.sinks.deltalake import DeltaLakeTable
 from holdfast.streaming.sinks.publisher import Publisher
 from holdfast.streaming.sinks.shapes import SHAPES
 from holdfast.tables import Table, from_arrow
+from tests.invariants import check_invariants
 from tests.near_outputs import SUSPECT_TABLES, check_near, check_suspects
 
 Rows = list[tuple[int, int, str]]
@@ -168,7 +169,7 @@ def _check_outputs(folder: Path, current: Rows, batches: int, files: ValueFiles 
     space = Maintainer.restore(store := RocksStore(folder / "state"), 0, threads=1).space
     inclusion = InclusionMaintainer.restore(store, files)
     assert inclusion is not None
-    inclusion.check_invariants()
+    check_invariants(inclusion)
     store.close()
     table = _table(current)
     found = [

@@ -19,7 +19,6 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from holdfast.constraints import Schema
 from holdfast.discovery.blocks.executors import Executors, InProcess
@@ -233,18 +232,6 @@ class LiveBlocks:
         gone, self._known = self._known - now, now
         return gone
 
-    def check_invariants(self) -> None:
-        """Assert the invariants. O(n) for each arrangement."""
-        base = self.source.read_all(self._all())
-        numbers = base.column("row").to_numpy()
-        assert len(np.unique(numbers)) == len(numbers) == self._manifest.rows
-        assert (numbers < self._manifest.following).all()
-        in_order = _by_number(base)
-        for order in self._manifest.runs:
-            assert _by_number(self.source.read_all(self.table().arranged(order).blocks)) == in_order, order
-        for name in self._manifest.names:
-            assert self.source.storage.open().size(name) is not None
-
     # Sorting
 
     def _all(self) -> list[Block]:
@@ -357,10 +344,6 @@ def _rows(blocks: Sequence[Block]) -> int:
 
 def _in_order(found: Mapping[int, Any]) -> tuple[Any, ...]:
     return tuple(found[place] for place in sorted(found))
-
-
-def _by_number(rows: pa.Table) -> list[str]:
-    return sorted(map(repr, rows.to_pylist()))
 
 
 # Tasks

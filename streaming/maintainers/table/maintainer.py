@@ -430,9 +430,3 @@ class TableMaintainer:
         elif records.sequence is not None:
             which = np.setdiff1d(np.arange(len(records)), netted.incomplete)
             self._versions.note(records.operations, records.sequence, which)
-
-    def check_invariants(self) -> None:
-        """Assert the invariants of all parts. Exponential in the columns."""
-        self.holding.check_invariants()
-        for part, _ in self._parts:
-            part.check_invariants()
