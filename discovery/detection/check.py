@@ -8,7 +8,6 @@ Invariant: counts are those of the definition, whatever the number of examples.
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +37,7 @@ from holdfast.discovery.threads import spread
 from holdfast.display.listing import frame
 from holdfast.display.verdicts import RuleVerdict, Verdicts
 from holdfast.display.witness import Witness
-from holdfast.tables import ReadOptions, Table, as_table, table_name
+from holdfast.tables import Table
 from holdfast.tables.arrays import Pairs
 
 if TYPE_CHECKING:
@@ -134,29 +133,6 @@ class Checked(RuleVerdict):
         return f"{self.rule.name}: {self.verdict} ({said})" if said else f"{self.rule.name}: {self.verdict}"
 
 
-def check(
-    data: Any,
-    rules: Sequence[Rule | str] | Rule | str,
-    *,
-    name: str = "table",
-    exists: bool = False,
-    examples: int = 3,
-    texts: bool = False,
-    options: ReadOptions | None = None,
-    threads: int | None = None,
-) -> Verdicts[Checked]:
-    """Count what breaks declared rules on tables in memory, or in files; see `holdfast.check`."""
-    if isinstance(data, Mapping):
-        tables = {str(called): as_table(one, str(called), options) for called, one in data.items()}
-    else:
-        called = table_name(Path(data)) if isinstance(data, str | os.PathLike) else name
-        table = as_table(data, called, options)
-        tables = {table.schema.table: table}
-    schemas = {called: table.schema for called, table in tables.items()}
-    made = rules_on(schemas, rules)
-    return check_tables(tables, made, exists=exists, examples=examples, texts=texts, threads=threads)
-
-
 def rules_on(schemas: Mapping[str, Schema], rules: Sequence[Rule | str] | Rule | str) -> list[Rule]:
     """Return rules, or one rule, on tables; a rule given as text is about the table that has all its columns."""
     given = [rules] if isinstance(rules, Rule | str) else rules
@@ -192,7 +168,7 @@ def check_tables(
     threads: int | None = None,
     report: Callable[[str], object] = lambda _: None,
 ) -> Verdicts[Checked]:
-    """Check declared rules on tables by name, as `check` does; `report` receives the steps."""
+    """Count what breaks declared rules on tables by name; `report` receives the steps."""
     schemas = {name: table.schema for name, table in tables.items()}
     forms = [form_of(rule, schemas) for rule in rules]
     prepared = {
