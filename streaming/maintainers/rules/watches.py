@@ -56,12 +56,14 @@ class RuleWatch:
     Parameters
     ----------
     rows : the rows that have slots.
+    rule, form : the rule, and the form of its violations.
     """
 
-    def __init__(self, rows: RowSet, rule: Rule) -> None:
+    def __init__(self, rows: RowSet, rule: Rule, form: RowForm | PairForm) -> None:
         self.rule = rule
+        self.form = form
         self._rows = rows
-        self.pairs: int | None = None
+        self.pairs = 0 if isinstance(form, PairForm) else None
         self.breaking = 0
         self.is_recent = True
         self.counted_at = -np.inf
@@ -143,9 +145,7 @@ class RuleWatch:
 class SingleWatch(RuleWatch):
     """A condition on single rows."""
 
-    def __init__(self, rows: RowSet, rule: Rule, form: RowForm) -> None:
-        super().__init__(rows, rule)
-        self.form = form
+    form: RowForm
 
     def follow(self, batch: ChangedRows) -> None:
         """Apply a batch, by the condition on the changed rows."""
@@ -157,10 +157,7 @@ class SingleWatch(RuleWatch):
 class PairsWatch(RuleWatch):
     """A rule about pairs of rows."""
 
-    def __init__(self, rows: RowSet, rule: Rule, form: PairForm) -> None:
-        super().__init__(rows, rule)
-        self.form = form
-        self.pairs = 0
+    form: PairForm
 
 
 class GroupsWatch(PairsWatch):
@@ -170,9 +167,7 @@ class GroupsWatch(PairsWatch):
 class PartnersWatch(PairsWatch):
     """Any other rule about pairs."""
 
-    def __init__(self, rows: RowSet, rule: Rule, form: PairForm) -> None:
-        super().__init__(rows, rule, form)
-        self.seconds_a_row = _SECONDS_A_ROW
+    seconds_a_row = _SECONDS_A_ROW
 
     @property
     def seconds_anew(self) -> float:

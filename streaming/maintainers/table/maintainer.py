@@ -252,10 +252,6 @@ class TableMaintainer:
         """Return all rows, and the deletes of rows that are still owed. O(n)."""
         return self._rows.arrow()
 
-    def owed_rows(self) -> pa.Table:
-        """Return the deletes of rows that are still owed. O(rows in memory)."""
-        return self._rows.owed()
-
     @property
     def owed(self) -> int:
         """How many deletes of copies are still owed."""
