@@ -8,7 +8,7 @@ from holdfast.indexes.kernels.evidences import EvidenceArrays, Layout, insert_al
 from holdfast.tables.arrays import Codes, Pairs, SlotPairs, Words
 
 WITNESSES = 4
-"""The most pairs that are kept with an evidence; no two of them share a row."""
+"""How many pairs are kept with each evidence of a maintained table."""
 
 _SMALLEST = 1 << 10
 _LARGE = 1 << 20
@@ -21,13 +21,14 @@ class EvidenceTable:
     Parameters
     ----------
     space : what outcomes mean.
+    witnesses : the most pairs that are kept with an evidence; no two of them share a row.
 
     Attributes
     ----------
     arrays, layout : what kernels take.
     """
 
-    def __init__(self, space: PredicateSpace) -> None:
+    def __init__(self, space: PredicateSpace, witnesses: int = WITNESSES) -> None:
         self.layout = Layout(
             left=np.array([p.left for p in space.pairs], np.int64),
             right=np.array([p.right for p in space.pairs], np.int64),
@@ -35,7 +36,7 @@ class EvidenceTable:
             word=np.array([p.offset // 64 for p in space.pairs], np.int64),
             shift=np.array([p.offset % 64 for p in space.pairs], np.int64),
         )
-        self.arrays = _empty(_SMALLEST, space.word_count, WITNESSES)
+        self.arrays = _empty(_SMALLEST, space.word_count, witnesses)
 
     def __len__(self) -> int:
         return int(self.arrays.held[0])
@@ -58,7 +59,7 @@ class EvidenceTable:
                 self.grow()
 
     def entries(self) -> tuple[Words, Pairs]:
-        """Return (e, W) evidences in any order, and (e, WITNESSES, 2) pairs, -1 where there are fewer."""
+        """Return (e, W) evidences in any order, and (e, witnesses, 2) pairs, -1 where there are fewer."""
         words, pairs, filled, _ = self.arrays
         used = np.flatnonzero(words[:, 0])
         found = pairs[used].astype(np.int64)

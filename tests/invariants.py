@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from holdfast.discovery.blocks.storage.block import table_of
 from holdfast.discovery.blocks.storage.live import LiveBlocks
+from holdfast.discovery.detection.partners import PartnerCounts
 from holdfast.discovery.inclusion.clusters import Clusters
 from holdfast.discovery.order.contexts import Contexts
 from holdfast.indexes.kernels.zones import FANOUT
@@ -26,6 +27,8 @@ from holdfast.streaming.maintainers.holdings.contract import Holding
 from holdfast.streaming.maintainers.holdings.in_memory import RowsInMemory
 from holdfast.streaming.maintainers.holdings.residents import Residents
 from holdfast.streaming.maintainers.inclusion.maintainer import InclusionMaintainer
+from holdfast.streaming.maintainers.rules.counting import CountingInMemory
+from holdfast.streaming.maintainers.rules.maintainer import RuleMaintainer
 from holdfast.streaming.maintainers.table.maintainer import TableMaintainer
 from holdfast.tables.arrays import Codes, Ints
 
@@ -90,6 +93,20 @@ def _contexts(contexts: Contexts) -> None:
             assert np.count_nonzero(inside) == len(one)
         if len(edges):
             assert (sets[:, None] & edges[None]).any(axis=2).all()
+
+
+@check_invariants.register
+def _rules(rules: RuleMaintainer) -> None:
+    """Assert that counts are right, and that the indexes of partners have the live rows."""
+    rules.check_invariants()
+    if isinstance(rules._counting, CountingInMemory):
+        check_invariants(rules._counting._partners)
+
+
+@check_invariants.register
+def _partners(partners: PartnerCounts) -> None:
+    for _, index in partners._asked.values():
+        check_invariants(index)
 
 
 @check_invariants.register

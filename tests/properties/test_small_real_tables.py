@@ -20,7 +20,7 @@ from tests.oracles import order
 from tests.oracles.values import Column
 from tests.properties.test_blocks import blocked
 from tests.real_tables import NAMES, real_table
-from tests.unit.test_oracles import their_order
+from tests.unit.test_oracle_orders import their_order
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -146,7 +146,6 @@ class CountingInMemory(Counting):
         """Assert that what is derived from rows is right. O(n log n)."""
         for sizes in self._sizes.values():
             sizes.check_invariants()
-        self._partners.check_invariants()
 
     def _count_partners(self, watch: PartnersWatch, columns: RowColumns) -> Flags:
         """Count all rows anew for a rule; return, per row, whether it violates the rule."""
